@@ -42,6 +42,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/watch.py
 	$(BIN)/python benches/web.py
 	$(BIN)/python benches/lab.py
+	$(BIN)/python benches/lab_ways.py
 	$(BIN)/python benches/fleet.py
 	$(BIN)/python benches/census.py
 
@@ -59,6 +60,7 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/watch.py --smoke
 	$(BIN)/python benches/web.py --smoke
 	$(BIN)/python benches/lab.py --smoke
+	$(BIN)/python benches/lab_ways.py --smoke
 	$(BIN)/python benches/fleet.py --smoke
 	$(BIN)/python benches/census.py --smoke
 
@@ -80,13 +82,15 @@ worker:
 	install -s -m 755 target/$(HOST)/release/brickyard-worker python/brickyard/fleet/brickyard-worker
 
 # A wheel for every Python from 3.11 on, which needs no Rust where it is installed. maturin reads from the library which
-# glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. The lab's program is
-# not looked at by maturin, so it is linked statically, as the worker is. The wheel is then installed into a new environment and measures.
+# glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. It doesn't look at the
+# programs of lab and watch, so these are linked statically, as the worker is. The wheel is then installed into a new
+# environment and measures.
 WHEELS := target/wheels
 wheel: $(VENV)/.locked worker
 	rm -rf $(WHEELS)
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --quiet --target $(HOST) -p brickyard-lab
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --quiet --target $(HOST) -p brickyard-lab -p brickyard-watch
 	install -s -m 755 target/$(HOST)/release/brickyard-lab python/brickyard/lab/brickyard-lab
+	install -s -m 755 target/$(HOST)/release/brickyard-watch python/brickyard/watch/brickyard-watch
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin build --release --quiet --strip --compatibility pypi --out $(WHEELS)
 	tests/wheel $(WHEELS)
 

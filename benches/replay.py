@@ -26,6 +26,7 @@ from pathlib import Path
 from brickyard import _core
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.store import Json
+from brickyard.study.replay import ReplaySpec
 from brickyard.study.replay_drivers import Drivers
 
 SCALE = 1  # of pgbench's tables: 100,000 rows, all in memory, so that the drivers are what differs
@@ -78,13 +79,14 @@ def warn(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def drive(server: Server, log: Path, pace: Json, clients: int, seconds: float) -> tuple[Figures, Json]:
+def drive(server: Server, log: Path, pace: str, clients: int, seconds: float) -> tuple[Figures, Json]:
     """One driver process, every call in its histograms."""
-    order = {"mapping": MAPPING, "logs": [str(log)], "to": [server.dsn], "pace": pace, "sessions": clients}
-    drivers = Drivers([{**order, "again": True, "duration_ns": int(seconds * 1e9)}], {"event": "start"}, warn)
+    lasts_ns = int(seconds * 1e9)
+    spec = ReplaySpec([str(log)], MAPPING, [server.dsn], pace, sessions=clients, again=True, duration_ns=lasts_ns)
+    drivers = Drivers(spec.orders(), warn)
     events: list[Json] = []
     try:
-        drivers.go()
+        drivers.go({"event": "start"}, "")
         while not drivers.finished():
             events += [json.loads(text) for text in drivers.events(100)]
     finally:
@@ -164,14 +166,14 @@ def compare(
     rows: dict[str, list[Figures]] = {"pgbench -S -M prepared -j 1": [], "Brickyard, fire hose": []}
     for _ in range(rounds):
         rows["pgbench -S -M prepared -j 1"].append(pgbench(server, clients, seconds))
-        rows["Brickyard, fire hose"].append(drive(server, log, {"kind": "fire_hose"}, clients, seconds)[0])
+        rows["Brickyard, fire hose"].append(drive(server, log, "fire-hose", clients, seconds)[0])
     peer, ours = ({k: statistics.median(r[k] for r in runs) for k in runs[0]} for runs in rows.values())
     lines = table(f"single-row SELECT, {clients} clients, over a Unix socket", rows)
     lines += ["", f"Calls/s {ours['calls/s'] / peer['calls/s']:.2f} of pgbench's, driver CPU a call "]
     lines[-1] += f"{ours['driver CPU µs a call'] / peer['driver CPU µs a call']:.2f} of it."
     paced: list[Figures] = []
     for _ in range(rounds):
-        figures, end = drive(server, log, {"kind": "fixed", "rate_per_s": 1000.0}, clients, seconds)
+        figures, end = drive(server, log, "fixed:1000", clients, seconds)
         lag = end["replay"]["drivers"][0]["driver_lag"]
         paced.append({"late p50 µs": lag["p50_ns"] / 1e3, "late p99 µs": lag["p99_ns"] / 1e3, **figures})
     lines += table("due-time error at 1,000 calls/s", {"Brickyard, fixed:1000": paced})

@@ -2,8 +2,9 @@
 
 Each load runs on a brick of its own: an emulated disk (`brickyard lab`: a model that real time drives, below a loop
 device), a file, or a modelled brick. What the device was asked is captured by `brickyard watch`, on files and models by
-`--save-trace`. Then the trace and the profile of it run on the same brick, and `brickyard trace compare` says how far
-both are from what was captured. The table is the one in docs/trace.md.
+`--save-trace`. Then the trace, by its times and by its dependences, and the profile of it run on the same brick. They
+are captured in the same way, since a program knows of an end later than the device does. `brickyard trace compare` says
+how far each is from what was captured first. The table is the one in docs/trace.md.
 
     python benches/same_load.py [--seconds S] [--only NAME] [--smoke]
 
@@ -58,7 +59,7 @@ def brickyard(*words: str) -> Any:
 
 @contextmanager
 def emulated() -> Iterator[str]:
-    about = disks.up(disks.Wanted(DISK, MODEL, SIZE, "honest", 8 << 20, None, None, SPEED, None))
+    about = disks.up(disks.Wanted(DISK, MODEL, SIZE, "honest", 8 << 20, None, None, SPEED))
     try:
         # Each request reaches the disk as it was asked for, in the capture and again.
         Path(f"/sys/block/{Path(about.device).name}/queue/nomerges").write_text("2")
@@ -196,6 +197,12 @@ class Load:
     """None: the profile of the same name."""
 
 
+PROFILE = "profile"
+WAYS = {
+    "trace, timed": ["--fit", "wrap", "--timing", "timed"],
+    "trace, dependent": ["--fit", "wrap", "--timing", "dependent"],
+    PROFILE: [],
+}
 EMULATED, FILE, MODEL_KIND = "emulated disk", "file", "model"
 LOADS = {
     "pgbench": Load("pgbench, 4 clients, scale 5, on ext4", EMULATED, pgbench),
@@ -239,6 +246,15 @@ def shown(found: dict[str, Any]) -> str:
     return f"{' | '.join(cells)} | {found['verdict']}"
 
 
+def issued(brick: Brick, kind: str, again: Path, *words: str) -> Any:
+    """Captured where the load itself was."""
+    asked = ["run", *words[:1], brick.target, *brick.words, *words[1:]]
+    if kind != EMULATED:
+        return brickyard(*asked, "--save-trace", str(again))
+    with captured(brick.target, again):
+        return brickyard(*asked)
+
+
 def measured(name: str, folder: Path, seconds: int) -> Iterator[str]:
     load = LOADS[name]
     trace, made, again = folder / "seen.byt", folder / "made.toml", folder / "again.byt"
@@ -248,16 +264,16 @@ def measured(name: str, folder: Path, seconds: int) -> Iterator[str]:
         else:
             load.capture(brick.target, trace, seconds)
         requests = traces.contents(str(trace)).summary.requests
-        fit = ["--fit", "wrap"]
-        timing = ["--timing", "timed"]
-        found = brickyard("run", str(trace), brick.target, *brick.words, *fit, *timing)["trace"]
-        if found["missing"]:
-            raise SystemExit(f"requests are missing: {found['missing']}")
-        yield f"| {load.about} | {load.kind} | {requests:,} | trace | {shown(found['comparison'])} |"
+        head = f"| {load.about} | {load.kind} | {requests:,}"
         brickyard("trace", "profile", str(trace), "-o", str(made))
-        brickyard("run", str(made), brick.target, *brick.words, "--save-trace", str(again))
-        found = brickyard("trace", "compare", str(trace), str(again))
-        yield f"| | | | profile | {shown(found)} |"
+        for way, words in WAYS.items():
+            found = issued(brick, load.kind, again, str(made if way == PROFILE else trace), *words)
+            missing = found["trace"]["missing"] if way != PROFILE else {}
+            if missing:
+                raise SystemExit(f"{way}: requests are missing: {missing}")
+            yield f"{head} | {way} | {shown(brickyard('trace', 'compare', str(trace), str(again)))} |"
+            head = "| | |"
+            again.unlink()
 
 
 def main() -> None:

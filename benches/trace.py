@@ -2,7 +2,9 @@
 
 Every form is written here with as many requests, and imported in rounds; medians are taken. Then a trace of 1,000
 requests a second is issued on a file in rounds, and what it was late by is shown: from the instant that each request
-was due to its submission. The aim is a p99 of 100 us or less on an idle device. About four minutes.
+was due to its submission. The aim is a p99 of 100 us or less on an idle device, so the files of the imports are removed
+first, and what waits to be written is written. A bare timer loop in the same rounds, without any I/O, shows how
+punctual the machine is; `benches/compare.py` builds it. About four minutes.
 
     python benches/trace.py [--requests N] [--rounds N] [--seconds S] [--target FILE] [--smoke]
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import struct
@@ -26,6 +29,7 @@ from brickyard import traces
 REQUESTS, ROUNDS, SECONDS = 1_000_000, 3, 10.0
 SMOKE_REQUESTS, SMOKE_SECONDS = 20_000, 1.0
 RATE, LATE_ROUNDS = 1_000, 7
+BUILT = Path(__file__).resolve().parent.parent / os.environ.get("CARGO_TARGET_DIR", "target")
 START = 128_166_372_003_061_629
 QUEUE, ISSUE, COMPLETE, WRITE = 1, 7, 8, 1 << 17
 
@@ -102,6 +106,25 @@ def lateness(folder: Path, target: Path, seconds: float) -> dict[str, int]:
     return late
 
 
+def bare_timer(seconds: float) -> dict[str, int] | None:
+    """Lateness of a loop that only waits; None where it is not built."""
+    built = sorted(BUILT.glob("*/release/examples/timer_loop"))
+    if not built:
+        return None
+    done = subprocess.run([str(built[0]), str(RATE), str(seconds)], check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    return {"p50": found["p50_ns"], "p99": found["p99_ns"]}
+
+
+def show(what: str, rounds: list[dict[str, int]]) -> None:
+    for figure in rounds[0]:
+        values = sorted(late[figure] / 1e3 for late in rounds)
+        print(
+            f"{what} at {RATE}/s, {figure}: {statistics.median(values):.1f} us"
+            f" ({values[0]:.1f} to {values[-1]:.1f} of {len(values)} rounds)"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--requests", type=int, default=REQUESTS)
@@ -117,17 +140,24 @@ def main() -> None:
             rate = import_rate(path, folder / "out.byt", count, 1 if given.smoke else given.rounds)
             mib_per_s = rate * path.stat().st_size / count / (1 << 20)
             print(f"{form:10} {rate / 1e6:6.2f} M requests/s, {mib_per_s:6.0f} MiB/s")
+            path.unlink()
         began = time.perf_counter()
         traces.examine(str(folder / "out.byt"))
         print(f"{'figures':10} {count / (time.perf_counter() - began) / 1e6:6.2f} M requests/s")
+        (folder / "out.byt").unlink()
         target, seconds = given.target or folder / "target", SMOKE_SECONDS if given.smoke else given.seconds
-        rounds = [lateness(folder, target, seconds) for _ in range(1 if given.smoke else LATE_ROUNDS)]
-        for figure in ("p50", "p99", "max"):
-            values = sorted(late[figure] / 1e3 for late in rounds)
-            print(
-                f"late at {RATE}/s, {figure}: {statistics.median(values):.1f} us"
-                f" ({values[0]:.1f} to {values[-1]:.1f} of {len(values)} rounds)"
-            )
+        late: list[dict[str, int]] = []
+        bare: list[dict[str, int]] = []
+        lateness(folder, target, SMOKE_SECONDS)  # makes the target
+        for _ in range(1 if given.smoke else LATE_ROUNDS):
+            os.sync()
+            found = lateness(folder, target, seconds)
+            late.append({figure: found[figure] for figure in ("p50", "p99", "max")})
+            timer = bare_timer(seconds)
+            bare += [timer] if timer else []
+        show("late", late)
+        if bare:
+            show("a bare timer loop", bare)
 
 
 if __name__ == "__main__":

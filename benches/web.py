@@ -1,5 +1,5 @@
 """What the page costs: processor of the server with 100 browsers on one live run and with none, the measured rate
-beside it, lists of 10,000 runs, and the page of a run.
+beside it, lists of 10,000 runs, the page of a run, and a prediction.
 
 Both states of the server are interleaved in one run of the load (A/B/A/B), since a rate drifts with its host. The runs
 of the list are copies of one simulated run with ids of their own.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
+import json
 import os
 import re
 import socket
@@ -33,6 +34,11 @@ TOKEN = "0123456789abcdef0123456789abcdef-bench"
 TICKS = os.sysconf("SC_CLK_TCK")
 COPIED = ("run", "run_start", "run_end")
 """What a list reads; `run_place` is made by a trigger."""
+WHAT_IF: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("terraserver-2003", "obl-load", {"members": 12}),
+    ("terraserver-2003", "random-4k-qd32", {"level": "raid5", "condition": "degraded"}),
+    ("msr-2003-wd", "sqlio-random-read-4", {"cache_mib": 0}),
+)
 
 
 def processor_s(pid: int) -> float:
@@ -63,10 +69,11 @@ def server(folder: Path) -> Iterator[tuple[int, int]]:
         started.wait(20)
 
 
-def asked(port: int, path: str) -> tuple[float, bytes]:
+def asked(port: int, path: str, asks: dict[str, object] | None = None) -> tuple[float, bytes]:
     began = time.perf_counter()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    connection.request("GET" if asks is None else "POST", path, None if asks is None else json.dumps(asks), headers)
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
@@ -100,6 +107,15 @@ class Browsers:
         self._reader.join()
         for one in self.sockets:
             one.close()
+
+
+def predictions(folder: Path, repeat: int) -> None:
+    """What if, from a server that has just begun."""
+    with server(folder) as (_, port):
+        for name, workload, changes in WHAT_IF:
+            asks = {"name": name, "workload": workload, **changes}
+            times = [asked(port, "/api/what-if", asks)[0] for _ in range(repeat + 1)]
+            print(f"what if {name}, {workload}: first {times[0]:.2f} s, then at most {max(times[1:]):.2f} s")
 
 
 def live(folder: Path, browsers: int, seconds: float, rounds: int) -> None:
@@ -189,6 +205,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         brickyard.Store(folder / "runs.db").close()
+        predictions(folder, 1 if smoke else 5)
         lists(folder, 50 if smoke else given.runs, 1 if smoke else 5)
         live(folder, 3 if smoke else given.browsers, 2 if smoke else given.seconds, 1 if smoke else 3)
 

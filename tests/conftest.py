@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,9 @@ collect_ignore = [] if os.environ.get("BRICKYARD_GUEST") else ["guest"]
 settings.register_profile("brickyard", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("brickyard")
 
+
+# A shell that starts tests in the background has SIGINT ignored, and each program that they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _shops = itertools.count()
 

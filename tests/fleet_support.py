@@ -14,6 +14,26 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+RELAY = """
+import socket, sys, threading
+
+def pump(source, sink):
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+listening = socket.create_server(("", int(sys.argv[2])))
+print("listens", flush=True)
+while True:
+    far, _ = listening.accept()
+    near = socket.socket(socket.AF_UNIX)
+    near.connect(sys.argv[1])
+    for pair in ((far, near), (near, far)):
+        threading.Thread(target=pump, args=pair, daemon=True).start()
+"""
 
 
 def ip(*words: str, check: bool = True) -> None:
@@ -84,6 +104,43 @@ class Fleet:
     def run(self, *words: object, codes: tuple[int, ...] = (0,)) -> Any:
         """A run as its document."""
         return json.loads(self.call("run", *words, "--json", codes=codes).stdout)
+
+    @contextmanager
+    def served(self, host: str, socket_path: str, port: int) -> Iterator[None]:
+        """A server that listens on a socket of the file system, at a port of a host."""
+        words = ["ip", "netns", "exec", self.namespace(host), sys.executable, "-P", "-c", RELAY, socket_path, str(port)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as relay:
+            try:
+                assert relay.stdout is not None
+                assert relay.stdout.readline() == "listens\n"
+                yield
+            finally:
+                relay.kill()
+
+    @contextmanager
+    def within(self, host: str, *command: str) -> Iterator[None]:
+        """Mounts what a command says where this host's Ray node sees it, and nobody else does."""
+        raylet = str(self.pids(host, "raylet/raylet")[0])
+        subprocess.run(["nsenter", "-t", raylet, "-m", "mount", *command], check=True, capture_output=True)
+        try:
+            yield
+        finally:
+            words = ["nsenter", "-t", raylet, "-m", "umount", "--lazy", command[-1]]
+            subprocess.run(words, check=False, capture_output=True)
+
+    @contextmanager
+    def narrow(self, host: str, rate: str) -> Iterator[None]:
+        """A slow link to a host, both ways."""
+        outer, inner = f"{self.tag}{self.names.index(host) + 1}", f"{self.tag}i{self.names.index(host) + 1}"
+        inside = ["ip", "netns", "exec", self.namespace(host)]
+        queue = ["root", "tbf", "rate", rate, "burst", "3000", "latency", "2s"]
+        try:
+            subprocess.run(["tc", "qdisc", "add", "dev", outer, *queue], check=True, capture_output=True)
+            subprocess.run([*inside, "tc", "qdisc", "add", "dev", inner, *queue], check=True, capture_output=True)
+            yield
+        finally:
+            subprocess.run(["tc", "qdisc", "del", "dev", outer, "root"], check=False, capture_output=True)
+            subprocess.run([*inside, "tc", "qdisc", "del", "dev", inner, "root"], check=False, capture_output=True)
 
     def link(self, host: str, state: str) -> None:
         ip("link", "set", f"{self.tag}{self.names.index(host) + 1}", state)

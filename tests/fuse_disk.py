@@ -1,8 +1,9 @@
 """Duty: a file system with one file, `disk`, served by this program over /dev/fuse: storage that a test can stop.
 
-SIGSTOP makes it a device that hangs, SIGCONT lets it go on; with `errno` every read and write fails.
+SIGSTOP makes it a device that hangs, SIGCONT lets it go on; with `errno` every read and write fails. A flush may take
+its time, in which nothing else is served.
 
-Usage: python fuse_disk.py MOUNT_POINT SIZE_BYTES [ERRNO]
+Usage: python fuse_disk.py MOUNT_POINT SIZE_BYTES [ERRNO [FLUSH_MS]]
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import stat
 import struct
 import sys
+import time
 
 IN_HEADER = struct.Struct("<IIQQIIIHH")
 ROOT, DISK = 1, 2
@@ -26,8 +28,8 @@ VALID_S = 1
 class FuseDisk:
     """Answers the kernel's requests one at a time."""
 
-    def __init__(self, mount_point: str, size_bytes: int, errno: int = 0) -> None:
-        self.size_bytes, self.errno = size_bytes, errno
+    def __init__(self, mount_point: str, size_bytes: int, errno: int = 0, flush_ms: int = 0) -> None:
+        self.size_bytes, self.errno, self.flush_ms = size_bytes, errno, flush_ms
         self.device = os.open("/dev/fuse", os.O_RDWR)
         libc = ctypes.CDLL(None, use_errno=True)
         options = f"fd={self.device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
@@ -74,6 +76,8 @@ class FuseDisk:
             return 0, struct.pack("<II", length, 0) if opcode == WRITE else bytes(length)
         if opcode == STATFS:
             return 0, struct.pack("<QQQQQIIII", 1 << 20, 1 << 20, 1 << 20, 9, 9, 4096, 255, 4096, 0).ljust(80, b"\0")
+        if opcode == FSYNC:
+            time.sleep(self.flush_ms / 1000)
         # No FLUSH: the kernel would ask at every close, also at that of a process that ends, and wait for the answer.
         known = (RELEASE, RELEASEDIR, READDIR, FSYNC, ACCESS, DESTROY)
         return (0, b"") if opcode in known else (ENOSYS, b"")
@@ -86,6 +90,6 @@ class FuseDisk:
 
 
 if __name__ == "__main__":
-    disk = FuseDisk(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    disk = FuseDisk(sys.argv[1], *(int(word) for word in sys.argv[2:]))
     print("mounted", flush=True)
     disk.serve()

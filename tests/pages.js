@@ -50,5 +50,10 @@
       });
     });
   }
+  for (const box of document.querySelectorAll('.scroll')) {
+    const table = box.querySelector('table');
+    if (table && width >= 1180 && table.offsetWidth > box.clientWidth + 1)
+      found.push(`${box.getAttribute('aria-label')}: ${table.offsetWidth} wide in ${box.clientWidth}`);
+  }
   return [...new Set(found)];
 }

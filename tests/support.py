@@ -154,6 +154,7 @@ def add_run(
     facts: Json | None = None,
     targets: list[str] | None = None,
     watch: RunWatch | None = None,
+    engine: str = "io_uring",
 ) -> int:
     run = store.add_run(
         profile="a-load",
@@ -167,7 +168,7 @@ def add_run(
         study=study,
         labels=labels,
     )
-    store.add_events(run, [start_event(), *events])
+    store.add_events(run, [start_event(engine=engine), *events])
     if outcome is not None:
         store.end_run(
             run,

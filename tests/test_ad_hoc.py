@@ -53,6 +53,7 @@ def test_the_words_of_fio_make_a_load(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_rate_with_a_unit_is_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned(capsys, "--rw", "read", "--bs", "64k", "--rate", "20MiB")
     assert plan["phase"][0]["stream"][0]["pace"]["rate"] == 320
+    assert plan["title"].endswith(", 320 requests/s")
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,8 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         ([], "name a profile"),
         (["--rw", "sideways"], "rw=sideways"),
         (["--rw", "read", "--rate", "fast"], "--rate fast"),
+        (["--rw", "read", "--rate", "5k"], "--rate 5k: write 5000 for requests/s or 5KiB for bytes/s"),
+        (["--rw", "read", "--rate", "1.5M/s"], "write 1500000 for requests/s or 1.5MiB for bytes/s"),
         (["sqlio-random-read-4", "--set", "iodepth=8"], "fio's `iodepth` is `depth` here"),
         (["sqlio-random-read-4", "--set", "numjobs=8"], "fio's `numjobs` is `workers` here"),
     ],
@@ -110,6 +113,10 @@ def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.Captu
         ("--ioengine=libaio", "--engine"),
         ("--time_based", "--runtime alone"),
         ("--group_reporting", "reported together"),
+        ("--rate_iops=500", "Write --rate"),
+        ("--buffered=1", "--direct 0"),
+        ("--loops=3", "passes, bytes or requests"),
+        ("--offset=1g", "region"),
     ],
 )
 def test_an_option_of_fio_that_is_not_needed_is_named(
@@ -259,3 +266,24 @@ def test_flushes_are_in_no_rate_of_the_progress(tmp_path: Path, capsys: pytest.C
     writes = re.search(r"write (\S+) requests/s", out)
     assert writes is not None
     assert f"{writes[1]} IOPS" in err
+
+
+@pytest.mark.parametrize(("target", "is_said"), [("file", True), ("sim:iodrive-160-slc", False)])
+def test_a_rate_of_less_than_a_second_is_said_to_be_one(
+    target: str, is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = [target] if ":" in target else [str(tmp_path / target), "--size", "4MiB"]
+    words = ["run", "--rw", "randread", "--runtime", "100ms", *where, "--store", str(tmp_path / "runs.db")]
+    assert main(words) == 0
+    assert ("too short to say what the target sustains" in " ".join(capsys.readouterr().out.split())) == is_said
+
+
+def test_an_imported_size_is_that_of_the_file_which_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "j.fio").write_text("[j]\nrw=randread\nsize=24m\nruntime=100ms\ntime_based\n")
+    profile, target = str(tmp_path / "p.toml"), tmp_path / "made"
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(tmp_path / "j.fio"), "-o", profile]) == 0
+    assert main(["run", profile, str(target), *store]) == 0
+    assert 24 << 20 <= target.stat().st_size <= 25 << 20
+    assert main(["run", profile, str(tmp_path / "larger"), "--size", "32MiB", *store]) == 0
+    assert 32 << 20 <= (tmp_path / "larger").stat().st_size <= 33 << 20

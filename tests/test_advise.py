@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import support
 from brickyard import bricks, rulers
@@ -16,6 +17,7 @@ from brickyard.advise.buy import Trial
 from brickyard.advise.candidates import Candidate, candidates
 from brickyard.advise.lifetime import data_loss_hours, rebuild_fails, rebuild_hours, unreadable
 from brickyard.analysis.verdict import Finding, Verdict
+from brickyard.bricks.resolved import RotatingDrive
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.report import advice
@@ -63,14 +65,19 @@ def test_unreadable_sectors_by_hand() -> None:
 
 
 def test_a_rebuild_takes_the_pace_beside_users_and_never_more_than_the_drive() -> None:
-    drive = {"kind": "rotating", "capacity_bytes": 36_000_000_000, "outer_mb_per_s": 60.0, "inner_mb_per_s": 40.0}
-    keeper = {"rebuild_min_mb_per_s": 10.0, "rebuild_writing_mb_per_s": 1.0}
-    brick: Json = {"level": "raid5", "drive": drive, "software": None, "controller": keeper}
+    known = bricks.resolve("terraserver-2003", ["members=8", "level=raid5"]).brick
+    assert isinstance(known.drive, RotatingDrive)
+    assert known.controller is not None
+    drive = structs.replace(known.drive, capacity_bytes=36_000_000_000, outer_mb_per_s=60.0, inner_mb_per_s=40.0)
+    keeper = structs.replace(
+        known.controller, rebuild_min_mb_per_s=10.0, rebuild_writing_mb_per_s=1.0, rebuild_drains=False
+    )
+    brick = structs.replace(known, drive=drive, software=None, controller=keeper)
     assert rebuild_hours(brick, writes=False) == pytest.approx(1)
     assert rebuild_hours(brick, writes=True) == pytest.approx(10)
-    unbounded = {**brick, "controller": {**keeper, "rebuild_min_mb_per_s": 500.0}}
+    unbounded = structs.replace(brick, controller=structs.replace(keeper, rebuild_min_mb_per_s=500.0))
     assert rebuild_hours(unbounded, writes=False) == pytest.approx(0.2)  # 36 GB at 50 MB/s
-    assert rebuild_hours({**brick, "level": "raid0"}, writes=False) is None
+    assert rebuild_hours(structs.replace(brick, level="raid0"), writes=False) is None
 
 
 def candidate(usd: float | None, members: int = 2) -> Candidate:
@@ -124,11 +131,11 @@ def test_a_search_stops_when_it_has_enough_and_is_the_same_on_any_number_of_core
 
 def test_names_that_would_cover_each_other_become_one() -> None:
     rows = [
-        {"usd": usd, "normal": worst, "place_in_ranking": place, "label": str(place)}
+        advice._PricedBrick(usd, worst, worst, True, "", place, str(place))
         for place, (usd, worst) in enumerate([(480.0, 391.0), (480.0, 335.0), (480.0, 333.0), (900.0, 333.0)], 1)
     ]
     advice._join_names(rows)
-    assert [row["label"] for row in rows] == ["1", "2, 3", "", "4"]
+    assert [row.label for row in rows] == ["1", "2, 3", "", "4"]
 
 
 def test_every_shipped_part_is_a_modelled_one_and_has_its_price_from_a_source() -> None:
@@ -302,7 +309,7 @@ def test_published_charts_are_the_ones_of_the_reference() -> None:
     ours = Path(buy.__file__).with_name("advice_charts.csv").read_text("utf-8")
     reference = Path(__file__).parent.parent / "reference" / "advice_charts.csv"
     assert ours == reference.read_text("utf-8")
-    assert charts.published() == list(csv.DictReader(ours.splitlines()))
+    assert [asdict(rating) for rating in charts.published()] == list(csv.DictReader(ours.splitlines()))
 
 
 def test_a_share_of_the_best_is_a_rating() -> None:
@@ -464,7 +471,7 @@ def test_the_caches_of_drives_are_filled_before_anything_counts(capsys: pytest.C
 
 def test_only_caches_that_end_writes_are_filled() -> None:
     def seconds(name: str, *overrides: str) -> int:
-        return simulate.fill_s(bricks.resolve(name, list(overrides))["brick"])
+        return simulate.fill_s(bricks.resolve(name, overrides).brick)
 
     assert seconds("nearline-20tb") == 21
     assert seconds("nearline-20tb", "write_cache=false") == 0

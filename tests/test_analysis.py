@@ -277,7 +277,7 @@ def test_the_document_counts_errors_of_all_phases(tmp_path: Path) -> None:
         phase_end(errors_by_errno={"EIO": 3}, slowest=[slow(5)]),
         phase_end(phase=1, errors_by_errno={"EIO": 2, "ENOSPC": 1}, slowest=[slow(9)]),
     )
-    document = summary.run_document(record)
+    document: Any = summary.run_document(record)
     assert document["errors_by_errno"] == {"EIO": 5, "ENOSPC": 1}
     assert [item["response_ns"] for item in document["slowest"]] == [9, 5]
 
@@ -348,7 +348,8 @@ def test_a_ramp_is_told_step_by_step(tmp_path: Path) -> None:
     assert [(s.knob, s.value, s.iops) for s in found] == [("depth", 1, 200), ("depth", 2, 400)]
     assert [s.response.max_ns for s in found if s.response] == [MS, 2 * MS]
     assert ramp.step_rows(found)[1][:3] == ["depth", "2", "400"]
-    assert [s["value"] for s in summary.run_document(record)["ramp"]] == [1, 2]
+    document: Any = summary.run_document(record)
+    assert [s["value"] for s in document["ramp"]] == [1, 2]
     shown = Console(width=200, record=True)
     print_run(shown, record)
     assert "Ramp of measure" in shown.export_text()

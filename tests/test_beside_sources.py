@@ -45,6 +45,13 @@ def test_each_cell_stands_beside_the_printed_one_with_ratio_and_rank() -> None:
     assert rows == [["A (XFS)", "100", "80.0", "0.80", "1", "2"], ["B", "50.0", "100", "2.00", "2", "1"]]
 
 
+def test_figures_that_read_alike_have_one_rank() -> None:
+    printed = [Published("rate", {"array": (name,)}, 100) for name in ("a", "b")]
+    ((_, _, rows),) = beside([pivot(SPEC, ARRAYS, made(80.01, 79.99))], printed)
+    assert [row[2] for row in rows] == ["80.0", "80.0"]
+    assert [row[4:] for row in rows] == [["1", "1"], ["1", "1"]]
+
+
 def test_a_conclusion_that_does_not_come_out_is_said() -> None:
     ahead = Conclusion("A is ahead of B", "rate", {"array": ("a",)}, {"array": ("b",)}, {})
     alike = Conclusion("A is as fast as B", "rate", {"array": ("a",)}, {"array": ("b",)}, {}, 0.9, 1.1)
@@ -120,7 +127,7 @@ def random_writes(*, full: bool) -> Record:
     plan = profiles.validate(profiles.read("characterize"), changes)
     assert isinstance(plan, Plan)
     brick = Brick("overland-2007-sata")
-    return simulate(filled(plan, brick.resolve()["brick"]) if full else plan, brick)
+    return simulate(filled(plan, brick.resolve().brick) if full else plan, brick)
 
 
 def test_a_rate_into_a_cache_that_is_not_full_is_in_doubt() -> None:
@@ -151,7 +158,7 @@ def test_a_headline_that_would_be_a_caches_is_refused(
     monkeypatch.setattr(characterize, "SIZES_BYTES", (4096, 65536))
     monkeypatch.setattr(characterize.Characterization, "_loaded", lambda _self, plan: plan)
     found = answer(capsys, "characterize", "sim:overland-2007-sata", "--quick", "-o", str(tmp_path / "page"))
-    assert "write no figure, as 2 of 2 cells were still filling caches" in found["answer"][1]
+    assert "write no figure, as 2 of 2 cells were not in steady state" in found["answer"][1]
     assert "--full measures until they are steady" in found["belief"]
     page = (tmp_path / "page" / "report.html").read_text()
     assert "write no figure" in page

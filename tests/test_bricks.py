@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from brickyard import bricks
+from brickyard.bricks.spread import spread_of
 from brickyard.cli import main
 from brickyard.store import Store
-from brickyard.study.reference import Outcome, rankings
+from brickyard.study.reference import Outcome, published_cells, rankings
 from support import events_of
 
 
@@ -56,6 +58,22 @@ def test_a_profile_runs_on_a_modelled_brick_and_is_kept(capsys: pytest.CaptureFi
             "controllers/3ware-8506-8",
             "drives/wd2500jd",
         ]
+
+
+def test_an_answer_of_a_model_says_how_far_off_such_models_are(capsys: pytest.CaptureFixture[str]) -> None:
+    def belief(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main(["run", "random-4k-qd32", *arguments, "--set", "duration=1s"]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    disks = spread_of("rotating")
+    assert disks is not None
+    said = belief("sim:wd2500jd")
+    assert f"published figures of disks lie within a factor of {disks.factor:.2f} of models not fitted" in said
+    assert "Durable writes" not in said
+    assert "How far models of volumes are off is not known" in belief("sim:gp3")
+    durable = belief("sim:wd-blue-3d-1000", "--set", "operations={ write = 100 }", "--set", "sync=dsync")
+    assert "Durable writes of flash: " in durable
 
 
 def test_a_brick_is_changed_by_key_in_either_place(capsys: pytest.CaptureFixture[str]) -> None:
@@ -308,7 +326,8 @@ def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureF
 
 def test_rankings_count_only_clear_differences() -> None:
     def outcome(published: float, simulated: float) -> Outcome:
-        return Outcome({"published": published, "group": "g", "unit": "u"}, (simulated,), None)
+        cell = structs.replace(published_cells()[0], published=published, group="g", unit="u")
+        return Outcome(cell, (simulated,), None)
 
     found = rankings([outcome(100, 90), outcome(109, 80), outcome(200, 85)])
     assert found.pairs == 2

@@ -56,7 +56,8 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "--size", "lots"], "--size: `lots` is not a size"),
     (["run", "sqlio-random-read-4", "--size", "100TiB"], "do not fit"),
     (["run", "sqlio-random-read-4", "--scratch", "/nowhere"], "no such directory"),
-    (["run", "sqlio-random-read-4", "/nowhere/file"], "no such file or device; --size"),
+    (["run", "sqlio-random-read-4", "/nowhere/file"], "the directory /nowhere does not exist"),
+    (["run", "sqlio-random-read-4", "/tmp/no such file"], "no such file or device; --size"),
     (["run", "sqlio-random-read-4", "/nowhere/file", "--size", "32MiB"], "/nowhere/file"),
     (["run", "sqlio-random-read-4", "/"], "is a directory"),
     (["run", "sqlio-random-read-4", "--overwrite", "/dev/null"], "not among the targets"),
@@ -64,13 +65,13 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "--store", "/dev/null/store"], "cannot be used as a store"),
     (["run", "sqlio-random-read-4", "--store", "/nowhere/at/all.db"], "/nowhere/at is no directory; make it first"),
     (["run", "sqlio-random-read-4", "/nowhere/f", "--size", "1GiB", "--dry-run"], "/nowhere does not exist"),
-    (["run", "sqlio-random-read-4", "/nowhere/f", "--dry-run"], "no such file or device"),
+    (["run", "sqlio-random-read-4", "/nowhere/f", "--dry-run"], "/nowhere does not exist"),
     (["run", "sqlio-random-read-4", "/dev/null", "--dry-run"], "neither a file nor a block device"),
     (["run", "sqlio-random-read-4", "/etc/hostname", "/etc/hosts", "--dry-run"], "1 target, and 2 were named"),
     (["doctor", "/nowhere/at/all"], "no such file, directory or device"),
     (["characterize", "--quick", "--full"], "exclude each other"),
     (["characterize", "--set", "depth=many"], "--set depth=many: a whole number from 0"),
-    (["characterize", "/nowhere/file"], "no such file or device"),
+    (["characterize", "/nowhere/file"], "/nowhere does not exist"),
     (["profiles", "show", "bogus"], "no such profile"),
     (["runs", "--since", "yesterday"], "--since yesterday"),
     (["runs", "--limit", "-1"], "--limit -1"),
@@ -265,10 +266,26 @@ def test_runs_are_listed_and_filtered(filled: Path, capsys: pytest.CaptureFixtur
     assert ids("--target", "a fi") == everything
     assert ids("--since", "1h") == everything
     assert ids("--since", "2999-01-01") == []
-    assert main(["runs", "--limit", "3"]) == 0
+    assert ids("--study", "s1") == everything[:-1]
+    assert main(["runs", "--each", "--limit", "3"]) == 0
     out = capsys.readouterr().out
     assert "random write 1 MiB" in out
-    assert "10 older runs are not shown" in out
+    assert "10 older rows are not shown" in out
+    assert main(["runs"]) == 0
+    out = capsys.readouterr().out
+    assert "1-12" in out
+    assert "12 runs" in out
+    assert "random write 1 MiB" not in out
+    assert main(["runs", "--study", "s1"]) == 0
+    assert "random write 1 MiB" in capsys.readouterr().out
+    asked: list[tuple[str, str, str]] = [
+        ("--profile", "nope", "no run of nope; there are runs of "),
+        ("--target", "nope", "no run on nope; there are runs on "),
+        ("--since", "2999-01-01", "no run fits what was asked for"),
+    ]
+    for option, value, said in asked:
+        assert main(["runs", option, value]) == 0
+        assert said in capsys.readouterr().out
 
 
 def test_a_span_counts_back_from_now() -> None:
@@ -327,7 +344,9 @@ def test_doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance(checks, list)
     assert all(item["text"] for item in checks)
     assert main(["doctor", str(tmp_path)]) == 0
-    assert str(checks[0]["text"]) in capsys.readouterr().out
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert f"{sum(check['state'] == 'ok' for check in checks)} of {len(checks)} checks are ok" in first
+    assert str(checks[0]["text"]) in second
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis import differing
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.samples import difference, sample
 from brickyard.cli import main
@@ -97,6 +98,31 @@ def test_another_load_is_not_judged_unless_that_is_asked_for(capsys: pytest.Capt
     assert main(["compare", "1-2", "3-4"]) == 0
     assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
     assert main(["compare", "1-2", "3-4", "--check", "--across-loads"]) == 0
+
+
+def test_several_loads_of_one_name_are_never_pooled(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for depth, took in ((8, 1), (8, 1), (2, 4), (2, 4), (8, 1), (8, 1)):
+            done = [interval(0, SECOND, cell([took * MS] * (2000 // took))), phase_end()]
+            add_run(store, done, plan_=plan(stream(depth=depth)))
+    found = document(capsys, "compare", "1-2", "3-6")
+    told = {(", ".join(change["load"]), change["figure"]): change["after"] for change in found["changes"]}
+    assert told["a-load, depth 8, read", "iops"] == pytest.approx(2000)  # not the mean of 2,000 and 500
+    assert found["only_after"] == [["a-load", "depth 2", "read"]]
+    assert found["loads_differ"] == ["a-load stands for several loads: depth 8 (runs 1-2, 5-6); depth 2 (runs 3-4)"]
+    assert main(["baseline", "save", "mixed", "1-4"]) == 0
+    assert main(["compare", "5-6", "--baseline", "mixed", "--check"]) == 2
+    assert "a-load stands for several loads" in capsys.readouterr().err
+    assert main(["compare", "1-4", "3-6", "--check"]) == 0  # the same loads on both sides, each with its own
+    assert main(["compare", "5", "3-4"]) == 0
+    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
+
+
+def test_a_range_beyond_the_last_run_is_said_to_end_there(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * 2000)] * 3)
+    capsys.readouterr()
+    assert main(["compare", "1", "2-400"]) == 0
+    assert "is 3" in capsys.readouterr().err
 
 
 def test_one_new_run_against_a_baseline_gets_no_verdict_however_far_off_it_is(
@@ -193,3 +219,8 @@ def test_a_condition_that_only_one_side_has_is_named(tmp_path: Path, capsys: pyt
     told = capsys.readouterr().out
     assert "differed: Condition: normal (run 1); rebuilding (run 2)" in told
     assert "nothing differed" not in told
+
+
+def test_times_of_plans_are_said_as_a_user_writes_them() -> None:
+    said = [differing._value(f"{ns}ns") for ns in (1_522 * 10**9, 1_500, 20 * 10**9, 1_234_567, 0)]
+    assert said == ["1522s", "1.50us", "20.0s", "1234567ns", "0ns"]

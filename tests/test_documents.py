@@ -106,3 +106,15 @@ def test_the_image_is_made_of_what_is_there() -> None:
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert made
     assert set(made) <= set(targets)
+
+
+def test_the_image_has_what_its_build_reads() -> None:
+    """Files that are compiled into the programs lie in other folders as well; without one of them nothing is built."""
+    lines = (ROOT / "Containerfile").read_text("utf-8").splitlines()
+    copies = [line for line in lines if line.startswith("COPY ") and "--from" not in line]
+    copied = [ROOT / word for line in copies for word in line.split()[1:-1]]
+    read = re.compile(r'include_(?:str|bytes)!\(\s*"([^"]+)"')
+    sources = [path for path in (ROOT / "crates").rglob("*.rs") if "target" not in path.parts]
+    wanted = {(path.parent / name).resolve() for path in sources for name in read.findall(path.read_text("utf-8"))}
+    assert len(wanted) > 10
+    assert {path for path in wanted if not any(path.is_relative_to(place) for place in copied)} == set()

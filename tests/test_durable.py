@@ -96,7 +96,7 @@ def test_a_directory_gets_one_verdict_and_keeps_nothing(tmp_path: Path, capsys: 
     assert len(flushed) == durable.REPETITIONS
     spent = [sum(time_of(row) for row in totals(record) if row.phase == PHASE) for record in flushed]
     shares = [spent_ns / cell_ns for spent_ns, cell_ns in zip(spent, rates_of(flushed), strict=True)]
-    assert all(0.3 < share < 1.2 for share in shares), shares
+    assert all(0.3 < share < 1.5 for share in shares), shares
 
 
 PHASE = list(durable.cells(Method.FDATASYNC, 1)).index(WriteCell(Method.FDATASYNC, PAGE_BYTES))

@@ -112,7 +112,8 @@ def test_a_characterization_measures_every_cell_without_an_error(characterized: 
     assert all(cell["bytes"] == cell["requests"] * cell["request_bytes"] for cell in document["cells"])
     for pattern in {(c["address"], c["operation"]) for c in document["cells"]}:
         shares = [c["throughput_share_of_best"] for c in document["cells"] if (c["address"], c["operation"]) == pattern]
-        assert max(shares) == 1.0
+        # A cell of a busy host may have had no request that ended within its time, and has no rate then.
+        assert max(share for share in shares if share is not None) == 1.0
 
 
 def test_a_characterization_leaves_a_report_and_no_scratch_file(characterized: tuple[Home, dict[str, Any]]) -> None:

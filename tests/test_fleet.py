@@ -16,11 +16,15 @@ from typing import Any
 import pytest
 
 from brickyard import _core, bricks, profiles
+from brickyard.analysis import replay_runs
 from brickyard.analysis.latency import merge
+from brickyard.databases.ephemeral import Server
 from brickyard.fleet import tls
 from brickyard.fleet.shares import divide
+from brickyard.schema import plan_text
 from brickyard.store import Store
 from fleet_support import Fleet, network, ray_left
+from test_replay import MAPPING, execute, fill, items, w3c
 
 pytest.importorskip("ray", reason="Ray is not installed: make .venv/.fleet")
 if os.geteuid() != 0 or shutil.which("ip") is None:
@@ -95,8 +99,8 @@ def test_the_merged_histogram_is_that_of_all_requests(fleet: Fleet) -> None:
     run = fleet.run("sqlio-random-read-4", target, "--hosts", "all", "--set", changes[0])
     plan = profiles.validate(profiles.read("sqlio-random-read-4"), changes)
     own: list[str] = []
-    for part in divide("sqlio-random-read-4", plan, ["a", "b", "c"], [target], "copies").parts:
-        handle = _core.start(json.dumps(part.plan), [target], json.dumps({"bricks": bricks.texts(), "overrides": []}))
+    for one in divide("sqlio-random-read-4", plan, ["a", "b", "c"], [target], "copies").plans:
+        handle = _core.start(plan_text(one), [target], json.dumps({"bricks": bricks.texts(), "overrides": []}))
         events: list[Any] = []
         while not handle.finished():
             events += [json.loads(text) for text in handle.events(50)]
@@ -118,10 +122,10 @@ def test_the_merged_histogram_is_that_of_all_requests(fleet: Fleet) -> None:
 
 
 def test_the_two_hosts_of_overlands_oltp(fleet: Fleet) -> None:
-    """Both on this machine would lock each other out of one file, so that each has one in the place of the array."""
+    """Both write one file in the place of the array, each its half, and check what they find there."""
     run = fleet.run(
         "overland-oltp-two-hosts",
-        *files(fleet, "a", "b"),
+        fleet.home / "array.dat",
         *("--hosts", "a,b", "--size", "16MiB"),
         *("--set", "duration=2s", "--set", "warmup=0s", "--set", "transactions.first.workers=2"),
     )
@@ -309,6 +313,21 @@ def test_a_killed_worker_and_a_cut_link_are_named(fleet: Fleet) -> None:
     assert rows["b"]["requests"] == pytest.approx(rows["a"]["requests"], rel=0.02)
 
 
+def test_a_worker_that_hangs_is_named_and_holds_nobody_up(fleet: Fleet) -> None:
+    run = fleet.begin("run", paced(fleet, 20), *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB", "--json")
+    assert run.stderr is not None
+    pid = under_way(fleet, "b")
+    os.kill(pid, signal.SIGSTOP)
+    assert wait_for(run.stderr, "b: lost: it has not been heard", 20) < NAMED_WITHIN_S
+    for _ in range(2):  # the second is not to wait for anything
+        run.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+    told = ended(run)
+    assert "1 of 2 hosts to the end; b: it has not been heard" in told["message"]
+    assert {row["host"]: row["state"] for row in told["hosts"]}["b"] == "lost"
+    assert pid not in fleet.pids("b", "brickyard-worker")
+
+
 def test_a_dead_head_leaves_the_records_to_be_collected(fleet: Fleet) -> None:
     fleet.call("fleet", "collect", codes=(0, 1, 2))  # what earlier runs left
     run = fleet.begin("run", paced(fleet, 30), *files(fleet, "a", "b", "c"), "--hosts", "a,b,c", "--size", "8MiB")
@@ -331,6 +350,110 @@ def test_a_dead_head_leaves_the_records_to_be_collected(fleet: Fleet) -> None:
     assert again == {}, "what was collected is not collected twice"
 
 
+@pytest.fixture
+def far_shop(fleet: Fleet, postgres: Server) -> Iterator[str]:
+    """The database of a shop, as hosts of the fleet reach it."""
+    name = f"far_shop_{os.getpid()}"
+    execute(postgres.dsn, f"create database {name}")
+    fill(postgres.dsn_of(name))
+    with fleet.served("head", f"{postgres.host}/.s.PGSQL.5432", 5432):
+        yield f"postgresql://{postgres.user}@{fleet.head}:5432/{name}"
+    execute(postgres.dsn, f"drop database {name} with (force)")
+
+
+def test_drivers_on_two_hosts_are_one_replay_and_lose_no_call(fleet: Fleet, far_shop: str) -> None:
+    """The study's four drivers on two servers, a log each."""
+    mapping = fleet.home / "shop.toml"
+    mapping.write_text(MAPPING)
+    whole = items(300, 3.0)
+    logs = [fleet.home / f"{number}.log" for number in range(4)]
+    for number, log in enumerate(logs):
+        log.write_text(w3c(whole[number::4]))
+    words = ["--map", mapping, "--to", far_shop, "--hosts", "a,b", "--drivers", "4", "--pace", "fire-hose", "--json"]
+    (told,) = json.loads(fleet.call("replay", *logs, *words).stdout)["runs"]
+    assert told["plan"]["replay"]["hosts"] == ["a", "b", "a", "b"]
+    assert _core.histogram_stats(told["totals"][0]["measures"]["service"]["histogram"])["count"] == 300
+    assert [host["host"] for host in told["fleet"]["hosts"]] == ["a", "b"]
+    assert 0 < told["fleet"]["bound_ns"] < 100_000_000
+    assert {event["host"]: event["outcome"] for event in told["hosts_ended"]} == {"a": "done", "b": "done"}
+    with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
+        ends = replay_runs.ends(store.record(told["run"]))
+    assert [end.calls for end in ends] == [75] * 4
+    names = {log["path"] for end in ends if end.logs for log in end.logs["logs"]}
+    assert names == {str(log) for log in logs}, "logs are named as they are here"
+    near = fleet.call(
+        "replay", logs[0], "--map", mapping, "--to", "postgresql://x@127.0.0.1/y", "--hosts", "a", codes=(2,)
+    )
+    assert "is a place that only this host reaches" in near.stderr
+
+
+def test_a_driver_whose_host_is_cut_off_is_named_and_ends_by_itself(fleet: Fleet, far_shop: str) -> None:
+    mapping, log = fleet.home / "shop.toml", fleet.home / "long.log"
+    mapping.write_text(MAPPING)
+    log.write_text(w3c(items(9000, 60.0), clients=50))
+    words = ["--map", mapping, "--to", far_shop, "--hosts", "a,b", "--duration", "9s", "--json"]
+    with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
+        before = len(store.runs())
+        run = fleet.begin("replay", log, *words)
+        assert run.stderr is not None
+        until = time.monotonic() + 60
+        while len(runs := store.runs()) == before or not store.record(runs[-1].id).intervals:
+            assert time.monotonic() < until
+            assert run.poll() is None
+            time.sleep(0.1)
+    fleet.link("b", "down")
+    try:
+        assert wait_for(run.stderr, "b: lost: it has not been heard", 12) < 2 * NAMED_WITHIN_S
+    finally:
+        fleet.link("b", "up")
+    until = time.monotonic() + 14
+    while fleet.pids("b", "--replay"):
+        assert time.monotonic() < until, "the driver ends, by itself if need be"
+        time.sleep(0.1)
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 1, err[-3000:]
+    (told,) = json.loads(out)["runs"]
+    assert told["outcome"] == "failed"
+    assert "driver 2 of 2 on b ended unexpectedly" in told["message"]
+    assert {event["host"]: event["outcome"] for event in told["hosts_ended"]} == {"a": "done", "b": "failed"}
+    assert told["hosts_lost"][0]["streams"] == ["driver 2"]
+
+
+def test_a_full_disk_on_one_host_costs_its_copy_or_is_refused_by_name(fleet: Fleet) -> None:
+    kept = fleet.home / "state/brickyard/fleet"
+    kept.mkdir(parents=True, exist_ok=True)
+    words = [paced(fleet, 2), *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB", "--json"]
+    with fleet.within("b", "-t", "tmpfs", "-o", "size=4k", "none", str(kept)):
+        done = fleet.call("run", *words)
+    assert "b: keeps no copy of its record" in done.stderr
+    assert "a: keeps no copy" not in done.stderr
+    told = json.loads(done.stdout)
+    assert told["outcome"] == "done", "the head has what the disk had no room for"
+    rows = {row["host"]: row for row in told["hosts"]}
+    assert rows["b"]["requests"] == pytest.approx(rows["a"]["requests"], rel=0.02)
+    small = fleet.home / "small"
+    small.mkdir(exist_ok=True)
+    with fleet.within("b", "-t", "tmpfs", "-o", "size=1m", "none", str(small)):
+        words = [paced(fleet, 2), f"a:{fleet.home}/a.dat", f"b:{small}/b.dat", "--hosts", "a,b", "--size", "8MiB"]
+        refused = fleet.call("run", *words, codes=(1, 2))
+    assert "b: " in refused.stderr
+    assert "its file system has 1 MiB free" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    assert not fleet.pids("a", "brickyard-worker"), "nobody goes on by himself"
+
+
+def test_a_network_that_becomes_slow_loses_nothing(fleet: Fleet) -> None:
+    """256 kbit/s to one host, once the load is under way: what it says comes late, and all of it comes."""
+    run = fleet.begin("run", paced(fleet, 5), *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB", "--json")
+    under_way(fleet, "b")
+    with fleet.narrow("b", "256kbit"):
+        out, err = run.communicate(timeout=60)
+    told = json.loads(out)
+    assert told["outcome"] == "done", err[-2000:]
+    rows = {row["host"]: row for row in told["hosts"]}
+    assert rows["b"]["requests"] == pytest.approx(rows["a"]["requests"], rel=0.02)
+
+
 def test_one_file_under_two_hosts_is_not_written_by_both(fleet: Fleet) -> None:
     """The hosts share a kernel, as two hosts on one array share its device."""
     shared = fleet.home / "shared.dat"
@@ -342,6 +465,29 @@ def test_one_file_under_two_hosts_is_not_written_by_both(fleet: Fleet) -> None:
     assert f"a:{shared} and b:{shared} are one and the same" in done.stderr
     assert "--share partition" in done.stderr
     assert shared.read_bytes() == before
+    new = fleet.home / "yet-to-be-made.dat"
+    done = fleet.call("run", load, new, "--hosts", "a,b", "--size", "8MiB", codes=(2,))
+    assert f"a:{new} and b:{new} are one and the same" in done.stderr
+    assert not new.exists()
+    words = ["--hosts", "a,b", "--size", "8MiB", "--share", "partition"]
+    run = fleet.run(load, new, *words)
+    assert run["outcome"] == "done", "each writes its part of the file that both have"
+    rows = {row["host"]: row for row in run["hosts"]}
+    assert min(rows["a"]["requests"], rows["b"]["requests"]) > 200
+
+
+def test_a_trace_is_issued_whole_by_each_host(fleet: Fleet) -> None:
+    load = fleet.home / "load.byt"
+    own = fleet.home / "of-the-trace.dat"
+    fleet.call("run", paced(fleet, 2), own, "--size", "8MiB", "--save-trace", load)
+    words = [load, *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB"]
+    run = fleet.run(*words)
+    assert run["outcome"] == "done", run["message"]
+    assert run["trace"]["missing"] == {}
+    rows = {row["host"]: row for row in run["hosts"]}
+    assert rows["a"]["requests"] == rows["b"]["requests"] == run["trace"]["expected"]["read"] / 2 > 500
+    refused = fleet.call("run", *words, "--save-trace", fleet.home / "x.byt", codes=(2,))
+    assert "requests stay on the hosts that issue them" in refused.stderr
 
 
 def test_a_study_has_hosts_as_a_factor(fleet: Fleet) -> None:

@@ -7,12 +7,14 @@ import math
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from scipy import stats
 
@@ -21,15 +23,30 @@ from brickyard.analysis.census import Peer, census, least_score
 from brickyard.analysis.hosts import host_rows, host_words
 from brickyard.cli import main
 from brickyard.cli.census import words
-from brickyard.errors import BadInputError
-from brickyard.fleet import cluster
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.fleet import agent, cluster
 from brickyard.fleet import up as starting
 from brickyard.fleet.clocks import offset_of, start_bound
+from brickyard.fleet.cluster import Node
 from brickyard.fleet.drive import rounds
-from brickyard.fleet.hosts import read_hosts
+from brickyard.fleet.hosts import HostEntry, read_hosts, refuse_near
 from brickyard.fleet.merging import Merger, merged_start
+from brickyard.fleet.sending import traces_of, with_traces_at
 from brickyard.fleet.shares import Division, divide
-from brickyard.schema import RunFacts, plan_document
+from brickyard.schema import (
+    CellEvent,
+    Event,
+    HostEnd,
+    HostLost,
+    Interval,
+    PhaseStart,
+    RunFacts,
+    RunOutcome,
+    Start,
+    encode,
+    plan_document,
+    typed,
+)
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 from support import MS, SECOND, US, cell, histogram, interval, start_event
@@ -51,8 +68,8 @@ address = "random"
 
 
 def phases_of(division: Division, host: str) -> list[Json]:
-    (part,) = [part for part in division.parts if part.host == host]
-    found: list[Json] = part.plan["phase"]
+    (plan,) = [plan for part, plan in zip(division.parts, division.plans, strict=True) if part.host == host]
+    found: list[Json] = plan_document(plan)["phase"]
     return found
 
 
@@ -66,7 +83,7 @@ def test_copies_split_and_partition_are_arithmetic() -> None:
     assert [phases_of(copies, host)[0]["stream"][0]["pace"]["rate"] for host in HOSTS] == [1000.0] * 3
     regions = [phases_of(partition, host)[0]["stream"][0]["region"] for host in HOSTS]
     assert regions == ["0%..33.3333333%", "33.3333333%..66.6666667%", "66.6666667%..100%"]
-    assert len({part.plan["seed"] for part in copies.parts}) == 3, "hosts ask for different addresses"
+    assert len({plan.seed for plan in copies.plans}) == 3, "hosts ask for different addresses"
 
 
 def test_a_closed_loop_is_split_by_its_workers() -> None:
@@ -103,6 +120,134 @@ def test_what_has_no_answer_is_refused(
         divide("x", load(*changes), HOSTS, targets, "copies", overwrite)
 
 
+@pytest.mark.parametrize("name", ["sqliosim", "jetstress", "postmark", "bonnie"])
+def test_programs_are_refused_as_such(name: str) -> None:
+    plan = profiles.validate(profiles.read(name), [])
+    with pytest.raises(BadInputError, match="programs over files and servers run on one host; leave --hosts out"):
+        divide(name, plan, HOSTS, ["/data/f"], "copies")
+
+
+def traced(place: Path) -> Plan:
+    text = f"""
+title = "again"
+[[phase]]
+[[phase.stream]]
+name = "trace"
+trace = {{ file = "{place}", reads = 3, writes = 0, flushes = 0, discards = 0, largest = "4KiB", reach = "1MiB" }}
+"""
+    return profiles.validate(profiles.ProfileText("again", text, "again"), [])
+
+
+def test_a_trace_is_issued_whole_by_each_host_and_never_divided(tmp_path: Path) -> None:
+    asked = traced(tmp_path / "load.byt")
+    found = divide("again", asked, HOSTS, ["/data/f"], "copies")
+    assert traces_of(found.plan) == [f"{tmp_path}/load.byt"]
+    moved = with_traces_at(found.plans[1], {f"{tmp_path}/load.byt": "/proc/self/fd/9"})
+    assert traces_of(moved) == ["/proc/self/fd/9"]
+    assert traces_of(found.plans[1]) == [f"{tmp_path}/load.byt"], "the plan of the record keeps the name"
+    for share in ("split", "partition"):
+        with pytest.raises(BadInputError, match="a trace is not divided; with --share copies each host issues all"):
+            divide("again", asked, HOSTS, ["/data/f"], share)
+
+
+def test_addresses_that_only_one_host_reaches_are_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    place = tmp_path / "hosts.toml"
+    hosts = '[[host]]\nname = "a"\naddress = "10.0.0.2"\n[[host]]\nname = "b"\naddress = "10.0.0.3"\n'
+    for head, said in (("127.0.0.1", "127.0.0.1 is"), ("localhost", "here, is"), ("0.0.0.0", "0.0.0.0 is")):
+        place.write_text(f'[head]\naddress = "{head}"\n{hosts}')
+        assert main(["fleet", "up", "--hosts", str(place)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"[head]: {head}" in line
+        assert said in line
+        assert "name the address by which the others reach it (a, b)" in line
+    place.write_text(f'[head]\naddress = "10.0.0.1"\n{hosts.replace("10.0.0.3", "127.0.0.1")}')
+    with pytest.raises(BadInputError, match=r"b: 127\.0\.0\.1 is reached from its own host alone"):
+        refuse_near(read_hosts(place))
+
+
+def test_a_host_that_does_not_reach_the_head_says_so_and_starts_nothing(tmp_path: Path) -> None:
+    """Nobody listens at the address that the host is told."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    host = HostEntry("a", "127.0.0.1", reach=["env"], python=sys.executable)
+    planned = Node("a", "127.0.0.1", ["env", "sh", "-s"], f"/tmp/brickyard-fleet-{os.urandom(8).hex()}")
+    with pytest.raises(BrickyardError, match=f"a: does not reach the head at {address}: .*refused"):
+        starting._start_host(host, planned, address, starting.Secret("0" * 64, ""))
+    assert not Path(planned.folder).exists()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("naa.600508b1001c", "mpath-3600508b1001c"),
+        ("eui.0025385b71b0", "mpath-eui.0025385b71b0"),
+        ("mpath-3600508b1001c", "naa.600508b1001c"),
+    ],
+)
+def test_a_disk_has_one_name_by_whichever_path(one: str, other: str) -> None:
+    assert agent._wide_name(one) == agent._wide_name(other)
+    assert agent._wide_name("part1-mpath-3600508b1001c") == "3600508b1001c 1"
+
+
+def test_machines_that_are_copies_of_one_another_share_no_disk(tmp_path: Path) -> None:
+    """Their volumes have one number, and so have the disks of QEMU; what tells them apart is the boot."""
+    volume, disk = tmp_path / "dm-0", tmp_path / "sda"
+    for place in (volume / "dm", volume / "slaves", disk / "device"):
+        place.mkdir(parents=True)
+    (volume / "dm" / "uuid").write_text("LVM-abc")
+    (volume / "slaves" / "sda").symlink_to(disk)
+    (disk / "dev").write_text("8:0\n")
+    (disk / "device" / "wwid").write_text("t10.QEMU    QEMU HARDDISK   drive-scsi0\n")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert agent._block_name(str(volume), 0) == f"{boot} 8:0 LVM-abc"
+    (disk / "device" / "wwid").write_text("naa.600508b1001c\n")
+    assert agent._block_name(str(volume), 0) == "3600508b1001c LVM-abc", "on a disk that two hosts see it is the same"
+
+
+def test_a_file_that_is_yet_to_be_made_is_known_by_its_name(tmp_path: Path) -> None:
+    """By whatever path: hosts that would each make it are found before they do."""
+    (tmp_path / "way").symlink_to(tmp_path)
+    assert agent._identity(f"{tmp_path}/f") == agent._identity(f"{tmp_path}/way/f") != ""
+    assert agent._identity(f"{tmp_path}/f") != agent._identity(f"{tmp_path}/g")
+    assert agent._identity(f"{tmp_path}/none/f") == ""
+
+
+def test_a_record_that_the_head_has_goes_even_where_its_worker_ended_long_ago(tmp_path: Path) -> None:
+    ended = agent.Agent("a")
+    ended._code = 0
+    for text, stays in (('{"brickyard_record": 1, "run": "x"}\n', False), ("somebody's own\n", True)):
+        record = tmp_path / "x-1" / "a.jsonl"
+        record.parent.mkdir(exist_ok=True)
+        record.write_text(text)
+        ended._record = str(record)
+        ended.forget()
+        assert (record.exists(), record.parent.exists()) == (stays, stays)
+
+
+def test_the_manifest_claims_a_volume_for_each_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    yaml = pytest.importorskip("yaml")
+    words = ["fleet", "up", "--kubernetes", "10.0.0.1:6399", "--count", "5"]
+    assert main([*words, "--volume", "100Gi", "--storage-class", "gp3"]) == 0
+    spec = yaml.safe_load(capsys.readouterr().out)["spec"]
+    assert (spec["completions"], spec["parallelism"]) == (5, 5)
+    assert spec["backoffLimitPerIndex"] > 0, "a pod that fails takes no other with it"
+    pod = spec["template"]["spec"]
+    (volume,) = [volume for volume in pod["volumes"] if "ephemeral" in volume]
+    claim = volume["ephemeral"]["volumeClaimTemplate"]["spec"]
+    assert (claim["resources"]["requests"]["storage"], claim["storageClassName"]) == ("100Gi", "gp3")
+    (host,) = pod["containers"]
+    assert {"name": volume["name"], "mountPath": "/brick"} in host["volumeMounts"]
+    assert host["image"].endswith(f"-py{sys.version_info.major}{sys.version_info.minor}"), "as the head's Python"
+    assert main(words) == 0
+    plain = yaml.safe_load(capsys.readouterr().out)["spec"]["template"]["spec"]
+    assert not any("ephemeral" in volume for volume in plain["volumes"])
+    assert main([*words, "--volume", "100Gi\n      hostPID: true"]) == 2
+    assert "is no size as Kubernetes writes it" in capsys.readouterr().err
+
+
 def test_the_bound_of_a_clock_holds_whatever_the_way_back_takes() -> None:
     """A clock that is 5 ms ahead, over ways of random and unequal length."""
     draw = random.Random(3)
@@ -124,23 +269,29 @@ def test_a_clock_that_is_set_meanwhile_is_known_to_nobody() -> None:
     assert start_bound([offset_of(trips[:1])]) == 0, "one host begins with itself"
 
 
-def of_host(values: list[int], index: int) -> Json:
+def of_host(values: list[int], index: int) -> Event:
     start = index * SECOND
-    return interval(start, start + SECOND, cell(values), index=index)
+    return typed(interval(start, start + SECOND, cell(values), index=index))
+
+
+def cells(event: Event) -> list[CellEvent]:
+    assert isinstance(event, Interval)
+    return event.cells
 
 
 def test_histograms_of_hosts_are_merged_and_a_late_host_is_waited_for() -> None:
     division = divide("x", load(), HOSTS, ["/f"], "copies")
     merger = Merger(division.parts)
     for host in HOSTS:
-        merger.hear(host, {"event": "phase", "phase": 0, "name": "m", "start_ns": 0}, 0.0)
+        merger.hear(host, PhaseStart(phase=0, name="m", start_ns=0), 0.0)
     merger.hear("a", of_host([10 * US] * 99, 0), 1.0)
     merger.hear("b", of_host([20 * US] * 99, 0), 1.0)
     assert merger.whole(1.1) == [], "c is still to tell its interval"
     merger.hear("c", of_host([9 * MS] * 2, 0), 1.2)
     (told,) = merger.whole(1.2)
-    assert [item["stream"] for item in told["cells"]] == [0, 1, 2]
-    merged = _core.histogram_merge([item["measures"]["response"]["histogram"] for item in told["cells"]])
+    assert [item.stream for item in cells(told)] == [0, 1, 2]
+    responses = [item.measures.response for item in cells(told)]
+    merged = _core.histogram_merge([response.histogram for response in responses if response])
     everything = _core.histogram_merge([histogram([10 * US] * 99 + [20 * US] * 99 + [9 * MS] * 2)])
     assert _core.histogram_percentiles(merged, [50, 99, 99.9]) == _core.histogram_percentiles(
         everything, [50, 99, 99.9]
@@ -150,7 +301,7 @@ def test_histograms_of_hosts_are_merged_and_a_late_host_is_waited_for() -> None:
 def test_a_host_that_is_gone_holds_nobody_up() -> None:
     merger = Merger(divide("x", load(), HOSTS, ["/f"], "copies").parts)
     for host in HOSTS:
-        merger.hear(host, {"event": "phase", "phase": 0, "name": "m", "start_ns": 0}, 0.0)
+        merger.hear(host, PhaseStart(phase=0, name="m", start_ns=0), 0.0)
     merger.gone("c")
     merger.hear("a", of_host([MS], 0), 1.0)
     merger.hear("b", of_host([MS], 0), 1.0)
@@ -158,7 +309,7 @@ def test_a_host_that_is_gone_holds_nobody_up() -> None:
     merger.back("c")
     merger.hear("c", of_host([MS], 0), 9.0)
     (late,) = merger.whole(9.0)
-    assert [item["stream"] for item in late["cells"]] == [2], "what it did meanwhile is an event of its own"
+    assert [item.stream for item in cells(late)] == [2], "what it did meanwhile is an event of its own"
 
 
 @pytest.mark.parametrize(
@@ -299,12 +450,14 @@ def two_hosts(store: Store) -> int:
         for at, host in enumerate("ab")
     ]  # fmt: skip
     told = {"event": "fleet", "share": "copies", "bound_ns": 0, "tolerance_ns": MS, "within_tolerance": True}
-    events: list[Json] = [
-        merged_start(division.parts, {"a": start_event(), "b": start_event()}, []),
-        {**told, "hosts": hosts},
+    started = typed(start_event())
+    assert isinstance(started, Start)
+    events: list[Event] = [
+        merged_start(division.parts, {"a": started, "b": started}, []),
+        typed({**told, "hosts": hosts}),
     ]
     for host in "ab":
-        events += merger.hear(host, {"event": "phase", "phase": 0, "name": "m", "start_ns": 0}, 0.0)
+        events += merger.hear(host, PhaseStart(phase=0, name="m", start_ns=0), 0.0)
     for index in range(12):
         merger.hear("a", of_host([MS] * 100, index), 0.0)
         if index < 3:
@@ -312,9 +465,11 @@ def two_hosts(store: Store) -> int:
         if index == 3:
             merger.gone("b")
         events += merger.whole(0.0)
-    events.append({"event": "host_lost", "host": "b", "at_ns": 3 * SECOND, "reason": "killed", "streams": ["b"]})
-    end = {"event": "host_end", "message": "", "kept": ""}
-    events += [{**end, "host": "a", "outcome": "done"}, {**end, "host": "b", "outcome": "failed"}]
+    events.append(HostLost(host="b", at_ns=3 * SECOND, reason="killed", streams=["b"]))
+    events += [
+        HostEnd(host=host, outcome=outcome, message="", kept="")
+        for host, outcome in (("a", RunOutcome.DONE), ("b", RunOutcome.FAILED))
+    ]
     store.add_events(number, events)
     store.end_run(number, {"event": "end", "end_ns": 12 * SECOND, "outcome": "failed", "message": "b"}, None, [])
     return number
@@ -339,9 +494,9 @@ def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
         "targets": parts.targets,
         "host": host,
     }
-    note |= {"share": "copies", "parts": [part.document() for part in parts.parts]}
+    note |= {"share": "copies", "parts": msgspec.to_builtins(parts.parts)}
     events = [start_event(), {"event": "phase", "phase": 0, "name": "m", "start_ns": 0}] if intervals else []
-    events += [of_host([MS] * 100, index) for index in range(intervals)]
+    events += [json.loads(encode(of_host([MS] * 100, index))) for index in range(intervals)]
     place = folder / f"{run}-{host}.jsonl"
     place.write_text("".join(json.dumps(line) + "\n" for line in [note, *events]))
     return place
@@ -385,9 +540,9 @@ def node(name: str, folder: str, *command: str) -> Json:
     return {"name": name, "address": "10.0.0.1", "command": list(command or ("sh", "-s")), "folder": folder}
 
 
-def note_fleet(*hosts: Json) -> None:
+def note_fleet(*hosts: Json, address: str = "10.0.0.1:1") -> None:
     head = node("head", "/tmp/brickyard-fleet-none0")
-    told = {"brickyard_fleet": 1, "address": "10.0.0.1:1", "node_address": "", "hosts": hosts, "head": head}
+    told = {"brickyard_fleet": 1, "address": address, "node_address": "", "hosts": hosts, "head": head}
     cluster.state_file().write_text(json.dumps(told))
 
 
@@ -433,6 +588,22 @@ def test_garbage_in_place_of_a_fleet_is_told_in_one_line(fleet_home: Path, capsy
         assert main(["fleet", verb]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert "is not what `fleet up` wrote" in line
+
+
+def test_the_hosts_of_a_fleet_without_an_answer_are_listed_as_not_known(
+    fleet_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setattr(cluster, "PROBE_S", 2.0)
+    note_fleet(node("a", "/tmp/brickyard-fleet-none1"), address="127.0.0.1:1")
+    assert main(["fleet", "status"]) == 1
+    said = capsys.readouterr()
+    assert "not known" in said.out
+    assert "cannot be reached" in said.err
+    assert "fleet down" in said.err, "what to do"
+    assert main(["fleet", "status", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert [host["alive"] for host in document["hosts"].values()] == [None]
 
 
 def test_a_killed_up_leaves_a_fleet_that_down_ends(fleet_home: Path, tmp_path: Path) -> None:

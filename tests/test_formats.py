@@ -211,6 +211,7 @@ def test_fio_prefixes_are_turned_around() -> None:
         ("[j]\nbssplit=4k/50:8k/20", "sum to 100"),
         ("[j]\nrw=sideways", "rw=sideways"),
         ("[j]\nbs=lots", "bs=lots"),
+        ("[j]\nioengine=libaio\niodepth=8\nthinktime=2ms", "thinktime with iodepth=8"),
         ("[j]\nfilename=/a:/b", "several files"),
         ("[a]\nruntime=5\n[b]\nruntime=6", "begins or ends otherwise"),
         ("[a]\ndirect=1\n[b]\ndirect=0", "io differs"),
@@ -503,6 +504,7 @@ def test_exported_profiles_are_job_files_to_fio_and_come_back(name: str, tmp_pat
         ("stop={when='p99',above='1ms'}", "stop"),
         ("operations={read=50,write=40,flush=10}", "flush"),
         ("think=1500ns", "think"),
+        ("think=2ms", "think with depth"),
     ],
 )
 def test_what_fio_cannot_express_is_refused_by_name(change: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from brickyard.formats.diskspd import import_diskspd
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
-from brickyard.formats.recognize import recognize
+from brickyard.formats.recognize import import_profile, recognize
 from brickyard.formats.sqlio import import_sqlio
 from brickyard.schema import read_plan
 
@@ -144,6 +144,29 @@ def test_sequential_clones_have_a_cursor_each_over_the_same_blocks() -> None:
 def test_wait_for_orders_phases() -> None:
     text = "[global]\nfilename=x\nruntime=5\n[a]\nrw=write\n[b]\nwait_for=a\nrw=read\n"
     assert [p["name"] for p in fio(text)["phase"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fio --name=j --rw=randread --bs=8k --filename=/dev/x",
+        "fio -filename=/dev/x -rw=randread -bs=8k -name=j -group_reporting -thread",
+        "$ sudo /usr/bin/fio --name j --rw randread --bs 8k --filename /dev/x | tee -a out.log",
+        "fio --name=global --bs=8k --filename=/dev/x --name=j --rw=randread > out.txt 2>&1",
+        "fio --filename=/dev/x \\\n  --bs=8k --name=j \\\n  --rw=randread >>out.txt & ",
+    ],
+)
+def test_a_fio_command_line_is_read_as_people_write_it(command: str) -> None:
+    assert recognize(command) == "fio-command"
+    imported = import_profile("fio-command", "c", command, HERE)
+    assert imported.targets == ["/dev/x"]
+    (stream,) = streams(plan_of(imported))
+    assert (stream["name"], stream["request"][0]["size"], stream["operations"]["read"]) == ("j", 8 * KIB, 100)
+
+
+def test_of_several_fio_command_lines_each_is_imported_apart() -> None:
+    with pytest.raises(BadInputError, match="import each of them apart"):
+        import_profile("fio-command", "c", "fio --name=a --rw=read && fio --name=b --rw=write", HERE)
 
 
 def test_a_fio_command_line_is_a_job() -> None:
@@ -279,7 +302,8 @@ def test_what_was_imported_is_exported_alike(name: str) -> None:
         }
 
 
-EXAMPLES = Path(os.environ.get("FIO_EXAMPLES", "/usr/share/doc/fio/examples"))
+INSTALLED, UNPACKED = Path("/usr/share/doc/fio/examples"), Path(__file__).parents[1] / "target" / "fio-examples"
+EXAMPLES = Path(os.environ.get("FIO_EXAMPLES", INSTALLED if INSTALLED.is_dir() else UNPACKED))
 # They need more than storage that reads and writes: zones, extents, key stores, several hosts, GPUs, other engines.
 NEEDS_MORE = ("zonemode=zbd", "zonemode=strided", "ioengine=", "cmdprio", "exec_prerun", "sprandom", "atomic", "${")
 
@@ -290,7 +314,7 @@ def needs_plain_storage(text: str) -> bool:
     return not any(need in word for word in words for need in NEEDS_MORE if word not in plain)
 
 
-@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="fio's examples are not here; FIO_EXAMPLES=FOLDER names them")
+@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="fio's examples are not here; tests/install-programs gets them")
 def test_most_of_fios_own_examples_are_understood() -> None:
     understood, refused = [], []
     for path in sorted(EXAMPLES.glob("*.fio")):
@@ -391,9 +415,39 @@ def test_a_batch_file_of_diskspd() -> None:
     assert recognize(BATCH) == "diskspd"
 
 
+BLOCKS = """for %%b in (4 8) do (
+  echo block of %%b K (one of two)
+  for %%w in (0 30) do (
+    diskspd -b%%bK -w%%w -d5 x.dat >> out.txt
+    diskspd -b%%bK -w%%w -d6 x.dat & timeout /T 5
+  )
+  for /L %%o in (1,1,2) do (diskspd -b%%bK -o%%o -d7 x.dat)
+)
+goto done
+diskspd -d99 never.dat
+:done
+diskspd -d8 x.dat
+exit /b 0
+diskspd -d98 never.dat
+"""
+
+
+def test_blocks_and_jumps_of_a_batch_file_are_followed() -> None:
+    plan = plan_of(import_diskspd("b", BLOCKS))
+    told = [
+        (s["request"][0]["size"] // KIB, s["operations"]["write"], s["depth"], int(p["duration"][:-11]))
+        for p in plan["phase"]
+        for s in p["stream"]
+    ]
+    of = [[(b, 0, 2, 5), (b, 0, 2, 6), (b, 30, 2, 5), (b, 30, 2, 6), (b, 0, 1, 7), (b, 0, 2, 7)] for b in (4, 8)]
+    assert told == [*of[0], *of[1], (64, 0, 2, 8)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (":again\ndiskspd -d5 x\ngoto again", "only labels further down"),
+        ("for %%b in (4 8) do (\ndiskspd -d5 x", "no closing parenthesis"),
         ("if exist x diskspd -d5 x", "only FOR over words"),
         ("diskspd -d5 %WHERE%", "%WHERE% is not set"),
         ("robocopy a b", "robocopy"),
@@ -532,6 +586,14 @@ def test_workers_of_iometer_run_together() -> None:
     assert database["region"] == "0B..1GiB"
     assert backup["address"] == {"kind": "sequential", "apart": False}
     assert plan["phase"][1]["stream"][0]["address"] == {"kind": "runs", "random": 80.0}
+
+
+def test_the_same_target_of_two_managers_is_two_targets() -> None:
+    second = "'Manager ID, manager name\n\t2,OTHER\n'Manager network address\n\t\n'Worker\n\tWorker 2\n"
+    imported = import_icf("shop", ICF.replace("'Worker\n\tWorker 2\n", second))
+    assert imported.targets == ["HOST:E:", "HOST:F:", "OTHER:E:"]
+    assert [s["target"] for s in plan_of(imported)["phase"][0]["stream"]] == [0, 1, 2]
+    assert any("HOST, OTHER are hosts of their own" in note for note in imported.notes)
 
 
 def test_lines_of_a_specification_have_their_own_share_of_reads() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from brickyard.lab.durability import Result, experiment
 from brickyard.lab.explain import explain
 from brickyard.lab.explore import Exploration, Outcome, explore, record
 from brickyard.lab.orders import LOST, Setup
+from brickyard.lab.rooms import own_folder, remove_leftovers
 from brickyard.lab.worker import STORY
 from test_lab import left_behind, until
 
@@ -185,12 +188,37 @@ def test_what_a_check_leaves_behind_judges_no_later_state(sqlite: Path) -> None:
     assert not running("2501")
 
 
-def test_a_check_that_hangs_leaves_nothing_behind(sqlite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_hangs_leaves_nothing_behind(
+    sqlite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exploring, "STATE_S", 3.0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     check = LEAVES.format(s=2502, then="p.wait()")
     outcome = found(sqlite, "command", states=1, workers=1, command=(sys.executable, "-c", check))
     assert outcome.not_judged == 1
     until(lambda: left_behind("sleep 2502") + left_behind("/brickyard-lab show") == [], "something is left")
+    assert list(tmp_path.iterdir()) == [], "the folder of the killed worker"
+
+
+def test_folders_of_a_killed_exploration_are_removed_by_the_next(sqlite: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "brickyard", "lab", "crash", "explore", "--log", str(sqlite), "--states"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    (tmp_path / "brickyard-lab-0123456789ab").mkdir()  # somebody's, for all we know
+    process = subprocess.Popen([*words, "500"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: any(str(tmp_path) in text for text in left_behind("/fuse/disk")), "nothing was begun")
+        with own_folder() as other:
+            assert remove_leftovers(tmp_path) == [], "their owner lives"
+            process.kill()
+            process.wait()
+            until(lambda: left_behind(str(tmp_path)) == [], "something is left")
+            assert len(list(tmp_path.glob("brickyard-lab-*"))) > 1
+            assert subprocess.run([*words, "1"], env=environment, check=False, capture_output=True).returncode == 0
+            assert other.is_dir()
+    finally:
+        process.kill()
+        process.wait()
+    assert [place.name for place in tmp_path.iterdir()] == ["brickyard-lab-0123456789ab"]
 
 
 def test_a_log_leads_nowhere_off_its_disk(sqlite: Path, tmp_path: Path) -> None:
@@ -204,7 +232,7 @@ def test_a_log_leads_nowhere_off_its_disk(sqlite: Path, tmp_path: Path) -> None:
     recording.setup.workload = "postgres"
     for data in (str(victim), f"../../../../../..{victim}"):
         recording.data = data
-        (place / STORY).write_bytes(msgspec.json.encode(recording))
+        (place / STORY).write_bytes(msgspec.json.encode(exploring.sealed(recording)))
         outcome = found(place, "postgres", states=1, workers=1)
         assert "does not lie on the disk" in outcome.first["not judged"][1]
     assert sorted(path.name for path in victim.iterdir()) == ["PG_VERSION", "postmaster.pid"]

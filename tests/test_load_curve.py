@@ -264,7 +264,7 @@ def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:
     more = ("--levels", "5,10,20,400", "--limit", "mean:1ns", "--store", str(tmp_path / "runs.db"), "--json")
     command = [sys.executable, "-m", "brickyard", *given_, *more, "-o", str(tmp_path / "curve")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
     maximum = document["closed_loop_per_s"]
     assert maximum > 0
@@ -282,7 +282,7 @@ def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:
     assert Path(document["picture"]).read_bytes().startswith(b"\x89PNG")
     page = Path(document["report"]).read_text("utf-8")
     assert "losed loop at the profile" in page
-    assert "knee" in page
+    assert "Knee: " in page, "whether it was seen or not"
     with Store(tmp_path / "runs.db") as store:
         (study,) = store.studies()
         assert study.runs == document["runs"]
@@ -399,19 +399,32 @@ def line_of(*rates_: float | None, points: list[CurvePoint] | None = None, reque
     )
 
 
+def test_a_limit_that_no_rate_keeps_has_the_lowest_rate_and_no_remedy(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert line_of(None, requests=20) == (
+        "mean response time within 5.00 ms: at no measured rate; at 1.00/s it is 1.00 ms"
+    )
+    asked = ["load-curve", "sqlio-random-read-4", "sim:terraserver-2003", "--each", "1s", "--levels", "10,50,90"]
+    assert main([*asked, "--limit", "p99:1ms", "--json", "-o", str(tmp_path / "r")]) == 1
+    said = " ".join(json.loads(capsys.readouterr().out)["answer"])
+    assert "at no measured rate; at " in said
+    assert "longer --each" not in said
+
+
 def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval() -> None:
     said = line_of(140, 150, 160)
     assert said.endswith("150/s, 95 % interval 127 to 179/s (3 searches found 140, 150 and 160)")
     assert "95 % interval 150 to 152/s" in line_of(150, 150, 150), "a search tells its rate to 1 %"
     assert line_of(140).endswith("about 140/s; one search, which says nothing of its own spread: use --searches 3")
     assert line_of(140, None).endswith("at no measured rate in 1 of 2 searches; otherwise up to 140/s")
-    assert line_of(None).endswith("at no measured rate")
+    assert line_of(None).endswith("at no measured rate; at 1.00/s it is 1.00 ms")
     few = line_of(140, 150, 160, requests=200)
     assert "a step rests on as few as 200 requests, and searches end too high with fewer than 1,000 for the mean" in few
     assert line_of().endswith("up to 100/s; no longer at 200")
     assert "raise --max-rate" in line_of(points=[point(100, MS)])
     assert "as few as 500 requests" in line_of(points=[replace(point(100, MS), requests=500)]), "no search was needed"
-    assert line_of(points=[point(200, 9 * MS)]).endswith("at no measured rate")
+    assert line_of(points=[point(200, 9 * MS)]).endswith("at no measured rate; at 200/s it is 9.00 ms")
 
 
 def test_a_step_of_a_search_is_long_enough_for_the_figure() -> None:

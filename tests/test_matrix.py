@@ -28,6 +28,7 @@ from brickyard.errors import BadInputError
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_tables import entry_text, footnotes, matrix_table
 from brickyard.report.study_page import cells_csv, write_study_report
+from brickyard.schema import Start, Told
 from brickyard.store import Json, Store
 from brickyard.study.cells import Specs, Wishes, lay_out
 from brickyard.study.design import read_design
@@ -344,9 +345,9 @@ def test_an_invalid_run_is_repeated_and_in_no_table(tmp_path: Path, monkeypatch:
     spoiled: list[int] = []
     add_events = Store.add_events
 
-    def spoil(self: Store, run: int, events: list[Json]) -> None:
+    def spoil(self: Store, run: int, events: list[Told]) -> None:
         add_events(self, run, events)
-        if any(event["event"] == "start" for event in events) and (not spoiled or run == spoiled[0]):
+        if any(isinstance(one.event, Start) for one in events) and (not spoiled or run == spoiled[0]):
             spoiled.append(run)
             reason = "the rebuild ended 2 s before the run did"
             add_events(self, run, [{"event": "condition", "condition": "rebuilding", "valid": False, "reason": reason}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -78,6 +79,45 @@ def test_long_lists_are_readable_in_a_narrow_terminal(
     out = capsys.readouterr().out
     assert max(len(line.rstrip()) for line in out.splitlines()) <= columns
     assert "…" not in out
+
+
+def test_runs_keep_one_row_each_at_80_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    target = "sim:terraserver-2003"
+    assert main(["run", "--rw", "randread", "--bs", "4k", "--iodepth", "32", "--runtime", "1", target, *store]) == 0
+    assert main(["run", "sqlio-random-read-4", target, "--set", "duration=1s", "--condition", "degraded", *store]) == 0
+    assert main(["load-curve", "sqlio-random-read-4", target, "--each", "1s", "--max-rate", "100", *store]) == 0
+    capsys.readouterr()
+    monkeypatch.setenv("COLUMNS", "80")
+    for wanted in (["--each"], ["--profile", "ad-hoc"]):
+        assert main(["runs", *wanted, *store]) == 0
+        lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        assert max(map(len, lines)) <= 80
+        assert sum("outcome" in line for line in lines) == 1  # one heading: no table below the table
+        numbers = [int(found[1]) for line in lines if (found := re.match(r" {0,2}(\d+)  ", line))]
+        assert numbers == sorted(set(numbers))
+        assert numbers
+    assert main(["runs", *store]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    (folded,) = [line for line in lines if "load curve of" in line]
+    assert re.match(r" *s1 ", folded)
+    assert main(["history", target, *store]) == 0
+    history = capsys.readouterr().out
+    assert "loads whose rates a search or load curve chose are left out" in history
+    assert not re.search(r"\d\.\d{4}", history)
+
+
+def test_addresses_break_behind_their_signs() -> None:
+    console = Console(width=34, color_system=None)
+    rows = [["1", "/data/measured/first-of-all", "1,000"], ["2", "sqlio-random-read-4", "20"]]
+    columns = [("run", "right"), ("target", "left"), ("rate", "right")]
+    with console.capture() as captured:
+        console.print(table("", columns, rows, wrapped=("target",), keys=1))
+    pieces = [line[5:].split("  ")[0].strip() for line in captured.get().splitlines()[1:]]
+    assert pieces == ["/data/measured/first-", "of-all", "sqlio-random-read-4"]
 
 
 def test_a_pipe_has_one_line_for_each_row(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,24 +3,27 @@ covered, outside its box or without a font."""
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
-import brickyard._core as core
 from brickyard.advise import charts, level_chart, suitability
 from brickyard.cli import main
 from brickyard.report.advice_charts import write_charts
+from brickyard.report.interference import interference_picture
 from brickyard.report.page import write_report
 from brickyard.report.pictures import Picture
 from brickyard.report.reference import write_reference
 from brickyard.store import Json, Store
-from brickyard.study.reference import Outcome, rankings, tables
-from support import add_characterization
+from brickyard.study.interference import InterferenceMap, MapPoint
+from brickyard.study.reference import Outcome, published_cells, rankings, tables
+from support import MS, add_characterization
+from test_lab_crash import recorded
 from test_replay import replay_record
+from test_watch import CAN_WATCH, fio, shell, watching
 
 WIDTHS = (420, 800, 1400)
 MODEL = "sim:terraserver-2003"
@@ -108,10 +111,10 @@ def replay(place: Path) -> Path:
 
 def reference(place: Path) -> Path:
     """As `study reference` writes it, of made-up simulations: the real ones take a minute."""
-    every: list[Json] = json.loads(core.reference_cells())
-    cells = [cell for cell in every if cell["table"] in {every[0]["table"], every[-1]["table"]}]
+    every = published_cells()
+    cells = [cell for cell in every if cell.table in {every[0].table, every[-1].table}]
     factors = (0.7, 0.95, 1.02, 1.2)
-    outcomes = [Outcome(cell, (float(cell["published"]) * factors[n % 4],), None) for n, cell in enumerate(cells)]
+    outcomes = [Outcome(cell, (cell.published * factors[n % 4],), None) for n, cell in enumerate(cells)]
     return write_reference(tables(outcomes), rankings(outcomes), place / "out")
 
 
@@ -158,6 +161,47 @@ def advice(place: Path) -> Path:
     return alone(place, sorted((place / "pictures").glob("*.svg")))
 
 
+def interference(place: Path) -> Path:
+    """A map of one drive: of every rate of writes the reads that held the limit, and more that did not."""
+    points = [
+        MapPoint(reads, writes, (reads + 3 * writes) * 0.4 * MS if reads + 2 * writes < 130 else None, 9.0 * MS,
+                 reads + 2 * writes < 130)
+        for writes in (0.0, 13.5, 27.0, 40.5, 48.6)
+        for reads in (2.0, 10.0, 30.0, 62.5, 90.0, 120.0)
+        for _ in range(3)
+    ]  # fmt: skip
+    (place / "pictures").mkdir()
+    found = InterferenceMap("p99", 50.0 * MS, 120.0, 54.0, points)
+    load = "reads of 4 KiB and writes of 4 KiB, open loops, random, direct I/O, modelled, 60.0 s a run of 90 runs"
+    interference_picture(found, "sim:msr-2003-wd", load).write(place / "pictures")
+    return alone(place, sorted((place / "pictures").glob("*.svg")))
+
+
+def watch(place: Path) -> Path:
+    if not CAN_WATCH:
+        pytest.skip("needs root and a kernel that describes itself (BTF)")
+    image = place / "image"
+    with image.open("wb") as file:
+        file.truncate(256 << 20)
+    device = shell("losetup", "--find", "--show", str(image))
+    try:
+        with watching(device, "--every", "200ms", "--report", str(place / "out")) as running:
+            for rw, size in (("randwrite", "64k"), ("randread", "4k"), ("read", "1m")):
+                fio(device, f"--rw={rw}", f"--bs={size}", "--runtime=1", "--time_based", "--ioengine=psync")
+            running.ended()
+    finally:
+        shell("losetup", "--detach", device)
+    return place / "out" / "report.html"
+
+
+def crash_states(place: Path) -> Path:
+    if os.geteuid() or not Path("/dev/fuse").exists():
+        pytest.skip("needs root and FUSE")
+    words = ["--log", str(recorded(place / "log", "sqlite")), "--cache", "lying:50", "--aim", "acknowledgements"]
+    assert main(["lab", "crash", "explore", *words, "--states", "6", "--report", str(place / "out")]) == 1
+    return place / "out" / "report.html"
+
+
 def alone(place: Path, drawn: list[Path]) -> Path:
     page = place / "alone.html"
     inline = [Picture(path.stem, path.stem, path.read_text()).inline() for path in drawn]
@@ -185,6 +229,9 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "charts": rules_of_thumb,
     "comparison": comparison,
     "advice": advice,
+    "interference": interference,
+    "watch": watch,
+    "crash-states": crash_states,
 }
 
 

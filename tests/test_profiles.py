@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from brickyard import profiles
+from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
@@ -44,6 +45,22 @@ def test_the_sqlio_loads_are_those_of_the_study(
     assert stream["request"] == [{"size": request_bytes, "share": 100.0}]
     assert (stream["workers"], stream["depth"]) == (1, depth)
     assert phase["duration"] == "60000000000ns"
+
+
+def test_a_title_names_what_the_user_changed_of_the_load(capsys: pytest.CaptureFixture[str]) -> None:
+    text = profiles.read("sqlio-random-read-4")
+    own = "SQLIO: random reads, 8 KiB, 4 deep"
+    assert profiles.changed(text, ["depth=8", "depth=32", "request = 64KiB", "seed=3"], ["duration=9s"]).title == (
+        f"{own}, but depth=32, request=64KiB"
+    )
+    assert profiles.changed(text, ["depth=4", "seed=3", "engine=psync"]).title == own
+    assert profiles.changed(text, ["depth=8", 'title="mine"']).title == "mine"
+    assert (
+        main(["run", "sqlio-random-read-4", "sim:terraserver-2003", "--set", "depth=32", "--set", "duration=2s"]) == 0
+    )
+    assert f"Run 1, {own}, but depth=32, duration=2s: read " in " ".join(capsys.readouterr().out.split())
+    assert main(["runs"]) == 0
+    assert " depth=32, duration=2s " in capsys.readouterr().out
 
 
 def test_the_characterization_covers_every_size_and_pattern_once() -> None:

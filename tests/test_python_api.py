@@ -86,7 +86,7 @@ def test_a_real_file_is_made_and_removed_from_any_thread(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("targets", "more", "words"),
     [
-        (["/nowhere/file"], {}, "no such file or device"),
+        (["/nowhere/file"], {}, "the directory /nowhere does not exist"),
         ([__file__], {"condition": "degraded"}, "of modelled bricks alone"),
         (MODEL, {"condition": "upside-down"}, "upside"),
         (MODEL, {"repetitions": 0}, "at least 1"),

@@ -34,6 +34,7 @@ from brickyard.cli import main
 from brickyard.databases.connect import refuse_second_at, split_dsns, spoken
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.errors import BadInputError
+from brickyard.schema import LinkFacts
 from brickyard.store import Json, Record, Store
 from brickyard.study.replay import link_to
 from support import events_of
@@ -980,6 +981,6 @@ def test_the_link_to_a_server_is_that_of_the_most_special_route(tmp_path: Path) 
     (tmp_path / "eth1" / "speed").write_text("100\n")
     (tmp_path / "eth0").mkdir()
     (tmp_path / "eth0" / "speed").write_text("-1\n")
-    assert link_to("10.0.2.9", str(tmp_path), str(route)) == {"device": "eth1", "megabit_per_s": 100}
-    assert link_to("9.9.9.9", str(tmp_path), str(route)) == {"device": "eth0", "megabit_per_s": None}
+    assert link_to("10.0.2.9", str(tmp_path), str(route)) == LinkFacts(device="eth1", megabit_per_s=100)
+    assert link_to("9.9.9.9", str(tmp_path), str(route)) == LinkFacts(device="eth0")
     assert link_to("127.0.0.1", str(tmp_path), str(route)) is None

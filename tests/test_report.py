@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
-from brickyard.analysis import totals
+from brickyard.analysis import characterization, phase_rates, totals
 from brickyard.analysis.answers import answer
+from brickyard.analysis.figures import FIGURES, measured
+from brickyard.analysis.summary import circumstances
+from brickyard.analysis.workload import workload_words
 from brickyard.errors import BadInputError
 from brickyard.report.page import default_directory, write_report
-from brickyard.report.tables import totals_tables
+from brickyard.report.tables import characterization_tables, totals_tables
 from brickyard.store import Store
 from brickyard.units import format_count
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, plan, stream
@@ -54,6 +57,29 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         records = [store.record(run.id) for run in store.runs()]
         study = store.studies()[0]
     return write_report(records, study, place / "out")
+
+
+def test_a_cell_whose_requests_all_ended_too_late_has_no_rate(tmp_path: Path) -> None:
+    """A short cell whose first requests came back in the drain: neither 0 IOPS nor a line that falls to 0."""
+    with Store(tmp_path / "runs.db") as store:
+        study = store.add_study("characterize", {"mode": "quick"})
+        for size in (4096, 65536, 1 << 20):
+            is_late = size == 1 << 20
+            done = cell([20 * MS] * 64, request_bytes=size)
+            none = {**done, "requests": 0, "bytes": 0, "measures": {}}
+            events = [interval(0, SECOND, none), interval(SECOND, SECOND + 30 * MS, done, drain=True)]
+            load = plan(stream(request=[{"size": size, "share": 100.0}]))
+            told = events if is_late else [interval(0, SECOND, done)]
+            add_run(store, [*told, phase_end()], plan_=load, study=study)
+        records = [store.record(run.id) for run in store.runs()]
+        assert [row.is_rated for record in records for row in totals(record)] == [True, True, False]
+        assert [rate.is_rated for record in records for rate in phase_rates(record)] == [True, True, False]
+        (table,) = characterization_tables(characterization(records))
+        assert [row[1:5] for row in table.rows][-1] == ["–"] * 4
+        assert "all requests ended after the measured time" in table.note
+        assert [found.value for found in measured(records[2], FIGURES["iops"])] == [None]
+        page = write_report(records, store.studies()[0], tmp_path / "out")
+    assert "all requests ended after the measured time" in page.read_text()
 
 
 def test_sections_stand_in_order_with_the_answer_first(page: Path) -> None:
@@ -246,8 +272,34 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
         bound = phase_end(generator_bound=True, generator_bound_reason="cpu")
         busy = store.record(add_run(store, [measured, bound]))
     assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
-    assert "The generator was not the limit." in answer([stolen], {}).belief
+    assert "so what was the limit is not known" in answer([stolen], {}).belief
     assert "The processor was the limit, with the kernel" in answer([busy], {}).belief
+
+
+def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_path: Path) -> None:
+    measured = interval(0, SECOND, cell([MS] * 20))
+    with Store(tmp_path / "runs.db") as store:
+        foreign = store.record(add_run(store, [measured, phase_end()], engine="fio"))
+        pausing = plan(stream(think="10000000ns"))
+        paused = store.record(add_run(store, [measured, phase_end()], plan_=pausing))
+    assert "What was the limit is not known: fio does not tell." in answer([foreign], {}).belief
+    assert "busiest loop" not in str(circumstances([foreign]))
+    assert "paused between its requests" in answer([paused], {}).belief
+    assert "10.0 ms pause after each request" in workload_words([paused])
+
+
+def test_a_characterization_that_was_cut_short_says_how_much_of_it_there_is(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        runs = [
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000, request_bytes=size)), phase_end()],
+                    plan_=plan(stream(request=[{"size": size, "share": 100.0}], address={"kind": "sequential"})))
+            for size in (4096, 65536)
+        ]  # fmt: skip
+        records = [store.record(run) for run in runs]
+    cells = characterization(records)
+    assert "Only 2 of 48 cells were measured" in answer(records, cells, 48).belief
+    assert "of the cells that were measured" in answer(records, cells, 48).sentences[0]
+    assert "Only" not in answer(records, cells, 2).belief
 
 
 def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:
@@ -263,6 +315,21 @@ def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:
     assert "lateness" not in punctual.belief
     assert "The generator was not the limit. 50 % of the mean response time is lateness" in late_one.belief
     assert "of when they were due" in late_one.sentences[0]
+
+
+def test_a_rate_of_few_requests_is_said_to_be_one_and_has_no_times(tmp_path: Path) -> None:
+    paced = plan(stream(pace={"loop": "open", "rate": 5.0, "arrivals": "constant"}))
+    with Store(tmp_path / "runs.db") as store:
+        found = []
+        for count in (5, 40):
+            told = cell([2 * MS] * count)
+            told["measures"]["lateness"] = {**cell([0] * count)["measures"]["service"]}
+            found.append(store.record(add_run(store, [interval(0, SECOND, told), phase_end()], plan_=paced)))
+    few, enough = (answer([record], {}) for record in found)
+    assert few.sentences[0].endswith("MiB/s.")
+    assert few.belief.startswith("A rate rests on only 5 requests: measure for longer.")
+    assert enough.sentences[0].endswith("of when they were due.")
+    assert "rests on" not in enough.belief
 
 
 def test_a_place_that_ends_in_html_is_the_page_itself(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.schema import plan_of
+from brickyard.schema import RunOptions, plan_of
 from brickyard.store import Json, Store
 from brickyard.study.characterize import Characterization, Mode
 from brickyard.study.circumstances import warnings
@@ -91,7 +91,7 @@ def test_what_the_core_refuses_leaves_no_run(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(BadInputError, match="region: ends beyond the target"):
             Runner(store, Silent(), Interrupt()).run(SPEC)
         with pytest.raises(BadInputError):
-            Characterization(store, Silent(), Interrupt(), Mode.QUICK).run("/nowhere/a", {}, [])
+            Characterization(store, Silent(), Interrupt(), Mode.QUICK).run("/nowhere/a", RunOptions(), [])
         assert store.runs() == []
         assert store.studies() == []
 
@@ -125,7 +125,7 @@ def test_sizes_below_the_alignment_are_left_out_with_a_word(tmp_path: Path, monk
 
     monkeypatch.setattr(_core, "start", begin)
     with Store(tmp_path / "runs.db") as store:
-        result = Characterization(store, Silent(), Interrupt(), Mode.QUICK).run("/nowhere/a", {}, [])
+        result = Characterization(store, Silent(), Interrupt(), Mode.QUICK).run("/nowhere/a", RunOptions(), [])
         assert store.studies()[0].outcome == "done"
     assert len(asked) == len(result.runs) == 36
     assert min(asked) == 4096

@@ -150,3 +150,26 @@ def test_facts_that_are_damaged_name_their_run(tmp_path: Path) -> None:
         _ = broken.facts
     with pytest.raises(BadInputError, match=f"run {info.id}: what was watched is damaged"):
         _ = broken.watch
+
+
+FIRST_READERS = """
+import sys, threading
+from brickyard.schema import facts_of
+
+told = {"host": {"memory": {"MemTotal": 1}, "cpu": {}}, "targets": [{"path": "a", "mount": {"options": "rw"}}] * 3}
+
+def read():
+    together.wait()
+    facts_of(told)
+
+sys.setswitchinterval(1e-6)
+together = threading.Barrier(16)
+threads = [threading.Thread(target=read) for _ in range(16)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+def test_threads_that_are_the_first_to_read_a_record_do_not_end_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_READERS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -34,7 +34,7 @@ def of_a_profile(text: str) -> int:
 
 def of_a_brick(text: str) -> int:
     told = bricks.resolve("sim:wd2500jd", [f"drive.cache_bytes={text}"])
-    return int(told["brick"]["drive"]["cache_bytes"])
+    return told.brick.drive.cached_bytes
 
 
 def of_a_ruler(text: str) -> int:

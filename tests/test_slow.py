@@ -18,9 +18,9 @@ from brickyard.analysis import slow
 from brickyard.cli import main
 from brickyard.lab import disks
 from brickyard.schema import RunWatch
-from brickyard.schema.watch_sheet import SlowAtDevice, SlowSheet, WatchSheet
+from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet, WatchSheet
 from brickyard.store import Json, Record, Store
-from support import MS, SECOND, add_run, cell, interval, phase_end
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 BRICKYARD = [sys.executable, "-m", "brickyard"]
 CAN_WATCH = os.geteuid() == 0 and Path("/sys/kernel/btf/vmlinux").exists()
@@ -54,7 +54,7 @@ def slow_disk() -> Iterator[disks.About]:
     """An emulated disk whose model needs milliseconds for a request, on a loop device."""
     if not CAN_WATCH:
         pytest.skip("needs root and a kernel that describes itself (BTF)")
-    about = disks.up(disks.Wanted("slow-run", "sim:msr-2003-wd", 64 << 20, "honest", 8 << 20, None, None, 2.0, None))
+    about = disks.up(disks.Wanted("slow-run", "sim:msr-2003-wd", 64 << 20, "honest", 8 << 20, None, None, 2.0))
     try:
         yield about
     finally:
@@ -88,6 +88,41 @@ def test_a_stall_of_the_device_and_a_late_generator_are_told_apart(slow_disk: di
     assert sum(one["time_share"] for one in found["slow_causes"]) == pytest.approx(1)
 
 
+CLOSED = """
+[[phase]]
+duration = "6s"
+[[phase.stream]]
+request = "4KiB"
+address = "random"
+depth = 4
+"""
+
+
+def test_a_limit_of_the_runs_cgroup_is_named(slow_disk: disks.About, tmp_path: Path) -> None:
+    """Four reads at once, and a control group that may do 40 a second: nearly all of their time they are held back."""
+    root = Path("/sys/fs/cgroup/blkio")
+    if not (root / "blkio.throttle.read_iops_device").exists():
+        pytest.skip("this host has no cgroup of version 1 with throttling")
+    load, group = tmp_path / "load.toml", root / f"brickyard-test-run-{os.getpid()}"
+    load.write_text(CLOSED)
+    words = [*BRICKYARD, "run", str(load), slow_disk.device, "--overwrite", slow_disk.device, "--json",
+             "--store", str(tmp_path / "store"), "--set", "fill=never"]  # fmt: skip
+    number = Path(f"/sys/block/{Path(slow_disk.device).name}/dev").read_text().strip()
+    group.mkdir()
+    try:
+        (group / "blkio.throttle.read_iops_device").write_text(f"{number} 40")
+        inside = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *words]
+        with subprocess.Popen(inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            found = ended(process)
+    finally:
+        group.rmdir()
+    named = [one["cause"] for one in found["slowest"]]
+    assert named.count(slow.HELD) >= 0.9 * len(named), named
+    assert "its limit of 40 requests/s (riops)" in next(
+        one["evidence"] for one in found["slowest"] if one["cause"] == slow.HELD
+    )
+
+
 def phase_began(place: Path) -> bool:
     if not place.exists():
         return False
@@ -104,7 +139,7 @@ def test_a_queue_that_is_too_short_is_named_on_a_model(tmp_path: Path, capsys: p
     assert [one["cause"] for one in found["slow_causes"]] == [slow.PLACES]
     assert "at most 1 of 1 places were taken" in found["slowest"][0]["evidence"]
     assert main(["run", load, "sim:msr-2003-wd"]) == 0
-    assert "own queue depth 100 %" in capsys.readouterr().out
+    assert "slowest requests were slow: own queue depth" in capsys.readouterr().out
 
 
 START_UNIX = 1_790_000_000 * SECOND
@@ -119,9 +154,11 @@ def told(tmp_path: Path, event: Json, watch: WatchSheet | None, **interval_words
                      loop_busy_share=interval_words.get("busy", 0.1))
             for n in range(3)
         ]  # fmt: skip
+        paced = {"loop": "open", "rate": 20.0, "arrivals": "constant"}
         run = add_run(
             store,
             [*intervals, phase_end(slowest=[place | event])],
+            plan_=plan(stream(pace={"loop": "closed"} if interval_words.get("closed") else paced)),
             watch=RunWatch(targets=[watch]) if watch else None,
         )
         record: Record = store.record(run)
@@ -141,6 +178,13 @@ def seen(end_ms: float, total_ms: float, *, slow_count: int = 1, stopped: str = 
     )
 
 
+def held(begin_ms: int, end_ms: int, kind: str = "riops") -> WatchSheet:
+    """A control group at its limit from then to then, and no slow request to the device."""
+    span = (START_UNIX + begin_ms * MS, START_UNIX + end_ms * MS)
+    limit = HeldBack(device="sda", cgroup="/batch", kind=kind, per_s=40, spans_unix_ns=[span])
+    return WatchSheet(slow=SlowSheet(devices=["sda"], whose="our own", requests=9, slow=0, held=[limit]))
+
+
 SERVED = {"service_ns": 100 * MS, "response_ns": 100 * MS}
 LATE = {"service_ns": 10 * MS, "response_ns": 100 * MS}
 
@@ -152,6 +196,7 @@ LATE = {"service_ns": 10 * MS, "response_ns": 100 * MS}
         (LATE, None, {"depth_max": 4}, slow.PLACES),
         (LATE, None, {"depth_max": 4, "busy": 0.95}, slow.UNKNOWN),
         (LATE, seen(2000, 100), {"depth_max": 4}, slow.PLACES),
+        (LATE, None, {"depth_max": 4, "closed": True}, slow.GENERATOR),
         (SERVED, None, {}, slow.STORAGE),
         (SERVED, seen(2000, 99), {}, "scheduler"),
         (SERVED, seen(1960, 55), {}, "scheduler"),
@@ -160,6 +205,9 @@ LATE = {"service_ns": 10 * MS, "response_ns": 100 * MS}
         (SERVED, seen(1800, 99, slow_count=500), {}, slow.UNKNOWN),
         (SERVED, seen(1800, 99, stopped="too fast"), {}, slow.STORAGE),
         (SERVED, seen(2040, 99), {}, slow.ABOVE),
+        (SERVED, held(1500, 2000), {}, slow.HELD),
+        (SERVED, held(1960, 2500), {}, slow.ABOVE),
+        (SERVED, held(1500, 2000, "wbps"), {}, slow.ABOVE),
     ],
 )
 def test_what_the_evidence_says_and_no_more(

@@ -18,7 +18,7 @@ from brickyard.schema import stored
 from brickyard.store import Store, default_place
 from brickyard.store.process import _start_ticks, own_process
 from brickyard.store.schema import APPEND_ONLY, MIGRATIONS, migrate
-from support import SECOND, add_run, cell, events_of, interval, phase_end
+from support import MS, SECOND, add_run, cell, events_of, interval, phase_end
 
 WRITER = """
 import sys
@@ -259,3 +259,20 @@ def test_a_run_that_goes_on_is_told_from_one_that_was_killed(tmp_path: Path) -> 
 def test_a_directory_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="it is a directory; name a file in it"):
         Store(tmp_path)
+
+
+def test_a_second_look_at_an_open_store_leaves_its_locks(tmp_path: Path) -> None:
+    """Without them, another process that closes the store takes itself for the last, and deletes the log below us."""
+    place = tmp_path / "runs.db"
+    look = "import sys; from brickyard.store import Store\nwith Store(sys.argv[1]) as store: store.runs()"
+    with Store(place) as store:
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 20))])
+        with Store(place) as second:
+            assert second.runs([run])
+        log = Path(f"{place}-wal")
+        before = log.stat().st_ino
+        subprocess.run([sys.executable, "-c", look, str(place)], check=True)
+        assert log.stat().st_ino == before
+        later = add_run(store, [interval(0, SECOND, cell([MS] * 20))])
+    with Store(place) as again:
+        assert [info.id for info in again.runs([run, later])] == [run, later]

@@ -142,9 +142,9 @@ def test_the_sata_study_is_what_the_reference_simulates(capsys: pytest.CaptureFi
     }
     compared = 0
     for outcome in outcomes:
-        pattern, operation, _, depth, drive, _, mirror = outcome.cell["label"].split()
+        pattern, operation, _, depth, drive, _, mirror = outcome.cell.label.split()
         name = {"3ware": "hardware"}.get(mirror, mirror)
-        cell = found[loads[f"{pattern} {operation}", depth], drive, name, outcome.cell["condition"]]
+        cell = found[loads[f"{pattern} {operation}", depth], drive, name, outcome.cell.condition]
         # The reference warms up and runs for longer; both are the same models.
         assert cell["value"] == pytest.approx(outcome.simulated, rel=0.08), outcome.name
         compared += 1

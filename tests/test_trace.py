@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ import pytest
 from brickyard import _core, traces
 from brickyard.cli import main
 from brickyard.schema import PhaseEnd
-from brickyard.store import Json, Store
+from brickyard.store import Json, Record, Store
+from brickyard.study.interference import MapAsked, MapPoint, point_of
 from brickyard.traces.compared import distance_of, levy
+from brickyard.units import format_iops
 
 MIB = 1 << 20
 MODEL = "sim:msr-2003-maxtor"
@@ -89,7 +92,9 @@ class TestImport:
         torn = trace.with_name("torn.byt")
         torn.write_bytes(content[:-40])
         assert main(["trace", "show", str(torn)]) == 0
-        assert "cut off" in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert "cut off" in shown
+        assert "longest about " in shown, "it is the end of a bucket"
         for words in (["profile", str(torn)], ["compare", str(trace), str(torn)]):
             main(["trace", *words])
             said = capsys.readouterr().err
@@ -482,3 +487,44 @@ def test_reads_are_left_less_the_more_is_written(capsys: pytest.CaptureFixture[s
     assert (tmp_path / "map/interference.svg").stat().st_size > 2_000
     assert main(["interference", MODEL, "--limit", "10ms"]) == 2
     assert main(["interference", MODEL, "--limit", "p99:0ms"]) == 2
+
+
+def test_an_interrupted_search_says_what_it_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C behind the first rate of reads that is tried beside writes."""
+    seen: list[float] = []
+
+    def interrupted(record: Record, asked: MapAsked, reads: float, writes: float) -> MapPoint:
+        seen.append(writes)
+        if writes:
+            os.kill(os.getpid(), signal.SIGINT)
+        return point_of(record, asked, reads, writes)
+
+    monkeypatch.setattr("brickyard.cli.interference.point_of", interrupted)
+    store = ["--store", str(tmp_path / "runs.db")]
+    found = ran(capsys, "interference", MODEL, "--limit", "p99:60ms", *store, code=130)
+    assert found["interrupted"]
+    assert seen[-1] > 0 == seen[-2]
+    assert len(found["points"]) == len(seen)
+    alone, beside = found["frontier"]
+    assert alone["reads_per_s"] > 0
+    answer = found["answer"]
+    assert answer.startswith("At 60.0 ms p99 of reads you can have")
+    assert "reads/s without writes" in answer
+    assert f"The search beside {format_iops(beside['writes_per_s'])} writes/s was interrupted" in answer
+    assert "none" not in answer, "what was not searched is not said to be none"
+    with Store(tmp_path / "runs.db") as kept:
+        assert kept.studies()[0].outcome == "interrupted"
+
+
+def test_a_file_that_may_not_be_written_is_refused_before_anything_is_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    mine, store = tmp_path / "mine", tmp_path / "runs.db"
+    mine.write_bytes(b"mine" * (4 << 20))
+    assert main(["interference", str(mine), "--store", str(store)]) == 2
+    assert "was not made by Brickyard" in capsys.readouterr().err
+    with Store(store) as kept:
+        assert [run.outcome for run in kept.runs()] in ([], ["failed"])
+    assert mine.read_bytes() == b"mine" * (4 << 20)

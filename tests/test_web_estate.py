@@ -3,12 +3,15 @@ tests of alarms."""
 
 from __future__ import annotations
 
+import html
 import json
 import math
+import os
 import random
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,7 +27,7 @@ from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
 from brickyard.arrays.inventory import controllers, disks
 from brickyard.arrays.looking import Drive, Seen, StoreSeen, look_at_members, look_at_store
-from brickyard.arrays.peers import MemberCounters
+from brickyard.arrays.peers import MemberCounters, PeersMemory, Window, paces
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
 from brickyard.arrays.trends import TrendBook
 from brickyard.arrays.watching import Watcher, WatchMemory
@@ -34,6 +37,8 @@ from brickyard.managing import AuditLog, Deed
 from brickyard.schema.target_sheet import HealthSheet
 from brickyard.store import Store
 from brickyard.web import estate
+from mirrors import DISKS, LookClock, Mirror, looks, watched
+from test_array_kinds import storcli_host, storcli_reply
 from web_support import READER, Client, Served, serving
 
 DAY_S = 86_400.0
@@ -104,6 +109,76 @@ def test_an_idle_array_and_a_clock_that_jumps_judge_nobody() -> None:
     array = sheet()
     still = Seen((array,), counted={array.key: {member.name: MemberCounters(5, 5) for member in array.members}})
     assert notices_of(Watcher(clock=Clock()), iter([still] * 60)) == []
+
+
+def test_the_slow_one_of_a_mirror_is_told_stays_told_and_ends_when_it_is_well() -> None:
+    slow = Mirror(5, slow=3)
+    for seed in range(3):
+        watcher = Watcher(clock=LookClock(slow.every_s))
+        told = notices_of(watcher, looks(slow, seed))
+        # It stays slow for longer than any memory of the watch, and is not forgiven.
+        assert [(n.key, n.kind) for n in told] == [("slow /dev/md0 /dev/sda", "begins")], seed
+        assert "times as long as they did" in told[0].text
+        kept = msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory)
+        again = Watcher(memory=kept, clock=watcher.clock)
+        (ended,) = notices_of(again, looks(Mirror(0.5), seed + 50))
+        assert (ended.key, ended.kind) == (told[0].key, "ends")
+
+
+WELL = {
+    "scatter": Mirror(2, jitter=0.4),
+    "a little slower": Mirror(2, slow=1.3),
+    "both slower": Mirror(2, both=5),
+    "a stream to one": Mirror(3, stream=4),
+    "reads to one": Mirror(3, skew=0.97),
+    "larger requests": Mirror(2, size=4),
+}
+
+
+@pytest.mark.parametrize("mirror", WELL.values(), ids=WELL)
+def test_a_mirror_that_is_well_is_no_alarm_whatever_it_is_asked_for(mirror: Mirror) -> None:
+    assert [watched(mirror, seed) for seed in range(2)] == [[], []]
+
+
+def test_without_a_past_nobody_is_judged() -> None:
+    assert watched(Mirror(1, since_day=0.3, slow=5), 1) == []
+
+
+def test_a_mirror_that_becomes_slow_over_weeks_is_told_by_its_first_day() -> None:
+    declining = Mirror(32, every_s=3000, since_day=8, slow=3, slow_in_days=20)
+    (raised,) = watched(declining, 1)
+    assert raised.member == "/dev/sda"
+    assert raised.day > 15, "less than twice as slow before"
+
+
+def test_a_slow_member_that_is_lost_is_slow_no_more_and_its_successor_has_a_past_of_its_own() -> None:
+    watcher = Watcher(clock=LookClock(600))
+    (told,) = notices_of(watcher, looks(Mirror(1.5, slow=3), 1))
+    whole = Sheet("md", "/dev/md0", "raid1", 1 << 40, State("normal"), tuple(Member(n, "active") for n in DISKS), 2, {})
+    first, second = whole.members
+    idle = Seen((whole,), unread={})
+    assert notices_of(watcher, iter([idle] * 5)) == []  # silence is no recovery
+    degraded = Sheet(
+        "md", "/dev/md0", "raid1", 1 << 40, State("degraded", missing=1), (Member("–", "missing", 0), second), 2, {}
+    )
+    assert degraded.key == whole.key
+    texts = [notice.text for notice in notices_of(watcher, iter([Seen((degraded,))] * 4))]
+    assert any(first.name in text and "is none of them" in text for text in texts), texts
+    # Slower than its predecessor from its first day on: that is how it is.
+    assert [n for n in notices_of(watcher, looks(Mirror(2, since_day=0, slow=3), 2)) if n.key == told.key] == []
+
+
+def test_what_an_earlier_watch_kept_without_sizes_judges_nobody() -> None:
+    """Its windows are forgotten, and half a day later members are judged again."""
+    old = {name: Window(50.0, 5.0) for name in DISKS}
+    memory = PeersMemory(windows={name: [window] * 30 for name, window in old.items()}, past=[old] * 100)
+    assert paces(memory) == []
+    (array,) = next(looks(Mirror(1), 0)).arrays
+    watcher = Watcher(memory=WatchMemory(peers={array.key: memory}), clock=LookClock(600))
+    (told,) = notices_of(watcher, looks(Mirror(2, slow=3), 3))
+    assert told.key == "slow /dev/md0 /dev/sda"
+    of_flushes = {name: [Window(5.0, 500.0)] * 20 for name in DISKS}  # some kernels count them as writes of nothing
+    assert [pace.slow_share for pace in paces(msgspec.structs.replace(memory, windows=of_flushes))] == [0.0, 0.0]
 
 
 def test_old_defects_of_a_drive_are_told_once_and_new_ones_as_errors() -> None:
@@ -188,7 +263,10 @@ def test_disks_and_controllers_are_listed_with_their_places(host: Host) -> None:
     array = Sheet(
         "md", "/dev/md0", "raid1", 1, State("normal"), (Member("/dev/sda", "active"), Member("/dev/sdb", "active")), 2
     )
-    assert look_at_members(host, array) == {"/dev/sda": MemberCounters(150, 500), "/dev/sdb": MemberCounters(250, 500)}
+    assert look_at_members(host, array) == {
+        "/dev/sda": MemberCounters(150, 500, 1200 * 512, 100),
+        "/dev/sdb": MemberCounters(250, 500, 1200 * 512, 200),
+    }
 
 
 def test_the_led_of_a_disk_blinks_with_consent_alone_and_the_audit_log_has_it(host: Host, tmp_path: Path) -> None:
@@ -474,3 +552,52 @@ def test_every_request_to_change_an_array_is_noted_also_where_it_is_refused(tmp_
     refused = [("refused", name) for name in ("destroy", "scrub", None, "stop-scrub", "fail")]
     assert actions == [*refused, ("asked", "locate")]
     assert lines[-2]["by"].startswith("reader ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "able", "unable"),
+    [
+        ("md", {"scrub", "rebuild-rate", "spare", "fail", "remove", "replace", "schedule"}, {"create"}),
+        ("zfs", {"scrub", "schedule", "fail"}, {"spare", "replace", "remove", "rebuild-rate"}),
+        ("perccli", {"scrub", "stop-scrub", "fail"}, {"spare", "replace", "remove", "destroy"}),
+        ("ssacli", set(), {"scrub", "schedule", "fail", "spare"}),
+    ],
+)
+def test_of_each_kind_of_array_only_what_it_can_do_is_offered(kind: str, able: set[str], unable: set[str]) -> None:
+    offered = set(managing.possible(replace(sheet(), kind=kind)))
+    assert (able - offered, unable & offered) == (set(), set())
+
+
+def test_without_a_watch_a_degraded_array_stands_on_every_page_until_it_is_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = json.loads(storcli_reply({"Virtual Drives": [{"DG/VD": "0/1"}]}))
+    name = "storcli:/c0/v1"
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    def controller(state: str, drives: list[str]) -> None:
+        storcli_host(tmp_path, state, drives, **{"storcli64 /call/vall show J": json.dumps(listed)})
+
+    def told(client: Client) -> tuple[str, str]:
+        estate.looks.forget()
+        assert any(one["name"] == name for one in client.get("/api/arrays").json["arrays"])
+        found = client.get("/api/session").json["standing"]
+        assert found["text"] in html.unescape(client.get("/results").text)
+        return found["severity"], found["text"]
+
+    controller("Dgrd", ["Onln", "Onln", "Offln"])
+    with serving(tmp_path) as served:
+        client = served.login()
+        assert told(client) == ("error", f"{name} (raid5): degraded; no watch is running")
+        controller("Optl", ["Onln"] * 3)
+        assert told(client) == ("note", "no watch is running")
+        begun = Notice(f"array {name}", "begins", "error", f"{name} (raid5) is degraded: a member is missing")
+        served.web.alarms.take([begun], {}, 1e9)  # by a watch that stopped years ago
+        assert told(client) == ("warning", f"{begun.text} (the watch has stopped since; the array looks well now)")
+        controller("Dgrd", ["Onln", "Onln", "Offln"])
+        assert told(client) == ("error", f"{begun.text} (the watch has stopped since)")
+        served.web.alarms.take([], {}, time.time())
+        assert told(client) == ("error", begun.text)  # a watch is there again, and knows best
+        served.web.alarms.take([Notice(begun.key, "ends", "note", "all members again")], {}, time.time())
+        assert told(client) == ("well", "no alarm")
+    estate.looks.forget()

@@ -7,8 +7,10 @@ import random
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from starlette.routing import Route
 
 from brickyard.errors import BadInputError
 from brickyard.store import Store
-from brickyard.web import hub, tokens
+from brickyard.web import hub, serve, tokens
 from brickyard.web.app import ROUTES, role_of
 from brickyard.web.serve import Listening
 from brickyard.web.sessions import IDLE_S, LIFE_S, TRIES, Sessions
@@ -215,6 +217,24 @@ def test_a_wrong_token_is_slowed_down(tmp_path: Path) -> None:
         assert served.ask("GET", "/api/events", Authorization=f"Bearer {OPERATOR}").status == 429
 
 
+def test_many_wrong_tokens_at_once_are_slowed_down_too(tmp_path: Path) -> None:
+    """All heads are there before the first body."""
+    body = b'{"token": "wrong"}'
+    with serving(tmp_path) as served, ExitStack() as ending:
+        head = f"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nAccept: application/json\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        streams = [
+            ending.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=20)) for _ in range(30)
+        ]
+        for stream in streams:
+            stream.sendall(head.encode())
+        time.sleep(0.5)
+        for stream in streams:
+            stream.sendall(body)
+        codes = Counter(stream.recv(65536).split()[1] for stream in streams)
+    assert codes == {b"401": TRIES, b"429": 30 - TRIES}
+
+
 def test_a_program_sends_its_token_with_each_request(served: Served) -> None:
     assert served.ask("GET", "/api/runs", Authorization=f"Bearer {READER}").status == 200
     asked = {"kind": "run", "name": "nothing"}
@@ -264,8 +284,10 @@ def test_sessions_end_and_outlive_the_server(tmp_path: Path) -> None:
     assert again.find(made[0]) is not None
     now[0] += IDLE_S - 1
     assert again.find(made[0]) is not None
-    now[0] += IDLE_S + 1
-    assert again.find(made[0]) is None
+    now[0] += IDLE_S - 1
+    assert again.find(made[0], is_use=False) is not None
+    now[0] += 2
+    assert again.find(made[0]) is None, "what a page asks by itself is no use"
     used = again.login(READER, "a")
     assert used is not None
     for _ in range(int(LIFE_S // IDLE_S) * 2 + 1):
@@ -338,6 +360,53 @@ def test_what_is_too_large_or_no_document_is_refused(client: Client, served: Ser
     assert client.get("/api/runs/99999999999999999999").status == 400
     assert client.get(f"/api/runs/{(1 << 63) - 1}").status == 404
     assert served.ask("PUT", "/api/runs", {}).status == 405
+
+
+@pytest.mark.parametrize(
+    ("begin", "then"),
+    [
+        (b"", b""),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n", b"X: y\r\n"),
+        (b"POST /login HTTP/1.1\r\nHost: HOST\r\nContent-Length: 60000\r\n\r\n", b"a"),
+    ],
+    ids=["nothing", "headers", "body"],
+)
+def test_a_request_that_never_becomes_whole_keeps_no_connection(
+    begin: bytes, then: bytes, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "REQUEST_S", 1.0)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=30) as slow:
+        slow.sendall(begin.replace(b"HOST", f"127.0.0.1:{served.port}".encode()))
+        assert is_closed(slow, then)
+
+
+def is_closed(stream: socket.socket, then: bytes) -> bool:
+    """Whether the other end gives up soon, whatever comes byte by byte."""
+    end_s = time.monotonic() + 20
+    stream.settimeout(0.1)
+    while time.monotonic() < end_s:
+        try:
+            stream.sendall(then)
+            if not stream.recv(65536):
+                return True
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return True
+    return False
+
+
+def test_a_whole_request_may_be_answered_for_longer(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "REQUEST_S", 0.5)
+    monkeypatch.setattr(hub, "HEARTBEAT_S", 0.3)
+    head = f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nAuthorization: Bearer {READER}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as stream:
+        stream.sendall(head.encode())
+        end_s, last = time.monotonic() + 2, b""
+        while time.monotonic() < end_s:
+            last = stream.recv(65536)
+            assert last
+    assert b"still here" in last
 
 
 def test_ten_thousand_malformed_requests_leave_it_alive(served: Served, client: Client) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import os
-import signal
+import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +21,10 @@ from brickyard.errors import BadInputError, BrickyardError
 from brickyard.following import Follower
 from brickyard.managing import AuditLog, Deed
 from brickyard.web import hub as hubs
+from brickyard.web import serve as servings
 from brickyard.web.hub import EventStream, Hub
 from support import add_run, cell, interval
-from web_support import OPERATOR, Client, Served, serving
+from web_support import Client, Served, serving
 
 SECOND = 1_000_000_000
 LOAD = {"kind": "run", "name": "sqlio-random-read-4", "size": "32MiB"}
@@ -113,10 +111,11 @@ def test_a_run_is_started_watched_and_stopped(client: Client, served: Served) ->
     events.close()
 
 
-def test_two_tabs_do_not_take_one_target(tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    with serving(tmp_path, allowed=(str(target),)) as served:
-        target.write_bytes(b"x" * (4 << 20))
+def test_two_tabs_do_not_take_one_target_but_two_targets(tmp_path: Path) -> None:
+    target, other = tmp_path / "target", tmp_path / "other"
+    with serving(tmp_path, allowed=(str(target), str(other))) as served:
+        for place in (target, other):
+            place.write_bytes(b"x" * (4 << 20))
         client = served.login()
         order = {"kind": "run", "name": "sqlio-random-read-4", "target": str(target), "changes": ["duration=20s"]}
         found: list[Any] = []
@@ -126,10 +125,15 @@ def test_two_tabs_do_not_take_one_target(tmp_path: Path) -> None:
         for tab in tabs:
             tab.join()
         assert sorted(answer.status for answer in found) == [200, 409, 409, 409]
-        name = next(answer.json["name"] for answer in found if answer.status == 200)
-        client.job_of(name, ("running",))
-        client.post(f"/api/jobs/{name}/stop", {})
-        client.job_of(name, ("interrupted", "done"))
+        beside = client.post("/api/jobs", {**order, "target": str(other)})
+        assert beside.status == 200
+        names = [answer.json["name"] for answer in (*found, beside) if answer.status == 200]
+        for name in names:
+            client.job_of(name, ("running",))
+        for name in names:
+            assert client.post(f"/api/jobs/{name}/stop", {}).status == 200  # both go on until now
+        for name in names:
+            client.job_of(name, ("interrupted", "done"))
 
 
 def test_what_the_core_refuses_is_refused_in_its_words(client: Client) -> None:
@@ -137,6 +141,7 @@ def test_what_the_core_refuses_is_refused_in_its_words(client: Client) -> None:
         found = client.post("/api/check", {**LOAD, "changes": changes}).json
         assert (found["ok"], words in found["error"]) == (False, True)
         assert client.post("/api/jobs", {**LOAD, "changes": changes}).status == 400
+    assert "nonsense" in client.post("/api/check", {**LOAD, "size": "nonsense"}).json["error"]
     assert client.post("/api/check", LOAD).json == {"ok": True, "error": ""}
 
 
@@ -151,49 +156,6 @@ def test_an_allowed_target_is_written_over_only_where_its_name_is_typed(tmp_path
         # Of files only our own are ever written, whatever is typed.
         assert client.post("/api/jobs", {**order, "confirm": str(target)}).status == 400
     assert target.read_bytes() == b"precious" * (1 << 19)
-
-
-def test_a_run_outlives_the_server_and_the_page_catches_up(tmp_path: Path) -> None:
-    """Killed without a warning in mid-run; another server knows the session and the run, without gap or double."""
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    place = tmp_path / "state" / "brickyard" / "web-tokens"
-    place.parent.mkdir(parents=True)
-    place.write_text(f"# tokens of brickyard web\noperator {OPERATOR}\n")
-    place.chmod(0o600)
-
-    def start(port: int) -> tuple[subprocess.Popen[str], int]:
-        words = [sys.executable, "-m", "brickyard", "web", "--port", str(port), "--store", str(tmp_path / "runs.db")]
-        server = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE, text=True)
-        assert server.stderr is not None
-        line = server.stderr.readline()
-        # This is no terminal: what is printed here may be kept in a journal.
-        assert (f"/login; tokens are in {place}" in line, OPERATOR in line) == (True, False)
-        return server, int(line.split(":")[3].split("/")[0])
-
-    server, port = start(0)
-    try:
-        client = Served(None, port).login()  # type: ignore[arg-type]
-        job = client.post("/api/jobs", {**LOAD, "changes": ["duration=6s"]}).json
-        events = Events(port, {"Cookie": client.cookie})
-        kind, told = events.next()
-        while not (kind == "run" and told["moments"]):
-            kind, told = events.next()
-        run = told["state"]["run"]
-        server.kill()
-        server.wait()
-        events.close()
-        server, _ = start(port)
-        later = Events(port, {"Cookie": client.cookie, "Last-Event-ID": events.last})
-        moments = watched(later, run, "done")
-        later.close()
-        assert client.job_of(job["name"], ("done",))["runs"] == [run]
-        course = client.get(f"/api/runs/{run}/course").json["moments"]
-        assert requests_of(moments) == requests_of(course) > 0
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(20) in (0, -signal.SIGTERM)
-    finally:
-        server.kill()
-        server.wait()
 
 
 def test_a_locked_or_lost_store_is_said_and_the_server_lives(tmp_path: Path) -> None:
@@ -253,6 +215,76 @@ def test_a_browser_that_does_not_read_is_let_go(tmp_path: Path, monkeypatch: pyt
     asyncio.run(scenario())
 
 
+READERS = 24
+
+
+def test_of_many_browsers_one_that_does_not_read_is_cut_off_and_the_others_miss_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With real sockets: neither the hub nor the kernel keeps for ever what is sent to the one that stopped reading."""
+    from brickyard.store.process import own_process
+
+    monkeypatch.setattr(hubs, "SEND_S", 1.0)
+    monkeypatch.setattr(servings, "UNREAD_MS", 2000)
+    with serving(tmp_path, send_buffer=8192) as served:
+        hub, server = served.hub, served.server
+        assert hub is not None
+        assert server is not None
+        client = served.login()
+        facts = {"host": {}, "targets": [], "process": msgspec.to_builtins(own_process())}
+        with Store(served.web.store) as store:
+            run = add_run(store, [interval(0, SECOND, cell([1000] * 3))], outcome=None, facts=facts)
+            readers = [Events(served.port, {"Cookie": client.cookie}) for _ in range(READERS)]
+            deaf = socket.socket()
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", served.port))
+            deaf.sendall(f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n".encode())
+            deaf.sendall(f"Cookie: {client.cookie}\r\n\r\n".encode())
+            found: list[list[Any]] = []
+            threads = [
+                threading.Thread(target=lambda one=one: found.append(watched(one, run, "done"))) for one in readers
+            ]
+            for thread in threads:
+                thread.start()
+            becomes(lambda: hub.browsers == READERS + 1)
+            for first in range(1, 1801, 300):
+                seconds = range(first, first + 300)
+                store.add_events(run, [interval(s * SECOND, (s + 1) * SECOND, cell([1000] * 3)) for s in seconds])
+                time.sleep(0.6)
+            becomes(lambda: hub.browsers == READERS)
+            becomes(lambda: len(server.server_state.connections) == READERS)
+            store.end_run(run, {"end_ns": 1801 * SECOND, "outcome": "done", "message": ""}, None, [])
+        for thread in threads:
+            thread.join(60)
+        assert [requests_of(moments) for moments in found] == [1801 * 3] * READERS
+        for one in readers:
+            one.close()
+        deaf.close()
+
+
+def becomes(is_so: Callable[[], bool], within_s: float = 30.0) -> None:
+    end_s = time.monotonic() + within_s
+    while not is_so():
+        assert time.monotonic() < end_s, "what was waited for did not come"
+        time.sleep(0.05)
+
+
+def test_of_many_short_runs_the_last_stay_on_the_page(tmp_path: Path) -> None:
+    Store(tmp_path / "runs.db").close()
+
+    async def scenario() -> None:
+        hub = Hub(Follower(tmp_path / "runs.db"))
+        with Store(tmp_path / "runs.db") as store:
+            runs = [add_run(store, [interval(0, SECOND, cell([1000]))]) for _ in range(8)]
+        looking = asyncio.create_task(hub.run())
+        await asyncio.sleep(0.3)
+        assert [news.state.run for news in hub.runs()] == runs[-3:]
+        looking.cancel()
+        await hub.end()
+
+    asyncio.run(scenario())
+
+
 def test_a_browser_that_was_away_gets_what_it_missed_or_the_whole_state(tmp_path: Path) -> None:
     Store(tmp_path / "runs.db").close()
 
@@ -285,8 +317,9 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
         facts = {"host": {}, "targets": [], "process": mark}
         run = add_run(store, [interval(0, SECOND, cell([1000] * 20))], outcome=None, facts=facts)
         killed = add_run(store, [], outcome=None, facts={**facts, "process": {**mark, "start_ticks": 1}})
+        add_run(store, [interval(0, SECOND, cell([1000] * 20))], engine="fio")
         changes = follower.look()
-        assert [change.run.info.id for change in changes if change.is_new] == [run]
+        assert [change.run.info.id for change in changes if change.is_new] == [run], "neither killed nor imported"
         assert sum(one.requests for change in changes for one in change.moments) == 20
         hang = {
             "event": "hang", "at_ns": 5, "phase": 0, "stream": 0, "operation": "read", "offset_bytes": 0,

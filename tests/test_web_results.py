@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import shutil
 import ssl
 import subprocess
@@ -18,6 +19,7 @@ import brickyard
 from brickyard.cli import main
 from brickyard.web import tokens
 from brickyard.web.sessions import Sessions
+from support import add_run
 from web_support import OPERATOR, READER, TOKENS, Client, Served, serving
 
 FILETIME = 128166372003061629
@@ -85,10 +87,15 @@ def test_a_comparison_names_the_condition_that_differs(client: Client, served: S
     with brickyard.Store(served.web.store) as store:
         load = brickyard.profile("sqlio-random-read-4", "duration=5s")
         (found,) = brickyard.run(store, load, ["sim:terraserver-2003"], condition="degraded")
-    side = client.get(f"/api/compare?before=1&after={found.run}").json
+        cut = add_run(store, [], outcome="interrupted")
+    side = client.get(f"/api/compare?before=1&after={found.run},{cut}").json
+    assert (side["after"], side["left_out"]) == ([found.run], [cut])
+    assert f"no valid end: run {cut}" in client.get(f"/compare?before=1&after={found.run},{cut}").text
     (told,) = [one["words"] for one in side["differing"] if one["label"] == "Condition"]
     assert "normal" in told
     assert "degraded" in told
+    page = client.get(f"/compare?before=1&after={found.run}").text
+    assert ("SQLIO: random reads, 8 KiB, 4 deep" in page, re.search("load [0-9a-f]{8}", page)) == (True, None)
     same = client.get("/api/compare?before=1&after=2").json["differing"]
     assert "Condition" not in {one["label"] for one in same}
 
@@ -123,6 +130,42 @@ def test_a_trace_is_replayed_from_the_form_and_no_other_file(client: Client, tra
     (run,) = job["runs"]
     course = client.get(f"/api/runs/{run}/course").json["moments"]
     assert sum(one["requests"] for one in course) == 200
+
+
+def test_no_kind_of_job_reads_a_file_that_changes_name(client: Client, trace: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.byt"
+    shutil.copy(trace, secret)
+    for kind, name in (("replay", trace), ("run", "sqlio-random-read-4"), ("characterize", "")):
+        for change in (f'file="{secret}"', f'trace.file="{secret}"'):
+            order = {"kind": kind, "name": name, "target": "sim:terraserver-2003", "changes": [change]}
+            told = client.post("/api/check", order)
+            assert not told.json["ok"], (kind, change)
+            assert client.post("/api/jobs", order).status in (400, 404), (kind, change)
+    for change in ("script=/etc/passwd", f"server={tmp_path}"):
+        order = {"kind": "study", "name": "kirkwood-pgbench", "changes": [change]}
+        assert not client.post("/api/check", order).json["ok"], change
+        assert client.post("/api/jobs", order).status in (400, 404), change
+
+
+def test_a_check_looks_at_all_that_it_says_ok_for(client: Client) -> None:
+    bad = ["nonsense=1"]
+    for order in (
+        {"kind": "study", "name": "sata-2003", "changes": bad},
+        {"kind": "study", "name": "sata-2003", "only": ["nonsense=1"]},
+        {"kind": "characterize", "target": "sim:terraserver-2003", "changes": bad},
+        {"kind": "run", "name": "sqlio-random-read-4", "condition": "degraded"},
+        {"kind": "characterize", "target": "sim:terraserver-2003", "condition": "degraded"},
+        {"kind": "run", "name": "sqlio-random-read-4", "target": "sim:terraserver-2003", "condition": "broken"},
+    ):
+        told = client.post("/api/check", order).json
+        assert (told["ok"], bool(told["error"])) == (False, True), order
+        assert client.post("/api/jobs", order).status == 400, order
+    for order in (
+        {"kind": "study", "name": "sata-2003"},
+        {"kind": "characterize", "target": "sim:terraserver-2003", "changes": ["depth=2"]},
+        {"kind": "run", "name": "sqlio-random-read-4", "target": "sim:terraserver-2003", "condition": "degraded"},
+    ):
+        assert client.post("/api/check", order).json == {"ok": True, "error": ""}, order
 
 
 def test_a_full_disk_is_said_and_people_can_still_look(tmp_path: Path) -> None:
@@ -189,7 +232,7 @@ def test_by_tls_from_the_login_to_the_events(certificate: tuple[Path, Path], tmp
         assert asked("GET", "/api/runs", **session).status == 200
         events = asked("GET", "/api/events", **session)
         assert events.headers["content-type"].startswith("text/event-stream")
-        assert events.readline().startswith(b"id: ")
+        assert events.readline().startswith(b"retry: ")
         events.close()
         # The same page by the plain scheme is another origin, and plain requests are not answered.
         assert asked("POST", "/api/login", {"token": OPERATOR}, Origin=origin.replace("https", "http")).status == 403

@@ -402,6 +402,7 @@ OPENING = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)")
 ELSEWHERE = {
     "databases/memory.py": "makes and removes control groups, which are folders of the kernel's own",
     "facts/checkup.py": "opens the nameless file that outputs gave, once more, with O_DIRECT",
+    "fleet/agent.py": "runs on hosts that have nothing of ours; its files have no name but its worker's record",
     "lab/files.py": "its files are on a disk of the lab",
     "lab/kernel.py": "attaches loop devices to disks of the lab, and detaches those",
     "lab/sqlite.py": "its database is on a disk of the lab",

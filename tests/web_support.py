@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from brickyard import Store
 from brickyard.web import tokens
 from brickyard.web.context import COOKIE, Web
 from brickyard.web.hub import Hub
-from brickyard.web.serve import Listening, bound, server
+from brickyard.web.serve import Listening, PageServer, bound, server
 from brickyard.web.sessions import Sessions
 from brickyard.web.tokens import Role, Tokens
 
@@ -47,6 +48,7 @@ class Served:
     web: Web
     port: int
     hub: Hub | None = None
+    server: PageServer | None = None
 
     @property
     def origin(self) -> str:
@@ -108,17 +110,25 @@ def serving(
     manage: bool = False,
     allowed: tuple[str, ...] = (),
     traces: tuple[str, ...] = (),
+    logs: tuple[str, ...] = (),
+    mappings: tuple[str, ...] = (),
+    databases: tuple[str, ...] = (),
     certificate: tuple[Path, Path] | None = None,
+    send_buffer: int | None = None,
 ) -> Iterator[Served]:
-    """On a free port, with a store of its own; with TLS where a certificate and its key are given."""
+    """On a free port, with a store of its own; with TLS where a certificate and its key are given. `send_buffer` is how
+    much the kernel keeps for a browser that does not read."""
     Store(folder / "runs.db").close()
     state = folder / "state"
     web = Web(folder / "runs.db", Sessions(TOKENS, None), state, manage=manage, allowed=allowed, traces=traces)
+    web.logs, web.mappings, web.databases = logs, mappings, databases
     web.secure = certificate is not None
     place = (
         Listening(port=0) if certificate is None else Listening(port=0, certificate=certificate[0], key=certificate[1])
     )
     listening = bound(place)
+    if send_buffer is not None:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     port = int(listening.getsockname()[1])
     made = server(web, place, port)
     thread = threading.Thread(target=made.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -128,7 +138,7 @@ def serving(
         time.sleep(0.02)
     assert made.started
     try:
-        yield Served(web, port, made.hub)
+        yield Served(web, port, made.hub, made)
     finally:
         made.should_exit = True
         thread.join(20)

@@ -21,19 +21,31 @@ from brickyard.analysis.comparison import Comparison, default_figures, loads_dif
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.gate import Gate, gate
 from brickyard.analysis.totals import Totals
+from brickyard.databases.connect import refuse_twice
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.report.export import COLUMNS, Rows, arrow_table, rows
-from brickyard.schema.plan import Plan
+from brickyard.schema import RunOptions
+from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim, aim_modelled
-from brickyard.study.cells import Specs, Wishes, lay_out
-from brickyard.study.characterize import Characterization, Mode
+from brickyard.study.cells import Layout, Specs, Wishes, lay_out
+from brickyard.study.characterize import TIMING, Characterization, Mode, cells, plan_of
 from brickyard.study.check import check_run
-from brickyard.study.design import read_design
+from brickyard.study.design import Design, read_design
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.matrix import Matrix, steps
+from brickyard.study.matrix import Matrix, Step, steps
 from brickyard.study.repeat import repeat
+from brickyard.study.replay import ReplaySpec
+from brickyard.study.replay_series import (
+    MAX_ERRORS,
+    carry_out,
+    length_ns,
+    planned,
+    read_mapping,
+    refuse_impossible,
+    why_failed,
+)
 from brickyard.study.runner import Silent
 from brickyard.study.texts import read as study_text
 
@@ -109,6 +121,15 @@ class Studied:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """What the replay of web logs came to. `failed` says why it is no good one, such as too many failed calls."""
+
+    study: int | None
+    runs: list[Measured]
+    failed: list[str] = field(default_factory=list)
+
+
 def is_modelled(target: str) -> bool:
     """Whether a target is a modelled brick."""
     return bricks.is_modelled(target)
@@ -120,7 +141,7 @@ def profile(name: str, *changes: str, text: str | None = None) -> Load:
     `changes` are `key=value`, as `--set` takes them.
     """
     found = profiles.read(name) if text is None else profiles.ProfileText(name, text, name)
-    return Load(found.name, profiles.validate(found, list(changes)))
+    return Load(found.name, profiles.changed(found, list(changes)))
 
 
 def run(
@@ -170,7 +191,9 @@ def run(
     return [Measured(store.record(result.run)) for result in results]
 
 
-def check(load: Load | str, targets: Sequence[str] = (), *, overwrite: Sequence[str] = ()) -> None:
+def check(
+    load: Load | str, targets: Sequence[str] = (), *, condition: str | None = None, overwrite: Sequence[str] = ()
+) -> None:
     """Raises BadInputError with the line by which `run` would refuse it; nothing is made or written.
 
     Without a target, or with one that does not exist yet, only the load itself is checked.
@@ -178,10 +201,36 @@ def check(load: Load | str, targets: Sequence[str] = (), *, overwrite: Sequence[
     found = profile(load) if isinstance(load, str) else load
     refuse_programs(found.name, found.plan, "brickyard.run()")
     if any(bricks.is_modelled(target) for target in targets):
-        aimed = aim_modelled(tuple(targets), [])
+        aimed = aim_modelled(tuple(targets), [bricks.condition_override(condition)] if condition else [])
         check_run(found.plan, aimed.targets, aimed.options)
     elif targets:
-        check_run(found.plan, list(targets), {"overwrite": list(overwrite), "create_bytes": None})
+        check_run(found.plan, list(targets), RunOptions(create_bytes=None, overwrite=list(overwrite)))
+
+
+def plans_of_study(
+    name: str, *, targets: Sequence[str] = (), only: Sequence[str] = (), changes: Sequence[str] = ()
+) -> list[Plan | OtherPlan]:
+    """What each run of a study would do. Raises BadInputError where `run_study` would, before it measures anything."""
+    wishes = Wishes(targets=tuple(targets), only=tuple(only), changes=tuple(changes))
+    planned = _steps(name, wishes)[2]
+    for cell in {step.cell.set_up: step.cell for step in planned}.values():
+        cell.set_up.check(manage=False)
+    return [step.spec.plan for step in planned]
+
+
+def plans_of_characterization(
+    target: str | None = None,
+    *,
+    mode: Literal["quick", "default", "full"] = "default",
+    changes: Sequence[str] = (),
+    overwrite: Sequence[str] = (),
+) -> list[Plan]:
+    """What each cell would do. Raises BadInputError where `characterize` would, before it measures anything."""
+    chosen = Mode(mode)
+    cell_s = TIMING[chosen].cell_max_s if chosen in TIMING else 0.0
+    found = [plan_of(cell, chosen, cell_s, list(changes)) for cell in cells()]
+    check(Load("characterize", found[0]), () if target is None else (target,), overwrite=overwrite)
+    return found
 
 
 def characterize(
@@ -227,7 +276,6 @@ def run_study(
 
     `targets` and `only` are as `brickyard study --target` and `--only` take them. Raises as `run` does.
     """
-    design = read_design(study_text(name))
     wishes = Wishes(
         targets=tuple(targets),
         only=tuple(only),
@@ -235,9 +283,7 @@ def run_study(
         repetitions=repetitions,
         overwrite=tuple(overwrite),
     )
-    layout = lay_out(design, wishes)
-    folder = Path(name).parent if "/" in name or name.endswith(".toml") else None
-    planned = steps(design, layout, wishes, Specs(design, wishes, folder))
+    design, layout, planned = _steps(name, wishes)
     listener = _Notes(say)
     for note in layout.notes:
         listener.note(note)
@@ -245,6 +291,74 @@ def run_study(
         result = Matrix(store, listener, interrupt, design, wishes, planned).run()
     _refuse_failed(design.name, "done" if result.outcome == "stopped" else result.outcome, result.message)
     return Studied(result.study, result.made, [*layout.notes, *result.notes])
+
+
+def _steps(name: str, wishes: Wishes) -> tuple[Design, Layout, list[Step]]:
+    design = read_design(study_text(name))
+    layout = lay_out(design, wishes)
+    folder = Path(name).parent if "/" in name or name.endswith(".toml") else None
+    return design, layout, steps(design, layout, wishes, Specs(design, wishes, folder))
+
+
+def web_log(
+    logs: Sequence[str],
+    mapping: Path | str,
+    databases: Sequence[str],
+    *,
+    speed: str = "1x",
+    drivers: int = 1,
+    sessions: int = 20,
+    duration: str | None = None,
+    again: bool = False,
+    seed: int = 1,
+) -> ReplaySpec:
+    """Web logs, the mapping of their requests to calls, and the databases that share these, as `brickyard replay` takes
+    them. A password that a connection string lacks comes from PGPASSWORD or ~/.pgpass.
+    """
+    if not logs or not databases:
+        raise BadInputError("a replay needs a log and a database at least")
+    refuse_twice(databases, "databases")
+    place = Path(mapping)
+    return ReplaySpec(
+        logs=list(logs),
+        mapping_text=read_mapping(place),
+        mapping_name=place.name,
+        to=list(databases),
+        speed=speed,
+        drivers=drivers,
+        sessions=sessions,
+        duration_ns=None if duration is None else length_ns(duration),
+        again=again,
+        seed=seed,
+    )
+
+
+def check_replay(load: ReplaySpec, pace: str = "time-synchronized", repetitions: int = 1) -> None:
+    """Raises BadInputError with the line by which `replay` would refuse it. Connects to nothing and reads no log whole,
+    so that what is wrong within one shows only in the replay.
+    """
+    refuse_impossible(load, pace, repetitions)
+
+
+def replay(
+    store: Store,
+    load: ReplaySpec,
+    pace: str = "time-synchronized",
+    *,
+    repetitions: int = 1,
+    say: Callable[[str], None] | None = None,
+) -> Replayed:
+    """Replays web logs against databases. `pace` is as `brickyard replay --pace` takes it; several runs are a study.
+
+    Raises as `run` does.
+    """
+    listener = _Notes(say)
+    with _interruptible() as interrupt:
+        found = carry_out(store, listener, interrupt, planned(load, pace, repetitions))
+    last = found.results[-1]
+    _refuse_failed(f"run {last.run}", last.outcome, last.message)
+    records = [store.record(result.run) for result in found.results]
+    return Replayed(found.study, [Measured(record) for record in records], why_failed(records, MAX_ERRORS, check=False))
 
 
 def _refuse_failed(what: str, outcome: str, message: str) -> None:

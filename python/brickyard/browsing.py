@@ -24,12 +24,16 @@ from brickyard.analysis.comparison import Change
 from brickyard.analysis.differing import differing_between, load_hash
 from brickyard.analysis.gate import Finding
 from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
+from brickyard.analysis.pgbench import is_pgbench
+from brickyard.analysis.replay_runs import is_replay
 from brickyard.analysis.run_figures import PartFigures, RunFigures
+from brickyard.analysis.samples import quantile
 from brickyard.analysis.verdict import verdict
 from brickyard.analysis.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title
 from brickyard.analysis.workload import workload_words
 from brickyard.api import Compared, Measured, compare
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.ready import ready
 from brickyard.report.export import Form, write_export
 from brickyard.report.matrix_tables import difference_text
 from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
@@ -56,6 +60,7 @@ __all__ = [
     "course",
     "downloaded",
     "judged",
+    "load",
     "pin",
     "requirement_names",
     "shown",
@@ -235,22 +240,32 @@ class ShownRun:
 
 def shown(store: Store, run: int, listing: Listing) -> ShownRun:
     record = store.record(run)
-    failures = failure_table([record])
-    tables = [*totals_tables([record]), *([failures] if failures else []), slowest_table([record])]
+    said, tables = _found(record)
     known = store.baselines()
     return ShownRun(
         record=record,
-        answer=answer([record], analysis.characterization([record])),
+        answer=said,
         when=summaries.when(record.info),
         workload=workload_words([record]),
         circumstances=summaries.circumstance_lines(record),
-        tables=[table for table in tables if table.rows],
+        tables=[table for table in [*tables, slowest_table([record])] if table.rows],
         warnings=summaries.distinct_warnings([record]),
         said=store.annotations().get(run, Annotation()),
         baselines=[name for name, (_, runs) in known.items() if run in runs],
         last=_last_like(store, record, listing.alike(record)),
         alike_baseline=_baseline_like(store, record, known),
     )
+
+
+def _found(record: Record) -> tuple[Answer, list[Table]]:
+    """What the report of a run says first, and its tables."""
+    if record.intervals and (is_replay(record) or is_pgbench(record)):
+        from brickyard.report.page import database_answer, database_tables  # loading what draws takes long
+
+        return database_answer([record]), database_tables([record])
+    failures = failure_table([record])
+    tables = [*totals_tables([record]), *([failures] if failures else [])]
+    return answer([record], analysis.characterization([record])), tables
 
 
 def _baseline_like(
@@ -409,6 +424,9 @@ def downloaded(store: Store, runs: Sequence[int], form: Download) -> bytes:
     return file.getvalue()
 
 
+HASHED = re.compile(r"\Aload [0-9a-f]{8}")
+
+
 @dataclass(frozen=True)
 class TwoSides:
     """Two sides as a page shows them."""
@@ -417,6 +435,14 @@ class TwoSides:
     differing: list[tuple[str, str]]
     rows: list[tuple[Change, str, Finding]]
     """Each change with its difference in words and what the gate finds."""
+    title: str = ""
+    """Of the profile, where all runs have the same and one load; people know it by no hash."""
+    left_out: tuple[int, ...] = ()
+    """Runs that came to no valid end."""
+
+    def load_words(self, name: Sequence[str]) -> str:
+        """The name of a load as people know it."""
+        return ", ".join([HASHED.sub(lambda match: self.title or match[0], name[0]), *name[1:]])
 
 
 def compared(store: Store, before: Sequence[int], after: Sequence[int], tolerance: float = 0.05) -> TwoSides:
@@ -433,7 +459,12 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
     rows = [(item.change, difference_text(item.change.difference), item.finding) for item in found.judged.judged]
     if not rows:
         raise BadInputError("the two sides have no load in common that was measured on both")
-    return TwoSides(found, differing, rows)
+    titles = {record.info.plan.title or "" for side in records for record in side}
+    hashes = {match[0] for item, _, _ in rows if (match := HASHED.match(item.name[0]))}
+    used = {one.run for side in good for one in side}
+    left_out = tuple(one.run for side in sides for one in side if one.run not in used)
+    title = titles.pop() if len(titles) == 1 and len(hashes) == 1 else ""
+    return TwoSides(found, differing, rows, title, left_out)
 
 
 def annotate(store: Store, run: int, note: str, labels: Sequence[str], author: str, seen: int) -> Annotation:
@@ -446,6 +477,11 @@ def annotate(store: Store, run: int, note: str, labels: Sequence[str], author: s
     return store.annotate(run, note, words, author, seen)
 
 
+def load() -> None:
+    """Loads what the first difference and the first prediction need, which takes longer than either."""
+    quantile(10.0, 0.975)
+
+
 def pin(store: Store, name: str, runs: Sequence[int]) -> None:
     """Keeps runs as a baseline under a name; one of the same name is replaced."""
     if not BASELINE.fullmatch(name):
@@ -454,3 +490,6 @@ def pin(store: Store, name: str, runs: Sequence[int]) -> None:
         if record.info.outcome != "done" or record.info.invalid:
             raise BadInputError(f"run {record.info.id}: came to no valid end, so it is no baseline")
     store.add_baseline(name, runs)
+
+
+ready(_Kept)

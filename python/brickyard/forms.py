@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from brickyard import profiles
+from brickyard.ready import ready
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
 from brickyard.study.design import read_design
@@ -190,3 +191,6 @@ def _duration(time_ns: int) -> str:
         if time_ns and time_ns % size == 0:
             return f"{time_ns // size}{unit}"
     return f"{time_ns}ns" if time_ns else "0s"
+
+
+ready(SchemaPart)

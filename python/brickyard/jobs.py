@@ -14,25 +14,35 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from brickyard import outputs
+from brickyard.databases.connect import refuse_password, spoken
+from brickyard.databases.pgbench_plan import BUILT_IN
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.reading import parsed_bytes
+from brickyard.ready import ready
 from brickyard.schema import ProcessMark
-from brickyard.store.process import is_alive, own_process
+from brickyard.schema.plan import OtherPlan, Plan
+from brickyard.store.process import is_alive, own_process, process_of
 
-Kind = Literal["run", "characterize", "study", "replay"]
+Kind = Literal["run", "characterize", "study", "replay", "web-log"]
 MARK = re.compile(rb'\A{"job":')
 NAME = re.compile(r"[0-9a-f]{16}")
-ORDER, STATE = "order.json", "state.json"
+SERVERS = ("wheel", "debian")
+ORDER, STARTED, STATE = "order.json", "started.json", "state.json"
+STARTING, RUNNING = "starting", "running"
+FIRST_WORD_S = 60.0  # whoever wrote an order has started its process by then, or was killed
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run. `name` is a profile, a study or a trace's file; without a target a scratch file is made."""
+    """What is to be run. `name` is a profile, a study, a trace's file or the mapping of web logs; without a target a
+    scratch file is made. Of `web-log` targets are databases, whose passwords are in no order."""
 
     job: str = "order"
     kind: Kind
@@ -49,6 +59,13 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     speed: float = 1.0
     fit: str = "exact"
     """How a trace is fitted into the target: `exact`, or as `brickyard run --fit` has it."""
+    logs: list[str] = []
+    """Web logs; what follows is of their replay too."""
+    pace: str = "time-synchronized"
+    log_speed: str = "1x"
+    drivers: int = 1
+    sessions: int = 20
+    duration: str | None = None
     overwrite: list[str] = []
     store: str | None = None
     by: str = ""
@@ -56,20 +73,20 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobState(msgspec.Struct, kw_only=True):
-    """What became of a job, as its own process says."""
+    """What became of a job, as its own process says; until then, as whoever started it says."""
 
     job: str = "state"
     pid: int
     start_ticks: int | None
     boot_id: str | None
-    outcome: str = "running"
+    outcome: str = RUNNING
     message: str = ""
     notes: list[str] = []
     runs: list[int] = []
 
 
 class StartedJob(msgspec.Struct, frozen=True):
-    """An order with its state; None until its process has said anything."""
+    """An order with its state; None for a moment, until its process is started."""
 
     name: str
     order: Order
@@ -78,14 +95,15 @@ class StartedJob(msgspec.Struct, frozen=True):
     @property
     def is_running(self) -> bool:
         state = self.state
-        return state is not None and state.outcome == "running" and is_alive(_process(state))
+        return state is not None and state.outcome in (STARTING, RUNNING) and is_alive(_process(state))
 
     @property
     def outcome(self) -> str:
         """`starting`, `running`, `done`, `interrupted`, `failed` or `refused`; `lost` where its process was killed."""
         if self.state is None:
-            return "starting"
-        return "lost" if self.state.outcome == "running" and not self.is_running else self.state.outcome
+            return STARTING
+        is_said_to_live = self.state.outcome in (STARTING, RUNNING)
+        return "lost" if is_said_to_live and not self.is_running else self.state.outcome
 
 
 def _process(state: JobState) -> ProcessMark:
@@ -101,6 +119,9 @@ class Jobs:
 
     def start(self, order: Order) -> StartedJob:
         """Starts a job at once; refused where one is running on the same target."""
+        if order.kind == "web-log":
+            for dsn in order.targets:
+                refuse_password(dsn, "the database")
         for other in self.running():
             shared = set(other.order.targets) & set(order.targets)
             if shared:
@@ -110,8 +131,10 @@ class Jobs:
         place = self.home / name
         outputs.folder(place)
         outputs.write_whole(place / ORDER, msgspec.json.encode(order), MARK, durable=True, mode=0o600)
-        self._children.append(
-            subprocess.Popen(
+        # A stop that comes before the process can heed it waits: what is blocked here is blocked there.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            child = subprocess.Popen(
                 [sys.executable, "-m", "brickyard.jobs", str(place)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -119,8 +142,17 @@ class Jobs:
                 start_new_session=True,
                 cwd="/",
             )
-        )
-        return StartedJob(name, order, None)
+        except OSError as error:
+            failed = JobState(pid=0, start_ticks=None, boot_id=None, outcome="failed", message=one_line(error))
+            outputs.write_whole(place / STATE, msgspec.json.encode(failed), MARK, mode=0o600)
+            raise BrickyardError(f"no process can be started: {error.strerror}; see the host's memory") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._children.append(child)
+        mark = process_of(child.pid)
+        state = JobState(pid=mark.pid, start_ticks=mark.start_ticks, boot_id=mark.boot_id, outcome=STARTING)
+        outputs.write_whole(place / STARTED, msgspec.json.encode(state), MARK, mode=0o600)
+        return StartedJob(name, order, state)
 
     def all(self) -> list[StartedJob]:
         """Newest last."""
@@ -133,9 +165,8 @@ class Jobs:
         return [job for _, job in sorted(found, key=lambda item: item[0])]
 
     def running(self) -> Iterator[StartedJob]:
-        alive = [child for child in self._children if child.poll() is None]
         for job in self.all():
-            if job.is_running or (job.state is None and alive):
+            if job.is_running or job.state is None:
                 yield job
 
     def named(self, name: str) -> StartedJob:
@@ -169,10 +200,14 @@ class Jobs:
 def _read(place: Path) -> StartedJob | None:
     try:
         order = msgspec.json.decode((place / ORDER).read_bytes(), type=Order)
-        written = (place / STATE).read_bytes() if (place / STATE).exists() else None
-        return StartedJob(place.name, order, msgspec.json.decode(written, type=JobState) if written else None)
+        for written in (place / STATE, place / STARTED):
+            if written.exists():
+                return StartedJob(place.name, order, msgspec.json.decode(written.read_bytes(), type=JobState))
+        age_s = time.time() - (place / ORDER).stat().st_mtime
     except (OSError, msgspec.DecodeError):
         return None
+    nobody = JobState(pid=0, start_ticks=None, boot_id=None, outcome=STARTING)
+    return StartedJob(place.name, order, None if 0 <= age_s < FIRST_WORD_S else nobody)
 
 
 def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
@@ -194,6 +229,10 @@ def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
                 say=say,
             )
             return [item.run for item in found], ""
+        if order.kind == "web-log":
+            replayed = api.replay(store, web_log_of(order), order.pace, repetitions=order.repetitions, say=say)
+            told = [*([f"study s{replayed.study}"] if replayed.study is not None else []), *replayed.failed]
+            return [item.run for item in replayed.runs], "; ".join(told)
         if order.kind == "characterize":
             target = order.targets[0] if order.targets else None
             studied = api.characterize(
@@ -224,6 +263,64 @@ def load_of(order: Order) -> Any:
     return api.profile(made.name, *order.changes, text=made.text)
 
 
+def shown_database(dsn: str) -> str:
+    """What is shown of a connection string."""
+    return spoken(dsn)
+
+
+def shown_targets(order: Order) -> list[str]:
+    if order.kind != "web-log":
+        return order.targets
+    try:
+        return [spoken(dsn) for dsn in order.targets]
+    except BadInputError:  # an order of an earlier version
+        return ["a database"]
+
+
+def check_order(order: Order, traces: Collection[str]) -> None:
+    """Raises BadInputError where a run of the order would be refused, or reads a file that is not one of `traces`.
+
+    Changes may name files too: traces, scripts and programs of pgbench.
+    """
+    for plan in _plans(order):
+        if isinstance(plan, Plan):
+            streams = [stream for phase in plan.phase for stream in phase.stream]
+            if any(stream.trace is not None and stream.trace.file not in traces for stream in streams):
+                raise BadInputError("changes: no such trace; start the server with --allow-trace FILE")
+        elif plan.pgbench is not None and not (plan.pgbench.script in BUILT_IN and plan.pgbench.server in SERVERS):
+            raise BadInputError(f"changes: script is {', '.join(BUILT_IN)} here, server is {' or '.join(SERVERS)}")
+
+
+def _plans(order: Order) -> Sequence[Plan | OtherPlan]:
+    from brickyard import api
+
+    if order.kind == "study":
+        return api.plans_of_study(order.name, targets=order.targets, only=order.only, changes=order.changes)
+    if order.kind == "characterize":
+        target = order.targets[0] if order.targets else None
+        return api.plans_of_characterization(target, mode=order.mode, changes=order.changes, overwrite=order.overwrite)
+    if order.size is not None:
+        parsed_bytes(order.size, "--size")
+    load = load_of(order)
+    api.check(load, order.targets, condition=order.condition, overwrite=order.overwrite)
+    return [load.plan]
+
+
+def web_log_of(order: Order) -> Any:
+    """What a replay of web logs is made of; raises BadInputError where it is nothing."""
+    from brickyard import api
+
+    return api.web_log(
+        order.logs,
+        order.name,
+        order.targets,
+        speed=order.log_speed,
+        drivers=order.drivers,
+        sessions=order.sessions,
+        duration=order.duration,
+    )
+
+
 def main(place: Path) -> int:
     """What a job's own process does."""
     order = msgspec.json.decode((place / ORDER).read_bytes(), type=Order)
@@ -239,6 +336,8 @@ def main(place: Path) -> int:
 
     keep()
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # also where whoever started us ignores it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         state.runs, state.message = _carry_out(order, say)
         state.outcome = "done"
     except KeyboardInterrupt:
@@ -254,6 +353,8 @@ def main(place: Path) -> int:
         keep()
     return 0
 
+
+ready(Order, JobState)
 
 if __name__ == "__main__":
     sys.exit(main(Path(sys.argv[1])))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,8 @@ import msgspec
 from brickyard import arrays, conditions, outputs
 from brickyard.arrays import Array, Host, Sheet, life, lock
 from brickyard.arrays.alarms import LOOK_OLD_S, Alarm, AlarmBook
-from brickyard.arrays.health import Health, Sighting, mismatch_words, observed
+from brickyard.arrays.find import KINDS
+from brickyard.arrays.health import Health, Sighting, mismatch_words, observed, severity_of
 from brickyard.arrays.inventory import Controller, Disk, controllers, disks, set_locate
 from brickyard.arrays.looking import Drive, FileSystem, Seen, look
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
@@ -31,6 +32,7 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.facts.counters import difference, parse_stat
 from brickyard.facts.roots import binary
 from brickyard.reading import parsed_bytes_per_s
+from brickyard.ready import ready
 from brickyard.schema.target_sheet import HealthSheet
 from brickyard.units import format_mib_per_s, format_seconds
 
@@ -84,6 +86,15 @@ ACTIONS = (
 )  # fmt: skip
 """What can be done from a page: to an array, and to the LED of a disk."""
 LEDS = ("locate", "locate-off")
+METHODS = {
+    "scrub": "start_scrub",
+    "stop-scrub": "stop_scrub",
+    "schedule": "start_scrub",
+    "rebuild-rate": "limit_settings",
+    "fail": "fail",
+    "remove": "remove",
+}
+"""What a kind of array must have of its own for an action."""
 DAY_S = 86_400.0
 NEEDS_DEVICE = ("spare", "fail", "remove", "replace")
 
@@ -107,6 +118,11 @@ class Standing:
     @property
     def rank(self) -> int:
         return list(Health).index(self.health)
+
+    @property
+    def severity(self) -> str:
+        """`well`, `note`, `warning` or `error`."""
+        return "well" if self.health is Health.WELL else severity_of(self.health)
 
 
 @dataclass(frozen=True)
@@ -142,6 +158,14 @@ def _standing(sheet: Sheet, seen: Seen) -> Standing:
     found = observed(sighting, sheet.scrub.mismatches or 0)
     held = "" if holder is None else holder.words
     return Standing(sheet, found or Health.WELL, findings(sheet, held, left), held, remaining_s(sheet))
+
+
+def possible(sheet: Sheet) -> list[str]:
+    """The actions that arrays of its kind can do; every other is refused by name."""
+    kind = KINDS.get(sheet.kind, Array)
+    able = {action for action, method in METHODS.items() if getattr(kind, method) is not getattr(Array, method)}
+    able |= {"spare", "replace", "destroy"} if issubclass(kind, life.REBUILT) else set()
+    return [action for action in ACTIONS if action in able]
 
 
 def findings(sheet: Sheet, holder: str, left: str) -> list[str]:
@@ -447,7 +471,7 @@ class AuditLog:
         self.place = place
         self._clock = clock
 
-    def note(self, by: str, what: str, asked: dict[str, Any], words: str = "") -> None:
+    def note(self, by: str, what: str, asked: Mapping[str, object], words: str = "") -> None:
         """Raises BrickyardError where it cannot be written; then nothing is done."""
         line = AuditLine(self._clock(), by, what, {name: _writable(value) for name, value in asked.items()}, words)
         try:
@@ -481,3 +505,6 @@ AUDIT_LINE_MAX = 4096
 
 def alarm_place() -> Path:
     return state_home() / "alarms.json"
+
+
+ready(AuditLine)

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -25,10 +26,10 @@ from brickyard.analysis.answers import Answer
 from brickyard.analysis.latency import together
 from brickyard.analysis.samples import sample
 from brickyard.analysis.totals import totals
+from brickyard.bricks.resolved import Resolved
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.schema.plan import Plan
-from brickyard.store import Json
 
 CONDITIONS = ("normal", "degraded", "rebuilding", "write_cache_off")
 DEFAULT_CONDITIONS = buy.CONDITIONS
@@ -61,7 +62,7 @@ class BrickSheet(msgspec.Struct, frozen=True):
     """A brick with everything that is known of it: the texts say where each value comes from."""
 
     row: BrickRow
-    brick: Json
+    brick: dict[str, Any]
     texts: dict[str, str]
 
 
@@ -75,10 +76,10 @@ def rows() -> list[BrickRow]:
     return [_row(place, bricks.resolve(place.split("/", 1)[1], [])) for place in places]
 
 
-def _row(place: str, found: Json) -> BrickRow:
+def _row(place: str, found: Resolved) -> BrickRow:
     kind = "own" if place.startswith("files/") else place.split("/", 1)[0].removesuffix("s")
-    brick = found["brick"]
-    return BrickRow(brick["name"], kind, brick["title"], brick["level"], brick["members"], int(found["capacity_bytes"]))
+    brick = found.brick
+    return BrickRow(brick.name, kind, brick.title, brick.level, brick.members, found.capacity_bytes)
 
 
 def _known(name: str) -> str:
@@ -89,8 +90,8 @@ def _known(name: str) -> str:
 
 def sheet(name: str) -> BrickSheet:
     place = next(place for place in bricks.texts() if place.split("/", 1)[1] == _known(name))
-    found = bricks.resolve(name, [])
-    return BrickSheet(_row(place, found), found["brick"], found["texts"])
+    found = bricks.describe(name)
+    return BrickSheet(_row(place, bricks.resolve(name)), found.brick, found.texts)
 
 
 def drives() -> list[str]:
@@ -138,8 +139,8 @@ class WhatIf:
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What a brick does with a workload: the centre of several draws with their 95 % interval, None where one alone was
-    modelled in the time that there was."""
+    """What a brick does with a workload: the centre of several draws with their 95 % interval. That is None where one
+    alone was modelled in the time that there was, and where all were equal."""
 
     iops: float
     iops_low: float | None
@@ -151,6 +152,8 @@ class Prediction(msgspec.Struct, frozen=True):
     response_p99_ns: float | None
     draws: int
     virtual_s: float
+    warmup_s: float
+    """Before anything counts: caches are filled first where the workload writes."""
 
 
 class WhatIfAnswer(msgspec.Struct, frozen=True):
@@ -185,12 +188,12 @@ def what_if(asked: WhatIf) -> WhatIfAnswer:
 
 
 def _capacity(asked: WhatIf, changes: list[str]) -> int:
-    return int(bricks.resolve(asked.name, [*changes, bricks.condition_override(asked.condition)])["capacity_bytes"])
+    return bricks.resolve(asked.name, [*changes, bricks.condition_override(asked.condition)]).capacity_bytes
 
 
 def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) -> Prediction:
     brick = Brick(asked.name)
-    resolved = brick.resolve([*changes, bricks.condition_override(asked.condition)])["brick"]
+    resolved = brick.resolve([*changes, bricks.condition_override(asked.condition)]).brick
     overrides = [*changes, *dearest(asked.condition, resolved, changes)]
     loaded = filled(plan, resolved)
     least_s, most_s = WHAT_IF_S
@@ -212,19 +215,22 @@ def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) ->
     moved = sample([one[1] for one in found])
     if iops is None or means is None or moved is None:
         raise BadInputError("no request was completed; choose another workload")
+    # Where chance plays no part, equal draws are no interval.
+    is_fixed = len({one[:3] for one in found}) == 1
     tails = [one[3] for one in found if one[3] is not None]
     tail = sample(tails) if len(tails) == len(found) else None
     return Prediction(
         iops=iops.centre,
-        iops_low=iops.low,
-        iops_high=iops.high,
+        iops_low=None if is_fixed else iops.low,
+        iops_high=None if is_fixed else iops.high,
         mib_per_s=moved.centre / (1 << 20),
         response_mean_ns=means.centre,
-        response_low_ns=means.low,
-        response_high_ns=means.high,
+        response_low_ns=None if is_fixed else means.low,
+        response_high_ns=None if is_fixed else means.high,
         response_p99_ns=tail.centre if tail else None,
         draws=len(found),
         virtual_s=length_s,
+        warmup_s=max(phase.warmup.ns for phase in loaded.phase) / 1e9,
     )
 
 

@@ -5,7 +5,11 @@ Refusal: no parsing; sizes and time spans that people write are read by the core
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 MIB = 1 << 20
+_FRACTION = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
@@ -56,6 +60,18 @@ def format_percent(share: float | None) -> str:
     if share is None:
         return "–"
     return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
+
+
+def format_label(value: object) -> str:
+    """What a run was labelled with: 78.1, not 78.10000000000001, and no powers of ten."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def format_name(parts: Iterable[str]) -> str:
+    """A load by its parts, of which fractions are labels: rounded where it is shown, exact where it is compared."""
+    return ", ".join(format_label(float(part)) if _FRACTION.fullmatch(part) else part for part in parts)
 
 
 def format_seconds(seconds: float) -> str:

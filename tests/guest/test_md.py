@@ -9,13 +9,14 @@ import json
 import subprocess
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from md_disks import DISKS, Run, clean_disks, create, run, shell
 
 from brickyard import conditions
 from brickyard.analysis import totals
-from brickyard.analysis.condition import condition_check
+from brickyard.analysis.condition import condition_check, condition_samples
 from brickyard.cli import main
 from brickyard.store import Store
 
@@ -73,7 +74,7 @@ def test_a_study_measures_every_level_normal_degraded_and_rebuilding(
         records = [kept.record(info.id) for info in kept.runs()]
     rates: dict[tuple[str, str], float] = {}
     for record in records:
-        seen = condition_check(record)
+        seen: Any = condition_check(record)
         assert seen is not None
         assert seen["valid"], seen["reason"]
         assert {sample["state"] for sample in seen["samples"]} == {record.info.condition}
@@ -134,7 +135,7 @@ def test_a_condition_is_set_up_once_for_all_runs_that_fit(tmp_path: Path, capsys
         set_ups.setdefault(record.info.condition, set()).add(record.info.labels["set_up"])
         assert [e for e in record.events if e["event"] == "condition_sample"], "samples are kept as they come"
         if record.info.condition == "rebuilding":
-            shares += [s["progress_share"] for s in condition_check(record)["samples"]]  # type: ignore[index]
+            shares += [sample.progress_share or 0.0 for sample in condition_samples(record)]
     assert {condition: len(found) for condition, found in set_ups.items()} == {"degraded": 1, "rebuilding": 1}
     assert shares == sorted(shares), "one rebuild went through all three runs"
     assert rebuilds("md0") == 1 + before, "what was degraded was rebuilt next, and not in between"
@@ -263,9 +264,9 @@ seed = "derived"
 
 
 @pytest.mark.parametrize("depth", [1, 4])
-def test_a_rebuild_beside_users_has_the_pace_that_the_model_says(run: Run, tmp_path: Path, depth: int) -> None:
-    """md's pace beside a load on the same disks: the rebuild takes five seconds, the run three. What users get beside
-    it is printed, and is no claim of the model (docs/models.md)."""
+def test_a_rebuild_and_its_users_share_disks_as_the_model_says(run: Run, tmp_path: Path, depth: int) -> None:
+    """md's pace and what users get of the same disks: the rebuild takes five seconds, the run three. How far apart
+    users are is in docs/models.md; where md notices each of them, one alone gets seven times as much."""
     create(5, 3)
     load = ("--set", f"depth={depth}", "--set", "warmup=1s")
     code, real = run("/dev/md0", 2, "--condition", "rebuilding", "--manage", *load)
@@ -285,3 +286,4 @@ def test_a_rebuild_beside_users_has_the_pace_that_the_model_says(run: Run, tmp_p
     rates = [document["totals"][0]["iops"] for document in (real, modelled)]
     print(f"{depth} deep: md {pace:.2f} MB/s, model {background:.2f}; users {rates[0]:.0f}/s, model {rates[1]:.0f}/s")
     assert 1 / 1.5 < background / pace < 1.5, (background, pace)
+    assert 1 / 4 < rates[1] / rates[0] < 4, rates

@@ -35,6 +35,8 @@ pub struct Options {
     pub scratch_dir: Option<PathBuf>,
     /// Where they stay, so that the next run with the same directory goes on to check what this one wrote.
     pub verify_keep: Option<PathBuf>,
+    /// Other hosts of the same run have the same files, which they write as well.
+    pub shared: bool,
     /// An empty file that gets every request of the phases as a trace.
     pub take: Option<PathBuf>,
     /// Requests become no-operations of the ring: the run shows what the loop and the ring cost by themselves.
@@ -152,7 +154,7 @@ pub fn take(path: &Path, access: Access, direct: bool, options: &Options) -> Res
     let create_bytes = options.create_bytes.map(|b| b.next_multiple_of(DATA_START_BYTES));
     let mut guarded = open(path, access, direct, create_bytes, &consent(path, options))?;
     if access == Access::Write && guarded.kind == TargetKind::File {
-        lock_file(path, &guarded.file)?;
+        lock_file(path, &guarded.file, options.shared)?;
     }
     let claims = access == Access::Write && guarded.header.is_none();
     if claims {
@@ -267,9 +269,12 @@ fn kept_in(options: &Options, guarded: &Guarded) -> Result<Option<PathBuf>, Guar
     }
 }
 
-/// Two runs that write one file would measure each other. Devices are opened exclusively anyway.
-fn lock_file(path: &Path, file: &File) -> Result<(), GuardError> {
-    match when_released(|| rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive)) {
+/// Two runs that write one file would measure each other; hosts of one run are meant to. Devices are opened exclusively
+/// anyway. On NFS the lock is the server's, and other hosts see it.
+fn lock_file(path: &Path, file: &File, shared: bool) -> Result<(), GuardError> {
+    use rustix::fs::FlockOperation::{NonBlockingLockExclusive, NonBlockingLockShared};
+    let operation = if shared { NonBlockingLockShared } else { NonBlockingLockExclusive };
+    match when_released(|| rustix::fs::flock(file, operation)) {
         Err(rustix::io::Errno::WOULDBLOCK) => {
             Err(refuse(format!("{}: another run is using it; wait for its end or name another file", path.display())))
         }

@@ -210,6 +210,25 @@ fn a_new_file_is_filled_before_it_is_read() {
     assert!(!again.0.iter().any(|e| matches!(e, Event::Fill { .. })), "it is filled once");
 }
 
+#[test]
+fn hosts_of_one_run_write_one_file_and_nobody_else_does_meanwhile() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    let write = "title = 't'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\noperations = { write = 100 }\n";
+    let prepared = |shared| {
+        let profile = Profile::from_toml(write, &[]).expect("a profile");
+        let wishes = Options { shared, ..options(Some(MIB), &path) };
+        prepare(profile, &[text(&path).to_string()], &wishes).map(drop).map_err(|e| e.message)
+    };
+    let profile = Profile::from_toml(write, &[]).expect("a profile");
+    let wishes = Options { shared: true, ..options(Some(MIB), &path) };
+    let first = prepare(profile, &[text(&path).to_string()], &wishes).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(prepared(true), Ok(()), "another host of the run");
+    assert!(prepared(false).is_err_and(|why| why.contains("another run is using it")));
+    drop(first);
+    assert_eq!(prepared(false), Ok(()));
+}
+
 /// Counters of the block layer: Documentation/admin-guide/iostats.rst.
 #[test]
 fn requests_that_are_submitted_by_pieces_all_arrive_and_are_checked() {

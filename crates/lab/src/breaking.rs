@@ -30,7 +30,7 @@ pub enum Corruption {
     Bit,
     /// Only the first half arrives.
     Torn,
-    /// It arrives 64 KiB further on.
+    /// It arrives 64 KiB further on, or before where the disk ends there.
     Misplaced,
     /// It is acknowledged and does not arrive.
     Stale,
@@ -49,6 +49,10 @@ pub enum When {
 pub enum Order {
     Now(Breaking),
     Later(When, Breaking),
+    /// From now on each request takes so long, without the model: the way to the disk is measured.
+    Probe(u64),
+    /// That way takes so long; it ends a measurement, of which nothing is counted.
+    Lead(u64),
     Status,
     Stop,
 }
@@ -62,6 +66,8 @@ impl Order {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["status"] => Ok(Order::Status),
+            ["probe", time] => Ok(Order::Probe(plan::parse_duration_ns(time)?)),
+            ["lead", time] => Ok(Order::Lead(plan::parse_duration_ns(time)?)),
             ["stop"] => Ok(Order::Stop),
             ["when", "flush", number, ref rest @ ..] => {
                 let number = number.parse().map_err(|_| format!("{number}: not a number of a flush, such as 1000"))?;

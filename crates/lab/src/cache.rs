@@ -17,6 +17,19 @@ struct Old {
     ended: Option<u64>,
 }
 
+impl Old {
+    /// Puts data over the part of the content that they share.
+    fn lay(&mut self, offset_bytes: u64, data: &[u8]) {
+        let from = offset_bytes.max(self.offset_bytes);
+        let to = (offset_bytes + data.len() as u64).min(self.offset_bytes + self.content.len() as u64);
+        if from < to {
+            let (here, there) = ((from - self.offset_bytes) as usize, (from - offset_bytes) as usize);
+            let bytes = (to - from) as usize;
+            self.content[here..here + bytes].copy_from_slice(&data[there..there + bytes]);
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Medium {
     file: File,
@@ -48,9 +61,18 @@ impl Medium {
         self.file.read_exact_at(out, offset_bytes)
     }
 
-    /// Changes the medium behind the back of everybody.
-    pub fn change(&self, offset_bytes: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(data, offset_bytes)
+    /// Flips a bit behind the back of everybody, also in what a power cut would put back there.
+    pub fn flip(&mut self, offset_bytes: u64) -> io::Result<()> {
+        let mut byte = [0];
+        self.read(offset_bytes, &mut byte)?;
+        self.file.write_all_at(&[byte[0] ^ 1], offset_bytes)?;
+        for old in &mut self.old {
+            let within = offset_bytes.checked_sub(old.offset_bytes).and_then(|at| old.content.get_mut(at as usize));
+            if let Some(byte) = within {
+                *byte ^= 1;
+            }
+        }
+        Ok(())
     }
 
     /// A write begins; its number names it.
@@ -64,13 +86,19 @@ impl Medium {
         Ok(self.begun)
     }
 
-    /// A write has ended; `durable`: past all caches.
-    pub fn ends(&mut self, number: u64, durable: bool) {
+    /// A write has ended. With `durable` data it is past all caches: a power cut that takes older writes back leaves it.
+    pub fn ends(&mut self, number: u64, durable: Option<&[u8]>) {
         self.ended += 1;
         let ended = self.ended;
         if let Ok(at) = self.old.binary_search_by_key(&number, |old| old.number) {
             self.old[at].ended = Some(ended);
-            if durable {
+            if let Some(data) = durable {
+                // Of a damaged write only so much has arrived.
+                let (offset_bytes, bytes) = (self.old[at].offset_bytes, self.old[at].content.len());
+                let data = &data[..bytes.min(data.len())];
+                for older in self.old.iter_mut().take(at) {
+                    older.lay(offset_bytes, data);
+                }
                 self.drop_at(at);
             }
         }

@@ -3,6 +3,7 @@
 //!
 //! Refusal: it holds no data and judges nothing.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,12 @@ const FEW: u32 = 3;
 const SAMPLES: u64 = 4;
 /// States of one cut with torn writes, where tearing is asked for.
 const TORN: u64 = 2;
+/// What file systems write at a time.
+const BLOCK_BYTES: u64 = 4096;
 /// The low bits of a seed say which state of its cut it is; from `FIRST_TORN` on, writes are torn.
 const VARIANT_BITS: u32 = 8;
+/// The bits above them are those of the log and the parameters, so that a seed is not taken for one of others.
+const OWNER_BITS: u32 = 16;
 const FIRST_TORN: u64 = 128;
 
 /// What the disk's volatile cache does with a flush.
@@ -85,6 +90,46 @@ pub struct State {
     pub promised: u64,
 }
 
+/// Each cut in the stretches, with a running sum of how many blocks volatile writes replace there. Where nothing was, as in
+/// a new file, a lost or torn write does no harm; and a checkpoint's writes of data replace far more than the commits
+/// beside them.
+fn weights(records: &[Record], marks: &[(u64, u64)], cache: Cache) -> Vec<(u64, u64)> {
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let mut written = BTreeSet::new();
+    let mut replaced = vec![0]; // by the records before each one
+    for record in records {
+        let blocks = match record.kind {
+            Kind::Write => {
+                let end = record.offset_bytes + u64::from(record.bytes);
+                record.offset_bytes / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)
+            }
+            Kind::FlushStart | Kind::FlushEnd => 0..0,
+        };
+        let again = blocks.filter(|block| !written.insert(*block)).count() as u64;
+        replaced.push(replaced[replaced.len() - 1] + again);
+    }
+    let (mut at, mut flushed, mut sum) = (0, 0, 0);
+    let mut out = Vec::new();
+    for (from, to) in marks {
+        for cut in (from + 1).max(at + 1)..=*to {
+            for record in &records[at as usize..cut as usize] {
+                flushed = flushed.max(if record.kind == Kind::FlushEnd { record.place } else { 0 });
+            }
+            at = cut;
+            let durable = match cache {
+                Cache::Off => cut,
+                Cache::Lying { back } => cut.saturating_sub(back),
+                Cache::Honest | Cache::Lossy { .. } => flushed,
+            };
+            sum += replaced[cut as usize] - replaced[durable as usize];
+            out.push((cut, sum));
+        }
+    }
+    out
+}
+
 /// A write near a cut, and what of it the state has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Write {
@@ -125,6 +170,7 @@ pub struct Drawer<'a> {
     story: Story,
     parameters: Parameters,
     salt: u64,
+    weights: Vec<(u64, u64)>,
 }
 
 impl<'a> Drawer<'a> {
@@ -134,6 +180,7 @@ impl<'a> Drawer<'a> {
         story.promises.retain(|at| *at <= story.end);
         story.promises.sort_unstable();
         story.marks.retain(|(from, to)| from < to && *from >= story.begin && *to <= story.end);
+        story.marks.sort_unstable();
         // A workload that flushes nothing may have acknowledged all of it without a record.
         if story.begin > story.end || (story.begin == story.end && story.promises.is_empty()) {
             return Err(format!(
@@ -151,7 +198,8 @@ impl<'a> Drawer<'a> {
             Cache::Lossy { n } => mixed(4 ^ n << 8),
         };
         let salt = mixed(log.hash ^ mixed(word ^ parameters.torn_bytes << 16 ^ (parameters.aim as u64) << 40));
-        Ok(Drawer { records: &log.records, story, parameters, salt })
+        let weights = weights(&log.records, &story.marks, parameters.cache);
+        Ok(Drawer { records: &log.records, story, parameters, salt, weights })
     }
 
     /// The seeds of `count` states. Each cut has all subsets of few volatile writes, or samples of many.
@@ -159,7 +207,7 @@ impl<'a> Drawer<'a> {
         let mut out = Vec::new();
         let mut number = 0;
         while (out.len() as u64) < count {
-            let at = mixed(mixed(seed) ^ number) << VARIANT_BITS;
+            let at = (mixed(mixed(seed) ^ number) << OWNER_BITS | self.owner()) << VARIANT_BITS;
             number += 1;
             let (cut, durable) = self.cut(at);
             let volatile = self.volatile(durable, cut).count() as u32;
@@ -175,6 +223,21 @@ impl<'a> Drawer<'a> {
         }
         out.truncate(count as usize);
         out
+    }
+
+    fn owner(&self) -> u64 {
+        self.salt & ((1 << OWNER_BITS) - 1)
+    }
+
+    /// The state of a seed that somebody names.
+    pub fn named(&self, seed: u64) -> Result<State, String> {
+        match (seed >> VARIANT_BITS) & ((1 << OWNER_BITS) - 1) == self.owner() {
+            true => Ok(self.state(seed)),
+            false => Err(format!(
+                "seed {seed:016x} was not drawn from this log with this --cache, --aim and --torn; \
+                 name those that it was drawn with"
+            )),
+        }
     }
 
     pub fn state(&self, seed: u64) -> State {
@@ -195,7 +258,7 @@ impl<'a> Drawer<'a> {
 
     /// The state of a seed with more of its volatile writes, each whole.
     pub fn state_with(&self, seed: u64, more: &[usize]) -> Result<State, String> {
-        let mut state = self.state(seed);
+        let mut state = self.named(seed)?;
         let volatile: Vec<usize> = self.volatile(state.durable, state.cut).collect();
         if let Some(other) = more.iter().find(|record| volatile.binary_search(record).is_err()) {
             return Err(format!("record {other} is no volatile write of this state"));
@@ -272,25 +335,19 @@ impl<'a> Drawer<'a> {
                 at + later
             }
             2 if !story.marks.is_empty() => {
-                let (from, to) = story.marks[draws.below(story.marks.len() as u64) as usize];
-                self.fullest(from..to, &mut draws)
+                let drawn = draws.below(self.weights.last().map_or(0, |(_, sum)| *sum));
+                match self.weights.get(self.weights.partition_point(|(_, sum)| *sum <= drawn)) {
+                    Some((cut, _)) => *cut,
+                    None => {
+                        let (from, to) = story.marks[draws.below(story.marks.len() as u64) as usize];
+                        within(&mut draws, from..to) // nothing is replaced in any
+                    }
+                }
             }
             _ => within(&mut draws, story.begin..story.end),
         };
         let cut = cut.clamp(story.begin, story.end);
         (cut, self.durable(cut, draws.word()))
-    }
-
-    /// Within a stretch, where a flush begins or just after it, when most is volatile.
-    fn fullest(&self, range: Range<u64>, draws: &mut Draws) -> u64 {
-        let starts: Vec<u64> = range.clone().filter(|at| self.records[*at as usize].kind == Kind::FlushStart).collect();
-        if starts.is_empty() || draws.one_in(4) {
-            return range.start + draws.below(range.end - range.start) + 1;
-        }
-        // Of three, the flush that the most writes wait for: journal commits have few, data files many.
-        let chosen = (0..3).map(|_| starts[draws.below(starts.len() as u64) as usize]);
-        let waiting = |at: u64| self.volatile(self.durable(at, 0), at).count();
-        chosen.max_by_key(|at| waiting(*at)).unwrap_or(range.end) + draws.below(2)
     }
 
     /// Writes before this record are durable at the cut.

@@ -13,6 +13,7 @@ pub mod hash;
 pub mod image;
 pub mod log;
 pub mod orders;
+pub mod ring;
 pub mod serve;
 pub mod timing;
 pub mod view;

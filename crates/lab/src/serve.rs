@@ -5,18 +5,19 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use fuser::{Errno, ReplyData, ReplyEmpty, ReplyWrite};
+use fuser::Errno;
 use serde::Serialize;
 use sim::member::Kind;
 
 use crate::breaking::{Breaking, Corruption, Order, When};
 use crate::cache::Medium;
 use crate::draw::Cache;
-use crate::fuse::Disk;
+use crate::fuse::{Disk, Reply};
 use crate::log::Writer;
+use crate::ring::Waker;
 use crate::timing::{Ended, Timing};
 
 /// A request is late where its end is told so long after it was due, and by more than 5 % of the time that it took.
@@ -27,9 +28,9 @@ const HISTORY: usize = 100;
 const MISPLACED_BYTES: u64 = 64 << 10;
 
 enum Pending {
-    Read { offset_bytes: u64, bytes: u32, reply: ReplyData },
-    Write { number: u64, offset_bytes: u64, data: Vec<u8>, durable: bool, reply: ReplyWrite },
-    Flush { start: u64, covered: u64, works: bool, reply: ReplyEmpty },
+    Read { offset_bytes: u64, bytes: u32, reply: Reply },
+    Write { number: u64, offset_bytes: u64, data: Vec<u8>, durable: bool, reply: Reply },
+    Flush { start: u64, covered: u64, works: bool, reply: Reply },
 }
 
 impl Pending {
@@ -88,12 +89,16 @@ struct Inner {
     later: Vec<(When, Breaking)>,
     history: VecDeque<Happened>,
     power_cuts: u64,
+    /// What a read takes while the way to the disk is measured.
+    probe_ns: Option<u64>,
     over: bool,
 }
 
 pub struct Emulated {
     inner: Mutex<Inner>,
     wake: Condvar,
+    /// What calls `tick`, so that `keep_time` has nothing to do.
+    driver: OnceLock<Waker>,
     size_bytes: u64,
     since: Instant,
 }
@@ -132,10 +137,12 @@ impl Emulated {
             later: Vec::new(),
             history: VecDeque::new(),
             power_cuts: 0,
+            probe_ns: None,
             over: false,
         };
         let inner = Mutex::new(inner);
-        Ok(Arc::new(Emulated { inner, wake: Condvar::new(), size_bytes: parts.size_bytes, since: Instant::now() }))
+        let (wake, driver) = (Condvar::new(), OnceLock::new());
+        Ok(Arc::new(Emulated { inner, wake, driver, size_bytes: parts.size_bytes, since: Instant::now() }))
     }
 
     fn now_ns(&self) -> u64 {
@@ -151,6 +158,9 @@ impl Emulated {
         // SAFETY: changes this thread's timer slack alone. The default of 50 us would make every request late.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
         let mut inner = self.lock();
+        while self.driver.get().is_some() && !inner.over {
+            inner = self.wake.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
         while !inner.over {
             let now_ns = self.now_ns();
             inner.end_due(now_ns);
@@ -173,12 +183,24 @@ impl Emulated {
         let now_ns = self.now_ns();
         let mut inner = self.lock();
         let said = match order {
+            Order::Probe(for_ns) => {
+                inner.probe_ns = Some(for_ns);
+                None
+            }
+            Order::Lead(for_ns) => {
+                inner.probe_ns = None;
+                inner.timing.lead(for_ns);
+                inner.counts = Counts::default();
+                None
+            }
             Order::Status => Some(inner.status()),
             Order::Stop => {
                 inner.over = true;
                 None
             }
             Order::Later(when, breaking) => {
+                inner.can_come(when)?;
+                inner.can_happen(&breaking)?;
                 inner.later.push((when, breaking));
                 None
             }
@@ -188,6 +210,10 @@ impl Emulated {
             }
         };
         self.wake.notify_all();
+        if let Some(driver) = self.driver.get() {
+            drop(inner);
+            driver.wake();
+        }
         Ok(said)
     }
 
@@ -197,16 +223,19 @@ impl Emulated {
         inner.next_tag = inner.next_tag.wrapping_add(1);
         let is_ignored = matches!(pending, Pending::Flush { works: false, .. });
         inner.pending.insert(tag, (now_ns, pending));
-        match is_ignored {
-            true => inner.timing.ignore_flush(now_ns, tag),
-            false => inner.timing.submit(now_ns, tag, kind, at.0, at.1, at.2),
+        match (is_ignored, inner.probe_ns) {
+            (_, Some(for_ns)) => inner.timing.after(now_ns, tag, for_ns),
+            (true, None) => inner.timing.ignore_flush(now_ns, tag),
+            (false, None) => inner.timing.submit(now_ns, tag, kind, at.0, at.1, at.2),
         }
         let before_ns = inner.timing.next();
         if before_ns <= now_ns {
             inner.end_due(now_ns);
         }
         drop(inner);
-        self.wake.notify_one();
+        if self.driver.get().is_none() {
+            self.wake.notify_one();
+        }
     }
 }
 
@@ -236,13 +265,16 @@ impl Inner {
                 let mut out = vec![0; bytes as usize];
                 match self.medium.read(offset_bytes, &mut out) {
                     Ok(()) => reply.data(&out),
-                    Err(e) => reply.error(Errno::from(e)),
+                    Err(e) => {
+                        self.backing_fails(now_ns, &e);
+                        self.refuse(reply, Errno::from(e));
+                    }
                 }
             }
             Pending::Write { number, offset_bytes, data, durable, reply } => {
                 self.counts.writes += 1;
                 let durable = self.cache == Cache::Off || durable;
-                self.medium.ends(number, durable);
+                self.medium.ends(number, durable.then_some(&data[..]));
                 let logged = self.log.as_mut().map_or(Ok(()), |log| log.write(now_ns, offset_bytes, &data, durable));
                 match logged {
                     Ok(()) => reply.written(data.len() as u32),
@@ -256,10 +288,11 @@ impl Inner {
                 }
                 let logged = self.log.as_mut().map_or(Ok(()), |log| log.flush_end(now_ns, start));
                 match logged {
-                    Ok(()) => reply.ok(),
+                    Ok(()) => reply.done(),
                     Err(e) => self.log_fails(e, |errno| reply.error(errno)),
                 }
-                self.trigger(When::Flush(self.counts.flushes), now_ns);
+                let number = self.counts.flushes;
+                self.trigger(now_ns, |when| when == When::Flush(number));
             }
         }
     }
@@ -288,8 +321,9 @@ impl Inner {
         Status { counts, history: self.history.iter().cloned().collect() }
     }
 
-    fn trigger(&mut self, now: When, now_ns: u64) {
-        let (due, later) = std::mem::take(&mut self.later).into_iter().partition(|(when, _)| *when == now);
+    /// Does what was to be done at any of these instants, in the order in which it was asked for.
+    fn trigger(&mut self, now_ns: u64, comes: impl Fn(When) -> bool) {
+        let (due, later) = std::mem::take(&mut self.later).into_iter().partition(|(when, _)| comes(*when));
         self.later = later;
         let due: Vec<(When, Breaking)> = due;
         for (_, breaking) in due {
@@ -299,16 +333,36 @@ impl Inner {
         }
     }
 
-    fn suffer(&mut self, breaking: Breaking, now_ns: u64) -> Result<(), String> {
-        let last_byte = match breaking {
+    fn can_come(&self, when: When) -> Result<(), String> {
+        match when {
+            When::Flush(number) if number <= self.counts.flushes => {
+                Err(format!("flush {number} is over: the disk has had {}; name a later one", self.counts.flushes))
+            }
+            When::Write(offset_bytes) if offset_bytes >= self.size_bytes => Err(format!(
+                "offset {offset_bytes} lies beyond the end of the disk, which has {} bytes",
+                self.size_bytes
+            )),
+            When::Flush(_) | When::Write(_) => Ok(()),
+        }
+    }
+
+    fn can_happen(&self, breaking: &Breaking) -> Result<(), String> {
+        let last_byte = match *breaking {
             Breaking::BadSectors { bytes: 0, .. } => return Err("no sector has 0 bytes".into()),
             Breaking::BadSectors { offset_bytes, bytes } => offset_bytes.checked_add(bytes - 1),
             Breaking::Corrupt(_, offset_bytes) => Some(offset_bytes),
+            Breaking::Fail(member) => self.timing.can_fail(member).map(|()| Some(0))?,
+            Breaking::Slow(_) => self.timing.can_be_slow().map(|()| Some(0))?,
             _ => Some(0),
         };
         if last_byte.is_none_or(|last| last >= self.size_bytes) {
             return Err(format!("{breaking} lies beyond the end of the disk, which has {} bytes", self.size_bytes));
         }
+        Ok(())
+    }
+
+    fn suffer(&mut self, breaking: Breaking, now_ns: u64) -> Result<(), String> {
+        self.can_happen(&breaking)?;
         let mut what = breaking.to_string();
         match breaking {
             Breaking::PowerCut => what = self.power_cut(now_ns)?,
@@ -317,16 +371,27 @@ impl Inner {
             Breaking::Fail(member) => self.timing.fail_member(now_ns, member)?,
             Breaking::BadSectors { offset_bytes, bytes } => self.bad.push((offset_bytes, offset_bytes + bytes)),
             Breaking::Corrupt(Corruption::Bit, offset) => {
-                let mut byte = [0];
-                let flip =
-                    self.medium.read(offset, &mut byte).and_then(|()| self.medium.change(offset, &[byte[0] ^ 1]));
-                flip.map_err(|e| format!("offset {offset} cannot be changed: {e}"))?;
+                self.medium.flip(offset).map_err(|e| format!("offset {offset} cannot be changed: {e}"))?;
             }
             Breaking::Corrupt(kind, offset) => self.damage.push((kind, offset)),
             Breaking::Full(on) => self.full = on,
         }
         self.note(now_ns, what);
         Ok(())
+    }
+
+    /// A request that failed without having reached the model.
+    fn refuse(&mut self, reply: Reply, errno: Errno) {
+        self.counts.failed += 1;
+        reply.error(errno);
+    }
+
+    /// What holds the content fails, which is told once while it is the newest that happened.
+    fn backing_fails(&mut self, now_ns: u64, error: &std::io::Error) {
+        let what = format!("the file that holds the content fails: {error}");
+        if self.history.back().is_none_or(|last| last.what != what) {
+            self.note(now_ns, what);
+        }
     }
 
     fn power_cut(&mut self, now_ns: u64) -> Result<String, String> {
@@ -349,6 +414,7 @@ impl Inner {
         match self.damage.remove(place).0 {
             Corruption::Torn => (offset_bytes, &data[..data.len() / 2]),
             Corruption::Misplaced if end + MISPLACED_BYTES <= size_bytes => (offset_bytes + MISPLACED_BYTES, data),
+            Corruption::Misplaced if offset_bytes >= MISPLACED_BYTES => (offset_bytes - MISPLACED_BYTES, data),
             _ => (offset_bytes, &data[..0]),
         }
     }
@@ -359,36 +425,35 @@ impl Disk for Arc<Emulated> {
         self.size_bytes
     }
 
-    fn read(&self, offset_bytes: u64, bytes: u32, reply: ReplyData) {
-        let inner = self.lock();
+    fn read(&self, offset_bytes: u64, bytes: u32, reply: Reply) {
+        let mut inner = self.lock();
         let end = offset_bytes + u64::from(bytes);
         if inner.bad.iter().any(|(from, to)| *from < end && offset_bytes < *to) {
-            return reply.error(Errno::EIO);
+            return inner.refuse(reply, Errno::EIO);
         }
         self.submit(inner, Kind::Read, (offset_bytes, bytes, false), Pending::Read { offset_bytes, bytes, reply });
     }
 
-    fn write(&self, offset_bytes: u64, data: &[u8], durable: bool, reply: ReplyWrite) {
+    fn write(&self, offset_bytes: u64, data: &[u8], durable: bool, reply: Reply) {
         let mut inner = self.lock();
         if inner.full {
-            inner.counts.failed += 1;
-            return reply.error(Errno::ENOSPC);
+            return inner.refuse(reply, Errno::ENOSPC);
         }
         let end = offset_bytes + data.len() as u64;
-        inner.bad.retain(|(from, to)| *from >= end || offset_bytes >= *to);
-        let hit =
-            inner.later.iter().find(|(when, _)| matches!(when, When::Write(at) if (offset_bytes..end).contains(at)));
-        if let Some(when) = hit.map(|(when, _)| *when) {
-            let cuts = inner.power_cuts;
-            inner.trigger(when, self.now_ns());
-            if inner.power_cuts > cuts {
-                return reply.error(Errno::EIO);
-            }
+        let parts = |(from, to): (u64, u64)| [(from, to.min(offset_bytes)), (from.max(end), to)];
+        inner.bad = inner.bad.iter().copied().flat_map(parts).filter(|(from, to)| from < to).collect();
+        let cuts = inner.power_cuts;
+        inner.trigger(self.now_ns(), |when| matches!(when, When::Write(at) if (offset_bytes..end).contains(&at)));
+        if inner.power_cuts > cuts {
+            return inner.refuse(reply, Errno::EIO);
         }
         let (at, arriving) = inner.arrives(offset_bytes, data, self.size_bytes);
         let number = match inner.medium.write(at, arriving) {
             Ok(number) => number,
-            Err(e) => return reply.error(Errno::from(e)),
+            Err(e) => {
+                inner.backing_fails(self.now_ns(), &e);
+                return inner.refuse(reply, Errno::from(e));
+            }
         };
         // To a disk that lies a durable write is one like others.
         let durable = durable && !matches!(inner.cache, Cache::Lying { .. });
@@ -396,7 +461,7 @@ impl Disk for Arc<Emulated> {
         self.submit(inner, Kind::Write, (offset_bytes, data.len() as u32, durable), pending);
     }
 
-    fn flush(&self, reply: ReplyEmpty) {
+    fn flush(&self, reply: Reply) {
         let mut inner = self.lock();
         let now_ns = self.now_ns();
         let covered = inner.medium.flush_covers();
@@ -411,5 +476,18 @@ impl Disk for Arc<Emulated> {
             Err(e) => return inner.log_fails(e, |errno| reply.error(errno)),
         };
         self.submit(inner, Kind::Flush, (0, 0, false), Pending::Flush { start, covered, works, reply });
+    }
+
+    fn driven(&self, waker: Waker) {
+        let _ = self.driver.set(waker);
+    }
+
+    fn tick(&self) -> Option<Duration> {
+        let mut inner = self.lock();
+        inner.end_due(self.now_ns());
+        match inner.timing.next() {
+            sim::NEVER => None,
+            next_ns => Some(Duration::from_nanos(next_ns.saturating_sub(self.now_ns()))),
+        }
     }
 }

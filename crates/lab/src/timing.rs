@@ -40,6 +40,10 @@ pub struct Timing {
     then_real_ns: u64,
     then_model_ns: u64,
     stalled_until_ns: u64,
+    /// What a request takes on the host besides the disk: it counts as come so much earlier.
+    lead_ns: u64,
+    /// The model's last event: nothing can come before it.
+    happened_ns: u64,
 }
 
 impl Timing {
@@ -58,6 +62,8 @@ impl Timing {
             then_real_ns: 0,
             then_model_ns: 0,
             stalled_until_ns: 0,
+            lead_ns: 0,
+            happened_ns: 0,
         })
     }
 
@@ -97,11 +103,25 @@ impl Timing {
         self.stalled_until_ns = real_ns + for_ns;
     }
 
+    pub fn lead(&mut self, lead_ns: u64) {
+        self.lead_ns = lead_ns;
+    }
+
+    /// A request that ends after a given time by our clock, of which the model never hears.
+    pub fn after(&mut self, real_ns: u64, tag: u32, for_ns: u64) {
+        let at = self.now(real_ns + for_ns);
+        self.due.push(Reverse((at, tag)));
+    }
+
     pub fn submit(&mut self, real_ns: u64, tag: u32, kind: Kind, offset_bytes: u64, bytes: u32, durable: bool) {
         let now = self.now(real_ns);
+        let came = self.now(real_ns.saturating_sub(self.lead_ns)).max(self.happened_ns);
         match &mut self.source {
             Source::AtOnce => self.due.push(Reverse((now + if kind == Kind::Flush { FLUSH_NS } else { 0 }, tag))),
-            Source::Model { system, .. } => system.submit(now, Request { tag, kind, offset_bytes, bytes, durable }),
+            Source::Model { system, .. } => {
+                self.happened_ns = came;
+                system.submit(came, Request { tag, kind, offset_bytes, bytes, durable });
+            }
         }
     }
 
@@ -130,7 +150,10 @@ impl Timing {
             ended.extend(self.due.pop().map(|Reverse((at, tag))| (tag, at, false)));
         }
         if let Source::Model { system, .. } = &mut self.source {
-            system.advance(now);
+            while system.next_event() <= now {
+                self.happened_ns = system.next_event();
+                system.advance(self.happened_ns);
+            }
             system.take_outcomes(|outcome| ended.push(outcome));
         }
     }
@@ -144,17 +167,32 @@ impl Timing {
             Source::Model { system, brick, failed } => {
                 **system = System::new(brick)?;
                 // A new model begins at 0.
-                self.then_model_ns = 0;
+                (self.then_model_ns, self.happened_ns) = (0, 0);
                 failed.iter().try_for_each(|member| system.fail_member(0, *member))?;
             }
         }
         Ok(())
     }
 
+    pub fn can_be_slow(&self) -> Result<(), String> {
+        match &self.source {
+            Source::AtOnce => Err("a disk without a model has no times that could be longer; use stall".into()),
+            Source::Model { .. } => Ok(()),
+        }
+    }
+
+    /// Whether there is such a member.
+    pub fn can_fail(&self, member: u32) -> Result<(), String> {
+        match &self.source {
+            Source::AtOnce => Err("a disk without a model has no members; use full or power-cut".into()),
+            Source::Model { system, .. } => system.has_member(member),
+        }
+    }
+
     pub fn fail_member(&mut self, real_ns: u64, member: u32) -> Result<(), String> {
         let now = self.now(real_ns);
         match &mut self.source {
-            Source::AtOnce => Err("a disk without a model has no members; use full or power-cut".into()),
+            Source::AtOnce => self.can_fail(member),
             Source::Model { system, failed, .. } => {
                 system.fail_member(now, member)?;
                 failed.push(member);

@@ -143,6 +143,36 @@ fn torn_writes_keep_whole_sectors() {
 }
 
 #[test]
+fn cuts_in_a_stretch_lie_where_volatile_writes_replace_what_was_there() {
+    let place = Place::new("stretch");
+    let mut log = Writer::new(&place.0, SIZE_BYTES).expect("a log");
+    let flush = |log: &mut Writer| {
+        let start = log.flush_start(0).expect("written");
+        log.flush_end(0, start).expect("written");
+    };
+    log.write(0, 0, &[b'A'; 16 * 4096], false).expect("written");
+    flush(&mut log); // 1 and 2
+    for n in 0..40 {
+        log.write(0, (32 + n) * 4096, &[b'N'; 4096], false).expect("written"); // new blocks, 3 to 42
+    }
+    flush(&mut log); // 43 and 44
+    log.write(0, 0, &[b'B'; 16 * 4096], false).expect("written"); // 45, over A
+    flush(&mut log); // 46 and 47
+    (0..40).for_each(|_| flush(&mut log));
+    drop(log);
+    let log = Log::open(&place.0).expect("a log to read");
+    let end = log.records.len() as u64;
+    let story = Story { begin: 3, end, promises: Vec::new(), marks: vec![(3, end)] };
+    let cuts = |cache| {
+        let parameters = Parameters { cache, aim: Aim::Marks, torn_bytes: 4096 };
+        let drawer = Drawer::new(&log, story.clone(), parameters).expect("a story that fits");
+        drawer.seeds(200, 1).into_iter().map(|seed| drawer.state(seed).cut).collect::<BTreeSet<u64>>()
+    };
+    assert_eq!(cuts(Cache::Honest), BTreeSet::from([46, 47]), "B is volatile from its end to the end of its flush");
+    assert!(cuts(Cache::Off).len() > 50, "nothing is volatile: anywhere");
+}
+
+#[test]
 fn a_log_that_was_cut_short_is_read_up_to_its_last_whole_record() {
     let place = Place::new("short");
     let whole = record(&place.0).records;
@@ -164,7 +194,7 @@ fn a_power_cut_takes_back_what_no_flush_covered() {
     let mut medium = Medium::new(made, 1 << 20);
     let write = |medium: &mut Medium, letter: u8, offset: u64| {
         let number = medium.write(offset, &[letter; 512]).expect("written");
-        medium.ends(number, false);
+        medium.ends(number, None);
     };
     write(&mut medium, b'A', 0);
     let covered = medium.flush_covers();
@@ -175,6 +205,34 @@ fn a_power_cut_takes_back_what_no_flush_covered() {
     let mut found = [0; 1024];
     medium.read(0, &mut found).expect("read");
     assert_eq!((found[0], found[512]), (b'A', 0));
+}
+
+#[test]
+fn a_power_cut_leaves_a_durable_write_over_a_volatile_one_and_a_flipped_bit() {
+    let place = Place::new("over");
+    let made = File::options().read(true).write(true).create_new(true).open(place.0.join("medium")).expect("a file");
+    made.set_len(SIZE_BYTES).expect("a size");
+    let mut medium = Medium::new(made, 1 << 20);
+    let volatile = medium.write(0, &[b'A'; 1024]).expect("written");
+    medium.ends(volatile, None);
+    let durable = medium.write(512, &[b'B'; 512]).expect("written");
+    medium.ends(durable, Some(&[b'B'; 512]));
+    medium.flip(3).expect("flipped");
+    medium.power_cut().expect("a medium");
+    let mut found = [0; 1024];
+    medium.read(0, &mut found).expect("read");
+    assert_eq!((&found[..5], found[511], found[512], found[1023]), (&[0, 0, 0, 1, 0][..], 0, b'B', b'B'));
+}
+
+#[test]
+fn a_seed_of_other_parameters_or_another_log_is_refused() {
+    let place = Place::new("named");
+    let log = record(&place.0);
+    let drawer = |cache| Drawer::new(&log, story(4), Parameters { cache, ..PARAMETERS }).expect("a story that fits");
+    for seed in drawer(Cache::Honest).seeds(20, 1) {
+        assert_eq!(drawer(Cache::Honest).named(seed).expect("its own").seed, seed);
+        assert!(drawer(Cache::Lying { back: 4 }).named(seed).expect_err("another's").contains("--cache"));
+    }
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn checked(spec: &Spec, stop: &AtomicBool) -> Result<String, String> {
 fn replay_serve(py: Python<'_>, orders_fd: i32) -> PyResult<i32> {
     let orders = std::fs::File::open(format!("/proc/self/fd/{orders_fd}"))
         .map_err(|e| PyRuntimeError::new_err(format!("no orders can be read: {e}")))?;
-    Ok(py.detach(|| ::replay::serve::serve(BufReader::new(orders), std::io::stdout())))
+    Ok(py.detach(|| ::replay::serve::serve(BufReader::new(orders), std::io::stdout(), None)))
 }
 
 /// Intervals of several drivers as one.

@@ -129,6 +129,9 @@ pub struct ReplayAsked {
     pub mapping_name: String,
     #[serde(default)]
     pub drivers: u32,
+    /// Of each driver, the host of the fleet on which it ran; empty where all ran on one.
+    #[serde(default)]
+    pub hosts: Vec<String>,
     #[serde(default)]
     pub sessions: u32,
     #[serde(default)]

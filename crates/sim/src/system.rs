@@ -10,6 +10,7 @@ mod jobs;
 mod ledger;
 mod power;
 mod requests;
+mod resync;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -29,6 +30,7 @@ pub use background::Progress;
 use jobs::{Job, Step};
 use ledger::Ledger;
 pub use ledger::LostWrites;
+use resync::Resync;
 
 /// A request to data that are gone is refused after this time: what a system call of nothing but an error takes, so that
 /// a loop that goes on asking goes through time.
@@ -171,6 +173,7 @@ pub struct System {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     background: Option<Background>,
+    resync: Resync,
     /// Since when it goes on, and how long others did before it.
     background_since_ns: u64,
     background_spent_ns: u64,
@@ -214,6 +217,7 @@ impl System {
         let keeper = brick.keeper();
         let caches = arrays.iter().map(|a| cache_of(keeper, a, is_rebuilding(brick))).collect();
         members.iter_mut().for_each(|m| m.set_write_cache(drive_caches(brick)));
+        let resync = Resync::new(brick, arrays[0].has_parity(), members.len());
         let mut system = System {
             member_next_ns: vec![NEVER; members.len()],
             work: vec![MemberWork::default(); members.len()],
@@ -247,6 +251,7 @@ impl System {
             events: BinaryHeap::new(),
             sequence: 0,
             background: background_of(brick, keeper, member_bytes),
+            resync,
             background_since_ns: 0,
             background_spent_ns: 0,
             background_condition: brick.condition,
@@ -260,7 +265,8 @@ impl System {
             background_bytes: 0,
             lost_bytes: 0,
         };
-        if system.background.is_some() {
+        if let Some(background) = system.background {
+            system.background = Some(system.window_of(background));
             system.plan(0, Event::Background { turn: 0 });
         }
         if let Some(at_ns) = brick.power_cut_ns {
@@ -304,11 +310,16 @@ impl System {
         self.power_fails(now_ns)
     }
 
+    pub fn has_member(&self, member: u32) -> Result<(), String> {
+        match (member as usize) < self.places.len() {
+            true => Ok(()),
+            false => Err(format!("member {member}: there are {}, counted from 0", self.places.len())),
+        }
+    }
+
     /// A member fails at `now_ns`; it is counted from 0.
     pub fn fail_member(&mut self, now_ns: u64, member: u32) -> Result<(), String> {
-        if member as usize >= self.places.len() {
-            return Err(format!("member {member}: there are {}, counted from 0", self.places.len()));
-        }
+        self.has_member(member)?;
         self.advance(now_ns);
         self.member_fails(now_ns, member);
         Ok(())

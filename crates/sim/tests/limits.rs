@@ -195,6 +195,15 @@ fn streams_do_not_starve_what_is_random_beside_them() {
 }
 
 #[test]
+fn reads_for_parity_do_not_starve_beside_a_stream_that_fills_the_cache() {
+    let stream = "address = \"sequential\"\nrequest = \"1MiB\"\ndepth = 32\noperations = { write = 100 }";
+    let target = "sim:nearline-20tb,software=linux-md,level=raid5,members=4";
+    let ran = run(target, "duration = \"10s\"", stream).expect("it runs");
+    let in_flight = ran.waited_s / ran.seconds;
+    assert!((30.0..=32.0).contains(&in_flight), "{in_flight} in flight of 32: the others never end");
+}
+
+#[test]
 fn mds_rebuild_goes_on_beside_users_as_fast_as_its_drives_let_it() {
     let load = "request = 8192\naddress = \"random\"\ndepth = 4\noperations = { read = 70, write = 30 }";
     for (drive, least) in [("nearline-20tb", 2.0), ("nvme-tlc-3840", 100.0)] {

@@ -1,9 +1,11 @@
 //! The programs in the kernel: loaded, attached, read. They live as long as this does, and end with its process.
 
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
-use aya::programs::BtfTracePoint;
+use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 
 use crate::layout::{Account, Cell, Control, Device, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
@@ -171,23 +173,48 @@ fn no_btf(error: &BtfError) -> String {
     format!("no-btf: the kernel does not describe itself in /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {error}")
 }
 
-/// The reason is in the chain of errors; the log of the verifier, which is long, is its last line.
-fn refused(what: &str, error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    let mut is_rights = false;
-    while let Some(next) = cause {
-        if let Some(io) = next.downcast_ref::<std::io::Error>() {
-            is_rights |= io.kind() == std::io::ErrorKind::PermissionDenied;
+fn refused(what: &str, error: &(dyn Error + 'static)) -> String {
+    let log = match error.downcast_ref() {
+        Some(ProgramError::LoadError { verifier_log, .. }) => verifier_log.to_string(),
+        _ => String::new(),
+    };
+    let chain: Vec<_> = std::iter::successors(Some(error), |&error| error.source()).collect();
+    let first = |error: &&dyn Error| error.to_string().lines().next().unwrap_or_default().trim().to_owned();
+    let text = chain.iter().map(first).collect::<Vec<_>>().join(": ");
+    let code = chain.iter().find_map(|error| error.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error);
+    why(what, code, &text, &log)
+}
+
+/// EACCES is also what the verifier answers, even to root; then there is its log. That is long: the reason is its last
+/// line, but for statistics.
+fn why(what: &str, code: Option<i32>, text: &str, log: &str) -> String {
+    let unsafe_since = log.lines().map(str::trim).rfind(|line| !line.is_empty() && !line.starts_with("processed "));
+    match (code, unsafe_since) {
+        (Some(libc::EPERM), _) | (Some(libc::EACCES), None) => {
+            format!("no-rights: the kernel allows no program on {what}: {text}")
         }
-        text = format!("{text}: {next}");
-        cause = next.source();
+        (_, Some(reason)) => format!("no-program: the kernel's verifier refuses the program for {what}: {reason}"),
+        (_, None) => format!("no-program: the kernel does not take the program for {what}: {text}"),
     }
-    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let first = text.lines().next().unwrap_or_default();
-    if is_rights || first.contains("Operation not permitted") {
-        return format!("no-rights: the kernel allows no program on {what}: {first}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_not_told_to_become_root_where_the_verifier_refuses() {
+        let log = "reg type unsupported for arg#0 function bio_complete#102\n541: (79) r2 = *(u64 *)(r0 +1584)\n\
+                   R0 unbounded memory access\nprocessed 1135 insns (limit 1000000)\n";
+        assert_eq!(
+            why("block_bio_complete", Some(libc::EACCES), "not loaded", log),
+            "no-program: the kernel's verifier refuses the program for block_bio_complete: R0 unbounded memory access"
+        );
+        for code in [libc::EPERM, libc::EACCES] {
+            let said = why("block_split", Some(code), "not loaded", "");
+            assert_eq!(said, "no-rights: the kernel allows no program on block_split: not loaded");
+        }
+        let said = why("block_split", Some(libc::ESRCH), "not loaded", "");
+        assert_eq!(said, "no-program: the kernel does not take the program for block_split: not loaded");
     }
-    let more = if line == first { String::new() } else { format!(" … {line}") };
-    format!("refused: the kernel does not take the program for {what}: {first}{more}")
 }

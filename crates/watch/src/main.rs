@@ -196,7 +196,9 @@ impl Watch {
         self.kernel.look(now_ns())?;
         while let Some(told) = self.kernel.next_told() {
             if let Some(trace) = &mut self.trace {
-                keep(trace, &told, self.origin_ns).map_err(|e| format!("the trace cannot be written: {e}"))?;
+                for request in asked_for(&told, self.origin_ns).iter().flatten() {
+                    trace.push(request).map_err(|e| format!("the trace cannot be written: {e}"))?;
+                }
             }
             let total_ns = told.ended_ns.saturating_sub(told.arrived_ns);
             // Nobody asked for the kernel's own commands, and what they are for is told by itself.
@@ -255,14 +257,14 @@ impl Watch {
 }
 
 /// Flush commands are the kernel's own; what was asked for is in the trace. A write that is to be flushed before is a
-/// flush and a write.
-fn keep(trace: &mut Writer<BufWriter<File>>, told: &Told, origin_ns: u64) -> io::Result<()> {
+/// flush, and a write that comes when the flush has ended.
+fn asked_for(told: &Told, origin_ns: u64) -> [Option<Request>; 2] {
     let operation = match told.operation {
         layout::READ => Operation::Read,
         layout::FLUSH => Operation::Flush,
         // No data go with either.
         layout::DISCARD | layout::ZEROES => Operation::Discard,
-        layout::FLUSH_COMMAND | layout::OTHER => return Ok(()),
+        layout::FLUSH_COMMAND | layout::OTHER => return [None, None],
         _ => Operation::Write,
     };
     let flags = [
@@ -272,7 +274,7 @@ fn keep(trace: &mut Writer<BufWriter<File>>, told: &Told, origin_ns: u64) -> io:
         (layout::IS_META, META),
         (layout::IS_ERROR, FAILED),
     ];
-    let request = Request {
+    let mut request = Request {
         arrival_ns: told.arrived_ns.saturating_sub(origin_ns),
         issue_ns: (told.issued_ns > 0).then(|| told.issued_ns.saturating_sub(origin_ns)),
         complete_ns: Some(told.ended_ns.saturating_sub(origin_ns)),
@@ -284,8 +286,45 @@ fn keep(trace: &mut Writer<BufWriter<File>>, told: &Told, origin_ns: u64) -> io:
         process: told.process,
     };
     if told.flags & layout::IS_PREFLUSH != 0 && told.operation == layout::WRITE_DURABLE {
-        let before = Request { operation: Operation::Flush, offset_bytes: 0, bytes: 0, flags: 0, ..request };
-        trace.push(&before)?;
+        let flushed_ns = request.issue_ns.unwrap_or(request.arrival_ns);
+        let before = Request {
+            operation: Operation::Flush,
+            offset_bytes: 0,
+            bytes: 0,
+            flags: 0,
+            issue_ns: None,
+            complete_ns: Some(flushed_ns),
+            ..request
+        };
+        request.arrival_ns = flushed_ns;
+        return [Some(before), Some(request)];
     }
-    trace.push(&request)
+    [None, Some(request)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_is_flushed_before_comes_when_the_flush_has_ended() {
+        let mut told = Told::read(&[0; size_of::<Told>()]).unwrap();
+        (told.arrived_ns, told.issued_ns, told.ended_ns) = (1_100, 1_500, 1_700);
+        (told.operation, told.flags, told.bytes) = (layout::WRITE_DURABLE, layout::IS_PREFLUSH | layout::IS_FUA, 4096);
+        let [Some(flush), Some(write)] = asked_for(&told, 1_000) else { panic!("two requests") };
+        assert_eq!(
+            (flush.operation, flush.bytes, flush.arrival_ns, flush.complete_ns),
+            (Operation::Flush, 0, 100, Some(500))
+        );
+        assert_eq!(
+            (write.operation, write.bytes, write.arrival_ns, write.complete_ns),
+            (Operation::Write, 4096, 500, Some(700))
+        );
+        assert_eq!((flush.flags, write.flags), (0, FUA));
+        told.flags = layout::IS_FUA;
+        let [None, Some(write)] = asked_for(&told, 1_000) else { panic!("one request") };
+        assert_eq!((write.arrival_ns, write.issue_ns), (100, Some(500)));
+        told.operation = layout::FLUSH_COMMAND;
+        assert_eq!(asked_for(&told, 1_000), [None, None]);
+    }
 }

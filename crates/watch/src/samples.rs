@@ -5,13 +5,18 @@ use std::fs;
 
 pub const EVERY_NS: u64 = 100_000_000;
 const KEPT: usize = 600;
+/// So many samples within an interval say more than those around it.
+const ENOUGH_WITHIN: usize = 4;
+const MDSTAT: &str = "/proc/mdstat";
+const ACTIONS: [&str; 4] = [" resync =", " recovery =", " check =", " reshape ="];
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Sample {
     at_ns: u64,
     steal_ticks: u64,
     all_ticks: u64,
-    resync_per_s: u64,
+    /// How far the resync, rebuild or check of each array is, in bytes; None where nothing is under way.
+    progress: Vec<Option<u64>>,
 }
 
 pub struct Samples {
@@ -29,15 +34,18 @@ impl Samples {
         if self.kept.back().is_some_and(|last| now_ns < last.at_ns + EVERY_NS) {
             return;
         }
-        let (steal_ticks, all_ticks) = ticks(&fs::read_to_string("/proc/stat").unwrap_or_default());
-        let resync_per_s = self.arrays.iter().map(|name| resync(name)).max().unwrap_or(0);
-        self.kept.push_back(Sample { at_ns: now_ns, steal_ticks, all_ticks, resync_per_s });
+        let (steal_ticks, all_ticks) = ticks(&read_to_string("/proc/stat"));
+        let arrays = if self.arrays.is_empty() { String::new() } else { read_to_string(MDSTAT) };
+        let progress = self.arrays.iter().map(|name| progress_bytes(&arrays, name)).collect();
+        self.kept.push_back(Sample { at_ns: now_ns, steal_ticks, all_ticks, progress });
         if self.kept.len() > KEPT {
             self.kept.pop_front();
         }
     }
 
-    /// The share of CPU time that was stolen around an interval, and the greatest speed of a resync then.
+    /// The share of CPU time that was stolen around an interval, and the speed of the fastest resync then. md's own figure
+    /// of it is a mean of up to half a minute, so it is what the array came forward between the samples, and 0 where a
+    /// resync stood still for more than half of the time.
     pub fn during(&self, from_ns: u64, to_ns: u64) -> (f64, u64) {
         let first = self.kept.iter().rev().find(|sample| sample.at_ns <= from_ns).or(self.kept.front());
         let last = self.kept.iter().find(|sample| sample.at_ns >= to_ns).or(self.kept.back());
@@ -45,9 +53,33 @@ impl Samples {
         let all = last.all_ticks.saturating_sub(first.all_ticks);
         let stolen = last.steal_ticks.saturating_sub(first.steal_ticks);
         let share = if all == 0 { 0.0 } else { stolen as f64 / all as f64 };
-        let within = self.kept.iter().filter(|sample| sample.at_ns >= first.at_ns && sample.at_ns <= last.at_ns);
-        (share, within.map(|sample| sample.resync_per_s).max().unwrap_or(0))
+        let between = |from_ns: u64, to_ns: u64| -> Vec<&Sample> {
+            self.kept.iter().filter(|sample| sample.at_ns >= from_ns && sample.at_ns <= to_ns).collect()
+        };
+        // What happened before it or after it did not hold it up, as far as the samples tell these apart.
+        let within = between(from_ns, to_ns);
+        let enough = within.len() >= ENOUGH_WITHIN;
+        (share, fastest(&if enough { within } else { between(first.at_ns, last.at_ns) }))
     }
+}
+
+fn read_to_string(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Bytes/s of the array that came forward most, of those that did in at least half of the times between samples.
+fn fastest(samples: &[&Sample]) -> u64 {
+    let [first, .., last] = samples else { return 0 };
+    let took_ns = u128::from((last.at_ns - first.at_ns).max(1));
+    let forward = |array: usize| -> u64 {
+        let at = |sample: &Sample| sample.progress.get(array).copied().flatten();
+        // The next one begins anew.
+        let steps = samples.windows(2).map(|pair| at(pair[1])?.checked_sub(at(pair[0])?).filter(|bytes| *bytes > 0));
+        let moved: Vec<u64> = steps.flatten().collect();
+        if moved.len() * 2 < samples.len() - 1 { 0 } else { moved.iter().sum() }
+    };
+    let most = (0..first.progress.len()).map(forward).max().unwrap_or(0);
+    u64::try_from(u128::from(most) * 1_000_000_000 / took_ns).unwrap_or(u64::MAX)
 }
 
 /// Stolen and all ticks of the line of all CPUs.
@@ -57,15 +89,13 @@ fn ticks(text: &str) -> (u64, u64) {
     (numbers.get(7).copied().unwrap_or(0), numbers.iter().sum())
 }
 
-/// Bytes/s of a rebuild or check of an array, 0 where it is idle.
-fn resync(name: &str) -> u64 {
-    let folder = format!("/sys/block/{name}/md");
-    let action = fs::read_to_string(format!("{folder}/sync_action")).unwrap_or_default();
-    if matches!(action.trim(), "" | "idle" | "frozen") {
-        return 0;
-    }
-    let speed = fs::read_to_string(format!("{folder}/sync_speed")).unwrap_or_default();
-    speed.trim().parse::<u64>().unwrap_or(0) * 1024
+/// How far an array is, by the kernel's list of arrays: `check = 21.3% (8736/40960)`, in KiB, in its paragraph.
+fn progress_bytes(list: &str, name: &str) -> Option<u64> {
+    let paragraph = list.lines().skip_while(|line| line.split_whitespace().next() != Some(name)).skip(1);
+    let mut own = paragraph.take_while(|line| line.starts_with(char::is_whitespace));
+    let line = own.find(|line| ACTIONS.iter().any(|action| line.contains(action)))?;
+    let (_, from) = line.rsplit_once('(')?;
+    Some(from.split_once('/')?.0.parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(test)]
@@ -81,10 +111,44 @@ mod tests {
     #[test]
     fn a_share_is_of_the_samples_around() {
         let mut samples = Samples::new(vec![]);
-        for (at_ns, steal_ticks, resync_per_s) in [(0, 0, 0), (100, 10, 5), (200, 10, 0), (300, 60, 9)] {
-            samples.kept.push_back(Sample { at_ns, steal_ticks, all_ticks: at_ns, resync_per_s });
+        for (at_ns, steal_ticks) in [(0, 0), (100, 10), (200, 10), (300, 60)] {
+            samples.kept.push_back(Sample { at_ns, steal_ticks, all_ticks: at_ns, progress: vec![] });
         }
-        assert_eq!(samples.during(110, 190), (0.0, 5));
-        assert_eq!(samples.during(210, 250), (0.5, 9));
+        assert_eq!(samples.during(110, 190), (0.0, 0));
+        assert_eq!(samples.during(210, 250), (0.5, 0));
+    }
+
+    #[test]
+    fn a_resync_is_as_fast_as_it_is_at_that_time() {
+        let mut samples = Samples::new(vec!["md0".into(), "md1".into()]);
+        let seen =
+            [None, Some(7 << 20), Some(8 << 20), Some(8 << 20), Some(8 << 20), Some(8 << 20), Some(9 << 20), Some(10)];
+        for (ms, progress) in (0..).step_by(100).zip(seen) {
+            let at_ns = ms * 1_000_000;
+            samples.kept.push_back(Sample { at_ns, steal_ticks: 0, all_ticks: 0, progress: vec![None, progress] });
+        }
+        let during = |from_ms: u64, to_ms: u64| samples.during(from_ms * 1_000_000, to_ms * 1_000_000).1;
+        assert_eq!(during(110, 190), 10 << 20);
+        assert_eq!(during(10, 50), 0, "it has just begun");
+        assert_eq!(during(210, 290), 0, "it stood still");
+        assert_eq!(during(110, 290), 5 << 20);
+        assert_eq!(during(190, 590), 0, "it stood still but at the edges");
+        assert_eq!(during(610, 690), 0, "another one has begun");
+    }
+
+    #[test]
+    fn progress_is_read_of_the_array_itself() {
+        let list = "Personalities : [raid1] [raid6]\n\
+            md1 : active raid5 vde[3] vdd[1]\n      98304 blocks super 1.2 level 5 [3/2] [UU_]\n      \
+            [=>....]  recovery = 12.5% (6144/49152) finish=0.3min speed=2048K/sec\n      bitmap: 0/1 pages\n\n\
+            md10 : active raid1 vdb[1] vda[0]\n      40960 blocks super 1.2 [2/2] [UU]\n      \
+            [====>...]  check = 21.3% (8736/40960) finish=0.1min speed=4368K/sec\n\n\
+            md0 : active raid1 vdf[1] vdg[0]\n      40960 blocks [2/2] [UU]\n      \tresync=DELAYED\n\n\
+            unused devices: <none>\n";
+        assert_eq!(progress_bytes(list, "md1"), Some(6144 << 10));
+        assert_eq!(progress_bytes(list, "md10"), Some(8736 << 10));
+        assert_eq!(progress_bytes(list, "md0"), None);
+        assert_eq!(progress_bytes(list, "md"), None);
+        assert_eq!(progress_bytes("", "md1"), None);
     }
 }

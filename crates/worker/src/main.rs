@@ -2,6 +2,7 @@
 //! lines. Statically linked where it is built with `-C target-feature=+crt-static`.
 //!
 //! One of several hosts, it waits for a common start, and stops by itself when nobody speaks to it any more (`together`).
+//! So does a driver of a replay, which takes its orders from standard input.
 //!
 //! Refusal: it keeps no store, draws nothing and explains nothing.
 
@@ -24,10 +25,12 @@ use run::{Options, Session};
 use crate::kept::{Copy, Out, new_record};
 
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
-                     [--i-know-this-destroys-data] [--nop] [--bricks DIR] [--together] [--record FILE]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
+                     [--i-know-this-destroys-data] [--nop] [--bricks DIR] [--together] [--shared] [--record FILE]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
                      TARGET is a path, or sim:NAME for a brick that --bricks DIR describes; of a program, a directory\n       \
                      brickyard-worker --sweep: simulations, by tasks on standard input\n       \
-                     --together: phases begin when standard input says so; --record FILE: a copy of the events";
+                     brickyard-worker --replay: a driver of web logs, by its orders on standard input\n       \
+                     --together: phases begin when standard input says so; --record FILE: a copy of the events;\n       \
+                     --shared: other workers of the same run write the same files";
 
 /// Exit codes of every Brickyard program.
 const FAILED: u8 = 1;
@@ -50,8 +53,10 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("--sweep") {
-        return sweep::sweep();
+    match std::env::args().nth(1).as_deref() {
+        Some("--sweep") => return sweep::sweep(),
+        Some("--replay") => return drive_replay(),
+        _ => {}
     }
     let outcome = parse(std::env::args().skip(1)).and_then(|mut arguments| {
         let profile = read_plan(&arguments)?;
@@ -69,6 +74,14 @@ fn main() -> ExitCode {
             ExitCode::from(code)
         }
     }
+}
+
+/// A driver of a replay; it ends by itself as any worker of several hosts does.
+fn drive_replay() -> ExitCode {
+    let silence = replay::serve::Silence { driving: together::SILENCE, waiting: together::PATIENCE };
+    let orders = std::io::BufReader::new(std::io::stdin());
+    let code = replay::serve::serve(orders, std::io::stdout(), Some(silence));
+    ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
 }
 
 fn prepare(profile: Profile, arguments: &mut Arguments) -> Result<Session, (u8, String)> {
@@ -127,6 +140,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, (u8, Stri
             "--together" => arguments.together = true,
             "--record" => arguments.record = Some(value()?.into()),
             "--order" => arguments.order = Some(value()?.into()),
+            "--shared" => arguments.options.storage.shared = true,
             "--nop" => arguments.options.storage.nop = true,
             "--help" => return Err((0, USAGE.into())),
             _ if word.starts_with("--") => return Err(bad(format!("unknown option {word}\n{USAGE}"))),

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.advise.buy import Found, Trial, Wanted
-from brickyard.advise.spread import Spread
 from brickyard.analysis.answers import SENTENCES_MAX, Answer
 from brickyard.analysis.samples import Sample
+from brickyard.bricks import far_off
+from brickyard.bricks.spread import Spread
 from brickyard.units import format_iops, three_digits
 
 COMPUTED = "All figures are computed by models, not measured."
@@ -32,7 +33,8 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
     if len(found.ranked) > 1:
         second = found.ranked[1]
         said.append(f"Next: {_named(second, over)}, {_room(second)}.")
-    parts = [_prices(found.ranked), belief, _untried(found)]
+    far = [_sentence(text) for text in far_off.words(first.candidate.drive_kind, wanted.plan)]
+    parts = [_prices(found.ranked), belief, *far, _untried(found)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from brickyard.advise.buy import Found, Trial, Wanted
 from brickyard.advise.costs import GIB
 from brickyard.advise.parts import Part
-from brickyard.advise.spread import KINDS
+from brickyard.bricks import far_off
+from brickyard.bricks.spread import KINDS
 from brickyard.units import format_size
 
 SHOWN = 4  # of bricks that do not meet the rulers, the nearest
@@ -40,6 +41,7 @@ def assumptions(found: Found, wanted: Wanted) -> list[str]:
             " rebuild beside this workload all the time; it ranks and promises nothing"
         )
     lines += sorted({_interval(trial) for trial in trials})
+    lines += sorted({said for one in made for said in far_off.words(one.drive_kind, wanted.plan)})
     if any(trial.candidate.software for trial in trials):
         lines.append(
             "software RAID costs nothing here; the processor time that it takes is in the rates, not in the cost"

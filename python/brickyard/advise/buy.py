@@ -18,14 +18,14 @@ from brickyard.advise.costs import TERMS, Terms
 from brickyard.advise.lifetime import HOURS_A_YEAR, FailureRate, data_loss_hours, failures_of, rebuild_hours, unreadable
 from brickyard.advise.parts import LEVELS
 from brickyard.advise.simulate import Carrier, dearest, filled, here, rates, simulate
-from brickyard.advise.spread import Spread, spread_of
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
 from brickyard.bricks import condition_override
+from brickyard.bricks.spread import Spread, spread_of
 from brickyard.rulers import Ruler
-from brickyard.schema import Duration
+from brickyard.schema import Document, Duration
 from brickyard.schema.plan import Phase, Plan
-from brickyard.store import Json, Record
+from brickyard.store import Record
 
 REDUNDANT = ("raid1", "raid5", "raid6", "raid10")
 CONDITIONS = ("normal", "degraded", "rebuilding")
@@ -87,7 +87,7 @@ class Trial:
         """Whether the requirements are met at the worse end of the models' interval too."""
         return self.met and self.spread is not None and self.head_room >= self.spread.factor
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         made = self.candidate
         return {
             "name": made.name,
@@ -182,7 +182,7 @@ def conditions_of(candidate: Candidate, wanted: Wanted) -> tuple[str, ...]:
 
 def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Trial:
     """Simulates one condition after the other until one fails."""
-    brick = candidate.resolved["brick"]
+    brick = candidate.resolved.brick
     asked = conditions_of(candidate, wanted)
     spread = spread_of(candidate.drive_kind)
     states: dict[str, State] = {}
@@ -205,7 +205,7 @@ def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Tri
 def _simulated(candidate: Candidate, condition: str, plan: Plan, carry: Carrier) -> Record:
     """A ramp is run to its end, and then its highest step within its limit by itself: that is what is judged."""
     overrides = [condition_override(condition)]
-    state = candidate.brick.resolve(overrides)["brick"]
+    state = candidate.brick.resolve(overrides).brick
     changes = dearest(condition, state)
     record = simulate(filled(plan, state), candidate.brick, condition, changes, carry)
     if not any(phase.ramp for phase in plan.phase):

@@ -16,9 +16,9 @@ from brickyard.advise.costs import GIB, TERMS, PricedSetting, Terms, fitted, tot
 from brickyard.advise.parts import Part, Parts
 from brickyard.advise.simulate import Brick, capacity_of, drive_kind
 from brickyard.bricks import condition_override
+from brickyard.bricks.resolved import Resolved
 from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan, Stream
-from brickyard.store import Json
 
 STRIPED_OVER_CONTROLLERS = ("raid0", "raid10", "jbod")  # parity is kept by one controller, stripes of mirrors need none
 MEMBERS = tuple(range(1, 61))
@@ -114,7 +114,7 @@ class Candidate:
         return Brick("candidate", None, {**texts, "arrays/candidate": text})
 
     @cached_property
-    def resolved(self) -> Json:
+    def resolved(self) -> Resolved:
         return self.brick.resolve()
 
     @cached_property
@@ -200,9 +200,10 @@ def _mean_request_bytes(plan: Plan | None) -> float:
 
 def _is_software(drive: Part, keeper: Part) -> bool:
     try:
-        return bool(Candidate(drive, keeper, "jbod", 1, software=True).resolved["brick"]["software"]["software"])
+        found = Candidate(drive, keeper, "jbod", 1, software=True).resolved.brick.software
     except BadInputError:
         return False
+    return found is not None and found.software
 
 
 def _conditioned(found: Sequence[Candidate], conditions: Sequence[str]) -> set[object]:

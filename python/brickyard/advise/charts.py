@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from brickyard.advise import drive_chart, level_chart, suitability
-from brickyard.store import Json
+from brickyard.schema import Document
 from brickyard.units import three_digits
 
 _AS_PUBLISHED = "the order is as published, the step is larger"
@@ -48,7 +48,7 @@ class Cell:
     agrees: bool | None
     why: str = ""
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return dict(self.__dict__)
 
 
@@ -71,9 +71,9 @@ class Charts:
         return sum(cell.agrees is True for cell in self.cells)
 
 
-def published() -> list[dict[str, str]]:
+def published() -> list[level_chart.PublishedRating]:
     text = (resources.files("brickyard.advise") / "advice_charts.csv").read_text("utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return [level_chart.PublishedRating(**row) for row in csv.DictReader(text.splitlines())]
 
 
 def compute(given: suitability.Assumed, progress: Callable[[str], None]) -> Charts:
@@ -82,17 +82,17 @@ def compute(given: suitability.Assumed, progress: Callable[[str], None]) -> Char
     progress("RAID levels, with two kinds of drives")
     levels = level_chart.compute()
     progress("drives by themselves")
-    drives = [_drive_cell(fact) for fact in facts if fact["chart"] in ("drive class", "interface")]
+    drives = [_drive_cell(fact) for fact in facts if fact.chart in ("drive class", "interface")]
     progress("classes of drives for applications: counts and levels, while rebuilding and normal")
     suited = suitability.compute(given)
-    on_levels = [fact for fact in facts if fact["chart"] == "RAID"]
+    on_levels = [fact for fact in facts if fact.chart == "RAID"]
     cells = [_level_cell(fact, levels) for fact in on_levels] + drives
-    cells += [_suited_cell(fact, suited) for fact in facts if fact["chart"] == "suitability"]
+    cells += [_suited_cell(fact, suited) for fact in facts if fact.chart == "suitability"]
     return Charts(cells, levels, level_chart.all_ordered(levels, on_levels), suited, given)
 
 
-def _level_cell(fact: dict[str, str], levels: level_chart.Figures) -> Cell:
-    level, criterion = level_chart.level_of(fact["item"]), fact["criterion"]
+def _level_cell(fact: level_chart.PublishedRating, levels: level_chart.Figures) -> Cell:
+    level, criterion = level_chart.level_of(fact.item), fact.criterion
     computed = level_chart.rating(level_chart.share(levels, level, criterion))
     values = {kind: figures[level].figure(criterion) for kind, figures in levels.items()}
     if criterion == level_chart.CAPACITY:
@@ -102,24 +102,24 @@ def _level_cell(fact: dict[str, str], levels: level_chart.Figures) -> Cell:
         if criterion == level_chart.FAILURE and level != "raid0":
             worst = max(figures[level].rebuild_fails for figures in levels.values())
             text += f"; a rebuild fails {worst:.1%}"
-    agreed = computed == fact["rating"]
+    agreed = computed == fact.rating
     why = "" if agreed else WHY_LEVELS.get(criterion, {}).get(level, "")
     return _cell(fact, computed, text, agreed, why)
 
 
-def _drive_cell(fact: dict[str, str]) -> Cell:
-    drives = drive_chart.CLASSES.get(fact["item"], ())
-    found = drive_chart.computed_range(fact["item"], fact["chart"], fact["criterion"])
+def _drive_cell(fact: level_chart.PublishedRating) -> Cell:
+    drives = drive_chart.CLASSES.get(fact.item, ())
+    found = drive_chart.computed_range(fact.item, fact.chart, fact.criterion)
     if found is None:
         return _cell(fact, None, "no drive of this class is modelled", None)
-    why = drive_chart.WHY.get((fact["item"], fact["criterion"]), "")
-    agreed = drive_chart.agrees(*found, fact["rating"])
+    why = drive_chart.WHY.get((fact.item, fact.criterion), "")
+    agreed = drive_chart.agrees(*found, fact.rating)
     return _cell(fact, drive_chart.range_text(*found), ", ".join(drives), agreed, why)
 
 
-def _suited_cell(fact: dict[str, str], suited: list[suitability.Suited]) -> Cell:
-    found = next(s for s in suited if (s.item, s.application.criterion) == (fact["item"], fact["criterion"]))
-    agreed = found.verdict == fact["rating"]
+def _suited_cell(fact: level_chart.PublishedRating, suited: list[suitability.Suited]) -> Cell:
+    found = next(s for s in suited if (s.item, s.application.criterion) == (fact.item, fact.criterion))
+    agreed = found.verdict == fact.rating
     return _cell(fact, found.verdict, offer_text(found), agreed, price_text(found))
 
 
@@ -145,10 +145,10 @@ def price_text(found: suitability.Suited) -> str:
     return f"{turns} {three_digits(found.flips_at)}"
 
 
-def _cell(fact: dict[str, str], computed: str | None, figure: str, agreed: bool | None, why: str = "") -> Cell:
-    names = ("study", "chart", "item", "criterion", "rating")
-    study, chart, item, criterion, said = (fact[name] for name in names)
-    return Cell(study, chart, item, criterion, said, computed, figure, agreed, why)
+def _cell(
+    fact: level_chart.PublishedRating, computed: str | None, figure: str, agreed: bool | None, why: str = ""
+) -> Cell:
+    return Cell(fact.study, fact.chart, fact.item, fact.criterion, fact.rating, computed, figure, agreed, why)
 
 
 def footnotes(charts: Charts, chart: str) -> list[str]:
@@ -206,7 +206,7 @@ def _suited_notes(given: suitability.Assumed) -> list[str]:
     ]
 
 
-def document(charts: Charts) -> Json:
+def document(charts: Charts) -> Document:
     given = charts.assumed
     return {
         "rule": {

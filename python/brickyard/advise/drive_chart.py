@@ -17,6 +17,8 @@ from functools import cache
 from brickyard.advise.chart_loads import plan
 from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.analysis.totals import totals
+from brickyard.bricks.resolved import RotatingDrive
+from brickyard.errors import BadInputError
 from brickyard.units import three_digits
 
 AGREES_WITHIN = 0.25
@@ -64,20 +66,20 @@ class DriveFigures:
 
 @cache
 def drive_figures(name: str) -> DriveFigures:
-    from brickyard import _core
-
     brick = Brick(name)
-    drive = brick.resolve()["brick"]["drive"]
+    drive = brick.resolve().brick.drive
+    if not isinstance(drive, RotatingDrive):
+        raise BadInputError(f"{name}: has no arm, so it has no seek time")
     single = totals(simulate(plan("seeks", "512", "random", 1), brick))[0].measures["service"].mean_ns
-    half_rotation_ns = 60e9 / float(drive["rpm"]) / 2
-    seek_ns = single - half_rotation_ns - _core.parse_duration_ns(drive["command_overhead"])
+    half_rotation_ns = 60e9 / float(drive.rpm) / 2
+    seek_ns = single - half_rotation_ns - drive.command_overhead.ns
     # Ends that are read once: what is read again would come out of the drive's cache.
     ends = [
         rates(simulate(plan("transfer", "1MiB", "sequential", 2, region=region, seconds=5), brick))[1] / 1e6
         for region in ("96%..100%", "0..4%")
     ]
     ios = [rates(simulate(plan("reads", "8KiB", "random", depth), brick))[0] for depth in (1, 4)]
-    return DriveFigures(seek_ns / 1e6, (min(ends), max(ends)), (min(ios), max(ios)), float(drive["interface_mb_per_s"]))
+    return DriveFigures(seek_ns / 1e6, (min(ends), max(ends)), (min(ios), max(ios)), drive.interface_mb_per_s)
 
 
 def computed_range(item: str, chart: str, criterion: str) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ a second), four requests in flight for each drive's worth of data.
 A figure's share of the best level's, averaged over both drives, becomes a rating: Best from 90 % on, Good from 80 %,
 Moderate from 60 %, Poor below. These steps fit capacities, where there is nothing to argue. But ratings are an order
 and claim no ratio, so what counts is another figure: of all pairs of levels that are rated differently as published,
-how many are ordered alike with both drives. Published ties claim nothing.
+how many are ordered alike with both drives. PublishedRating ties claim nothing.
 
 Refusal: no weights are made up to join the criteria.
 """
@@ -32,7 +32,7 @@ from brickyard.advise import parts as parts_of
 from brickyard.advise.chart_loads import plan
 from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS, rebuild_fails, rebuild_hours, unreadable
 from brickyard.advise.simulate import Brick, rates, simulate
-from brickyard.store import Json
+from brickyard.schema import Document
 
 RATINGS = (("Best", 0.9), ("Good", 0.8), ("Moderate", 0.6), ("Poor", 0.0))
 ORDER = [name for name, _ in RATINGS]
@@ -75,14 +75,14 @@ def level_figures(level: str, drive: str) -> LevelFigures:
     resolved = brick.resolve()
     seconds, warmup = 200 // worth, FILLING_S // worth
     load = plan("transactions", "8KiB", "random", IN_FLIGHT * worth, reads=READ_PERCENT, seconds=seconds, warmup=warmup)
-    repair = rebuild_hours(resolved["brick"], writes=True)
-    capacity = float(Brick(drive).resolve()["capacity_bytes"])
+    repair = rebuild_hours(resolved.brick, writes=True)
+    capacity = float(Brick(drive).resolve().capacity_bytes)
     bits = parts_of.shipped()[f"drives/{drive}"].bits_per_read_error
     return LevelFigures(
         normal=rates(simulate(load, brick))[0] / worth,
         rebuilding=0.0 if repair is None else rates(simulate(load, brick, "rebuilding"))[0] / worth,
         rebuild_fails=rebuild_fails(level, count, DEFAULT_MTTF_HOURS, repair or 0.0, unreadable(capacity, bits)),
-        capacity=float(resolved["capacity_bytes"]) / (capacity * count),
+        capacity=float(resolved.capacity_bytes) / (capacity * count),
     )
 
 
@@ -124,7 +124,7 @@ class Ordered:
     def agree(self) -> int:
         return self.pairs - len(self.against)
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "criterion": self.criterion,
             "basis": self.basis,
@@ -135,6 +135,17 @@ class Ordered:
                 for better, worse, kinds in self.against
             ],
         }
+
+
+@dataclass(frozen=True)
+class PublishedRating:
+    """One rating of a study's chart."""
+
+    study: str
+    chart: str
+    item: str
+    criterion: str
+    rating: str
 
 
 def ordered(figures: Figures, published: dict[str, str], criterion: str, basis: str = PER_DATA) -> Ordered:
@@ -153,11 +164,11 @@ def ordered(figures: Figures, published: dict[str, str], criterion: str, basis: 
     return Ordered(criterion, basis, len(claims), tuple(item for item in against if item[2]))
 
 
-def all_ordered(figures: Figures, facts: Sequence[dict[str, str]]) -> list[Ordered]:
+def all_ordered(figures: Figures, facts: Sequence[PublishedRating]) -> list[Ordered]:
     """Every criterion on both bases; capacity has no basis."""
     found = []
     for criterion in CRITERIA:
-        said = {level_of(fact["item"]): fact["rating"] for fact in facts if fact["criterion"] == criterion}
+        said = {level_of(fact.item): fact.rating for fact in facts if fact.criterion == criterion}
         found += [
             ordered(figures, said, criterion, basis)
             for basis in ((PER_DATA,) if criterion == CAPACITY else (PER_DATA, PER_DRIVE))

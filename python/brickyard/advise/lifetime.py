@@ -29,8 +29,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from brickyard.bricks.resolved import ModelledBrick, ModelledKeeper
 from brickyard.errors import BadInputError
-from brickyard.store import Json
 
 HOURS_A_YEAR = 8766.0
 DEFAULT_MTTF_HOURS = HOURS_A_YEAR / 0.03
@@ -101,45 +101,25 @@ def data_loss_hours(
     return mttf_hours / members / rebuild_fails(level, members, mttf_hours, repair_hours, unreadable_share)
 
 
-def rebuild_hours(brick: Json, *, writes: bool) -> float | None:
+def rebuild_hours(brick: ModelledBrick, *, writes: bool) -> float | None:
     """How long a member takes to be whole again under load all day; None where nothing rebuilds it.
 
     The controller's pace beside users (that beside writes where the load writes), but never above what the drive itself
     can take: the mean of its outer and inner rate, or its interface. Where a keeper only lets users go first, as Linux
     md has since 4.1, `draining_mb_per_s` is its pace.
     """
-    keeper = brick.get("software") or brick.get("controller")
-    if keeper is None or brick["level"] in ("raid0", "jbod"):
+    keeper = brick.keeper
+    if keeper is None or brick.level in ("raid0", "jbod"):
         return None
-    drive = brick["drive"]
-    own = (
-        (float(drive["outer_mb_per_s"]) + float(drive["inner_mb_per_s"])) / 2
-        if drive["kind"] == "rotating"
-        else float(drive.get("interface_mb_per_s") or drive["mb_per_s"])
-    )
-    pace = float(keeper["rebuild_writing_mb_per_s" if writes else "rebuild_min_mb_per_s"])
-    if keeper.get("rebuild_drains"):
-        pace = max(pace, min(draining_mb_per_s(brick, keeper), float(keeper["rebuild_max_mb_per_s"])))
-    return _bytes(drive["capacity_bytes"]) / (min(pace, own) * 1e6) / 3600 if pace > 0 else None
+    pace = keeper.rebuild_writing_mb_per_s if writes else keeper.rebuild_min_mb_per_s
+    if keeper.rebuild_drains:
+        pace = max(pace, min(draining_mb_per_s(brick, keeper), keeper.rebuild_max_mb_per_s))
+    own = brick.drive.own_mb_per_s
+    return brick.drive.capacity_bytes / (min(pace, own) * 1e6) / 3600 if pace > 0 else None
 
 
-def draining_mb_per_s(brick: Json, keeper: Json) -> float:
+def draining_mb_per_s(brick: ModelledBrick, keeper: ModelledKeeper) -> float:
     """The pace of a rebuild whose next chunk begins when all chunks before have ended, beside users that always have a
     request for each member: a chunk is read behind one of their requests, and then written behind one."""
-    from brickyard import _core
-
-    drive, chunk = brick["drive"], _bytes(keeper["rebuild_chunk_bytes"])
-    if drive["kind"] == "rotating":
-        access_s = _core.parse_duration_ns(str(drive["seek_average_read"])) / 1e9 + 30 / float(drive["rpm"])
-        rate = (float(drive["outer_mb_per_s"]) + float(drive["inner_mb_per_s"])) / 2
-    else:
-        latency = drive.get("read_time") or drive["read_latency"]
-        access_s = _core.parse_duration_ns(str(latency)) / 1e9
-        rate = float(drive.get("interface_mb_per_s") or drive["mb_per_s"])
-    return chunk / 1e6 / (2 * (2 * access_s + chunk / (rate * 1e6)))
-
-
-def _bytes(value: object) -> float:
-    from brickyard import _core
-
-    return float(value) if isinstance(value, int | float) else float(_core.parse_bytes(str(value)))
+    drive, chunk = brick.drive, keeper.rebuild_chunk_bytes
+    return chunk / 1e6 / (2 * (2 * drive.access_s + chunk / (drive.own_mb_per_s * 1e6)))

@@ -5,7 +5,6 @@ Refusal: no second way of running or of counting: the core runs, a store in memo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +13,11 @@ from msgspec import structs
 from brickyard import bricks, profiles
 from brickyard.analysis.totals import totals
 from brickyard.bricks import caches
+from brickyard.bricks.resolved import ModelledBrick, Resolved, RotatingDrive
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.schema import Duration, RunFacts, plan_text
+from brickyard.schema import Duration, End, RunFacts, RunOptions, RunOutcome, encode, failed_end, plan_text, told
 from brickyard.schema.plan import Phase, Plan, StepWord, Stream
-from brickyard.store import CHAINS, Json, Record, Store
+from brickyard.store import CHAINS, Record, Store
 
 EVENT_WAIT_MS = 50
 
@@ -37,24 +37,18 @@ class Brick:
         known = bricks.texts_for(self.name)
         return known if self.array is None else {**known, f"arrays/{self.name}": self.array}
 
-    def resolve(self, overrides: Sequence[str] = ()) -> Json:
+    def resolve(self, overrides: Sequence[str] = ()) -> Resolved:
         """Parameters and capacity; what the core refuses is bad input."""
-        from brickyard import _core
-
-        try:
-            found: Json = json.loads(_core.brick(self.name, self.texts(), list(overrides)))
-        except ValueError as error:
-            raise BadInputError(one_line(error)) from error
-        return found
+        return bricks.resolve(self.name, overrides, self.texts())
 
 
 def capacity_of(brick: Brick) -> int:
-    return int(brick.resolve()["capacity_bytes"])
+    return brick.resolve().capacity_bytes
 
 
 def drive_kind(brick: Brick) -> str:
     """What kind of drives a brick is made of, in the words of their files."""
-    return str(brick.resolve()["brick"]["drive"]["kind"])
+    return brick.resolve().brick.drive.kind
 
 
 def unverified(profile: str) -> list[str]:
@@ -72,19 +66,19 @@ FILLED_PER_S = 100
 random, one after the other. Drives whose writes come more slowly have nothing to fill."""
 
 
-def fill_s(brick: Json) -> int:
+def fill_s(brick: ModelledBrick) -> int:
     """The warm-up after which caches that end writes show the pace of what is behind them; 0 where there is none.
 
     Twice the entries of a drive's cache, as some drain meanwhile; drives are filled side by side.
     """
     if caches.write_back(brick) is not None:
         return FILL_S
-    rotating = [d for d in caches.drives(brick) if d["kind"] == "rotating" and caches.caches_writes(brick, d)]
-    entries = max((int(drive["write_cache_entries"]) for drive in rotating), default=0)
+    rotating = [d for d in brick.drives if isinstance(d, RotatingDrive) and caches.caches_writes(brick, d)]
+    entries = max((drive.write_cache_entries for drive in rotating), default=0)
     return -(-2 * entries // FILLED_PER_S)
 
 
-def filled(plan: Plan, brick: Json) -> Plan:
+def filled(plan: Plan, brick: ModelledBrick) -> Plan:
     """The plan with each phase that writes begun by a warm-up that fills the brick's caches, or its own if longer."""
     fill = Duration(fill_s(brick) * 1_000_000_000)
 
@@ -103,31 +97,31 @@ MID_REBUILD = 50.0
 """Per cent: where a rebuild stands in a brick that says nothing of it."""
 
 
-def dearest(condition: str, brick: Json, asked: Sequence[str] = ()) -> list[str]:
+def dearest(condition: str, brick: ModelledBrick, asked: Sequence[str] = ()) -> list[str]:
     """A rebuild at its beginning, where the arm has the longest way between it and what users ask for. In the middle
     of a drive, where a run's rebuild stands if nobody says otherwise, it is at its mildest, and nobody should buy by
     that. What a brick says of itself or somebody `asked` for stays."""
     rebuilds = condition.replace("-", "_") in ("rebuilding", "neighbour_rebuilding")
-    said = any("rebuild_position" in word for word in asked) or brick["rebuild_position"] != MID_REBUILD
+    said = any("rebuild_position" in word for word in asked) or brick.rebuild_position != MID_REBUILD
     return ["rebuild_position=0"] if rebuilds and not said else []
 
 
-Carrier = Callable[[str, str, Json], Iterable[Json]]
-"""Runs a plan on a modelled target with options, here or on another host; its events."""
+Carrier = Callable[[str, str, RunOptions], Iterable[str]]
+"""Runs a plan on a modelled target with options, here or on another host; its events as JSON."""
 
 
-def here(plan: str, target: str, options: Json) -> list[Json]:
+def here(plan: str, target: str, options: RunOptions) -> list[str]:
     """By the core of this process."""
     from brickyard import _core
 
     try:
-        handle = _core.start(plan, [target], json.dumps(options))
+        handle = _core.start(plan, [target], encode(options))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
-    events: list[Json] = []
+    events: list[str] = []
     try:
         while not handle.finished():
-            events += [json.loads(text) for text in handle.events(EVENT_WAIT_MS)]
+            events += handle.events(EVENT_WAIT_MS)
     except RuntimeError as error:
         raise BrickyardError(f"{target}: {one_line(error)}") from error
     finally:
@@ -147,12 +141,13 @@ def simulate(
     from brickyard import _core
 
     changes = [*(overrides or []), *([bricks.condition_override(condition)] if condition else [])]
-    options: Json = {"bricks": brick.texts(), "overrides": changes}
+    options = RunOptions(bricks=brick.texts(), overrides=changes)
     target = bricks.MODELLED + brick.name
-    events = list(carry(plan_text(plan), target, options))
-    end = events[-1] if events else {"event": "end", "outcome": "failed", "message": "the core ended without a word"}
-    if end["event"] != "end" or end["outcome"] != "done":
-        raise BrickyardError(f"{target}: {one_line(end.get('message') or 'the simulation did not end')}")
+    events = [told(text) for text in carry(plan_text(plan), target, options)]
+    end = events.pop().event if events else failed_end("the core ended without a word")
+    if not isinstance(end, End) or end.outcome is not RunOutcome.DONE:
+        message = end.message if isinstance(end, End) else ""
+        raise BrickyardError(f"{target}: {one_line(message or 'the simulation did not end')}")
     with Store(":memory:") as store:
         run = store.add_run(
             profile="",
@@ -164,7 +159,7 @@ def simulate(
             software_version=_core.version(),
             facts=RunFacts(),
         )
-        store.add_events(run, [event for event in events if event["event"] != "end"])
+        store.add_events(run, events)
         return store.record(run)
 
 

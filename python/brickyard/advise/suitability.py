@@ -53,8 +53,8 @@ from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.analysis.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Requirement, Ruler
+from brickyard.schema import Document
 from brickyard.schema.plan import Plan
-from brickyard.store import Json
 
 KEEPER = "overland-ultamus"
 LEVELS = ("raid5", "raid6", "raid10", "raid1")
@@ -171,7 +171,7 @@ class Suited:
     nearest: float | None
     """Where nothing meets it: the best figure while rebuilding that was seen."""
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "item": self.item,
             "criterion": self.application.criterion,
@@ -233,12 +233,12 @@ def _repair(drive: str) -> tuple[float, float]:
     """How long a rebuild takes beside writes, and the chance that a drive has an unreadable sector."""
     pair = brick(drive, "raid1", 2).resolve()
     bits = parts_of.shipped()[f"drives/{drive}"].bits_per_read_error
-    return rebuild_hours(pair["brick"], writes=True) or 0.0, unreadable(float(pair["capacity_bytes"]), bits)
+    return rebuild_hours(pair.brick, writes=True) or 0.0, unreadable(float(pair.capacity_bytes), bits)
 
 
 @cache
 def _room_bytes(drive: str, level: str, members: int) -> int:
-    return int(brick(drive, level, members).resolve()["capacity_bytes"])
+    return brick(drive, level, members).resolve().capacity_bytes
 
 
 def _takes(level: str, members: int) -> bool:

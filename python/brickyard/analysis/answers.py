@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard import analysis
+from brickyard import analysis, bricks
 from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.hosts import host_words
+from brickyard.analysis.totals import FLUSH, profile_phase
 from brickyard.analysis.workload import VIRTUAL
-from brickyard.schema import Bound, HangEvent, PhaseEnd
-from brickyard.schema.plan import OpenPace, Plan, TraceTiming
-from brickyard.store import CHAINS, FRAME, Json, Record
+from brickyard.bricks import far_off
+from brickyard.bricks.spread import KINDS, spread_of
+from brickyard.schema import Bound, Document, HangEvent, PhaseEnd
+from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
+from brickyard.store import CHAINS, FRAME, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 OPERATIONS = ("read", "write")
@@ -26,8 +29,15 @@ TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
 OVERLOADED = "overloaded"
+ALL_MODELLED = "All figures are computed by models, not measured."
 QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
+CPU_TAKEN = ("steal", "cpu_quota", "cpu_throttled", "cpu_shared")
+"""Those of a CPU that the generator did not get when it wanted one."""
+MOMENT_NS = 900_000_000
+"""Rates are per second; the last interval of a run of one second may end a little early."""
+REQUESTS_MIN = 30
+"""Of independent arrivals, two standard deviations of a count of 30 are more than a third of it."""
 LATE_SHARE = 0.1
 """Lateness of a smaller share of the mean response time changes no conclusion."""
 
@@ -41,27 +51,31 @@ class Answer:
     belief: str
     """What limits belief, in one line."""
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {"question": self.question, "answer": list(self.sentences), "belief": self.belief}
 
 
 CHARACTERIZED = "How fast is this target, by request size, pattern and operation?"
 
 
-def answer(records: list[Record], patterns: Patterns) -> Answer:
-    """Of runs that no study file asked for."""
+def answer(records: list[Record], patterns: Patterns, planned: int | None = None) -> Answer:
+    """Of runs that no study file asked for; `planned` cells, where they were to characterize a target."""
     done = [record for record in records if record.info.outcome == "done"]
     if analysis.is_graph(patterns):
         found = cached.doubted(done)
         wrote = sum(cell.cell.operation == "write" for cells in patterns.values() for cell in cells)
         doubts = cached.words(found, wrote, "; --full measures until they are steady")
-        return Answer(CHARACTERIZED, tuple(_characterized(patterns, found)), belief(records, doubts))
+        lacking = ""
+        if planned is not None and len(done) < planned:
+            lacking = f"Only {len(done)} of {planned} cells were measured, so the best of all may be missing."
+        said_of_all = _characterized(patterns, found, is_whole=not lacking)
+        return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
     said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
-    return Answer("", tuple(said), belief(records))
+    return Answer("", tuple(said), belief(records, _moments(done), _few(done)))
 
 
 def belief(records: Sequence[Record], *others: str) -> str:
@@ -93,8 +107,30 @@ def _modelled(records: Sequence[Record]) -> list[str]:
     if not modelled:
         return []
     if modelled == len(records):
-        return ["All figures are computed by models, not measured."]
+        return [ALL_MODELLED, *_held_against(records)]
     return [f"{modelled} of {len(records)} runs are computed by models, not measured."]
+
+
+def _held_against(records: Sequence[Record]) -> list[str]:
+    """How far figures of such models are off, by the kinds of storage and of loads that these are."""
+    known: dict[str, set[str]] = {}
+    far: set[str] = set()
+    for record in records:
+        asked = f"{record.info.targets} {record.info.asked.changes}"
+        if asked not in known:
+            known[asked] = {
+                d.kind for b in bricks.resolved_of(record.info.targets, record.info.asked) for d in b.drives
+            }
+        plan = record.info.plan
+        far |= {said for kind in known[asked] if isinstance(plan, Plan) for said in far_off.words(kind, plan)}
+    spreads = [(KINDS[kind], spread_of(kind)) for kind in sorted(set().union(*known.values()))]
+    said = [
+        f"Nine of ten published figures of {kind} lie within a factor of {made.factor:.2f} of models not fitted to them"
+        if made
+        else f"How far models of {kind} are off is not known: too few figures are published"
+        for kind, made in spreads
+    ]
+    return [f"{text}." for text in [*said, *(f"{text[:1].upper()}{text[1:]}" for text in sorted(far))]]
 
 
 def _unfinished(records: Sequence[Record]) -> list[str]:
@@ -108,14 +144,15 @@ def _unfinished(records: Sequence[Record]) -> list[str]:
     return [f"Left out, because they did not finish: {names}."]
 
 
-def _characterized(patterns: Patterns, doubts: dict[int, str]) -> list[str]:
+def _characterized(patterns: Patterns, doubts: dict[int, str], *, is_whole: bool) -> list[str]:
     """A headline is of cells that last; where the one it would name does not, there is none."""
     sequential = {o: c for o in OPERATIONS if (c := patterns.get(("sequential", o)))}
     random = {o: c for o in OPERATIONS if (c := patterns.get(("random", o)))}
     said = []
     if sequential:
         parts = [_sequential_words(operation, cells, doubts) for operation, cells in sequential.items()]
-        said.append(f"Sequential requests: {'; '.join(parts)}.")
+        among = "" if is_whole else ", of the cells that were measured"
+        said.append(f"Sequential requests{among}: {'; '.join(parts)}.")
     if random:
         parts = [_random_words(operation, cells, doubts) for operation, cells in random.items()]
         said.append(f"Random requests: {'; '.join(parts)}.")
@@ -124,11 +161,13 @@ def _characterized(patterns: Patterns, doubts: dict[int, str]) -> list[str]:
 
 def _none_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
     count = sum(item.cell.run in doubts for item in cells)
-    return f"{operation} no figure, as {count} of {len(cells)} cells were still filling caches"
+    return f"{operation} no figure, as {count} of {len(cells)} cells were not in steady state"
 
 
 def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
     best = max(cells, key=lambda item: item.cell.row.bytes_per_s)
+    if not best.cell.row.is_rated:
+        return f"{operation} no figure, as all requests of every size ended after the measured time"
     if best.cell.run in doubts:
         return _none_words(operation, cells, doubts)
     text = f"{operation} up to {format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
@@ -154,6 +193,8 @@ def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str
     if typical.cell.run in doubts:
         return _none_words(operation, cells, doubts)
     size = format_size(typical.cell.request_bytes)
+    if not typical.cell.row.is_rated:
+        return f"{operation} no figure of {size}, as all its requests ended after the measured time"
     return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.service)}"
 
 
@@ -183,6 +224,54 @@ def _run_words(record: Record) -> str:
     return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
 
 
+def _moments(records: Sequence[Record]) -> str:
+    """Rates per second that were taken over less than one second are those of a moment: on real storage, where caches,
+    clocks and other load change from one moment to the next."""
+    brief = [moment for record in records if (moment := _moment_ns(record))]
+    if not brief:
+        return ""
+    where = "" if len(records) == 1 else f" in {len(brief)} of {len(records)} runs"
+    return f"Measured for only {format_ns(min(brief))}{where}: too short to say what the target sustains."
+
+
+def _moment_ns(record: Record) -> int:
+    """The shortest time over which a rate was taken, if it is less than a second; programs end by themselves."""
+    plan, start = record.info.plan, record.info.start
+    if not isinstance(plan, Plan) or (start is not None and start.clock.source == VIRTUAL):
+        return 0
+    brief = [
+        row.rated_ns
+        for row in analysis.totals(record)
+        if row.rated_requests and row.rated_ns < MOMENT_NS and not _has_program(profile_phase(record, row.phase))
+    ]
+    return min(brief, default=0)
+
+
+def _few(records: Sequence[Record]) -> str:
+    """Rates that one request more or less would change."""
+    counts = [fewest for record in records if (fewest := _fewest(record))]
+    if not counts:
+        return ""
+    where = "" if len(records) == 1 else f" in {len(counts)} of {len(records)} runs"
+    return f"A rate rests on only {_count(min(counts), 'request')}{where}: measure for longer."
+
+
+def _fewest(record: Record) -> int:
+    """Requests of the rate that the fewest were counted for, where they are too few; flushes come with writes."""
+    if not isinstance(record.info.plan, Plan):
+        return 0
+    counts = [
+        row.rated_requests
+        for row in analysis.totals(record)
+        if row.operation != FLUSH and not _has_program(profile_phase(record, row.phase))
+    ]
+    return min((count for count in counts if 0 < count < REQUESTS_MIN), default=0)
+
+
+def _has_program(phase: Phase | None) -> bool:
+    return phase is not None and any(stream.program for stream in phase.stream)
+
+
 def _unsent_words(record: Record, rows: Sequence[Totals]) -> str:
     """Where much that was due was never sent, the times of the rest say how long the run was, and little else."""
     if not any(warning.id == OVERLOADED for warning in record.info.warnings):
@@ -199,8 +288,9 @@ def _row_words(row: Totals, *, with_times: bool = True) -> str:
     measure = (row.response or row.service) if with_times else None
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
-    since = " of when they were due" if measure and "lateness" in row.measures else ""
-    return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{_latency_words(measure)}{since}"
+    times = _latency_words(measure)
+    since = " of when they were due" if times and "lateness" in row.measures else ""
+    return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{times}{since}"
 
 
 def _failures(records: Sequence[Record]) -> list[str]:
@@ -218,14 +308,20 @@ def _failures(records: Sequence[Record]) -> list[str]:
 
 
 def _limit(records: Sequence[Record]) -> str:
+    if any(record.info.is_by_fio for record in records):
+        return "What was the limit is not known: fio does not tell."
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound:
         found = {warning.id for record in records for warning in record.info.warnings}
         paced = sum(map(_is_paced, records))
+        if found.intersection(CPU_TAKEN):
+            return "The CPU was not the generator's alone, so what was the limit is not known."
         if found.intersection(QUALIFYING) or _lateness(records) or 0 < paced < len(records):
             return "The generator was not the limit."
         if paced:
             return "The load came at a given pace, so neither the storage nor the generator was at its limit."
+        if any(map(_pauses, records)):
+            return "The load paused between its requests, so neither the storage nor the generator was at its limit."
         return "The storage, not the generator, was the limit."
     ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
     who = "the generator, not the storage, was the limit"
@@ -250,6 +346,12 @@ def _is_paced(record: Record) -> bool:
     )
 
 
+def _pauses(record: Record) -> bool:
+    """Whether a closed loop waited by itself between requests."""
+    streams = [stream for phase in record.info.plan.phase for stream in phase.stream]
+    return any(isinstance(stream, Stream) and stream.think.ns for stream in streams)
+
+
 def _lateness(records: Sequence[Record]) -> list[float]:
     """Its share of each mean response time, where one of them is a good part."""
     shares = [
@@ -267,9 +369,11 @@ def _late(records: Sequence[Record]) -> list[str]:
         return []
     low, high = format_percent(min(shares)), format_percent(max(shares))
     share = high if low == high else f"up to {high}"
+    # A model's requests need no processor.
+    cause = "" if _modelled(records)[:1] == [ALL_MODELLED] else " or for a processor of this host"
     return [
         f"{share[0].upper()}{share[1:]} of the mean response time is lateness: before they were sent, requests waited"
-        " for a free place in the queue or for a processor of this host."
+        f" for a free place in the queue{cause}."
     ]
 
 

@@ -5,8 +5,8 @@ Refusal: no guess at another load: the pace is that of this run.
 
 from __future__ import annotations
 
-from brickyard.schema import BrickBackground
-from brickyard.store import Json, Record
+from brickyard.schema import BrickBackground, Document
+from brickyard.store import Record
 from brickyard.units import format_seconds, three_digits
 
 WORDS = {"initializing": "initialization", "scrubbing": "check"}
@@ -19,7 +19,7 @@ def background_words(record: Record) -> list[str]:
     return [_words(record, event) for event in record.of(BrickBackground)]
 
 
-def background_documents(record: Record) -> list[Json]:
+def background_documents(record: Record) -> list[Document]:
     """Its progress, with the rate in bytes/s and the time in which a whole member would be done at this pace."""
     return [
         {

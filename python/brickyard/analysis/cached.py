@@ -1,14 +1,16 @@
 """Duty: whether the writes of a run were still going into caches, so that its rates are none that last.
 
 A run is in doubt where it wrote too little to pass the caches that end its writes (four times what they hold on real
-storage; on a model, whose caches are known, what they hold before anything was measured), and where its rate fell by a
-fifth from the first half of the measurement to the second. One that was measured in steady state is in no doubt.
+storage; on a model, whose caches are known, what they hold before anything was measured). It also is where its rate
+fell by a fifth from the first half of the measurement to the second, by more than its intervals vary (Mann and
+Whitney's test of both halves). One that was measured in steady state is in no doubt.
 
 Refusal: nothing is measured longer here, and a cache that nobody knows of is not guessed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from brickyard import bricks
@@ -22,6 +24,7 @@ from brickyard.units import format_percent, format_size
 CACHE_TIMES = 4
 """So many times the write cache must be written before a rate is one of what lies behind it: Overland's guide, 2007."""
 FALL = 0.2  # SNIA's rule allows a range of 20 % around the mean of a steady window
+SLOWER_Z = 1.96
 HALVES_MIN = 4  # intervals below which a course has no halves
 
 
@@ -60,14 +63,14 @@ def held_bytes(record: Record) -> tuple[int | None, bool]:
     model."""
     info = record.info
     if info.targets and all(bricks.is_modelled(target) for target in info.targets):
-        found = bricks.resolved_of(info.targets, info.options)
+        found = bricks.resolved_of(info.targets, info.asked)
         return (sum(caches.to_write_bytes(brick) for brick in found) if found else None), True
     known = [sheet.cache_bytes for sheet in info.facts.targets]
     return (sum(size for size in known if size) if known and None not in known else None), False
 
 
 def _fell(record: Record, phase: int) -> float | None:
-    """By which share the writes of the second half are fewer than those of the first."""
+    """By which share the writes of the second half are fewer than those of the first, if more than by chance."""
     spans = sorted(full_intervals(record, phase), key=lambda span: span.start_ns)
     if len(spans) < HALVES_MIN:
         return None
@@ -76,8 +79,15 @@ def _fell(record: Record, phase: int) -> float | None:
         if item.phase == phase and item.measure == "service" and item.operation not in CHAINS:
             requests[item.start_ns] = requests.get(item.start_ns, 0) + item.requests
     half = len(spans) // 2
-    first, last = (sum(requests.get(span.start_ns, 0) for span in part) for part in (spans[:half], spans[-half:]))
-    return 1 - last / first if first else None
+    first, last = ([requests.get(span.start_ns, 0) for span in part] for part in (spans[:half], spans[-half:]))
+    return 1 - sum(last) / sum(first) if sum(first) and _is_slower(first, last) else None
+
+
+def _is_slower(first: Sequence[int], last: Sequence[int]) -> bool:
+    """Mann and Whitney's one-sided test at 2.5 %, by its normal approximation."""
+    pairs = [(one > other) + (one == other) / 2 for one in first for other in last]
+    variance = len(pairs) * (len(first) + len(last) + 1) / 12
+    return sum(pairs) - len(pairs) / 2 >= SLOWER_Z * math.sqrt(variance)
 
 
 def wrote(record: Record) -> bool:

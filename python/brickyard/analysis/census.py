@@ -24,8 +24,8 @@ from scipy import optimize, stats
 
 from brickyard.analysis.hosts import fleet_of
 from brickyard.analysis.totals import asked_phase, totals
-from brickyard.schema import TargetSheet
-from brickyard.store import CHAINS, Json, Record
+from brickyard.schema import Document, TargetSheet
+from brickyard.store import CHAINS, Record
 from brickyard.units import format_size
 
 FALSE_ALARMS = 0.05
@@ -76,7 +76,7 @@ class FigureSpread:
     mad_share: float
     """Robust standard deviation over the median."""
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -91,7 +91,7 @@ class Finding:
     how: str
     """`figure` or `intervals`."""
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -107,7 +107,7 @@ class Common:
     others: int
     p: float
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
@@ -136,7 +136,7 @@ class Census:
             worst[found.unit] = max(worst[found.unit], found.factor)
         return sorted(worst, key=lambda name: (-worst[name], name))
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "units": self.units,
             "slow": self.slow,

@@ -17,7 +17,11 @@ from brickyard.schema.plan import Stream
 from brickyard.store import Record
 
 FILLS = "†"
-FILLS_WORDS = f"{FILLS}: caches were still being filled, so this rate does not last"
+FILLS_WORDS = (
+    f"{FILLS}: not in steady state, so this rate may not last: less was written than caches hold, or it fell by more"
+    " than a fifth"
+)
+LATE_WORDS = "– as a rate: all requests ended after the measured time, so there is none; measure for longer"
 PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
 
 
@@ -36,7 +40,7 @@ class Cell:
     @property
     def mark(self) -> str:
         """What stands beside its figures."""
-        return FILLS if self.fills_caches else ""
+        return FILLS if self.fills_caches and self.row.is_rated else ""
 
     @property
     def service(self) -> Latency | None:
@@ -94,7 +98,19 @@ def characterization(records: Iterable[Record]) -> dict[tuple[str, str], list[Ra
 def ranked(cells: list[Cell]) -> list[RankedCell]:
     iops = shares_of_best([cell.row.iops for cell in cells])
     throughput = shares_of_best([cell.row.bytes_per_s for cell in cells])
-    return [RankedCell(*item) for item in zip(cells, iops, throughput, strict=True)]
+    return [
+        RankedCell(cell, *(shares if cell.row.is_rated else (None, None)))
+        for cell, *shares in zip(cells, iops, throughput, strict=True)
+    ]
+
+
+def footnotes(cells: Iterable[RankedCell]) -> list[str]:
+    """What the marks beside figures mean."""
+    found = list(cells)
+    return [
+        *([FILLS_WORDS] if any(item.cell.fills_caches for item in found) else []),
+        *([LATE_WORDS] if any(not item.cell.row.is_rated for item in found) else []),
+    ]
 
 
 def is_graph(patterns: dict[tuple[str, str], list[RankedCell]]) -> bool:

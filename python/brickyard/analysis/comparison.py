@@ -5,25 +5,26 @@ Refusal: runs of different loads or levels are never paired; what has no counter
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from brickyard import _core
 from brickyard.analysis.batches import Batches
-from brickyard.analysis.differing import load_hash, load_words
+from brickyard.analysis.differing import load_hash, load_words, loads_apart, runs_words
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.independent import Repeat, independent
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
-from brickyard.store import CHAIN, Json, Record
+from brickyard.schema import Document
+from brickyard.store import CHAIN, Record
 
 COMPARED = ("iops", "response_mean", "response_p99")
 SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
 Name = tuple[str, ...]
+_Apart = dict[Name, dict[str, tuple[str, list[Record]]]]
+"""Names under which there are several loads: of each by its hash what tells it from the others, and its runs."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Change:
         """Above zero where it got worse, as a share of what it was."""
         return -self.difference.share if self.figure.more_is_better else self.difference.share
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         found = self.difference
         return {
             "load": list(self.name),
@@ -77,7 +78,7 @@ class Shift:
     distance: float
     at_ns: int
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         sides = {
             side: {
                 "mean_ns": item.mean_ns,
@@ -99,7 +100,7 @@ class Lack:
     is_lost: bool
     """It was measured before, and in no run after."""
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "load": list(self.name),
             "figure": self.figure.name,
@@ -160,10 +161,11 @@ def compare(
     confidence: float = CONFIDENCE,
 ) -> Comparison:
     (before, one_repeats), (after, other_repeats) = independent(before), independent(after)
-    one, other = _sides(before), _sides(after)
+    apart = _apart(before, after)
+    one, other = _sides(before, apart), _sides(after, apart)
     if not any(name in other for name in one) and one and other:
         # The same load under another name, such as a job that another program ran.
-        one, other = (_sides(side, by_load=True) for side in (before, after))
+        one, other = (_sides(side, apart, by_load=True) for side in (before, after))
     both = [name for name in one if name in other]
     changes: list[Change] = []
     lacking: list[Lack] = []
@@ -204,7 +206,7 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
     """Figures of repetitions that are independent of each other, with their intervals; none of fewer than two."""
     single, _ = independent(records)
     found = []
-    for name, side in _sides(single).items():
+    for name, side in _sides(single, _apart(single)).items():
         for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
             told = _sample(side, figure, confidence)
             if told is not None and told.n > 1:
@@ -218,40 +220,45 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
     return COMPARED if has_response else SERVICE_COMPARED
 
 
-def _sides(records: Sequence[Record], *, by_load: bool = False) -> dict[Name, _Side]:
+def _sides(records: Sequence[Record], apart: _Apart, *, by_load: bool = False) -> dict[Name, _Side]:
     found: dict[Name, _Side] = {}
     for record in records:
         batches = Batches(record)
         for row in totals(record):
-            name = (asked_words(record, row), row.operation) if by_load else _name(record, row)
+            name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
             found.setdefault(name, _Side([], batches)).found.append((record, row))
     return found
 
 
+def _apart(*sides: Sequence[Record]) -> _Apart:
+    """Where runs of one side bear one name and are of several loads, such as a profile with two values of `--set`:
+    these are never pooled."""
+    found: dict[Name, dict[str, list[Record]]] = {}
+    several = set()
+    for side in sides:
+        mine: dict[Name, set[str]] = {}
+        for record in side:
+            name, load = record_name(record), load_hash(record)
+            mine.setdefault(name, set()).add(load)
+            found.setdefault(name, {}).setdefault(load, []).append(record)
+        several |= {name for name, loads in mine.items() if len(loads) > 1}
+    return {
+        name: {
+            load: (words, runs)
+            for words, (load, runs) in zip(
+                loads_apart([runs[0] for runs in loads.values()]), loads.items(), strict=True
+            )
+        }
+        for name, loads in found.items()
+        if name in several
+    }
+
+
 def asked_words(record: Record, row: Totals) -> str:
-    """What a row asks of the storage without any name: the hash of its plan, and its place there.
-
-    What fio's JSON does not tell (a random map, whether time alone ends a job) is left out on both sides.
-    """
-    plan = record.info.plan_document
-    phases = [_unnamed(phase) for phase in plan.get("phase", [])]
-    # Which engine was named is how it is carried out; `differing` tells it.
-    asked = {key: plan.get(key) for key in ("io", "cache", "reap")}
-    # Unset, the queue decides; a load that sets it is another.
-    asked |= {key: plan[key] for key in ("submit",) if plan.get(key)}
-    hashed = hashlib.sha256(json.dumps({**asked, "phase": phases}, sort_keys=True).encode()).hexdigest()[:8]
-    several = len(phases) > 1 or any(len(phase["stream"]) > 1 for phase in phases)
-    return f"load {hashed}" + (f", phase {row.phase + 1}, stream {row.stream + 1}" if several else "")
-
-
-def _unnamed(phase: Json) -> Json:
-    streams = [
-        {**stream, "name": "", "address": {"kind": "random"}}
-        if (stream.get("address") or {}).get("kind") == "permutation"
-        else {**stream, "name": ""}
-        for stream in phase.get("stream", [])
-    ]
-    return {**phase, "name": "", "passes": None if phase.get("duration") else phase.get("passes"), "stream": streams}
+    """What a row asks of the storage without any name: the hash of its plan, and its place there."""
+    plan = record.info.plan
+    several = len(plan.phase) > 1 or any(len(phase.stream) > 1 for phase in plan.phase)
+    return f"load {record.info.load_hash}" + (f", phase {row.phase + 1}, stream {row.stream + 1}" if several else "")
 
 
 def record_name(record: Record) -> Name:
@@ -264,12 +271,14 @@ def record_name(record: Record) -> Name:
     return (record.info.profile, *condition, *told)
 
 
-def _name(record: Record, row: Totals) -> Name:
-    """With phase, stream and operation, as far as there are several."""
+def _name(record: Record, row: Totals, apart: _Apart) -> Name:
+    """With load, phase, stream and operation, as far as there are several."""
     phases = record.info.plan.phase
     streams = max((len(phase.stream) for phase in phases), default=1)
     parts = [*([row.phase_name] if len(phases) > 1 else []), *([row.stream_name] if streams > 1 else [])]
-    return (*record_name(record), *parts, row.operation)
+    name = record_name(record)
+    told = [apart[name][load_hash(record)][0]] if name in apart else []
+    return (*name, *told, *parts, row.operation)
 
 
 def _change(name: Name, figure: Figure, one: _Side, other: _Side, confidence: float) -> Change | None:
@@ -382,15 +391,26 @@ def _merged(side: _Side, measure: str) -> Latency | None:
 
 
 def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
-    """Profiles whose plan is another on the two sides, although they bear one name: each with the keys that differ."""
+    """Profiles whose plan is another on the two sides, although they bear one name: each with the keys that differ; and
+    those that have several loads on one side, which the other side has not all."""
     sides: list[dict[str, dict[str, Record]]] = [{}, {}]
     for number, records in enumerate((before, after)):
         for record in records:
             levels = record.info.marks.levels
             key = ", ".join(levels.values()) if levels else record.info.profile
             sides[number].setdefault(key, {}).setdefault(load_hash(record), record)
+    apart = {
+        ", ".join(name): loads
+        for name, loads in _apart(before, after).items()
+        if {load_hash(record) for record in before if record_name(record) == name}
+        != {load_hash(record) for record in after if record_name(record) == name}
+    }
     return [
         f"{key}: {load_words(next(iter(plans.values())), next(iter(sides[1][key].values())))}"
         for key, plans in sides[0].items()
-        if key in sides[1] and not set(plans) & set(sides[1][key])
+        if key in sides[1] and key not in apart and not set(plans) & set(sides[1][key])
+    ] + [
+        f"{name} stands for several loads: "
+        + "; ".join(f"{words} ({runs_words([run.info.id for run in runs])})" for words, runs in loads.values())
+        for name, loads in apart.items()
     ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.schema import Condition, ConditionSample
-from brickyard.store import Json, Record
+from brickyard.ready import ready
+from brickyard.schema import Condition, ConditionSample, Document
+from brickyard.store import Record
 
 
-def condition_check(record: Record) -> Json | None:
+def condition_check(record: Record) -> Document | None:
     """`valid`, `reason`, `samples` and `array`, or None where no array was watched.
 
     A run that was killed has its samples and no judgement: `valid` is None.
@@ -52,3 +53,6 @@ def condition_words(record: Record) -> str:
     course = f", from {shares[0]:.0%} to {shares[-1]:.0%}".replace("%", " %") if shares else " throughout"
     array = msgspec.convert((judged.array if judged else None) or {}, _Array)
     return f"{name}{course}" + (f" ({array.level} of {array.members_wanted})" if array.level else "")
+
+
+ready(list[ConditionSample], _Array)

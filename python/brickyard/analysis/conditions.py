@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.totals import asked_targets, rated_intervals
-from brickyard.schema import BrickCondition
-from brickyard.store import CHAIN, Json, Record
+from brickyard.schema import BrickCondition, Document
+from brickyard.store import CHAIN, Record
 
 BEFORE, NORMAL_AGAIN = "normal", "normal again"
 
@@ -38,7 +38,7 @@ class Span:
     def bytes_per_s(self) -> float | None:
         return self.bytes / self.measured_ns * 1e9 if self.measured_ns else None
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "target": self.target,
             "condition": self.condition,

@@ -12,7 +12,8 @@ from brickyard.analysis import samples
 from brickyard.analysis.latency import Latency, as_one
 from brickyard.analysis.samples import Difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
-from brickyard.store import Json, Record
+from brickyard.schema import Document
+from brickyard.store import Record
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _side(rows: list[Totals]) -> Side:
     )
 
 
-def comparison_document(found: Comparison) -> Json:
+def comparison_document(found: Comparison) -> Document:
     return {
         "phase": found.phase,
         "stream": found.stream,
@@ -109,6 +110,6 @@ def comparison_document(found: Comparison) -> Json:
     }
 
 
-def _document(side: Side) -> Json:
+def _document(side: Side) -> Document:
     times = {f"service_{name}_ns": side.time_ns(name) for name in TIMES}
     return {"runs": side.runs, "iops": side.iops, "bytes_per_s": side.bytes_per_s, **times}

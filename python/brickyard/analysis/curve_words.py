@@ -49,7 +49,7 @@ class Curve:
 def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None:
     """The curve whose runs these are; None where they are none, or too few to draw one."""
     closed = [record for record in records if record.info.marks.loop == "closed"]
-    if study is None or "curve" not in study.about or len(closed) != 1:
+    if study is None or study.kept.curve is None or len(closed) != 1:
         return None
     maximum = sum(stream_rates(closed[0]).values())
     points = [
@@ -108,10 +108,10 @@ def run_name(record: Record) -> str:
 
 
 def limit_of(study: StudyInfo) -> Limit | None:
-    kept = study.about["curve"].get("limit")
-    if not kept:
+    curve = study.kept.curve
+    if curve is None or not curve.limit:
         return None
-    figure, _, above = str(kept).partition(":")
+    figure, _, above = curve.limit.partition(":")
     return Limit(figure, _core.parse_duration_ns(above))
 
 
@@ -169,7 +169,7 @@ def found_lines(curve: Curve) -> list[str]:
         )
     lines.append(f"knee: {knee_words(knee(curve.points))}")
     if curve.limit:
-        lines.append(limit_line(curve, curve.limit))
+        lines.insert(1, limit_line(curve, curve.limit))  # it was asked for, so it is the answer
     return lines
 
 
@@ -198,8 +198,27 @@ def _near_words(found: Knee) -> str:
 
 def limit_line(curve: Curve, limit: Limit) -> str:
     line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
+    if not is_kept(curve, limit) and not any(found.best for found in curve.searches):
+        return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
     few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
     return line if few is None else f"{line}; {search_words(few, limit.figure)}: use a longer --each"
+
+
+def is_kept(curve: Curve, limit: Limit) -> bool:
+    """Whether a rate was found that keeps the limit: by every search where there are any."""
+    if curve.searches:
+        return rates(curve.searches) is not None
+    return usable(curve.points, limit)[0] is not None
+
+
+def _lowest_words(curve: Curve, limit: Limit) -> str:
+    """What the lowest rate had; with few requests there is no percentile, and the next rate that has one is named."""
+    steps = [*(step for found in curve.searches for step in found.steps), *(step_of(p, limit) for p in curve.points)]
+    known = [(step.rate_per_s, step.value_ns) for step in steps if step.value_ns is not None]
+    if not known:
+        return ""
+    rate, value = min(known)
+    return f"; at {format_iops(rate)}/s it is {format_ns(value)}"
 
 
 def _few_of_best(curve: Curve, limit: Limit) -> int | None:

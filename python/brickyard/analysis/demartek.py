@@ -97,7 +97,8 @@ def _sqliosim(size: str, runs: Mapping[str, Sequence[Record]]) -> Told:
 
 
 def _rank(totals: Mapping[str, float], name: str) -> int:
-    return 1 + sum(value < totals[name] for value in totals.values())
+    """Of totals as they are shown: what reads alike has one rank."""
+    return 1 + sum(round(value) < round(totals[name]) for value in totals.values())
 
 
 def _ahead(totals: Mapping[str, float], pairs: Sequence[tuple[str, str]]) -> str:

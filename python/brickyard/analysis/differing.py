@@ -22,6 +22,9 @@ ABSENT = {"Condition": "normal"}
 """What a line that a record does not have means."""
 CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
+LONE = "phase 1 stream 1 "
+NO_LOAD = ("seed", "title", "source", "about")
+"""What a plan says besides the load: a seed only chooses among equal loads, the rest are words."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Differing:
 
 
 def load_hash(record: Record) -> str:
-    """Of what the run asked for, without the seed, which only chooses among equal loads."""
+    """Of what the run asked for."""
     return hashlib.sha256(json.dumps(_load(record), sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -48,9 +51,22 @@ def load_words(one: Record, other: Record) -> str:
     return ", ".join(f"{key}: {sides[0].get(key, 'none')} → {sides[1].get(key, 'none')}" for key in keys)
 
 
+def loads_apart(records: Sequence[Record]) -> list[str]:
+    """By what the plans of these runs are told apart: `depth 4, request 1 size 8192`."""
+    sides = [dict(_leaves(_load(record))) for record in records]
+    keys = [
+        key
+        for key in dict.fromkeys(key for side in sides for key in side)
+        if len({side.get(key) for side in sides}) > 1
+    ]
+    lone = all(key.startswith(LONE) for key in keys if key.startswith("phase "))
+    short = {key: key.removeprefix(LONE) if lone else key for key in keys}
+    return [", ".join(f"{short[key]} {side[key]}" for key in keys if key in side) or "the rest" for side in sides]
+
+
 def _load(record: Record) -> dict[str, object]:
     """What was asked for, with the default of each key that its version did not write."""
-    return {key: value for key, value in plan_values(record.info.plan).items() if key != "seed"}
+    return {key: value for key, value in plan_values(record.info.plan).items() if key not in NO_LOAD}
 
 
 def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
@@ -64,7 +80,7 @@ def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
 def _value(asked: object) -> str:
     """As a user would write it where three digits say it all: plans have times in whole ns."""
     if isinstance(asked, str) and asked.endswith("ns") and asked[:-2].isdigit():
-        short = format_ns(int(asked[:-2])).replace(" ", "").replace("µ", "u")
+        short = format_ns(int(asked[:-2])).replace(" ", "").replace(",", "").replace("µ", "u")
         return short if asked != "0ns" and _core.parse_duration_ns(short) == int(asked[:-2]) else asked
     return str(asked)
 

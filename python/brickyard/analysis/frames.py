@@ -11,9 +11,9 @@ import msgspec
 
 from brickyard import _core
 from brickyard.analysis.totals import full_stream_name, profile_stream
-from brickyard.schema import PhaseEnd
+from brickyard.schema import Document, PhaseEnd
 from brickyard.schema.plan import Frames
-from brickyard.store import Json, Record
+from brickyard.store import Record
 from brickyard.units import format_count, format_ns, three_digits
 
 COLUMNS = ("player", "frames", "dropped", "first dropped", "last dropped", "slowest frame", "buffer", "headroom")
@@ -41,7 +41,7 @@ class Player:
         """The buffer over the slowest frame: above 1, no frame that ended came too late."""
         return self.buffer_ns / self.slowest_ns if self.slowest_ns else None
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         names = ("phase", "worker", "frames", "dropped", "failed", "unjudged", "first_dropped_ns", "last_dropped_ns")
         found = {name: getattr(self, name) for name in (*names, "slowest_ns", "buffer_ns")}
         return {"stream": self.stream_name, **found, "head_room": self.head_room}

@@ -6,8 +6,8 @@ Refusal: no layout.
 from __future__ import annotations
 
 from brickyard.analysis import background, frames, hosts, pgbench, power, ramp, targets
-from brickyard.schema import DropEvent, PowerCut, RampEnd
-from brickyard.store import Json, Record
+from brickyard.schema import Document, DropEvent, PowerCut, RampEnd
+from brickyard.store import Record
 
 FurtherTable = tuple[str, tuple[str, ...], list[list[str]]]
 
@@ -43,7 +43,7 @@ def further_words(record: Record) -> list[str]:
     ]
 
 
-def further_document(record: Record) -> Json:
+def further_document(record: Record) -> Document:
     return {
         **hosts.host_documents(record),
         "targets_together": targets.target_rows(record),

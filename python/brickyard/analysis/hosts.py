@@ -10,8 +10,8 @@ from statistics import median
 
 from brickyard.analysis.latency import Latency, as_one
 from brickyard.analysis.totals import Totals, asked_phase, phase_name, rated_intervals, totals
-from brickyard.schema import Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning
-from brickyard.store import CHAINS, Json, Record
+from brickyard.schema import Document, Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning
+from brickyard.store import CHAINS, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
 
 COLUMNS = ("host", "state", "requests", "IOPS", "MiB/s", "mean", "p50", "p99", "max", "errors")
@@ -39,7 +39,7 @@ class HostRow:
     def percentile(self, name: str) -> int | None:
         return self.response.percentiles[name] if self.response else None
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         shown = self.response
         return {
             "phase": self.phase_name,
@@ -65,7 +65,7 @@ def host_rows(record: Record) -> list[HostRow]:
     A host that was lost has its rates over the time that it delivered; it is not among all hosts.
     """
     fleet = fleet_of(record)
-    if fleet is None:
+    if fleet is None or not any(host.targets for host in fleet.hosts):  # hosts of drivers have no target of their own
         return []
     states = states_of(record)
     rows = [row for row in totals(record) if row.operation not in CHAINS]
@@ -182,7 +182,7 @@ def _spread_words(rows: list[HostRow]) -> str:
     )
 
 
-def host_documents(record: Record) -> Json:
+def host_documents(record: Record) -> Document:
     """Hosts, clocks and losses of a run on many; nothing for a run on one."""
     if fleet_of(record) is None:
         return {}
@@ -211,14 +211,15 @@ def host_warnings(record: Record) -> list[RunWarning]:
                 remedy="Use a faster or quieter network to the hosts, or refuse such runs with --late-start refuse.",
             )
         )
-    late = max(record.of(HostBegan), key=lambda event: event.late_ns, default=None)
-    if late is not None and late.late_ns > fleet.tolerance_ns:
+    late = [event for event in record.of(HostBegan) if event.late_ns > fleet.tolerance_ns]
+    if late:
+        each = ", ".join(f"{event.host} {format_ns(event.late_ns)}" for event in late)
         found.append(
             RunWarning(
                 id="fleet_late",
                 severity="warning",
-                text=f"{late.host} began {format_ns(late.late_ns)} after the common start.",
-                remedy="That host was busy; leave it a core of its own.",
+                text=f"Hosts began after the common start: {each}; {format_ns(fleet.tolerance_ns)} is allowed.",
+                remedy="They were busy; leave each a core of its own, or refuse such runs with --late-start refuse.",
             )
         )
     if moved := [event for event in record.of(HostBegan) if abs(event.clock_moved_ns) > fleet.tolerance_ns]:

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 
 from brickyard import bricks
 from brickyard.bricks import caches
-from brickyard.store import Json, Record
+from brickyard.bricks.resolved import ModelledBrick
+from brickyard.store import Record
 
 
-def idle_switch_lines(found: Iterable[tuple[str, Json]]) -> list[str]:
+def idle_switch_lines(found: Iterable[tuple[str, ModelledBrick]]) -> list[str]:
     """One line for each reason, with the bricks that have it. Names, and bricks as they came to be."""
     reasons: dict[str, list[str]] = {}
     for name, brick in found:
@@ -31,7 +32,7 @@ def idle_switches(records: Sequence[Record]) -> list[str]:
     return idle_switch_lines(
         pair
         for info in switched
-        for pair in zip(info.targets, bricks.resolved_of(info.targets, info.options), strict=False)
+        for pair in zip(info.targets, bricks.resolved_of(info.targets, info.asked), strict=False)
     )
 
 

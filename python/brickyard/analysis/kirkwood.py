@@ -18,6 +18,7 @@ import msgspec
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.figures import FIGURES, measured
 from brickyard.analysis.samples import sample
+from brickyard.ready import ready
 from brickyard.store import Record
 from brickyard.units import three_digits
 
@@ -181,3 +182,6 @@ def _iowork() -> Told:
     operations = ("sequential write", "sequential read", "random write", "random read")
     rows = [[_his_name(key), *(three_digits(row[name]) for name in operations)] for key, row in found.items()]
     return "Kirkwood's disks without a database, MB/s (iowork; brickyard study kirkwood-2003)", ("", *operations), rows
+
+
+ready(list[Published])

@@ -20,8 +20,8 @@ from enum import Enum
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.search import Step
 from brickyard.analysis.totals import Totals, profile_stream, rated_intervals, totals
-from brickyard.schema import PhaseEnd
-from brickyard.store import CHAIN, CHAINS, Json, Record
+from brickyard.schema import Document, PhaseEnd
+from brickyard.store import CHAIN, CHAINS, Record
 
 UNSENT_SHARE_MAX = 0.01  # as where a record says `overloaded`
 SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
@@ -59,7 +59,7 @@ class CurvePoint:
         chance = SHORTFALL_DEVIATIONS / math.sqrt(self.requests)
         return self.achieved_per_s < self.offered_per_s * (1 - max(SHORTFALL_MIN, chance))
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {**asdict(self), "overloaded": self.overloaded}
 
 

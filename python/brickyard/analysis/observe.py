@@ -59,5 +59,5 @@ def observations(records: Sequence[Record], spec: TableSpec) -> Found:
                 troubles.append(item.trouble)
             if item.value is not None:
                 named = {**levels, **item.part.named(split), **fixed}
-                values.append(Observation(named, marks.repetition, record.info.id, item.value, item.times))
+                values.append(Observation(named, marks.repetition or 1, record.info.id, item.value, item.times))
     return Found(values, list(dict.fromkeys(troubles)))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard.analysis.totals import totals
-from brickyard.store import CHAINS, METADATA, Json, Record
+from brickyard.schema import Document
+from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import MIB
 
 TB = 10**12  # capacities are sold in powers of ten
@@ -52,7 +53,7 @@ def _per(usd: float, amount: float) -> float | None:
     return usd / amount if amount else None
 
 
-def price_document(record: Record, price: Price) -> Json:
+def price_document(record: Record, price: Price) -> Document:
     return {
         "usd": price.usd,
         "capacity_bytes": price.capacity_bytes,

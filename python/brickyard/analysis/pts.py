@@ -12,7 +12,8 @@ from itertools import groupby
 from brickyard import _core
 from brickyard.analysis.latency import as_one, is_supported, merge
 from brickyard.analysis.totals import Totals, totals, whole_intervals
-from brickyard.store import Json, Record
+from brickyard.schema import Document
+from brickyard.store import Record
 
 RANGE_MAX, SLOPE_MAX = 0.20, 0.10  # of the mean of the window (PTS, "Steady State")
 NINES = 99.999
@@ -29,7 +30,7 @@ class Measured:
     nines_ns: int | None
     """The time that 99,999 of 100,000 requests keep; None where fewer than ten took longer."""
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "iops": self.iops,
             "bytes_per_s": self.bytes_per_s,
@@ -89,7 +90,7 @@ class Steadiness:
     def is_steady(self) -> bool:
         return self.mean > 0 and self.excursion <= RANGE_MAX * self.mean and abs(self.slope) <= SLOPE_MAX * self.mean
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "values": list(self.values),
             "mean": self.mean,

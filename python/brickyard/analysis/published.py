@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.cells import DASH
+from brickyard.analysis.figures import Figure
 from brickyard.analysis.pivot import Entry, Pivot, Where
 
 Told = tuple[str, tuple[str, ...], list[list[str]]]
@@ -71,7 +72,6 @@ def _fits(levels: Mapping[str, str], where: Where) -> bool:
 
 
 def _rows(pivot: Pivot, rows: list[tuple[Published, Entry]]) -> list[list[str]]:
-    more = pivot.figure.more_is_better
     printed, ours = [item.value for item, _ in rows], [entry.sample.centre for _, entry in rows]
     return [
         [
@@ -79,15 +79,17 @@ def _rows(pivot: Pivot, rows: list[tuple[Published, Entry]]) -> list[list[str]]:
             pivot.figure.text(item.value),
             pivot.figure.text(entry.sample.centre),
             f"{entry.sample.centre / item.value:.2f}" if item.value else DASH,
-            str(_rank(printed, item.value, more=more)),
-            str(_rank(ours, entry.sample.centre, more=more)),
+            str(_rank(pivot.figure, printed, item.value)),
+            str(_rank(pivot.figure, ours, entry.sample.centre)),
         ]
         for item, entry in rows
     ]
 
 
-def _rank(values: Sequence[float], mine: float, *, more: bool) -> int:
-    return 1 + sum(value > mine if more else value < mine for value in values)
+def _rank(figure: Figure, values: Sequence[float], mine: float) -> int:
+    """Figures that a reader sees as equal have one rank."""
+    better = [value for value in values if (value > mine if figure.more_is_better else value < mine)]
+    return 1 + sum(figure.text(value) != figure.text(mine) for value in better)
 
 
 def _label(pivot: Pivot, item: Published, entry: Entry) -> str:

@@ -9,10 +9,10 @@ from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.load_curve import CurvePoint, Limit
 from brickyard.analysis.totals import phase_name, profile_phase, whole_intervals
-from brickyard.schema import Knob, KnobEvent, RampEnd, RampStep
+from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep
 from brickyard.schema.plan import Limit as RampLimit
 from brickyard.schema.plan import TimeKind
-from brickyard.store import CHAINS, IntervalCost, Json, Record
+from brickyard.store import CHAINS, IntervalCost, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
 COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors", "limit")
@@ -170,7 +170,7 @@ def limit_text(threshold: float | str | None, figure: str) -> str:
     return format_ns(_core.parse_duration_ns(str(threshold)))
 
 
-def step_document(step: Step) -> Json:
+def step_document(step: Step) -> Document:
     return {
         "phase": step.phase_name,
         "knob": step.knob,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 from brickyard import _core
 from brickyard.analysis.cells import DASH
@@ -18,13 +17,14 @@ from brickyard.analysis.replay_runs import (
     by_pace,
     by_stream,
     calls_per_s,
+    driver_name,
     driver_rates,
     ends,
     rate_of,
     streams_of,
 )
 from brickyard.analysis.totals import stream_name
-from brickyard.schema import PhaseEnd, SlowCall
+from brickyard.schema import Document, PhaseEnd, SlowCall
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds
 
@@ -182,7 +182,7 @@ def throughput_rows(records: list[Record]) -> tuple[list[str], list[list[str]]]:
     rates = {name: driver_rates(group) for name, group in groups.items()}
     drivers = sorted({driver for found in rates.values() for driver in found})
     rows = [
-        [f"driver {driver + 1}", *(_per_s(rates[name].get(driver)) for name in groups)]
+        [driver_name(records[0], driver), *(_per_s(rates[name].get(driver)) for name in groups)]
         for driver in drivers
         if len(drivers) > 1
     ]
@@ -263,7 +263,7 @@ def late_document(records: list[Record]) -> dict[str, dict[str, float | None]]:
     return found
 
 
-def page_document(item: PageFigures) -> dict[str, Any]:
+def page_document(item: PageFigures) -> Document:
     shown = item.response
     percentiles = {f"{name}_ns": value for name, value in shown.percentiles.items()} if shown else {}
     return {

@@ -104,6 +104,12 @@ def calls_per_s(records: list[Record]) -> float | None:
     return rate_of(records)
 
 
+def driver_name(record: Record, driver: int) -> str:
+    """`driver 2`, or `driver 2 on b`."""
+    hosts = replay_asked(record).hosts
+    return f"driver {driver + 1}" + (f" on {hosts[driver]}" if driver < len(hosts) else "")
+
+
 def driver_rates(records: list[Record]) -> dict[int, float]:
     """Calls a second of each driver over its own time with a database, counted from 0; repetitions together."""
     calls: Counter[int] = Counter()

@@ -15,6 +15,7 @@ import msgspec
 
 from brickyard.analysis.replay_disks import COLD_S, WHOLE_DEVICE, Second, course, target_devices, watched_targets
 from brickyard.analysis.replay_runs import service_cells
+from brickyard.ready import ready
 from brickyard.schema import WatchSheet
 from brickyard.store import Record
 from brickyard.units import format_iops, format_size, three_digits
@@ -64,6 +65,22 @@ class ServedDocument(msgspec.Struct, frozen=True, kw_only=True, rename={"where":
     memory_set_by: str | None
 
 
+class _Memory(msgspec.Struct, frozen=True):
+    bytes: int
+    set_by: str
+
+
+class _ServerTarget(msgspec.Struct, frozen=True):
+    """What the beginning of a replay says of a server beyond other beginnings."""
+
+    size_bytes: int | None = None
+    memory: _Memory | None = None
+
+
+class _Began(msgspec.Struct, frozen=True):
+    targets: list[_ServerTarget] = msgspec.field(default_factory=list)
+
+
 def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Served:
     """Of repetitions together; `watch` is what was seen of a run whose record does not hold it yet."""
     reads = writes = 0.0
@@ -76,16 +93,15 @@ def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Serv
         reads += sum(delta["read_requests"] for delta in deltas) * _servers_share(told, "read")
         writes += sum(delta["write_requests"] for delta in deltas) * _servers_share(told, "write")
         calls += sum(item.requests for item in service_cells(record))
-    targets = records[0].info.engine.get("targets", []) if records else []
-    memory = [target["memory"] for target in targets if target.get("memory")]
-    least = min(memory, key=lambda item: int(item["bytes"]), default=None)
+    targets = msgspec.convert(records[0].info.engine, _Began).targets if records else []
+    least = min((target.memory for target in targets if target.memory), key=lambda item: item.bytes, default=None)
     is_told = is_seen and calls > 0
     return Served(
         reads / calls if is_told else None,
         writes / calls if is_told else None,
-        sum(int(target.get("size_bytes") or 0) for target in targets) or None,
-        int(least["bytes"]) if least else None,
-        str(least["set_by"]) if least else "",
+        sum(target.size_bytes or 0 for target in targets) or None,
+        least.bytes if least else None,
+        least.set_by if least else "",
         _by_run(records) if is_told and watch is None else (),
         calls,
     )
@@ -163,3 +179,6 @@ def reads_per_call(seconds: list[Second]) -> float | None:
     calls = sum(s.calls for s in known)
     reads = sum(s.disk.reads_per_s * s.length_s for s in known if s.disk is not None)
     return reads / calls if calls else None
+
+
+ready(_Began)

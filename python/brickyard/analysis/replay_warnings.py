@@ -5,7 +5,16 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 
-from brickyard.analysis.replay_runs import away_s, ends, issued_calls, log_counts, replay_asked, share_words, torn_logs
+from brickyard.analysis.replay_runs import (
+    away_s,
+    driver_name,
+    ends,
+    issued_calls,
+    log_counts,
+    replay_asked,
+    share_words,
+    torn_logs,
+)
 from brickyard.analysis.replay_served import served, served_words
 from brickyard.schema import Drivers, RunWarning, TargetFacts, WatchSheet
 from brickyard.schema.plan import OrderKnown, Outlier
@@ -52,7 +61,7 @@ def replay_warnings(record: Record, watched: list[WatchSheet]) -> list[RunWarnin
         text = f"{place} is torn: {why}; what came before was replayed."
         warn("torn_log", text, "Copy or compress the log again: its end is missing.")
     for end in ends(record):
-        name = f"Driver {end.driver + 1}"
+        name = f"D{driver_name(record, end.driver)[1:]}"
         lag = end.driver_lag
         if lag and not end.keeps_pace:
             text = f"{name} did not keep its pace: by itself it was {format_ns(lag.p99_ns)} late (p99)."

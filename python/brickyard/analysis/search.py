@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 from brickyard.analysis.latency import least_count
 from brickyard.analysis.samples import Sample, sample
-from brickyard.store import Json
+from brickyard.schema import Document
 
 TOLERANCE = 0.01
 SEARCHES = 3  # the fewest that give an interval of use
@@ -44,7 +44,7 @@ class Carried:
     best: Step | None
     steps: list[Step]
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "rate_per_s": self.best.rate_per_s if self.best else None,
             "value_ns": self.best.value_ns if self.best else None,

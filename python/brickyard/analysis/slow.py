@@ -16,19 +16,21 @@ from dataclasses import dataclass
 from brickyard.analysis.conditions import Span, condition_spans
 from brickyard.analysis.totals import asked_stream
 from brickyard.schema import PhaseEnd, SlowEvent
-from brickyard.schema.plan import Stream
-from brickyard.schema.watch_sheet import SlowAtDevice, SlowSheet
+from brickyard.schema.plan import ClosedPace, Stream
+from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
 from brickyard.store import Interval, IntervalCost, Record
 from brickyard.units import format_count, format_ns, format_percent
 
 GENERATOR, PLACES = "late generator", "own queue depth"
-MODEL, STORAGE, ABOVE, RESYNC, UNKNOWN = "the model", "storage", "above the device", "resync", "unknown"
+MODEL, STORAGE, ABOVE, RESYNC, UNKNOWN = "the model", "storage or host", "above the device", "resync", "unknown"
+HELD = "cgroup limit"
 RUN_MEANINGS = {
-    GENERATOR: "it was submitted late, though places in flight were free",
+    GENERATOR: "it was submitted late, though it had a free place: the loop was busy or had no CPU",
     PLACES: "it waited until one of the stream's own requests in flight had ended",
     MODEL: "in the modelled brick, queues included",
-    STORAGE: "between submission and end; there was no watch that saw more",
+    STORAGE: "between submission and the moment when its end was seen: storage, kernel, or a CPU that was taken",
     ABOVE: "in the file system, the page cache or the CPU: the device had no request as long",
+    HELD: "the kernel held it back: the run's control group had reached its limit on the device",
     RESYNC: "the array was rebuilding, checking or initializing",
     UNKNOWN: "the evidence does not say",
 }
@@ -159,6 +161,8 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     deepest = max(cell.depth_max for cell in cells)
     busy = max((cost.loop_busy_share for cost in around.costs(phase, due_ns, sent_ns)), default=0.0)
     words = f"{late}; at most {deepest} of {places} places were taken, the loops were busy for {format_percent(busy)}"
+    if isinstance(asked.pace, ClosedPace) and not around.is_modelled:
+        return GENERATOR, f"{late}; in a closed loop it was due when its place was free"
     if deepest < asked.depth:
         return GENERATOR, words
     if deepest < places:
@@ -184,6 +188,10 @@ def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     seen = _seen(event, watch, around)
     if seen is not None:
         return seen.cause, seen.evidence
+    if held := _held(event, watch, around):
+        unit = "requests/s" if held.kind.endswith("iops") else "bytes/s"
+        limit = f"cgroup {held.cgroup} was at its limit of {held.per_s:,} {unit} ({held.kind})"
+        return HELD, f"{took}; {limit}, and no request to the device took half as long"
     if watch.stopped:
         return STORAGE, took
     # Of requests that are not in the list none took longer than the shortest that is.
@@ -191,6 +199,18 @@ def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     if watch.slow <= len(watch.slowest) or shortest_ns < HALF * event.service_ns:
         return ABOVE, f"{took}; no request to the device took half as long"
     return UNKNOWN, took
+
+
+def _held(event: SlowEvent, watch: SlowSheet, around: _Around) -> HeldBack | None:
+    """The limit that the run's control group had reached for at least half of this request's time."""
+    end_unix_ns = around.start_unix_ns + event.at_ns
+    begin_unix_ns = end_unix_ns - event.service_ns
+    about = "r" if event.operation == "read" else "w"
+    for held in watch.held:
+        within = sum(max(0, min(end, end_unix_ns) - max(begin, begin_unix_ns)) for begin, end in held.spans_unix_ns)
+        if held.kind.startswith(about) and within >= HALF * event.service_ns:
+            return held
+    return None
 
 
 def _seen(event: SlowEvent, watch: SlowSheet, around: _Around) -> SlowAtDevice | None:

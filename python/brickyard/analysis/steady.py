@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from brickyard import schema
+from brickyard.schema import Document
 from brickyard.schema.plan import Phase, SteadyRule
-from brickyard.store import Json, Record
+from brickyard.store import Record
 
 
 class State(Enum):
@@ -47,7 +48,7 @@ class Steady:
             return f"all; left steady state at {_seconds(self.changed_ns or 0)}"
         return "all; never steady"
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {"state": self.state.value, "from_ns": self.from_ns, "changed_ns": self.changed_ns}
 
 

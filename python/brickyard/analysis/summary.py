@@ -23,10 +23,12 @@ from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals, whole_intervals
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
+from brickyard.ready import ready
 from brickyard.schema import (
     Bound,
     Cpu,
     DeviceSheet,
+    Document,
     HangEvent,
     HostSheet,
     PhaseEnd,
@@ -47,7 +49,7 @@ KINDS = {"block": "block device", "sim": "modelled brick"}
 DIRECTORY = "directory"
 
 
-def run_document(record: Record) -> Json:
+def run_document(record: Record) -> Document:
     """Everything about a run but its intervals."""
     info, told = record.info, slow.slow_causes(record)
     found = {
@@ -91,7 +93,7 @@ def run_document(record: Record) -> Json:
     return plain
 
 
-def totals_document(row: Totals) -> Json:
+def totals_document(row: Totals) -> Document:
     return {
         "phase": row.phase_name,
         "stream": row.stream_name,
@@ -126,7 +128,7 @@ def with_transient(record: Record) -> list[Totals]:
     return [row for row in totals(record, with_transient=True) if had_transient(row)]
 
 
-def latency_document(figures: Latency) -> Json:
+def latency_document(figures: Latency) -> Document:
     return {
         "count": figures.count,
         "mean_ns": figures.mean_ns,
@@ -230,9 +232,9 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 
 def _target_lines(record: Record) -> list[tuple[str, str]]:
-    overrides = record.info.options.get("overrides")
+    overrides = record.info.asked.changes
     lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
-    modelled = bricks.resolved_of(record.info.targets, record.info.options)
+    modelled = bricks.resolved_of(record.info.targets, record.info.asked)
     for number, opened in enumerate(record.info.opened):
         told = record.info.facts.targets
         facts = told[number] if number < len(told) else None
@@ -317,7 +319,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     clock = start.clock
     ends = record.of(PhaseEnd)
     bound = any(end.generator_bound for end in ends)
-    busy = max((end.loop_busy_share for end in ends), default=None)
+    busy = None if record.info.is_by_fio else max((end.loop_busy_share for end in ends), default=None)
     cost = cpu_per_request_ns(record)
     cost_ns = clock.read_cost_ns  # 0 where it was not measured
     return [
@@ -336,7 +338,9 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
         ),
         (
             "Generator",
-            _joined(
+            ""
+            if cost == (0, 0) and not busy  # a model's requests cost the host nothing
+            else _joined(
                 f"{format_ns(cost[0])} user and {format_ns(cost[1])} system CPU a request" if cost else "",
                 f"busiest loop {busy * 100:.0f} %" if busy is not None else "",
                 "the generator was the limit" if bound else "",
@@ -516,8 +520,14 @@ def _generator_range(records: list[Record]) -> str:
     ends = [record.of(PhaseEnd) for record in records]
     busy = max((end.loop_busy_share for own in ends for end in own), default=0.0)
     bound = sum(any(end.generator_bound for end in own) for own in ends)
+    if not busy and not any(costs):
+        return ""
+    known = not any(record.info.is_by_fio for record in records)
+    bound_words = f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit"
     return _joined(
         f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",
-        f"busiest loop {busy * 100:.0f} %",
-        f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit",
+        *((f"busiest loop {busy * 100:.0f} %", bound_words) if known else ()),
     )
+
+
+ready(GeneratorDocument)

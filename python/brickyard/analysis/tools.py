@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from brickyard.analysis.totals import Totals, phase_name, profile_phase, rated_intervals, totals
-from brickyard.schema import tag_of
+from brickyard.schema import Document, tag_of
 from brickyard.schema.plan import Plan, Stream
-from brickyard.store import Json, Record
+from brickyard.store import Record
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -41,7 +41,7 @@ def tool_figures(record: Record) -> list[ToolFigure]:
     return TOOLS[tool](record) if tool else []
 
 
-def tool_document(record: Record) -> Json:
+def tool_document(record: Record) -> Document:
     """`{"table": …}` for a run of such a profile, else nothing."""
     tool = tool_of(record)
     if tool is None:

@@ -62,8 +62,8 @@ class Totals:
 
     @property
     def is_rated(self) -> bool:
-        """Whether there was any time over which to take a rate."""
-        return self.rated_ns > 0
+        """Whether there was any time over which to take a rate. Where all requests ended after it, there is none."""
+        return self.rated_ns > 0 and (self.rated_requests > 0 or self.requests == 0)
 
     @property
     def iops(self) -> float:
@@ -209,8 +209,7 @@ def _totals(
     starts = {span.start_ns for span in spans}
     rated = [item for item in once if item.start_ns in starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
-    start = record.info.start
-    printed = imported_figures(record, phase, stream, operation) if start and start.engine == "fio" else None
+    printed = imported_figures(record, phase, stream, operation) if record.info.is_by_fio else None
     if printed is not None and (service := found["service"]) is not None:
         found["service"] = as_imported(service, printed)
     return Totals(
@@ -261,11 +260,15 @@ def phase_rates(record: Record) -> list[PhaseRate]:
                 iops=_per_second((i for i in asked if i.operation not in METADATA), rated_ns),
                 bytes_per_s=sum(item.bytes for item in rated) / rated_ns * 1e9 if rated_ns else 0.0,
                 errors=sum(item.errors for item in counted if item.phase == phase),
-                is_rated=rated_ns > 0,
+                is_rated=rated_ns > 0 and (bool(_requests(rated)) or not _requests(counted, phase)),
                 metadata_per_s=_per_second((i for i in rated if i.operation in METADATA), rated_ns),
             )
         )
     return found
+
+
+def _requests(intervals: Iterable[Interval], phase: int | None = None) -> int:
+    return sum(item.requests for item in intervals if phase in (None, item.phase))
 
 
 def _per_second(intervals: Iterable[Interval], rated_ns: int) -> float:

@@ -6,7 +6,27 @@ from collections import Counter
 from dataclasses import dataclass
 
 from brickyard.analysis.totals import totals
+from brickyard.schema.plan import Plan
 from brickyard.store import Record
+from brickyard.units import format_ns, format_percent
+
+PUNCTUAL_NS = 100_000
+"""The p99 of lateness that a trace should keep on an idle device: gaps that are shorter are the trace's no more."""
+BUSY, STOLEN = 0.8, 0.01
+"""Of all CPUs' time: from there on a thread that is due may have to wait for one."""
+
+
+@dataclass(frozen=True)
+class Late:
+    """From the instant when a request was due to its submission; of each kind the largest of all operations."""
+
+    p50: int | None
+    p99: int | None
+    max: int | None
+
+    @property
+    def is_punctual(self) -> bool:
+        return self.p99 is None or self.p99 <= PUNCTUAL_NS
 
 
 @dataclass(frozen=True)
@@ -14,10 +34,9 @@ class TraceDone:
     ended: dict[str, int]
     """Requests by operation, those that failed among them."""
     failed: int
-    late_p50_ns: int | None
-    """Of each kind the largest of all operations."""
-    late_p99_ns: int | None
-    late_max_ns: int | None
+    late_ns: Late
+    late_because: str
+    """What was seen beside it where it was not punctual."""
 
 
 def done_of(record: Record) -> TraceDone:
@@ -30,10 +49,36 @@ def done_of(record: Record) -> TraceDone:
     def largest(name: str) -> int | None:
         return max((n for item in late if (n := item.percentiles.get(name)) is not None), default=None)
 
-    return TraceDone(
-        dict(ended),
-        sum(row.errors for row in rows),
-        largest("p50"),
-        largest("p99"),
-        max((item.max_ns for item in late), default=None),
+    found = Late(largest("p50"), largest("p99"), max((item.max_ns for item in late), default=None))
+    because = "" if found.is_punctual else _late_because(record)
+    return TraceDone(dict(ended), sum(row.errors for row in rows), found, because)
+
+
+def _late_because(record: Record) -> str:
+    plan = record.info.plan
+    places = sum(stream.depth for stream in plan.phase[0].stream) if isinstance(plan, Plan) else 0
+    deepest = max((one.depth_max for one in record.intervals), default=0)
+    if 0 < places <= deepest:
+        return (
+            f"all {places:,} places in flight were taken: the storage is slower than in the trace (see --trace-depth)"
+        )
+    sheets = [one.cpu for one in record.info.watch.targets if one and one.cpu is not None]
+    busy = max((one.busy_share or 0.0 for one in sheets), default=0.0)
+    stolen = max((one.worst_steal_share or one.steal_share or 0.0 for one in sheets), default=0.0)
+    seen = f"the host's CPUs were busy for {format_percent(busy)}, and {format_percent(stolen)} of one was stolen"
+    if stolen >= STOLEN:
+        return f"{seen}: the hypervisor ran something else"
+    if busy >= BUSY:
+        return f"{seen}: threads waited for one another"
+    return f"{seen}, which does not explain it" if sheets else "nothing is known of the host's CPUs meanwhile"
+
+
+def late_line(late: Late, because: str) -> str:
+    """How punctual a replay was, in a sentence or two."""
+    line = (
+        f"Timing error: median {format_ns(late.p50)}, p99 {format_ns(late.p99)}, largest {format_ns(late.max)}"
+        " (from due to submission; response times count from due)."
     )
+    if late.is_punctual:
+        return line
+    return f"{line} More than {format_ns(PUNCTUAL_NS)} at p99: shorter gaps are not those of the trace; {because}."

@@ -13,9 +13,9 @@ from brickyard.analysis.latency import as_one
 from brickyard.analysis.ramp import ramp_limit
 from brickyard.analysis.totals import Totals, asked_stream, totals
 from brickyard.rulers import Requirement, Ruler
-from brickyard.schema import Knob, RampEnd, tag_of
+from brickyard.schema import Document, Knob, RampEnd, tag_of
 from brickyard.schema.plan import LimitFigure
-from brickyard.store import CHAINS, METADATA, Json, Record
+from brickyard.store import CHAINS, METADATA, Record
 from brickyard.units import format_size
 
 
@@ -214,7 +214,7 @@ def _value(rows: list[Totals], requirement: Requirement) -> float | None:
     return None if percentile is None else float(percentile)
 
 
-def verdict_document(found: Verdict) -> Json:
+def verdict_document(found: Verdict) -> Document:
     return {
         "ruler": found.ruler.name,
         "title": found.ruler.title,

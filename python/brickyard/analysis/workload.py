@@ -60,7 +60,14 @@ def _demand(records: Sequence[Record]) -> str:
     if any(isinstance(stream.pace, OpenPace) for stream in streams):
         return f"{of_workers}, {_rates(streams, knobs)}"
     depth = "queue depth by ramp" if "depth" in knobs else f"queue depth {_span(s.depth or 0 for s in streams)}"
-    return f"{'workers by ramp' if 'workers' in knobs else of_workers} × {depth}"
+    pauses = [stream.think.ns for stream in streams if isinstance(stream, Stream)]
+    pause = f", {_times(pauses)} pause after each request" if any(pauses) else ""
+    return f"{'workers by ramp' if 'workers' in knobs else of_workers} × {depth}{pause}"
+
+
+def _times(spans: Sequence[int]) -> str:
+    low, high = format_ns(min(spans)), format_ns(max(spans))
+    return low if low == high else f"{low} to {high}"
 
 
 def _rates(streams: Sequence[Stream | OtherStream], knobs: set[str]) -> str:

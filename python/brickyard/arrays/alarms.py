@@ -21,6 +21,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.arrays.health import Notice
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.ready import ready
 
 MARK = re.compile(rb'\A{"book":')
 LOCK_MARK = re.compile(rb"\Abrickyard alarms\n")
@@ -262,3 +263,6 @@ def _silence(key: str, severity: str, silent: Mapping[str, str]) -> str:
     words = key.split(" ")
     named = words[1] if len(words) > 1 and words[0] in ("array", "errors", "slow") else ""
     return silent.get(named, "") if severity != "error" else ""
+
+
+ready(_Book)

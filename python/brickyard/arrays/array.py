@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 from brickyard.arrays.steps import MountStep
 from brickyard.errors import BadInputError
+from brickyard.schema import Document
 from brickyard.store import Json
 
 UNDER_WAY = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
@@ -80,7 +81,7 @@ class Sheet:
         runs = self.state.name in ("normal", "scrubbing", "reshaping", "rebuilding", "delayed")
         return runs and self.state.missing == 0 and (self.wanted is None or self.active >= self.wanted)
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "kind": self.kind,
             "name": self.name,

@@ -12,7 +12,7 @@ from functools import partial
 
 from brickyard.arrays.array import Array
 from brickyard.arrays.btrfs import Btrfs, btrfs_mounts
-from brickyard.arrays.controllers import CONTROLLERS, controller_arrays, controller_of
+from brickyard.arrays.controllers import CLASSES, CONTROLLERS, controller_arrays, controller_of
 from brickyard.arrays.host import Host
 from brickyard.arrays.lvm import LvmRaid, lvm_names
 from brickyard.arrays.md import Md, md_names
@@ -21,6 +21,8 @@ from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts import stack
 from brickyard.facts.target import target_facts
 from brickyard.schema.target_sheet import MountSheet
+
+KINDS: dict[str, type[Array]] = {"md": Md, "btrfs": Btrfs, "lvm": LvmRaid, "zfs": Zfs, **CLASSES}
 
 
 def named(address: str, host: Host | None = None) -> Array:

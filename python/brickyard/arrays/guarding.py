@@ -30,6 +30,7 @@ from brickyard.arrays.scrubs import ScrubBook, ScrubPlan
 from brickyard.arrays.trends import TrendBook
 from brickyard.arrays.watching import Watcher, WatchMemory
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.ready import ready
 
 DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
 RETRY_S = 3600.0  # whoever stopped a scrub, or a load that held it up, has an hour before it is begun anew
@@ -280,3 +281,6 @@ def serve_metrics(guard: Guard, address: str) -> ThreadingHTTPServer:
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server
+
+
+ready(Kept)

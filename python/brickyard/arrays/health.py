@@ -171,7 +171,9 @@ def _health(memory: ArrayMemory, sighting: Sighting) -> list[Notice]:
     kind = "changes" if memory.alarmed else "begins"
     memory.alarmed = True
     return (
-        [] if silent else [Notice(_key(sighting), kind, _severity(now, before), _words(sighting, now, before, memory))]
+        []
+        if silent
+        else [Notice(_key(sighting), kind, severity_of(now, before), _words(sighting, now, before, memory))]
     )
 
 
@@ -186,7 +188,8 @@ def _looks(memory: ArrayMemory, now: Health) -> int:
     return now.looks
 
 
-def _severity(now: Health, before: Health | None) -> str:
+def severity_of(now: Health, before: Health | None = None) -> str:
+    """How bad it is that an array has come to this, from what it was before or at the first sight."""
     if now is Health.REBUILDING and before in (None, Health.WELL, Health.MISMATCHED):
         return "error"
     return {

@@ -17,6 +17,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.errors import BrickyardError, one_line
 from brickyard.facts.roots import Roots
+from brickyard.ready import ready
 
 # An mdadm --create that writes superblocks on slow drives takes seconds, and so does the start of a btrfs replace.
 PROGRAM_TIMEOUT_S = 120.0
@@ -82,6 +83,7 @@ class Host:
 
 def told_as(content: str, kind: type[T]) -> T | None:
     """What a tool printed as JSON; None where it is something else."""
+    ready(kind)
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, RecursionError):

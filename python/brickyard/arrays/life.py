@@ -23,6 +23,9 @@ from brickyard.errors import BadInputError, one_line
 MD_LEAST = {"0": 2, "1": 2, "4": 3, "5": 3, "6": 4, "10": 2}
 BTRFS_LEAST = {"raid1": 2, "raid1c3": 3, "raid1c4": 4, "raid10": 2, "raid0": 1, "raid5": 2, "raid6": 3, "single": 1}
 
+REBUILT = (Md, Btrfs)
+"""Kinds that take spares and successors of members, and can be taken away."""
+
 
 def check_free(devices: Sequence[str], *, destroys_data: bool) -> None:
     """Nothing may use them, and nothing may be on them that was not given up."""

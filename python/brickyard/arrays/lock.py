@@ -21,6 +21,7 @@ import msgspec
 
 from brickyard import outputs
 from brickyard.errors import BrickyardError
+from brickyard.ready import ready
 from brickyard.schema import ProcessMark
 from brickyard.store.process import is_alive, own_process
 
@@ -160,3 +161,6 @@ def current(key: str) -> Holder | None:
         if found is not None and is_alive(found.process):
             return found
     return None
+
+
+ready(Holder)

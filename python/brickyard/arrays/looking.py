@@ -103,9 +103,8 @@ def look_at_members(host: Host, sheet: Sheet) -> dict[str, MemberCounters]:
             return {}
         whole = os.path.dirname(os.path.realpath(base)) if os.path.exists(os.path.join(base, "partition")) else base
         kinds.add(text(whole, "queue", "rotational"))
-        found[member.name] = MemberCounters(
-            told["read_requests"] + told["write_requests"], told["read_ms"] + told["write_ms"]
-        )
+        requests, busy_ms, size = (told[f"read_{of}"] + told[f"write_{of}"] for of in ("requests", "ms", "bytes"))
+        found[member.name] = MemberCounters(requests, busy_ms, size, told["read_requests"])
     return found if len(kinds) == 1 else {}
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.ready import ready
 
 MARK = re.compile(rb'\A{"plans":')
 SPAN_MIN_S = 3600.0
@@ -93,3 +94,6 @@ class ScrubBook:
             outputs.write_whole(self.place, msgspec.json.encode(_Plans(arrays=found)), MARK)
         except OSError as error:
             raise BrickyardError(f"{self.place}: the scrub schedule cannot be kept: {error.strerror}") from error
+
+
+ready(_Plans)

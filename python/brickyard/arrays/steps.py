@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from brickyard.ready import ready
+
 
 class UndoStep(msgspec.Struct, kw_only=True, tag_field="do"):
     """A change that must be undone."""
@@ -109,7 +111,7 @@ class UnknownStep(UndoStep, kw_only=True, tag="unknown"):
 Known = MemberStep | ScrubStep | OlderScrubStep | FileStep | WriteCacheStep | MountStep
 
 
-def step_of(line: dict[str, Any]) -> UndoStep:
+def step_of(line: dict[str, object]) -> UndoStep:
     """A line of a journal. One that is no step that is known here keeps the array that it is about."""
     try:
         known: UndoStep = msgspec.convert(line, Known)
@@ -122,3 +124,6 @@ def step_of(line: dict[str, Any]) -> UndoStep:
 class _Any(msgspec.Struct):
     do: Any = None
     identity: Any = None
+
+
+ready(Known, _Any)

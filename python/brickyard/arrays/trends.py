@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard import outputs
+from brickyard.ready import ready
 from brickyard.schema.target_sheet import HealthSheet
 
 MARK = re.compile(rb'\A{"trends":')
@@ -103,3 +104,6 @@ class TrendBook:
             return msgspec.json.decode(self.place.read_bytes(), type=_Trends)
         except FileNotFoundError:
             return _Trends()
+
+
+ready(_Trends)

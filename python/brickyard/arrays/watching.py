@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from brickyard.arrays.health import LOOKS_TO_END, ArrayMemory, Health, Notice, Sighting, step
 from brickyard.arrays.looking import Seen
-from brickyard.arrays.peers import SLOW_SHARE, WELL_SHARE, PeersMemory, pause, take
+from brickyard.arrays.peers import SLOW_SHARE, WELL_SHARE, PeersMemory, forget, pause, take
 from brickyard.arrays.peers import paces as paces_of
 from brickyard.units import format_percent, format_size, three_digits
 
@@ -60,9 +60,12 @@ class Watcher:
     full_share: float = 0.95
     memory: WatchMemory = field(default_factory=WatchMemory)
     clock: Callable[[], float] = time.time
+    _judged: set[str] = field(default_factory=set, init=False, repr=False)
+    """Keys of the members that the newest look could judge."""
 
     def look(self, seen: Seen, *, with_drives: bool = True) -> list[Notice]:
         """The notices of one look. Without drives, what is open about them stays as it is."""
+        self._judged.clear()
         findings = {finding.key: finding for finding in self._findings(seen)}
         told = [*self._arrays(seen), *self._begins(findings)]
         told += [*self._ends(findings, seen, with_drives=with_drives), *self._counts(seen)]
@@ -110,12 +113,16 @@ class Watcher:
                 take(memory, counted, now_s)
             else:
                 pause(memory)
+                if sheet.state.missing:
+                    forget(memory)
             for pace in paces_of(memory):
                 key = f"slow {sheet.name} {pace.member}"
+                self._judged.add(key)
                 if pace.slow_share >= (WELL_SHARE if key in self.memory.open else SLOW_SHARE):
+                    beside = "theirs do" if sheet.active > 2 else "they did"
                     words = (
                         f"{pace.member} is slow beside the other members of {sheet.name}: its requests take"
-                        f" {three_digits(pace.times)} times as long as theirs do at the same rate"
+                        f" {three_digits(pace.times)} times as long as {beside} at the same rate"
                     )
                     end = f"{pace.member} is as fast as the other members of {sheet.name} again, or is none of them"
                     yield Finding(key, "warning", words, end)
@@ -139,12 +146,22 @@ class Watcher:
             if key.startswith(("array ", "member ")):  # kept by an earlier version, which took silence for recovery
                 del self.memory.open[key]
                 continue
-            if key in findings or (key.startswith("drive ") and not with_drives) or not _shows_end(key, seen):
+            if key in findings or (key.startswith("drive ") and not with_drives) or not self._shows_end(key, seen):
                 continue
             kept.absent += 1
             if kept.absent >= LOOKS_TO_END:
                 del self.memory.open[key]
                 yield Notice(key, "ends", "note", kept.end_text)
+
+    def _shows_end(self, key: str, seen: Seen) -> bool:
+        """A member that cannot be judged is as slow as before, unless it is none any more."""
+        if not key.startswith("slow "):
+            return _shows_end(key, seen)
+        for sheet in seen.arrays:
+            member = key.removeprefix(f"slow {sheet.name} ")
+            if member != key:
+                return key in self._judged or all((m.name, m.state) != (member, "active") for m in sheet.members)
+        return False
 
     def _counts(self, seen: Seen) -> Iterator[Notice]:
         """Errors are told when there are more of them than were told. Old ones of a drive are told once, as a warning:
@@ -169,8 +186,6 @@ def _shows_end(key: str, seen: Seen) -> bool:
             return told.critical_warning == 0
         if key == f"drive {drive.name} worn":
             return told.percentage_used is not None
-    if key.startswith("slow "):
-        return any(key.startswith(f"slow {sheet.name} ") for sheet in seen.arrays)
     if key.startswith("store "):
         return seen.store is not None
     return any(key.startswith(f"file system {system.place} ") for system in seen.file_systems)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from brickyard.bricks.resolved import Described, ModelledBrick, Resolved, read_described, read_resolved
 from brickyard.errors import BadInputError, one_line
-from brickyard.store import Json, default_place
+from brickyard.schema import RunOptions
+from brickyard.store import default_place
 
 CACHE_WORDS = {"write_cache_on": "write_cache=true", "write_cache_off": "write_cache=false"}
 KINDS = ("arrays", "controllers", "drives")
@@ -77,37 +79,35 @@ def condition_override(condition: str) -> str:
     return CACHE_WORDS.get(name, f"condition={name}")
 
 
-def condition_of(resolved: Json, overrides: list[str]) -> str:
+def condition_of(brick: ModelledBrick, overrides: list[str]) -> str:
     """The condition that a record names: the state of the volume, else how its write caches were set."""
-    state = str(resolved["brick"]["condition"])
+    state = brick.condition
     cached = {override: name for name, override in CACHE_WORDS.items()}
     switched = [cached[text] for text in ("".join(o.split()) for o in overrides) if text in cached]
     return switched[-1] if state == "normal" and switched else state
 
 
-def failures_ns(targets: list[str], options: Json) -> list[int]:
+def failures_ns(targets: list[str], options: RunOptions) -> list[int]:
     """When members of modelled targets are to fail, as the options of a run have it."""
-    found = resolved_of(targets, options)
-    return sorted({int(failure["at_ns"]) for brick in found for failure in brick["failures"]})
+    return sorted({failure.at_ns for brick in resolved_of(targets, options) for failure in brick.failures})
 
 
-def power_cuts_ns(targets: list[str], options: Json) -> list[int]:
+def power_cuts_ns(targets: list[str], options: RunOptions) -> list[int]:
     """When the power of modelled targets is to fail."""
-    return sorted({int(b["power_cut_ns"]) for b in resolved_of(targets, options) if b["power_cut_ns"] is not None})
+    return sorted({b.power_cut_ns for b in resolved_of(targets, options) if b.power_cut_ns is not None})
 
 
-def resolved_of(targets: list[str], options: Json) -> list[Json]:
+def resolved_of(targets: list[str], options: RunOptions) -> list[ModelledBrick]:
     """What the modelled targets of a run came to; none where they are real or another version made the record."""
-    texts, overrides = options.get("bricks"), list(options.get("overrides") or [])
+    texts, overrides = options.texts, options.changes
     if not texts or not all(is_modelled(target) for target in targets):
         return []
     from brickyard import _core
 
     try:
-        found = [json.loads(_core.brick(target.removeprefix(MODELLED), texts, overrides)) for target in targets]
+        return [read_resolved(_core.brick(target.removeprefix(MODELLED), texts, overrides)).brick for target in targets]
     except ValueError:
         return []
-    return [item["brick"] for item in found]
 
 
 def is_override(change: str) -> bool:
@@ -145,20 +145,28 @@ def _profile_keys() -> frozenset[str]:
 PACES = ("rebuild_min_mb_per_s", "rebuild_max_mb_per_s", "rebuild_writing_mb_per_s")
 
 
-def paced(found: list[Json], bytes_per_s: int) -> tuple[str, ...]:
+def paced(found: list[ModelledBrick], bytes_per_s: int) -> tuple[str, ...]:
     """What gives resolved bricks this rebuild pace, whatever users do meanwhile."""
-    keepers = {"software" if item["brick"]["software"] else "controller" for item in found}
+    keepers = {"software" if brick.software else "controller" for brick in found}
     if len(keepers) > 1:
         raise BadInputError("a rebuild rate is for bricks that all have a controller rebuild them, or all software")
     return tuple(f"{keeper}.{pace}={bytes_per_s / 1e6:.6f}" for keeper in keepers for pace in PACES)
 
 
-def resolve(target: str, overrides: list[str]) -> Json:
+def resolve(target: str, overrides: Sequence[str] = (), texts: dict[str, str] | None = None) -> Resolved:
     """What a brick comes to: its parameters, its capacity, and the texts it is made of."""
+    return read_resolved(_resolved_text(target, overrides, texts_for(target) if texts is None else texts))
+
+
+def describe(target: str, overrides: Sequence[str] = ()) -> Described:
+    """The same with all that the model knows of it."""
+    return read_described(_resolved_text(target, overrides, texts_for(target)))
+
+
+def _resolved_text(target: str, overrides: Sequence[str], texts: dict[str, str]) -> str:
     from brickyard import _core
 
     try:
-        resolved: Json = json.loads(_core.brick(target.removeprefix(MODELLED), texts_for(target), overrides))
+        return _core.brick(target.removeprefix(MODELLED), texts, list(overrides))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
-    return resolved

@@ -99,17 +99,34 @@ KEYS_OF_OPTIONS = {
     "warmup": "warmup", "io": "io", "address": "address", "operations": "operations", "region": "region",
 }  # fmt: skip
 """What people write as options of a run, with the key of a profile that means it."""
+ENDS = "--runtime ends a run; a profile may end by passes, bytes or requests (--save p.toml, then change it there)."
 HABITS = {
     "name": "A run has no job name here: leave it out.",
     "filename": "Name the file or device itself, without an option.",
+    "directory": "Name the file itself, without an option; --scratch DIRECTORY makes one there and removes it.",
     "ioengine": "Write --engine, or leave it out: io_uring is used where the host has it.",
-    "time_based": "Leave it out: --runtime alone ends the run.",
     "time-based": "Leave it out: --runtime alone ends the run.",
-    "group_reporting": "Leave it out: all workers of a run are reported together.",
     "group-reporting": "Leave it out: all workers of a run are reported together.",
     "output-format": "Write --json, or export a run with brickyard export.",
     "output": "Write a report with brickyard report RUN -o NAME.",
     "norandommap": 'Leave it out, or write a profile with address = "random".',
+    "rate-iops": "Write --rate 5000: requests/s of all jobs together.",
+    "buffered": "Write --direct 0 to go through the page cache.",
+    "rwmixwrite": "Write --rwmixread, the share of reads.",
+    "verify": "Write a profile with verify = true (--save p.toml, then change it there).",
+    "offset": 'Write a profile with region = "1GiB..100%" (--save p.toml, then change it there).',
+    "io-size": ENDS,
+    "loops": ENDS,
+    "number-ios": ENDS,
+    "write-lat-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
+    "write-bw-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
+    "write-iops-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
+    "percentile-list": "Leave it out: every latency is kept, and those percentiles are shown that the samples support.",
+    "lat-percentiles": "Leave it out: service and response time both have percentiles.",
+    "refill-buffers": "Leave it out: what is written is always unique data.",
+    "randrepeat": "Leave it out: the same seed gives the same requests (--set seed=7 for others).",
+    "thread": "Leave it out: workers share the process.",
+    "eta": "Leave it out: progress is shown where somebody looks.",
 }
 """Options of fio that a load in its words does not have, with what to do instead."""
 
@@ -128,9 +145,8 @@ UNKNOWN = re.compile(r"[Uu]nknown option: \"?--([\w-]+)")
 def _habit(given: Sequence[str], error: Exception) -> str:
     """What replaces an option of fio; a guess by its letters would name an option that means something else."""
     found = UNKNOWN.search(str(error))
-    if found is None or given[:1] != ["run"] or found[1] not in HABITS:
-        return ""
-    return f"Unknown option: --{found[1]}. {HABITS[found[1]]}"
+    remedy = HABITS.get(found[1].replace("_", "-")) if found and given[:1] == ["run"] else None
+    return f"Unknown option: --{found[1]}. {remedy}" if found and remedy else ""
 
 
 def _meant(given: Sequence[str], error: Exception) -> str:

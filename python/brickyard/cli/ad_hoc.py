@@ -20,10 +20,13 @@ from brickyard.formats.fio_job import import_jobs
 from brickyard.formats.fio_stream import DIRECTIONS
 from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number
 from brickyard.outputs import write_whole
+from brickyard.units import format_iops
 
 NAME = "ad-hoc"
 RUNTIME = "30s"
 DECIMAL = re.compile(r"\d([kmgtp])b\b", re.IGNORECASE)
+BARE = re.compile(r"\s*(\d+\.?\d*)\s*([kmgtp])(/s)?\s*", re.IGNORECASE)
+"""Thousands of requests to fio's `rate_iops`, powers of 1024 bytes to its `rate`."""
 
 
 GROUP = Group("A workload in fio's words", sort_key=5)
@@ -88,9 +91,11 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
     options = {key: str(value) for key, value in given.items() if key not in ("save", "rate")}
     # Brickyard's defaults: direct I/O, the best engine of this host, limited by time.
     options = {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
-    if words.rate is not None:
-        options["rate_iops"] = _rate(words.rate, options)
-    imported = import_jobs(NAME, [Job(NAME, options)], "fio's words on the command line", title=_title(words, options))
+    per_s = _total_per_s(words.rate, options) if words.rate is not None else None
+    if per_s is not None:
+        options["rate_iops"] = _rate(per_s, options)
+    title = _title(words, options, per_s)
+    imported = import_jobs(NAME, [Job(NAME, options)], "fio's words on the command line", title=title)
     if words.save is not None:
         try:
             write_whole(words.save, imported.text, stream=True)
@@ -110,28 +115,37 @@ def _check(words: AdHoc) -> None:
                 raise BadInputError(
                     f"--{name} {text}: {unit}B is a power of 1024 to fio and of 1000 to Brickyard; write {unit}iB"
                 )
+    if words.rate and (found := BARE.fullmatch(words.rate)):
+        number, unit = found[1], found[2].upper()
+        requests = float(number) * 1000 ** (1 + "KMGTP".index(unit))
+        raise BadInputError(f"--rate {words.rate}: write {requests:.0f} for requests/s or {number}{unit}iB for bytes/s")
     if words.rwmixread is not None and DIRECTIONS.get(str(words.rw), ("mixed",))[0] != "mixed":
         raise BadInputError(f"--rwmixread {words.rwmixread}: --rw {words.rw} does not mix; --rw randrw and rw do")
 
 
-def _title(words: AdHoc, options: dict[str, str]) -> str:
+def _title(words: AdHoc, options: dict[str, str], per_s: float | None) -> str:
     parts = [options["rw"], options.get("bssplit") or options.get("bs", "4k"), f"depth {options.get('iodepth', '1')}"]
+    if pause := options.get("thinktime"):
+        parts.append(f"pause {pause}{'' if pause.endswith('s') else ' us'}")
     parts += [f"{words.numjobs} workers"] if words.numjobs else []
     parts += [f"{words.rwmixread} % reads"] if words.rwmixread else []
-    return ", ".join([*parts, *([f"{words.rate}/s"] if words.rate else [])])
+    return ", ".join([*parts, *([f"{format_iops(per_s)} requests/s"] if per_s is not None else [])])
 
 
-def _rate(text: str, options: dict[str, str]) -> str:
-    """All jobs' requests/s as fio's rates of one job and direction."""
+def _total_per_s(text: str, options: dict[str, str]) -> float:
+    """Requests/s of all jobs."""
     if text.strip().replace(".", "", 1).isdigit():
-        total = fio_number("rate", text, low=0.001, high=1e9)
-    else:
-        if "bssplit" in options or "," in options.get("bs", ""):
-            raise BadInputError(f"--rate {text}: with requests of several sizes, give requests/s")
-        try:
-            total = _core.parse_bytes_per_s(text) / fio_bytes("bs", options.get("bs", "4k"))
-        except ValueError as error:
-            raise BadInputError(f"--rate {text}: {one_line(error)}") from error
+        return fio_number("rate", text, low=0.001, high=1e9)
+    if "bssplit" in options or "," in options.get("bs", ""):
+        raise BadInputError(f"--rate {text}: with requests of several sizes, give requests/s")
+    try:
+        return _core.parse_bytes_per_s(text) / fio_bytes("bs", options.get("bs", "4k"))
+    except ValueError as error:
+        raise BadInputError(f"--rate {text}: {one_line(error)}") from error
+
+
+def _rate(total: float, options: dict[str, str]) -> str:
+    """All jobs' requests/s as fio's rates of one job and direction."""
     each = total / fio_int("numjobs", options.get("numjobs", "1"), low=1, high=1024)
     if DIRECTIONS.get(options["rw"], ("",))[0] != "mixed":
         return repr(each)

@@ -250,7 +250,7 @@ def _idle(candidates: Sequence[Candidate], wanted: buying.Wanted) -> list[str]:
     """One line for each brick that a requested condition leaves as it is, named by its drive."""
     if "write_cache_off" not in wanted.conditions:
         return []
-    return idle_switch_lines((f"{c.drive.name} on {c.keeper.name}", c.resolved["brick"]) for c in candidates)
+    return idle_switch_lines((f"{c.drive.name} on {c.keeper.name}", c.resolved.brick) for c in candidates)
 
 
 def _summed(wanted: buying.Wanted) -> list[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
+from msgspec import structs
 from rich.console import Console
 
 from brickyard.cli.options import FILE, Count
@@ -21,9 +22,10 @@ from brickyard.errors import BadInputError
 from brickyard.outputs import nameless_file, whole_file
 from brickyard.store import Record
 from brickyard.study.aim import Aim
-from brickyard.units import format_count, format_ns, format_percent, plural
+from brickyard.units import format_count, format_percent, plural
 
 if TYPE_CHECKING:
+    from brickyard.analysis.traced import Late
     from brickyard.traces import Replay, TraceComparison
 
 GROUP = Group("A trace as the workload, and a trace of the run", sort_key=6)
@@ -118,7 +120,7 @@ def taking(aimed: Aim, words: Again, replay: Replay | None) -> Iterator[tuple[Ai
 
 
 def _with_take(aimed: Aim, path: str) -> Aim:
-    return replace(aimed, options={**aimed.options, "take": path})
+    return replace(aimed, options=structs.replace(aimed.options, take=path))
 
 
 @dataclass(frozen=True)
@@ -127,11 +129,12 @@ class AgainAnswer:
 
     expected: dict[str, int]
     issued: dict[str, int]
-    late_p50_ns: int | None
-    late_p99_ns: int | None
-    late_max_ns: int | None
+    late_ns: Late
+    late_because: str
     comparison: TraceComparison | None
     is_timed: bool
+    hosts: int = 1
+    """Each of which issues all of the trace."""
 
     @property
     def missing(self) -> dict[str, int]:
@@ -140,20 +143,20 @@ class AgainAnswer:
         }
 
     def lines(self) -> list[str]:
+        from brickyard.analysis.traced import late_line
+
         total, done = sum(self.expected.values()), sum(self.issued.values())
         parts = ", ".join(f"{format_count(n)} {plural(name)}" for name, n in self.issued.items() if n)
+        name = "Trace" if self.hosts == 1 else f"Trace, on {self.hosts} hosts"
         if self.missing:
             lacking = ", ".join(f"{format_count(n)} {plural(name)}" for name, n in self.missing.items())
             found = [
-                f"Trace: {format_count(done)} of {format_count(total)} requests ended ({parts}); missing: {lacking}."
+                f"{name}: {format_count(done)} of {format_count(total)} requests ended ({parts}); missing: {lacking}."
             ]
         else:
-            found = [f"Trace: all {format_count(total)} requests were issued and ended ({parts})."]
-        if self.late_p99_ns is not None and self.is_timed:
-            found.append(
-                f"Timing error: median {format_ns(self.late_p50_ns)}, p99 {format_ns(self.late_p99_ns)}, "
-                f"largest {format_ns(self.late_max_ns)} (from due to submission; response times count from due)."
-            )
+            found = [f"{name}: all {format_count(total)} requests were issued and ended ({parts})."]
+        if self.late_ns.p99 is not None and self.is_timed:
+            found.append(late_line(self.late_ns, self.late_because))
         if self.comparison is not None:
             found.append(f"Compared with the trace: {self.comparison.verdict}.")
             found += [f"  {line}" for line in distance_lines(self.comparison)]
@@ -161,7 +164,7 @@ class AgainAnswer:
 
     def document(self) -> dict[str, object]:
         found: dict[str, object] = {"expected": self.expected, "ended": self.issued, "missing": self.missing}
-        found["late_ns"] = {"p50": self.late_p50_ns, "p99": self.late_p99_ns, "max": self.late_max_ns}
+        found |= {"late_ns": asdict(self.late_ns), "late_because": self.late_because if self.is_timed else ""}
         if self.comparison is not None:
             found["comparison"] = comparison_document(self.comparison)
         return found
@@ -192,22 +195,22 @@ def comparison_document(comparison: TraceComparison) -> dict[str, object]:
 OPERATIONS = {"read": "read", "write": "write", "flush": "flush", "trim": "discard"}
 
 
-def answer_of(record: Record, replay: Replay, taken: str | None) -> AgainAnswer:
-    """Of the last run; `taken` is the trace of what it did."""
+def answer_of(record: Record, replay: Replay, taken: str | None, hosts: int = 1) -> AgainAnswer:
+    """Of the last run; `taken` is the trace of what it did; of so many hosts each issued all of it."""
     from brickyard.analysis.traced import done_of
     from brickyard.traces import compare, examine
 
     summary = replay.contents.summary
     counts = {"read": summary.reads, "write": summary.writes, "flush": summary.flushes, "discard": summary.discards}
-    expected = {name: n for name, n in counts.items() if n}
+    expected = {name: n * hosts for name, n in counts.items() if n}
     done = done_of(record)
     ended = {OPERATIONS[name]: n for name, n in done.ended.items() if name in OPERATIONS}
     comparison = None
     if taken is not None:
         device = replay.device
         comparison = compare(examine(replay.place, device), examine(taken))
-    late = (done.late_p50_ns, done.late_p99_ns, done.late_max_ns)
-    return AgainAnswer(expected, ended, *late, comparison, is_timed=replay.timing == "timed")
+    is_timed = replay.timing == "timed"
+    return AgainAnswer(expected, ended, done.late_ns, done.late_because, comparison, is_timed=is_timed, hosts=hosts)
 
 
 def print_answer(console: Console, answer: AgainAnswer) -> None:

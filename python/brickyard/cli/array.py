@@ -18,8 +18,7 @@ from brickyard.cli.conditioning import parse_rate
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.reading import parsed_bytes
-from brickyard.schema import stored
-from brickyard.store import Json
+from brickyard.schema import Document, stored
 from brickyard.units import format_mib_per_s, format_percent, format_size
 
 app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
@@ -96,7 +95,7 @@ def show(address: Address, /, *, json: options.Json = False) -> int:
     return DONE
 
 
-def _document(sheet: Sheet) -> Json:
+def _document(sheet: Sheet) -> Document:
     return {**sheet.document(), "holder": _holder(sheet), "left": conditions.left_of(sheet.key)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cyclopts import App
+from msgspec import structs
 
 from brickyard import bricks
 from brickyard.cli import options
@@ -20,12 +21,12 @@ def list_bricks(*, json: options.Json = False) -> int:
     if json:
         documents = [
             {
-                "name": item["brick"]["name"],
+                "name": item.brick.name,
                 "kind": "own" if place.startswith("files/") else place.split("/", 1)[0].removesuffix("s"),
-                "title": item["brick"]["title"],
-                "level": item["brick"]["level"],
-                "members": item["brick"]["members"],
-                "capacity_bytes": item["capacity_bytes"],
+                "title": item.brick.title,
+                "level": item.brick.level,
+                "members": item.brick.members,
+                "capacity_bytes": item.capacity_bytes,
             }
             for place, item in found
         ]
@@ -34,10 +35,10 @@ def list_bricks(*, json: options.Json = False) -> int:
         return 0
     rows = [
         [
-            f"sim:{item['brick']['name']}",
-            f"{item['brick']['members']} × {item['brick']['level']}",
-            format_size(item["capacity_bytes"]),
-            "one drive" if item["brick"]["title"] == f"one {item['brick']['name']}" else item["brick"]["title"],
+            f"sim:{item.brick.name}",
+            f"{item.brick.members} × {item.brick.level}",
+            format_size(item.capacity_bytes),
+            "one drive" if item.brick.title == f"one {item.brick.name}" else item.brick.title,
         ]
         for _, item in found
     ]
@@ -55,10 +56,10 @@ def show_brick(name: str, /, *, overrides: options.BrickOverrides = (), json: op
     name
         The name of a brick, such as terraserver-2003, with or without sim: before it.
     """
-    found = bricks.resolve(name, list(overrides))
+    found = bricks.describe(name, overrides)
     if json:
-        emit({"name": found["brick"]["name"], **found})
+        emit({"name": found.brick["name"], **structs.asdict(found)})
         return 0
-    for place, text in found["texts"].items():
+    for place, text in found.texts.items():
         print_text(f"# {place}\n{text}\n")
     return 0

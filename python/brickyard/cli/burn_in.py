@@ -12,8 +12,9 @@ from cyclopts import Parameter
 
 from brickyard import _core, bricks, outputs, profiles
 from brickyard.cli import options
-from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BadInputError, one_line
+from brickyard.schema import RunOptions
 from brickyard.store import Store, default_place
 from brickyard.study.aim import missing_targets, parse_size
 from brickyard.study.burn_in import Account, BurnIn, Burning, Log
@@ -66,11 +67,11 @@ def burn_in(
     profiles.validate(text, list(overrides))
     place = logs or (store or default_place()).parent / "burn-in"
     accounts = [_account(Log(place, device), device, planned_ns, fresh=fresh) for device in devices]
-    wishes = {
-        "create_bytes": size_bytes if missing else None,
-        "overwrite": list(overwrite),
-        "destroys_data": i_know_this_destroys_data,
-    }
+    wishes = RunOptions(
+        create_bytes=size_bytes if missing else None,
+        overwrite=list(overwrite),
+        destroys_data=i_know_this_destroys_data,
+    )
     console, spoken = stderr(), dict.fromkeys(devices, 0.0)
 
     def say(one: Burning) -> None:
@@ -117,15 +118,34 @@ def _check(devices: tuple[str, ...], overwrite: tuple[str, ...]) -> None:
 
 
 def _print(ended: list[Account], place: Path) -> None:
-    out = stdout()
-    columns = [(name, "left" if name in ("device", "health", "verdict") else "right") for name in COLUMNS]
-    out.print(table("Burn-in", columns, [_row(account) for account in ended]))
+    """The verdict of each device before its figures; of one device the path stands in that line alone."""
+    out, alone = stdout(), len(ended) == 1
     for account in ended:
+        print_line(out, _verdict_line(account), "bold")
         for line in [account.refused, *account.changed, _covered(account), _before(account)]:
             if line:
-                out.print(f"{account.device}: {line}", markup=False, soft_wrap=True)
+                print_line(out, f"  {line}")
+    out.print()
+    columns = [(name, "left" if name in ("device", "health", "verdict") else "right") for name in COLUMNS]
+    rows = [_row(account) for account in ended]
+    if alone:
+        columns, rows = columns[1:], [row[1:] for row in rows]
+    out.print(table("Burn-in", columns, rows, wrapped=("device",)))
     if place.exists():
-        out.print(f"error logs and accounts: {place}", markup=False, soft_wrap=True)
+        print_line(out, f"error logs and accounts: {place}")
+
+
+def _verdict_line(account: Account) -> str:
+    counts = account.counts
+    found = f"{format_count(counts.damaged_blocks)} damaged, {format_count(counts.errors)} errors"
+    checked = f"{format_count(counts.checked_blocks)} blocks checked, {found}, {format_count(counts.hangs)} hangs"
+    return f"{account.device}: {_verdict(account)} after {format_ns(account.burned_ns)}: {checked}"
+
+
+def _verdict(account: Account) -> str:
+    if not account.refused:
+        return account.verdict
+    return "fail: ended early" if account.runs else "fail: refused"
 
 
 def _covered(account: Account) -> str:
@@ -177,22 +197,22 @@ def _duration(text: str) -> int:
 
 def _progress(account: Account) -> str:
     left_ns = max(account.planned_ns - account.burned_ns, 0)
-    failed = account.counts["errors"] + account.counts["hangs"]
+    counts = account.counts
     return (
         f"{account.device}: {min(account.burned_ns / account.planned_ns, 1):.1%}, {format_ns(left_ns)} left,"
-        f" {format_size(account.counts['read_bytes'] + account.counts['written_bytes'])} moved, {failed:,} errors"
+        f" {format_size(counts.read_bytes + counts.written_bytes)} moved, {counts.errors + counts.hangs:,} errors"
     )
 
 
 def _row(account: Account) -> list[str]:
     counts = account.counts
-    health = "not told" if not any(any(v is not None for v in drive.values()) for drive in account.after) else "same"
+    health = "same" if account.tells_health else "not told"
     return [
         account.device,
         f"{format_ns(account.burned_ns)} of {format_ns(account.planned_ns)}",
-        format_size(counts["read_bytes"]),
-        format_size(counts["written_bytes"]),
-        *(format_count(counts[key]) for key in ("checked_blocks", "damaged_blocks", "errors", "hangs")),
+        format_size(counts.read_bytes),
+        format_size(counts.written_bytes),
+        *map(format_count, (counts.checked_blocks, counts.damaged_blocks, counts.errors, counts.hangs)),
         "changed" if account.changed else health,
-        account.verdict if not account.refused else "fail: refused" if not account.runs else "fail: ended early",
+        _verdict(account),
     ]

@@ -18,8 +18,8 @@ from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_characterization, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at, named, split_overrides
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
-from brickyard.schema import stored
-from brickyard.store import Json, Record, Store
+from brickyard.schema import Document, stored
+from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.characterize import Characterization, Mode, StudyResult
 from brickyard.study.interrupt import Interrupt
@@ -84,7 +84,11 @@ def _report(store: Store, result: StudyResult, records: list[Record], output: Pa
     return write_report(records, study, output or default_directory(records, study))
 
 
-def document(result: StudyResult, records: list[Record], page: Path | None) -> Json:
+def _planned(result: StudyResult) -> int | None:
+    return result.planned if result.outcome != "done" else None
+
+
+def document(result: StudyResult, records: list[Record], page: Path | None) -> Document:
     """The one document of `--json`."""
     return {
         "study": result.study,
@@ -92,7 +96,7 @@ def document(result: StudyResult, records: list[Record], page: Path | None) -> J
         "outcome": result.outcome,
         "message": result.message,
         "notes": result.notes,
-        **(answer(records, analysis.characterization(records)).document() if records else {}),
+        **(answer(records, analysis.characterization(records), _planned(result)).document() if records else {}),
         "warnings": stored(distinct_warnings(records)),
         "cells": [
             {
@@ -115,7 +119,7 @@ def _print(result: StudyResult, records: list[Record], page: Path | None) -> Non
     console = stdout()
     patterns = analysis.characterization(records)
     if records:
-        print_answer(console, answer(records, patterns))
+        print_answer(console, answer(records, patterns, _planned(result)))
     print_characterization(console, patterns, workload_words(records, "cell"))
     if records:
         print_circumstances(console, records)

@@ -24,9 +24,10 @@ from brickyard.cli.selection import open_store, select
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
 from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.report.pictures import Picture
-from brickyard.store import Json, Record, Store
+from brickyard.schema import Document
+from brickyard.store import Record, Store
 from brickyard.study.keys import nearest
-from brickyard.units import format_ns, format_percent
+from brickyard.units import format_name, format_ns, format_percent
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
 ONE_RUN = (
@@ -81,9 +82,9 @@ def compare(
     names = figure or default_figures(before, after)
     found = compared(before, after, names=names, confidence=sure)
     judged = gate(found.changes, allowed, sure)
-    _refuse_nothing(found)
-    differing = differing_between(before, after)
     loads = loads_differ(before, after)
+    _refuse_nothing(found, loads)
+    differing = differing_between(before, after)
     bad = verdict_lines(found, judged, allowed)
     if check and loads and not across_loads:
         raise BadInputError(
@@ -126,10 +127,11 @@ def _refuse_unknown(figures: tuple[str, ...]) -> None:
             raise BadInputError(f"--figure {name}: cannot be compared{nearest(name, COMPARABLE)}")
 
 
-def _refuse_nothing(found: Comparison) -> None:
+def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
     if found.changes:
         return
-    why = "; ".join(map(_lack_words, found.lacking)) or "the two sides have no load in common that was measured on both"
+    none = "; ".join(["the two sides have no load in common that was measured on both", *loads])
+    why = "; ".join(map(_lack_words, found.lacking)) or none
     raise BadInputError(f"nothing can be compared: {why}")
 
 
@@ -211,10 +213,10 @@ def parse_share(option: str, text: str) -> float:
 
 def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str]:
     """What the gate fails for; nothing that was measured before may be missing."""
-    said = [f"worse: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
+    said = [f"worse: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
     said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
     said += [f"not measured: {_lack_words(item)}; the runs before have it" for item in found.lacking if item.is_lost]
-    return said + [f"not measured: {', '.join(name)}, which was before" for name in found.only_before]
+    return said + [f"not measured: {format_name(name)}, which was before" for name in found.only_before]
 
 
 def _loads_words(loads: list[str]) -> str:
@@ -223,12 +225,12 @@ def _loads_words(loads: list[str]) -> str:
 
 def _failed_words(item: Failures) -> str:
     if not item.failed[0]:
-        return f"failed requests: {', '.join(item.name)}: {item.failed[1]:,}, and none before"
+        return f"failed requests: {format_name(item.name)}: {item.failed[1]:,}, and none before"
     sides = [
         f"{failed:,} of {sent:,} ({share * 100:.3g} %)"
         for failed, sent, share in zip(item.failed, item.sent, item.shares, strict=True)
     ]
-    return f"failed requests: {', '.join(item.name)}: {' → '.join(sides)}"
+    return f"failed requests: {format_name(item.name)}: {' → '.join(sides)}"
 
 
 def _lack_words(item: Lack) -> str:
@@ -237,7 +239,7 @@ def _lack_words(item: Lack) -> str:
         for side, runs in zip(("before", "after"), item.runs, strict=True)
         if runs
     ]
-    return f"{', '.join(item.name)}, {item.figure.title}: {', '.join(sides)}"
+    return f"{format_name(item.name)}, {item.figure.title}: {', '.join(sides)}"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
@@ -254,7 +256,7 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         said.append(f"power: at this noise these runs would find {alone}{every}, in four of five cases")
     apart = [change for change in unclear if change.worse_by > tolerance]
     said += [
-        f"inconclusive: {', '.join(c.name)}, {c.figure.title}: {_words(c)}"
+        f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}"
         for c in sorted(apart, key=lambda change: -change.worse_by)[:INCONCLUSIVE_SHOWN]
     ]
     if len(apart) > INCONCLUSIVE_SHOWN:
@@ -269,7 +271,7 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
             f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} by any number of"
             " repetitions"
         )
-    said += [f"measured once, not judged: {', '.join(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
+    said += [f"measured once, not judged: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
     return said
 
 
@@ -308,7 +310,7 @@ def _differing_lines(found: list[Differing]) -> list[str]:
 def _print(console: Console, found: Comparison) -> None:
     rows = [
         [
-            ", ".join(change.name),
+            format_name(change.name),
             change.figure.heading,
             change.figure.text(change.before.centre),
             change.figure.text(change.after.centre),
@@ -327,7 +329,7 @@ def _print(console: Console, found: Comparison) -> None:
     names = ("p50", "p90", "p99", "p99.9")
     shifts = [
         [
-            ", ".join(shift.name),
+            format_name(shift.name),
             *(
                 f"{format_ns(shift.before.percentiles.get(n))} → {format_ns(shift.after.percentiles.get(n))}"
                 for n in names
@@ -340,7 +342,7 @@ def _print(console: Console, found: Comparison) -> None:
     console.print(table("", heads, shifts))
     console.print()
     for name in found.only_after:
-        console.print(f"only after: {', '.join(name)}", markup=False)
+        console.print(f"only after: {format_name(name)}", markup=False)
 
 
 def _noise(change: Change) -> str:
@@ -376,7 +378,7 @@ def _document(
     differing: list[Differing],
     bad: list[str],
     pictures: list[str],
-) -> Json:
+) -> Document:
     return {
         "before": [record.info.id for record in before],
         "after": [record.info.id for record in after],

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from brickyard import arrays, bricks, conditions
 from brickyard.bricks import caches
+from brickyard.bricks.resolved import CloudVolume, ModelledBrick
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes_per_s
-from brickyard.store import Json
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def refuse_idle_switch(targets: Sequence[str], spoken: Sequence[str], overrides:
     if not any(word.replace("-", "_") == "write_cache_off" for word in spoken):
         return
     for target in filter(bricks.is_modelled, targets):
-        brick = bricks.resolve(target, list(overrides))["brick"]
+        brick = bricks.resolve(target, overrides).brick
         why = caches.cannot_switch_off(brick)
-        if why is not None and brick["drive"]["kind"] != "cloud":  # the core says that of volumes
+        if why is not None and not isinstance(brick.drive, CloudVolume):  # the core says that of volumes
             raise BadInputError(f"--condition write-cache-off changes nothing of {target}: {why}")
 
 
@@ -105,10 +105,10 @@ def without_effect(target: str, size: str | None) -> list[str]:
     return [f"--size has no effect: {target} is a modelled brick, with the capacity of its drives"]
 
 
-def idle_rate(found: Sequence[Json]) -> bool:
+def idle_rate(found: Sequence[ModelledBrick]) -> bool:
     """Whether nothing in these resolved bricks rebuilds, scrubs or initializes, so that no pace counts."""
     at_work = {"rebuilding", "neighbour_rebuilding", "scrubbing", "initializing"}
-    return not any(b["condition"] in at_work or (b["failures"] and b["spares"]) for b in found)
+    return not any(b.condition in at_work or (b.failures and b.spares) for b in found)
 
 
 def parse_rate(text: str | None, at: str = "--rebuild-rate") -> int | None:

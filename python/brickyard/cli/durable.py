@@ -34,8 +34,9 @@ from brickyard.honesty.durable import ETCD, PAGE_BYTES, SIZES_BYTES, WRITERS, Me
 from brickyard.honesty.durable_figures import Commits, DurableWrite, commits, durable_writes, faster, find, methods
 from brickyard.honesty.log_rule import judged
 from brickyard.honesty.proof import LOST, PROVED, Proof, prove
+from brickyard.schema import Document
 from brickyard.schema.target_sheet import WriteCaches
-from brickyard.store import Json, Record, Store
+from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
@@ -165,7 +166,7 @@ def _found(
 
 
 def _is_direct(record: Record) -> bool:
-    return record.info.engine.get("io") == "direct"
+    return record.info.start is not None and record.info.start.io == "direct"
 
 
 def _answer(found: WritePath) -> Answer:
@@ -323,7 +324,7 @@ def _range(group: Commits) -> str:
     return f"{format_iops(group.most_per_s)} ({format_iops(group.low_per_s)} to {format_iops(group.high_per_s)})"
 
 
-def _document(found: WritePath) -> Json:
+def _document(found: WritePath) -> Document:
     last = found.records[-1].info
     return {
         **_answer(found).document(),

@@ -259,8 +259,7 @@ def _one_target(records: list[Record]) -> tuple[str, int]:
     if len(targets) > 1:
         names = ", ".join(f"{target} ({condition})" for target, condition in targets)
         raise BadInputError(f"the runs are of several bricks: {names}; name those of one")
-    facts = [r.info.engine.get("targets", []) for r in records]
-    sizes = [int(found[0]["data_bytes"]) for found in facts if found]
+    sizes = [record.info.opened[0].data_bytes for record in records if record.info.opened]
     if not sizes:
         raise BadInputError("the runs do not say how large their target was; measure it with `advise fit TARGET`")
     return next(iter(targets))[0], max(sizes)

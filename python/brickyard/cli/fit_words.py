@@ -14,7 +14,7 @@ from brickyard.advise.fitting.seen import Seen
 from brickyard.analysis.answers import Answer
 from brickyard.cli.output import stdout, table
 from brickyard.cli.tables import print_answer
-from brickyard.store import Json
+from brickyard.schema import Document
 from brickyard.units import format_iops, format_size, three_digits
 
 AS_GOOD, AS_GOOD_DISTANCE = 1.25, 0.005
@@ -49,7 +49,7 @@ class Outcome:
     def _longer(self, found: Hint) -> str:
         return f"{unspent(self.loads)}; {found.why}: {found.option} measures that as well"
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         best = self.best
         return {
             **self.answer.document(),
@@ -78,7 +78,7 @@ class Outcome:
             "long": None if self.hint is None else {"option": self.hint.option, "why": self.hint.why},
         }
 
-    def _predicted(self, fall: Fall) -> Json | None:
+    def _predicted(self, fall: Fall) -> Document | None:
         every = [*self.best.training, *self.best.held_out]
         step = next((p.step for p in every if p.seen.run == fall.run), None)
         if step is None:
@@ -186,7 +186,7 @@ def _value(key: str, value: float | str | bool) -> str:
     return format_size(round(value)) if key.endswith("bytes") or key == "stripe" else f"{value:g}"
 
 
-def _class_document(f: Fitted) -> Json:
+def _class_document(f: Fitted) -> Document:
     return {
         "class": f.model.name,
         "training_error_percent": f.training_error * 100,

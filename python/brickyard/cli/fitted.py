@@ -6,6 +6,7 @@ Refusal: no figure is cut, and no column left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +24,7 @@ KEYS_SHARE = 0.6  # of a line, at the most, goes to the columns that are there a
 
 @dataclass(frozen=True)
 class Column:
-    """`head` is what it has in common with its neighbours of the same head, told above the first of them."""
+    """`head` is what it has in common with its neighbours of the same head, told above all of them."""
 
     name: str
     side: str
@@ -61,6 +62,12 @@ class Column:
         least = max((cell_len(text) for text in (*words, *self.cells)), default=0)
         return replace(self, lines=tuple(line for part in self.name.split("\n") for line in _folded(part, least)))
 
+    def broken(self) -> Column:
+        """Its cells in lines that end where a reader would break them: behind a sign of an address or a name."""
+        if not self.is_broken or self.width is None:
+            return self
+        return replace(self, cells=tuple("\n".join(_folded_at_signs(cell, self.width)) for cell in self.cells))
+
 
 class Fitted:
     """A table as rich prints it."""
@@ -74,6 +81,8 @@ class Fitted:
         for number, block in enumerate(blocks(self.columns, self.keys, options.max_width)):
             if number:
                 yield ""
+            if heads := _heads_line(block):
+                yield Text(heads, style="bold dim", no_wrap=True, overflow="crop")
             yield _table(block)
 
 
@@ -135,14 +144,36 @@ def _wrapped(columns: Sequence[Column], width: int) -> list[Column]:
 
 
 def _total(columns: Sequence[Column]) -> int:
-    rooms = (max(column.room, cell_len(head)) for column, head in zip(columns, _heads(columns), strict=True))
-    return sum(rooms) + GAP * max(len(columns) - 1, 0)
+    return sum(_rooms(columns)) + GAP * max(len(columns) - 1, 0)
 
 
-def _heads(columns: Sequence[Column]) -> list[str]:
-    """What stands above each: nothing where it is that of the column before."""
-    before = ["", *(column.head for column in columns)]
-    return [column.head if column.head != last else "" for column, last in zip(columns, before, strict=False)]
+def _spans(columns: Sequence[Column]) -> list[tuple[int, int, str]]:
+    """Neighbours of one head: the first, the one behind the last, and the head."""
+    found: list[tuple[int, int, str]] = []
+    for place, column in enumerate(columns):
+        if column.head and found and found[-1][1:] == (place, column.head):
+            found[-1] = found[-1][0], place + 1, column.head
+        elif column.head:
+            found.append((place, place + 1, column.head))
+    return found
+
+
+def _rooms(columns: Sequence[Column]) -> list[int]:
+    """Where a head is wider than what it stands above, its first column is."""
+    rooms = [column.room for column in columns]
+    for first, end, head in _spans(columns):
+        rooms[first] += max(0, cell_len(head) - sum(rooms[first:end]) - GAP * (end - first - 1))
+    return rooms
+
+
+def _heads_line(columns: Sequence[Column]) -> str:
+    """Each head in the middle above its columns."""
+    rooms, line = _rooms(columns), ""
+    for first, end, head in _spans(columns):
+        begin = sum(rooms[:first]) + GAP * first
+        span = sum(rooms[first:end]) + GAP * (end - first - 1)
+        line = line.ljust(begin + (span - cell_len(head)) // 2) + head
+    return line
 
 
 def _folded(text: str, width: int) -> list[str]:
@@ -156,22 +187,31 @@ def _folded(text: str, width: int) -> list[str]:
     return lines
 
 
+def _folded_at_signs(text: str, width: int) -> list[str]:
+    """Pieces that are longer than a line are left to be cut."""
+    lines = [""]
+    for piece in re.findall(r"[^\s/,:_-]*[\s/,:_-]+|[^\s/,:_-]+", text):
+        if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
+
+
 def _table(columns: Sequence[Column]) -> Table:
+    columns = [column.broken() for column in columns]
     made = Table(box=None, pad_edge=False, padding=(0, 1))
-    heads = _heads(columns)
     told = [column.lines or tuple(column.name.split("\n")) for column in columns]
     most = max((len(lines) for lines in told), default=1)
-    for column, head, lines in zip(columns, heads, told, strict=True):
-        above = [head] if any(heads) else []
+    for column, room, lines in zip(columns, _rooms(columns), told, strict=True):
         justify: Literal["left", "right"] = "right" if column.side == "right" else "left"
         made.add_column(
             # Headings end at the line above the cells.
-            "\n".join([*above, *[""] * (most - len(lines)), *lines]),
+            "\n".join([*[""] * (most - len(lines)), *lines]),
             justify=justify,
             header_style="bold dim",
             no_wrap=column.width is None,
             overflow="fold",
-            width=column.width,
+            width=room if room > column.room else column.width,
         )
     for row in zip(*(column.cells for column in columns), strict=True):
         made.add_row(*(Text(cell) for cell in row))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
-from brickyard.errors import DONE, FAILED, BadInputError
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.store import Store
+
+if TYPE_CHECKING:
+    from brickyard.fleet.cluster import Cluster
 
 app = App(name="fleet", help="Many hosts: start Ray on them, look at them, collect what they kept.")
 KUBERNETES_HOSTS = 3
@@ -32,6 +35,10 @@ def up(
         str | None, Parameter(help="Print a Kubernetes Job whose pods join the head at this address; start nothing.")
     ] = None,
     count: Annotated[int, Parameter(validator=options.Count(1, 10_000), help="Pods of that Job.")] = KUBERNETES_HOSTS,
+    volume: Annotated[
+        str | None, Parameter(help="A volume of this size for each of its pods, such as 100Gi, mounted at /brick.")
+    ] = None,
+    storage_class: Annotated[str | None, Parameter(help="The storage class of these volumes.")] = None,
     json: options.Json = False,
 ) -> int:
     """Start a fleet: Ray on every host, with a token of its own and without a dashboard."""
@@ -40,8 +47,13 @@ def up(
 
     if sum(given is not None for given in (hosts, address, kubernetes)) != 1:
         raise BadInputError("name one of --hosts hosts.toml, --address HOST:PORT and --kubernetes HOST:PORT")
+    if volume is not None and kubernetes is None:
+        raise BadInputError("--volume belongs to --kubernetes")
+    if volume is None and storage_class is not None:
+        raise BadInputError("--storage-class: name the size of a volume as well, with --volume")
     if kubernetes is not None:
-        print(starting.manifest(count, kubernetes), end="")
+        wanted = starting.PodVolume(volume, storage_class) if volume is not None else None
+        print(starting.manifest(count, kubernetes, wanted), end="")
         return DONE
     if address is not None:
         if token is None:
@@ -60,19 +72,35 @@ def up(
 
 @app.command
 def status(*, json: options.Json = False) -> int:
-    """List the hosts of the fleet, and whether Ray has them."""
+    """List the hosts of the fleet, and whether Ray has them; where Ray does not answer, nothing is known of them."""
     from brickyard.fleet import cluster
 
     fleet = cluster.load()
-    known = cluster.hosts_of(cluster.enter(fleet))
+    try:
+        known = cluster.hosts_of(cluster.enter(fleet))
+    except BrickyardError as error:
+        if isinstance(error, BadInputError):
+            raise
+        _print_unknown(fleet, error, json=json)
+        return FAILED
     for host in fleet.hosts:
-        known.setdefault(host.name, {"address": host.address, "alive": False})
+        known.setdefault(host.name, cluster.FarNode(host.address, False))
     if json:
         emit({"address": fleet.address, "hosts": known})
     else:
-        rows = [[name, host["address"], "up" if host["alive"] else "down"] for name, host in sorted(known.items())]
+        rows = [[name, host.address, "up" if host.alive else "down"] for name, host in sorted(known.items())]
         stdout().print(table(f"Fleet at {fleet.address}", [(n, "left") for n in ("host", "address", "state")], rows))
-    return DONE if all(host["alive"] for host in known.values()) else FAILED
+    return DONE if all(host.alive for host in known.values()) else FAILED
+
+
+def _print_unknown(fleet: Cluster, error: BrickyardError, *, json: bool) -> None:
+    if json:
+        unknown = {host.name: {"address": host.address, "alive": None} for host in fleet.hosts}
+        emit({"address": fleet.address, "hosts": unknown, "error": str(error)})
+        return
+    rows = [[host.name, host.address, "not known"] for host in fleet.hosts]
+    stdout().print(table(f"Fleet at {fleet.address}", [(n, "left") for n in ("host", "address", "state")], rows))
+    stderr().print(str(error), markup=False, soft_wrap=True)
 
 
 @app.command

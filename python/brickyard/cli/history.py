@@ -15,15 +15,16 @@ from brickyard.analysis.figures import COMPARABLE, FIGURES, Figure
 from brickyard.analysis.history import RUNS_MIN, History, histories
 from brickyard.cli import options
 from brickyard.cli.compare import parse_share, write_pictures
-from brickyard.cli.output import emit, stderr, stdout, table
+from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.runs import since_unix_ns
 from brickyard.cli.selection import leave_out, open_store
 from brickyard.errors import BadInputError
 from brickyard.facts.target import NO_PATH
-from brickyard.store import Json, RunHead
+from brickyard.schema import Document
+from brickyard.store import RunHead
 from brickyard.study.keys import nearest
 from brickyard.study.summaries import figures_of_runs
-from brickyard.units import format_count
+from brickyard.units import format_count, format_name
 
 NOTED_FROM = 100  # runs, which take some seconds
 
@@ -74,7 +75,13 @@ def history(
             }
         )
         return 0
-    _print(found, pictures, sure)
+    shown = [item for item in found if len(item.points) >= RUNS_MIN or not good[item.points[0].run].marks.is_step]
+    _print(shown, pictures, sure)
+    if len(shown) < len(found):
+        steps = (
+            f"{len(found) - len(shown)} loads whose rates a search or load curve chose are left out; --json has them"
+        )
+        print_line(stdout(), steps, "dim")
     return 0
 
 
@@ -133,7 +140,7 @@ def _print(found: list[History], pictures: list[str], sure: float) -> None:
     columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
     rows = [
         [
-            ", ".join(item.name),
+            format_name(item.name),
             str(len(item.points)),
             item.figure.words(item.points[0].value),
             item.figure.words(item.points[-1].value),
@@ -141,7 +148,8 @@ def _print(found: list[History], pictures: list[str], sure: float) -> None:
         ]
         for item in found
     ]
-    console.print(table(title, columns, rows))
+    if rows:
+        console.print(table(title, columns, rows))
     if any(len(item.points) >= RUNS_MIN for item in found):
         note = (
             "of histories of independent runs in which nothing changed, at most"
@@ -153,7 +161,7 @@ def _print(found: list[History], pictures: list[str], sure: float) -> None:
         for turn in item.turns:
             before, after = item.figure.words(turn.before), item.figure.words(turn.after)
             console.print(
-                f"{', '.join(item.name)}: from run {turn.run} ({_when(turn.unix_ns)}) on {before} → {after},"
+                f"{format_name(item.name)}: from run {turn.run} ({_when(turn.unix_ns)}) on {before} → {after},"
                 f" {turn.share * 100:+.1f} %",
                 markup=False,
                 soft_wrap=True,
@@ -174,7 +182,7 @@ def _when(unix_ns: int) -> str:
     return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _document(item: History) -> Json:
+def _document(item: History) -> Document:
     return {
         "load": list(item.name),
         "points": [{"run": p.run, "unix_ns": p.unix_ns, "value": p.value} for p in item.points],

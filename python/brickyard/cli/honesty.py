@@ -21,8 +21,9 @@ from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
 from brickyard.honesty.measure import measure
+from brickyard.schema import Document
 from brickyard.schema.target_sheet import WriteCaches
-from brickyard.store import Json, Record, Store
+from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
 
@@ -89,7 +90,9 @@ def cache_of(records: list[Record]) -> WriteCaches:
     return write_cache_facts(records[0].info.facts.targets[0])
 
 
-def _document(study: int, records: list[Record], measured: Figures, facts: WriteCaches, found: list[Finding]) -> Json:
+def _document(
+    study: int, records: list[Record], measured: Figures, facts: WriteCaches, found: list[Finding]
+) -> Document:
     return {
         "study": study,
         "runs": [record.info.id for record in records],

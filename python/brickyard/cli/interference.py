@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +20,17 @@ from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at
-from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
+from brickyard.errors import DONE, FAILED, INTERRUPTED, BadInputError, BrickyardError, one_line
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.interference import (
+    COLUMNS,
     CONFIRMED_BY,
     InterferenceMap,
     MapAsked,
     MapPoint,
+    StoppedError,
     explore,
     plan_of,
     point_of,
@@ -85,7 +88,8 @@ def interference(
         found, records = _mapped(
             kept, Runner(kept, terminal, interrupt), aimed, asked, limit_ns, None if not modelled else target, budget_s
         )
-    if picture is not None:
+    drawn = picture is not None and bool(found.points)
+    if picture is not None and drawn:
         from brickyard.outputs import folder
         from brickyard.report.interference import interference_picture
 
@@ -94,8 +98,10 @@ def interference(
         emit({"target": target, "answer": _sentence(found), **found.document()})
     else:
         _print(found, asked, records)
-        if picture is not None:
+        if drawn:
             print_line(stdout(), f"picture: {picture}/interference.svg")
+    if found.interrupted:
+        return INTERRUPTED
     return DONE if found.points and not found.cut_short else FAILED
 
 
@@ -135,7 +141,7 @@ def _mapped(
         plan = filled(plan, brick) if brick is not None else plan
         result = runner.run(RunSpec("interference", plan, aimed.targets, aimed.options, labels=labels), noted)
         if result.outcome == "interrupted":
-            raise KeyboardInterrupt
+            raise StoppedError
         if result.outcome != "done":
             raise BrickyardError(f"{aimed.targets[0]}: {result.message or 'the run failed'}")
         record = store.record(result.run)
@@ -144,10 +150,6 @@ def _mapped(
 
     records: list[Record] = []
     found = InterferenceMap(asked.figure, limit_ns)
-    found.most_reads_per_s = rate_of(record_of(None, 0, {"alone": "reads"}), "read")
-    found.most_writes_per_s = rate_of(record_of(0, None, {"alone": "writes"}), "write")
-    if found.most_reads_per_s <= 0 or found.most_writes_per_s <= 0:
-        raise BrickyardError(f"{aimed.targets[0]}: no read or no write ended; there is nothing to compare")
 
     def measure(reads: float, writes: float, number: int) -> MapPoint:
         labels: dict[str, object] = {"reads_per_s": reads, "writes_per_s": writes}
@@ -160,12 +162,28 @@ def _mapped(
     def time_left() -> bool:
         return model is not None or time.monotonic() - began < budget_s
 
-    explore(found, measure, time_left)
-    store.end_study(noted(), "done", [])
+    try:
+        _alone(found, record_of, aimed.targets[0])
+        explore(found, measure, time_left)
+    except StoppedError:
+        if not records:
+            raise KeyboardInterrupt from None
+        found.interrupted = True
+    store.end_study(noted(), "interrupted" if found.interrupted else "done", [])
     return found, records
 
 
+def _alone(found: InterferenceMap, record_of: Callable[..., Record], target: str) -> None:
+    """Writes come first: a target that may not be written is refused before anything is measured."""
+    found.most_writes_per_s = rate_of(record_of(0, None, {"alone": "writes"}), "write")
+    found.most_reads_per_s = rate_of(record_of(None, 0, {"alone": "reads"}), "read")
+    if found.most_reads_per_s <= 0 or found.most_writes_per_s <= 0:
+        raise BrickyardError(f"{target}: no read or no write ended; there is nothing to compare")
+
+
 def _sentence(found: InterferenceMap) -> str:
+    if not found.points:
+        return "It was interrupted before any rate of reads was tried beside writes."
     held = [(writes, reads) for writes, reads in found.frontier(found.limit_ns) if reads is not None]
     within = f"At {format_ns(found.limit_ns)} {found.figure} of reads"
     if not held:
@@ -174,9 +192,21 @@ def _sentence(found: InterferenceMap) -> str:
         f"{format_iops(reads)} reads/s " + (f"beside {format_iops(writes)} writes/s" if writes else "without writes")
         for writes, reads in held
     ]
-    lost = [writes for writes, reads in found.frontier(found.limit_ns) if reads is None]
+    open_at = found.points[-1].writes_per_s if found.interrupted or found.cut_short else None
+    lost = [writes for writes, reads in found.frontier(found.limit_ns) if reads is None and writes != open_at]
     more = f"; beside {format_iops(min(lost))} writes/s or more, none" if lost else ""
-    return f"{within} you can have {', or '.join(parts)}{more}."
+    return f"{within} you can have {', or '.join(parts)}{more}.{_rest_words(found)}"
+
+
+def _rest_words(found: InterferenceMap) -> str:
+    """What an interrupted search has left open."""
+    if not found.interrupted:
+        return ""
+    last = found.points[-1].writes_per_s
+    beside = f"beside {format_iops(last)} writes/s" if last else "without writes"
+    more = last == max(found.columns) < COLUMNS[-1] * found.most_writes_per_s
+    untried = ", and more writes were not tried" if more else ""
+    return f" The search {beside} was interrupted, so its rate is not confirmed{untried}."
 
 
 def _load_words(asked: MapAsked, records: list[Record]) -> str:
@@ -202,8 +232,10 @@ def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> No
     columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads a run, at least", "right")]
     rows = [_row(found, writes, reads) for writes, reads in found.frontier(found.limit_ns)]
     limit = f"{found.figure} within {format_ns(found.limit_ns)}"
-    out.print(table(f"Reads with {limit}: {_load_words(asked, records)}", columns, rows))
-    alone = f"{format_iops(found.most_reads_per_s)} reads/s and {format_iops(found.most_writes_per_s)} writes/s"
+    if rows:
+        out.print(table(f"Reads with {limit}: {_load_words(asked, records)}", columns, rows))
+    most = ((found.most_reads_per_s, "reads/s"), (found.most_writes_per_s, "writes/s"))
+    alone = " and ".join(f"{format_iops(rate)} {unit}" for rate, unit in most if rate)
     print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs, arrivals at random.")
     if found.cut_short:
         print_line(out, "The time was over before all rates were tried; give more with --budget.")

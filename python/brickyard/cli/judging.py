@@ -23,7 +23,8 @@ from brickyard.cli import options
 from brickyard.cli.output import table
 from brickyard.errors import FAILED, BadInputError
 from brickyard.reading import parsed_bytes, parsed_share
-from brickyard.store import Json, Record
+from brickyard.schema import Document
+from brickyard.store import Record
 
 Rulers = Annotated[
     tuple[str, ...],
@@ -78,9 +79,9 @@ class Judging:
     def pass_together(self, records: Sequence[Record]) -> bool:
         return all(all_pass([verdict(record, ruler) for record in records]) for ruler in self.rulers)
 
-    def document(self, record: Record) -> Json:
+    def document(self, record: Record) -> Document:
         """Keys to add to the document of a run; none where nothing was asked."""
-        found: Json = {}
+        found: Document = {}
         if self.rulers:
             found["verdicts"] = [verdict_document(item) for item in self.verdicts(record)]
         if self.price:

@@ -8,12 +8,12 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from brickyard.cli import options
-from brickyard.cli.output import emit, print_labelled, print_line, stdout, table
+from brickyard.cli.output import emit, print_labelled, print_line, stderr, stdout, table
 from brickyard.errors import BadInputError
 from brickyard.lab import disks
 from brickyard.lab.disks import About, Status, Wanted
 from brickyard.reading import parsed_bytes
-from brickyard.units import format_size
+from brickyard.units import format_ns, format_size
 
 app = App(name="lab", help="Emulated disks under real software, and what a power cut leaves on them.")
 app.command("brickyard.cli.lab_crash:app", name="crash", help="Record a workload; look at its crash states.")
@@ -45,7 +45,6 @@ def up(
     fs: Annotated[str | None, Parameter(name="--fs", help="Make and mount ext4, xfs or btrfs.")] = None,
     at: Annotated[Path | None, Parameter(validator=options.FOLDER, help="An empty folder to mount it on.")] = None,
     speed: Annotated[float, Parameter(help="How many times as fast as the model.")] = 1.0,
-    log: Annotated[Path | None, Parameter(validator=options.FOLDER, help="A new folder for a log of requests.")] = None,
     json: options.Json = False,
 ) -> int:
     """Make an emulated disk: a block device that is timed by a model and loses what a real one would lose.
@@ -64,9 +63,7 @@ def up(
     size_bytes = parsed_bytes(size, "--size") if size else None
     if size_bytes is not None and size_bytes < LEAST_BYTES:
         raise BadInputError(f"--size {size}: use at least {format_size(LEAST_BYTES)}")
-    about = disks.up(
-        Wanted(name, model, size_bytes, cache, parsed_bytes(cache_size, "--cache-size"), fs, at, speed, log)
-    )
+    about = disks.up(Wanted(name, model, size_bytes, cache, parsed_bytes(cache_size, "--cache-size"), fs, at, speed))
     if json:
         emit(disks.document(about))
     else:
@@ -77,6 +74,8 @@ def up(
 @app.command(name="list")
 def list_(*, json: options.Json = False) -> int:
     """List the disks that are up; what killed ones left behind is cleaned up first."""
+    for why in disks.clean().values():
+        print_line(stderr(), why)
     found = disks.listed()
     if json:
         emit({"disks": [disks.document(about) for about in found]})
@@ -187,6 +186,8 @@ def _print(about: About, status: Status | None) -> None:
             ("in flight", f"{status.in_flight:,}"),
             ("volatile", format_size(status.volatile_bytes)),
         ]
-        lines += [("logged", f"{status.records:,} records")] if status.records else []
+        if about.host_ns:
+            lines.append(("host", f"{format_ns(about.host_ns)} a request, taken off the disk's time"))
+        lines.append(("way", "FUSE over io_uring" if about.is_over_ring else "FUSE over /dev/fuse"))
         lines += [(f"at {item.at_ms / 1000:.1f} s", item.what) for item in status.history]
     print_labelled(stdout(), lines)

@@ -18,13 +18,15 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, one_line
 from brickyard.lab import worker
+from brickyard.lab.checks import COMMAND
 from brickyard.lab.durability import Result
 from brickyard.lab.durability import durability as experiment_of
-from brickyard.lab.explore import Exploration, Outcome, explore, read_recording
+from brickyard.lab.explore import Exploration, Outcome, bound_words, explore, facts_of, read_recording
 from brickyard.lab.explore import record as record_log
 from brickyard.lab.orders import Setup
+from brickyard.lab.rooms import LOGS, own_folder
 from brickyard.reading import parsed_bytes
-from brickyard.store import Json
+from brickyard.schema import Document
 from brickyard.units import format_percent, format_seconds
 
 app = App(name="crash", help="Record a workload; look at its crash states.")
@@ -147,14 +149,14 @@ def explore_(
     recording = read_recording(log)
     wanted = Exploration(
         log,
-        check or recording.setup.workload,
+        check or (COMMAND if command else recording.setup.workload),
         cache,
         aim,
         _torn_bytes(torn),
         states,
         seed,
         only,
-        command or tuple(recording.setup.command),
+        command,
         workers,
     )
     say = Saying()
@@ -165,11 +167,17 @@ def explore_(
             markup=False,
             soft_wrap=True,
         )
+    if not recording.log_hash:
+        stderr().print(
+            f"warning: {log}: was recorded by an older version, without the hashes that show whether it has changed",
+            markup=False,
+            soft_wrap=True,
+        )
     page = _reported([(f"cache {cache}, cuts {aim}, torn {torn}", wanted, outcome)], report)
     if json:
         emit(_document(outcome) | {"log_hash": outcome.log.hash if outcome.log else None} | page)
     else:
-        _print_outcome(outcome)
+        _print_outcome(wanted, outcome)
         _print_page(page)
     return FAILED if outcome.found or outcome.not_judged else DONE
 
@@ -211,13 +219,17 @@ def look(
         raise BadInputError("the lab mounts disks, which only root may; run it as root")
     wanted = Exploration(log, "files", cache, aim, _torn_bytes(torn))
     words = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
-    return worker.look(wanted.judging(read_recording(log)), only, words)
+    recording = read_recording(log)
+    facts_of(wanted, recording)
+    return worker.look(wanted.judging(recording), only, words)
 
 
-def _document(outcome: Outcome) -> Json:
+def _document(outcome: Outcome) -> Document:
     return {
         "states": outcome.states,
         "distinct": outcome.distinct,
+        "cuts": len(outcome.cuts),
+        "share_at_most": outcome.share_at_most,
         "kept": outcome.kept,
         "lost": outcome.lost,
         "corrupt": outcome.corrupt,
@@ -226,13 +238,16 @@ def _document(outcome: Outcome) -> Json:
     }
 
 
-def _print_outcome(outcome: Outcome) -> None:
+def _print_outcome(wanted: Exploration, outcome: Outcome) -> None:
     console = stdout()
-    names = ("states", "distinct", "kept", "lost", "corrupt", "not judged")
-    row = [outcome.states, outcome.distinct, outcome.kept, outcome.lost, outcome.corrupt, outcome.not_judged]
+    names = ("states", "distinct", "cuts", "kept", "lost", "corrupt", "not judged")
+    row = [outcome.states, outcome.distinct, len(outcome.cuts), outcome.kept, outcome.lost, outcome.corrupt]
+    row.append(outcome.not_judged)
     console.print(table("Crash states", [(name, "right") for name in names], [[f"{n:,}" for n in row]]))
+    if bound := bound_words(outcome):
+        print_line(console, bound)
     for kind, (seed, why) in outcome.first.items():
-        print_line(console, f"{kind}, first in --only {seed}: {why}")
+        print_line(console, f"{kind}, first in --only {seed} {wanted.options}: {why}")
 
 
 def durability(
@@ -259,18 +274,18 @@ def durability(
         raise BadInputError("--states is at least 1")
     setup = Setup(workload=workload, load_s=_seconds(duration), file_system=fs)
     with ExitStack() as ending:
-        place = outputs.folder(logs) if logs else ending.enter_context(outputs.temporary_folder("brickyard-lab-logs-"))
+        place = outputs.folder(logs) if logs else ending.enter_context(own_folder(LOGS))
         results = list(experiment_of(setup, states, seed, place, Saying()))
         page = _reported([(one.configuration.name, one.wanted, one.outcome) for one in results], report)
     if json:
-        emit({"configurations": [_configuration(result) for result in results]} | page)
+        emit({"configurations": [_configuration(result) for result in results], **page})
     else:
         _print_results(results)
         _print_page(page)
     return DONE if all(result.as_it_should for result in results) else FAILED
 
 
-def _configuration(result: Result) -> Json:
+def _configuration(result: Result) -> Document:
     return {
         "name": result.configuration.name,
         "must_fail": result.configuration.must_fail,
@@ -303,5 +318,8 @@ def _print_results(results: list[Result]) -> None:
     print_line(console, f"{all_:,} states were judged in {format_seconds(seconds)}")
     console.print()
     for result in results:
+        if not result.configuration.must_fail and (bound := bound_words(result.outcome)):
+            print_line(console, f"{result.configuration.name}: {bound}")
         for kind, (seed, why) in result.outcome.first.items():
-            print_line(console, f"{result.configuration.name}: first {kind} is {seed}: {why}")
+            options = f"--only {seed} {result.wanted.options}"
+            print_line(console, f"{result.configuration.name}: {kind}, first in {options}: {why}")

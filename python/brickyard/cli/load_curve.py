@@ -20,6 +20,7 @@ from brickyard.analysis.curve_words import (
     curve_circumstances,
     curve_notes,
     curve_row,
+    is_kept,
     is_of_search,
 )
 from brickyard.analysis.load_curve import Limit, capacity, knee
@@ -32,8 +33,9 @@ from brickyard.cli.output import emit, print_labelled, print_line, stderr, stdou
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_warnings, titled
 from brickyard.cli.target import aim_at, split_overrides
-from brickyard.errors import BAD_INPUT, BadInputError, one_line
-from brickyard.store import Json, Record, Store
+from brickyard.errors import BAD_INPUT, FAILED, BadInputError, one_line
+from brickyard.schema import Document
+from brickyard.store import Record, Store
 from brickyard.study.aim import aim_modelled
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
@@ -83,7 +85,7 @@ def load_curve(
     """
     text = profiles.read(profile)
     changes, brick_changes = split_overrides(targets, list(overrides))
-    plan = profiles.validate(text, changes)
+    plan = profiles.changed(text, changes)
     refuse_programs(text.name, plan, "load-curve")
     if max_rate is not None and not max_rate > 0:
         raise BadInputError(f"--max-rate {max_rate:g}: above 0 a second")
@@ -109,6 +111,8 @@ def load_curve(
         emit({**curve_answer(curve, records, result.notes).document(), **_document(result, asked, page)})
     else:
         _print(stdout(), result, records, curve, page)
+    if result.outcome == "done" and asked is not None and not is_kept(curve, asked):
+        return FAILED
     return EXIT_CODES.get(result.outcome, BAD_INPUT)
 
 
@@ -159,7 +163,7 @@ def _picture(page: Path) -> Path:
     return page.parent / folder / "load-curve.png"
 
 
-def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Json:
+def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Document:
     found, rates = knee(result.points), rates_of(result.searches)
     return {
         "study": result.study,

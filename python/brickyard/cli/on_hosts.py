@@ -11,6 +11,7 @@ from cyclopts import Group, Parameter
 
 from brickyard.cli import judging as judges
 from brickyard.cli import options
+from brickyard.cli.again import answer_of
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.told import tell
@@ -19,11 +20,16 @@ from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
 from brickyard.study.cells import Share
 from brickyard.study.interrupt import Interrupt
+from brickyard.study.replay_drivers import STDIN
 
 if TYPE_CHECKING:
+    from brickyard.fleet.replaying import ReplayHosts
     from brickyard.fleet.sweeping import Sweep
+    from brickyard.schema.logs import ReplayKnown
     from brickyard.study.cells import StudyCell
+    from brickyard.study.replay import ReplaySpec
     from brickyard.study.runner import RunSpec
+    from brickyard.traces import Replay
 
 HOSTS = Group("Many hosts", sort_key=5)
 TOLERANCE = "1ms"
@@ -37,6 +43,46 @@ ComputedOn = Annotated[
 ]
 
 
+DrivenOn = Annotated[
+    str | None,
+    Parameter(
+        name="--hosts", group=HOSTS, help="Hosts of the fleet that drive, such as a,b,c, or all (docs/fleet.md)."
+    ),
+]
+WhenLost = Annotated[
+    Literal["keep", "end"],
+    Parameter(name="--lost", group=HOSTS, help="When a host is lost, keep the others running or end the run."),
+]
+
+
+def hosts_of_drivers(hosts: str | None, drivers: int) -> tuple[str, ...]:
+    """The host of each driver, in turn: one each at least."""
+    if hosts is None:
+        return ()
+    from brickyard.fleet import cluster
+
+    chosen = cluster.chosen(cluster.enter(cluster.load()), hosts)
+    return tuple(chosen[number % len(chosen)] for number in range(max(drivers, len(chosen))))
+
+
+def places_of(spec: ReplaySpec, known: ReplayKnown, lost: Literal["keep", "end"]) -> ReplayHosts | None:
+    """Where the drivers of a replay run; None for this host. `known` is what `check` gave."""
+    if not spec.hosts:
+        return None
+    from brickyard.fleet import cluster
+    from brickyard.fleet.replaying import ReplayHosts, refuse_near
+
+    if STDIN in spec.logs:
+        raise BadInputError("--hosts: standard input can be read by one driver only; give files")
+    refuse_near(known.databases)
+    ray = cluster.enter(cluster.load())
+    return ReplayHosts(ray, spec.hosts, spec.to, _on_stderr, seed=spec.seed, lost=lost)
+
+
+def _on_stderr(text: str) -> None:
+    stderr().print(text, markup=False, soft_wrap=True)
+
+
 @contextmanager
 def sweeping(hosts: str | None) -> Iterator[Sweep | None]:
     """The cores of the hosts that were named."""
@@ -47,7 +93,7 @@ def sweeping(hosts: str | None) -> Iterator[Sweep | None]:
     from brickyard.fleet.sweeping import Sweep
 
     ray = cluster.enter(cluster.load())
-    found = Sweep(ray, cluster.chosen(ray, hosts), lambda text: stderr().print(text, markup=False, soft_wrap=True))
+    found = Sweep(ray, cluster.chosen(ray, hosts), _on_stderr)
     try:
         yield found
     finally:
@@ -97,10 +143,18 @@ class Hosts:
 HERE = Hosts()
 
 
+@dataclass(frozen=True)
+class HostsLoad:
+    """What is run, and on what; `replay` where it is a trace."""
+
+    name: str
+    plan: Plan
+    targets: tuple[str, ...]
+    replay: Replay | None = None
+
+
 def run_on_hosts(
-    name: str,
-    plan: Plan,
-    targets: tuple[str, ...],
+    load: HostsLoad,
     asked: Hosts,
     placing: options.Placing,
     judge: judges.Judging,
@@ -118,6 +172,7 @@ def run_on_hosts(
 
     if placing.scratch is not None or placing.keep:
         raise BadInputError("--scratch and --keep: with --hosts name the target of each host")
+    name, plan, targets = load.name, load.plan, load.targets
     if not targets:
         raise BadInputError("--hosts: name a target that every host has, or one of each, such as a:/dev/sdb")
     check_place(store)
@@ -128,7 +183,10 @@ def run_on_hosts(
     hosts = cluster.chosen(ray, str(asked.hosts))
     if dry_run:
         division = divide(name, plan, hosts, targets, asked.share, placing.overwrite)
-        document = {part.host: {"targets": part.targets, "plan": part.plan} for part in division.parts}
+        document = {
+            part.host: {"targets": part.targets, "plan": plan_document(own)}
+            for part, own in zip(division.parts, division.plans, strict=True)
+        }
         if as_json:
             emit({"dry_run": True, "hosts": document, "plan": plan_document(division.plan)})
         else:
@@ -140,7 +198,8 @@ def run_on_hosts(
         on = Fleets(kept, terminal, interrupt, ray, wishes, placing.overwrite)
         results = drive(on, name, plan, hosts, targets, times)
         records = [kept.record(result.run) for result in results]
-    return tell(records, judge, repetitions=times, as_json=as_json)
+    answer = answer_of(records[-1], load.replay, None, len(hosts)) if load.replay is not None else None
+    return tell(records, judge, repetitions=times, as_json=as_json, trace=answer)
 
 
 def hosting_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 import msgspec
@@ -20,7 +20,6 @@ from rich.text import Text
 from brickyard.cli.fitted import Column, Fitted
 from brickyard.printable import json_text, printable
 from brickyard.schema import RunWarning
-from brickyard.store import Json
 
 TABLE_WIDTH = 400  # where nobody looks, a line of a table is a line
 
@@ -73,7 +72,7 @@ def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
     console.print(grid)
 
 
-def emit(document: Json) -> None:
+def emit(document: Mapping[str, object]) -> None:
     """The one document of `--json`. NaN and infinity are not JSON and are refused."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1, default=msgspec.to_builtins)
     sys.stdout.write(json_text(text) + "\n")

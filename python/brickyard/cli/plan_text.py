@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from brickyard.analysis.ramp import limit_text
 from brickyard.schema import Duration
@@ -139,7 +138,7 @@ def _burst(pace: OpenPace) -> str:
     return f" of {pace.burst} together" if (pace.burst or 1) > 1 else ""
 
 
-def _program(stream: Stream, index: int, program: dict[str, Any]) -> str:
+def _program(stream: Stream, index: int, program: dict[str, object]) -> str:
     kind = str(program.pop("kind")).replace("_", " ")
     said = {key: _value(key, value) for key, value in program.items()}
     details = ", ".join(f"{key} {value}" for key, value in said.items() if value not in (None, False))

@@ -17,11 +17,12 @@ from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.answer import Sustained, prediction
 from brickyard.advise.simulate import Brick, dearest, drive_kind, filled, rates, simulate, unverified
-from brickyard.advise.spread import Spread, spread_of
 from brickyard.analysis import search
 from brickyard.analysis.curve_words import search_words
 from brickyard.analysis.samples import Sample
 from brickyard.analysis.search import SEARCHES
+from brickyard.bricks import far_off
+from brickyard.bricks.spread import Spread, spread_of
 from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
@@ -29,8 +30,9 @@ from brickyard.cli.tables import print_answer
 from brickyard.cli.target import split_overrides
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.rulers import Ruler
+from brickyard.schema import Document
 from brickyard.schema.plan import Plan
-from brickyard.store import Json, Record, Store
+from brickyard.store import Record, Store
 from brickyard.study.aim import aim
 from brickyard.study.caches import cache_bytes, into_caches
 from brickyard.study.fit import refuse_programs
@@ -102,12 +104,13 @@ def predict(
     predicting.refuse_chains(plan)
     if modelled:
         conditioning.refuse_idle_switch((target,), condition, of_brick)
+    kind = drive_kind(Brick(target.removeprefix(bricks.MODELLED))) if modelled else None
     found = []
     for state in conditioning.modelled_words(condition) or ("normal",):
         if modelled:
             resolved = bricks.resolve(target, [*of_brick, bricks.condition_override(state)])
-            changed = [*of_brick, *dearest(state, resolved["brick"], (target, *of_brick))]
-            loaded = filled(plan, resolved["brick"])
+            changed = [*of_brick, *dearest(state, resolved.brick, (target, *of_brick))]
+            loaded = filled(plan, resolved.brick)
         else:
             loaded, changed = plan, []
         with (
@@ -116,10 +119,11 @@ def predict(
             else _real(profile, target, overwrite, i_know_this_destroys_data, store)
         ) as (measure, of_caches):
             one = _predicted(loaded, target, state, ruler, length_s, measure, searches)
-            spread = spread_of(drive_kind(Brick(target.removeprefix(bricks.MODELLED)))) if modelled else None
+            spread = spread_of(kind) if kind else None
             found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread))
             cached = of_caches()
-    _answer(profile, target, limit, found, per_mailbox, per_page, cached, as_json=json)
+    far = far_off.words(kind, plan) if kind else []
+    _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
     return 0 if all(item.rates for item in found) else 1
 
 
@@ -213,11 +217,12 @@ def _answer(
     per_mailbox: float | None,
     per_page: float | None,
     cached: str | None,
+    far: list[str],
     *,
     as_json: bool,
 ) -> None:
     figure, _, most = limit.partition(":")
-    doubts = [*_doubts(found, figure), *([cached] if cached else [])]
+    doubts = [*_doubts(found, figure), *([cached] if cached else []), *far]
     carried = [Sustained(i.condition, i.rates, i.unlimited_per_s, i.is_open, i.spread) for i in found]
     question = f"How many requests/s does {target} sustain of {profile} with the {figure} response time within {most}?"
     answer = prediction(question, carried, doubts, is_modelled=bricks.is_modelled(target))
@@ -293,7 +298,7 @@ def _rates(item: Predicted, each: float, form: Callable[[float], str]) -> str:
     return f"{said} ({form(rates.low / each)} to {form(rates.high / each)})"
 
 
-def _document(item: Predicted, per_mailbox: float | None, per_page: float | None) -> Json:
+def _document(item: Predicted, per_mailbox: float | None, per_page: float | None) -> Document:
     rates = item.rates
     rate = rates.centre if rates else None
     return {

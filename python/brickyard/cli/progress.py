@@ -17,7 +17,9 @@ from brickyard.analysis import PhaseRate
 from brickyard.analysis.moments import planned_ns
 from brickyard.analysis.totals import FLUSH
 from brickyard.cli.output import stderr
-from brickyard.store import CHAINS, METADATA, Json
+from brickyard.schema import Event, Fill, HangEvent, Interval, PhaseStart, Start, Steady
+from brickyard.store import CHAINS, METADATA
+from brickyard.store.record import marks_of
 from brickyard.study.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
 
@@ -26,14 +28,14 @@ PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough t
 
 def describe(spec: RunSpec) -> str:
     """`random read 4 KiB` for a cell of a study, the profile's name for any other run."""
-    labels = spec.labels
-    if "levels" in labels:
-        return ", ".join(labels["levels"].values()) + (f" #{labels['repetition']}" if labels["repetition"] > 1 else "")
-    if "request_bytes" in labels:
-        return f"{labels['address']} {labels['operation']} {format_size(labels['request_bytes'])}"
-    if "offered_per_s" in labels:
-        return f"{spec.profile} at {format_iops(labels['offered_per_s'])}/s"
-    number = f" #{labels['repetition']}" if "repetition" in labels else ""
+    marks = marks_of(spec.labels)
+    number = "" if marks.repetition is None else f" #{marks.repetition}"
+    if marks.levels is not None:
+        return ", ".join(marks.levels.values()) + (number if marks.repetition != 1 else "")
+    if marks.request_bytes is not None:
+        return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
+    if marks.offered_per_s is not None:
+        return f"{spec.profile} at {format_iops(marks.offered_per_s)}/s"
     return spec.profile + number
 
 
@@ -52,18 +54,17 @@ def _rates(rate: PhaseRate, words: str) -> str:
     return f"{data}  {named}" if rate.iops else named
 
 
-def figures(events: list[Json], words: str = IOPS) -> str:
-    """Rates over some intervals; of a single one also the worst p99 of its operations."""
-    span_ns = max(event["end_ns"] for event in events) - min(event["start_ns"] for event in events)
-    seconds = max(span_ns / 1e9, 1e-9)
-    cells = [cell for event in events for cell in event["cells"] if cell["operation"] not in CHAINS]
-    cells = [cell for cell in cells if cell["operation"] != FLUSH] or cells
-    requests, moved, errors = (sum(cell[key] for cell in cells) for key in ("requests", "bytes", "errors"))
-    named = sum(cell["requests"] for cell in cells if cell["operation"] in METADATA)
+def figures(interval: Interval, words: str = IOPS) -> str:
+    """Rates over an interval, and the worst p99 of its operations."""
+    seconds = max((interval.end_ns - interval.start_ns) / 1e9, 1e-9)
+    cells = [cell for cell in interval.cells if cell.operation not in CHAINS]
+    cells = [cell for cell in cells if cell.operation != FLUSH] or cells
+    requests, moved = sum(cell.requests for cell in cells), sum(cell.bytes for cell in cells)
+    errors = sum(cell.errors for cell in cells)
+    named = sum(cell.requests for cell in cells if cell.operation in METADATA)
     text = _rates(PhaseRate("", (requests - named) / seconds, moved / seconds, 0, True, named / seconds), words)
-    measures = [cell["measures"] for cell in cells if "measures" in cell]
-    p99 = [measure["response"]["p99_ns"] for measure in measures if "response" in measure]
-    if len(events) == 1 and any(p99):
+    p99 = [cell.measures.response.p99_ns for cell in cells if cell.measures.response is not None]
+    if any(p99):
         text += f"  p99 {format_ns(max(p99))}"
     return f"{text}  {errors:,} errors" if errors else text
 
@@ -140,29 +141,28 @@ class Terminal:
     def _title(self) -> str:
         return f"{self._ended + 1}/{self._expected} {self._name}" if self._many else self._name
 
-    def event(self, event: Json) -> None:
-        kind = event["event"]
-        if kind == "fill":
-            share = event["done_bytes"] / max(event["total_bytes"], 1)
-            self._say(f"filling {format_size(event['total_bytes'])}: {share:.0%}", None)
-        elif kind == "start":
-            for text in event.get("notes", []):
-                self.note(text)
-        elif kind == "phase" and self._began_ns is None:
-            self._began_ns = event["start_ns"]
-        elif kind == "interval":
-            self._last = figures([event], self._words)
-            spent_ns = event["end_ns"] - (self._began_ns or 0)
-            done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
-            self._say(("warm-up: " if event["warmup"] else "") + self._last, done)
-        elif kind == "hang":
-            outstanding = format_ns(event["outstanding_ns"])
-            self.note(
-                f"hanging: {event['operation']} of {format_size(event['request_bytes'])} at offset"
-                f" {event['offset_bytes']:,} has been outstanding for {outstanding}"
-            )
-        elif kind == "steady":
-            self.note("steady state reached" if event["reached"] else "steady state left again")
+    def event(self, event: Event) -> None:
+        match event:
+            case Fill():
+                share = event.done_bytes / max(event.total_bytes, 1)
+                self._say(f"filling {format_size(event.total_bytes)}: {share:.0%}", None)
+            case Start():
+                for text in event.notes:
+                    self.note(text)
+            case PhaseStart() if self._began_ns is None:
+                self._began_ns = event.start_ns
+            case Interval():
+                self._last = figures(event, self._words)
+                spent_ns = event.end_ns - (self._began_ns or 0)
+                done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
+                self._say(("warm-up: " if event.warmup else "") + self._last, done)
+            case HangEvent():
+                self.note(
+                    f"hanging: {event.operation} of {format_size(event.request_bytes)} at offset"
+                    f" {event.offset_bytes:,} has been outstanding for {format_ns(event.outstanding_ns)}"
+                )
+            case Steady():
+                self.note("steady state reached" if event.reached else "steady state left again")
 
     def run_ended(self, result: RunResult) -> None:
         self._ended += 1

@@ -146,7 +146,7 @@ class _Rounds(Terminal):
 
 def _carry_out(store: Store, setting: Setting, names: list[str], aimed: Aim) -> Found:
     with Interrupt() as interrupt, _Rounds() as terminal:
-        for note in (*aimed.notes, *_notes(setting, modelled="bricks" in aimed.options)):
+        for note in (*aimed.notes, *_notes(setting, modelled=aimed.options.is_modelled)):
             terminal.note(note)
         whole = Specification(store, terminal, interrupt, setting, aimed.targets, aimed.options, aimed.condition)
         outcome = "failed"

@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
+import msgspec
 from cyclopts import Parameter
 
-from brickyard import _core
 from brickyard.analysis import replay as replays
-from brickyard.analysis import replay_runs, replay_warnings
 from brickyard.analysis.load_curve import Limit
 from brickyard.analysis.summary import run_document
 from brickyard.cli import judging as judges
-from brickyard.cli import options
+from brickyard.cli import on_hosts, options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.load_curve import parse_limit
 from brickyard.cli.output import emit, print_line, stderr, stdout
@@ -21,18 +20,23 @@ from brickyard.cli.progress import CALLS, Terminal
 from brickyard.cli.replay_tables import print_explained, print_replay
 from brickyard.cli.tables import print_circumstances, print_warnings
 from brickyard.databases.connect import split_dsns
-from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
-from brickyard.store import Json, Record, Store
+from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
+from brickyard.schema.logs import logs_explained
+from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import ReplaySpec, why_no_call, with_pace
-from brickyard.study.replay import check as checked
+from brickyard.study.replay import ReplaySpec
 from brickyard.study.replay import explain as explained
-from brickyard.study.replay import replay as replay_once
 from brickyard.study.replay_drivers import STDIN
+from brickyard.study.replay_series import (
+    MAX_ERRORS,
+    carry_out,
+    length_ns,
+    option_ns,
+    planned,
+    read_mapping,
+    why_failed,
+)
 from brickyard.study.runner import RunResult
-from brickyard.units import format_percent
-
-MAX_ERRORS = 0.01  # as of the unsent: beyond it another load was served than the log's
 
 
 def replay(
@@ -59,8 +63,13 @@ def replay(
     ] = "time-synchronized",
     speed: Annotated[str, Parameter(help='Of the log\'s time: 4x, 0.5, or "1x to 10x over 10min".')] = "1x",
     drivers: Annotated[
-        int, Parameter(help="Processes that drive: a log or more each, or a share of the sessions.")
+        int,
+        Parameter(
+            help="Processes that drive: a log or more each, or a share of the sessions; with --hosts, one a host."
+        ),
     ] = 1,
+    hosts: on_hosts.DrivenOn = None,
+    lost: on_hosts.WhenLost = "keep",
     sessions: Annotated[
         int, Parameter(help="Of each driver: calls in flight at the most; several databases share them evenly.")
     ] = 20,
@@ -138,34 +147,39 @@ def replay(
     most_errors = judges.most_errors(max_errors)
     if drop_caches and not manage:
         raise BadInputError("--drop-caches: changes what this host has cached, for others too; add --manage")
+    driven_on = () if explain else on_hosts.hosts_of_drivers(hosts, drivers)
     spec = ReplaySpec(
         logs=list(logs),
-        mapping_text=_read(mapping),
+        mapping_text=read_mapping(mapping),
         mapping_name=mapping.name,
         to=databases,
         speed=speed,
-        drivers=drivers,
+        drivers=len(driven_on) or drivers,
         sessions=sessions,
         in_order=in_order,
         format=format,
         fields=field,
-        window_s=_ns("--window", window) // 1_000_000_000,
+        window_s=option_ns("--window", window) // 1_000_000_000,
         sort=sort,
         keep_outliers=keep_outliers,
         drop_caches=drop_caches,
         seed=seed,
         from_time=since,
         until_time=until,
-        duration_ns=None if duration is None else _length_ns(duration),
+        hosts=driven_on,
+        duration_ns=None if duration is None else length_ns(duration),
         again=again,
-        patience_ns=_ns("--patience", patience),
+        patience_ns=option_ns("--patience", patience),
     )
     if explain:
         return _explain(spec, as_json=json)
     asked = parse_limit(limit)
-    runs = _runs(spec, pace, repeat)
+    runs = planned(spec, pace, repeat)
+    places = on_hosts.places_of(spec, runs[0].known, lost)
     with Store(store) as kept, Interrupt() as interrupt, Terminal(words=CALLS) as terminal:
-        results = _run(kept, terminal, interrupt, runs)
+        if places is not None:
+            places.say = terminal.note
+        results = carry_out(kept, terminal, interrupt, runs, places).results
         records = [kept.record(result.run) for result in results]
     failed = why_failed(records, most_errors, check=check)
     if json:
@@ -178,20 +192,6 @@ def replay(
     if results[-1].outcome != "done":
         return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
     return judge.exit_code(records, FAILED if failed else DONE)
-
-
-def _runs(spec: ReplaySpec, pace: str, repeat: int) -> list[tuple[ReplaySpec, Json]]:
-    """What is run one after the other, each with what is known of its logs, which are read once for all."""
-    if repeat < 1:
-        raise BadInputError(f"--repeat {repeat}: at least 1")
-    specs = with_pace(spec, pace)
-    if len(specs) * repeat > 1 and STDIN in spec.logs:
-        raise BadInputError("standard input can be read once; a pace that runs several times needs files")
-    for one in specs:
-        one.orders()
-    known = [checked(specs[0])]
-    known += [checked(one, known[0]) for one in specs[1:]]
-    return [pair for pair in zip(specs, known, strict=True) for _ in range(repeat)]
 
 
 def _show(results: list[RunResult], records: list[Record], limit: Limit | None, judge: judges.Judging) -> None:
@@ -208,76 +208,13 @@ def _show(results: list[RunResult], records: list[Record], limit: Limit | None, 
         judge.print(console, record)
 
 
-def why_failed(records: list[Record], most_errors: float, *, check: bool) -> list[str]:
-    """What makes the exit code 1: too many failed calls; with --check also calls that were not sent as logged."""
-    said = []
-    for record in records:
-        share = replay_runs.error_share([record])
-        if share is not None and share > most_errors:
-            limit = f"--max-errors {format_percent(most_errors)}"
-            said.append(f"{format_percent(share)} of the calls of run {record.info.id} failed, more than {limit}")
-        if check and (words := replay_warnings.distorted(record) or replay_warnings.unverified(record)):
-            said.append(f"run {record.info.id}: {words}; sort the calls with --sort always")
-    return said
-
-
-def _run(
-    store: Store, terminal: Terminal, interrupt: Interrupt, asked: list[tuple[ReplaySpec, Json]]
-) -> list[RunResult]:
-    """One run after the other; more than one make a study."""
-    specs = [spec for spec, _ in asked]
-    terminal.expect(len(specs))
-    study: int | None = None
-    if len(specs) > 1:
-        about: Json = {"verb": "replay", "paces": list(dict.fromkeys(spec.pace for spec in specs))}
-        study = store.add_study(f"Replay of {specs[0].title()}", about)
-    results: list[RunResult] = []
-    try:
-        for number, (spec, known) in enumerate(asked):
-            same = [s for s in specs[:number] if s == spec]
-            labels: Json = {"pace": spec.pace}
-            if specs.count(spec) > 1:
-                labels["repetition"] = len(same) + 1
-            results.append(replay_once(store, terminal, interrupt, spec, labels if study else None, study, known))
-            if results[-1].outcome != "done":
-                break
-            if results[-1].outcome == "done" and not replay_runs.issued_calls(store.record(results[-1].run)):
-                raise BadInputError(why_no_call(spec))
-    finally:
-        if study is not None:
-            store.end_study(study, results[-1].outcome if results else "failed", [])
-    return results
-
-
 def _explain(spec: ReplaySpec, *, as_json: bool) -> int:
     if STDIN not in spec.logs:
         stderr().print("reading", ", ".join(spec.logs), markup=False, soft_wrap=True)
-    told = explained(spec)
+    text = explained(spec)
+    told = logs_explained(text)
     if as_json:
-        emit(told)
+        emit(msgspec.json.decode(text))
     else:
-        print_explained(stdout(), told["document"], told["look"], is_sorted=told["sort"])
-    return INTERRUPTED if told["interrupted"] else 0
-
-
-def _read(place: Path) -> str:
-    try:
-        return place.read_text("utf-8")
-    except OSError as error:
-        raise BadInputError(f"--map {place}: {error.strerror}; name the mapping's TOML file") from error
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"--map {place}: is not text in UTF-8") from error
-
-
-def _length_ns(duration: str) -> int:
-    found = _ns("--duration", duration)
-    if not found:
-        raise BadInputError(f"--duration {duration}: a replay of no length measures nothing; give it a second or more")
-    return found
-
-
-def _ns(option: str, text: str) -> int:
-    try:
-        return _core.parse_duration_ns(text)
-    except ValueError as error:
-        raise BadInputError(f"{option} {text}: {one_line(error)}") from error
+        print_explained(stdout(), told)
+    return INTERRUPTED if told.interrupted else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -19,9 +18,8 @@ from brickyard.analysis.load_curve import Limit
 from brickyard.analysis.replay_answer import replay_answer
 from brickyard.cli.output import print_line, table
 from brickyard.cli.tables import print_answer
-from brickyard.schema.logs import log_counts_of
-from brickyard.schema.plan import Outlier
-from brickyard.store import Json, Record
+from brickyard.schema.logs import CoursePoint, LogCounts, LogsExplained
+from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_seconds
 
 LEFT, RIGHT = "left", "right"
@@ -118,131 +116,125 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         print_line(console, f"Coverage: {said}")
 
 
-def print_explained(console: Console, told: Json, look: Json, *, is_sorted: bool) -> None:
-    """What a log would do; `look` is what a first look at it found."""
-    span_s = replay_head_room.log_span_s(told["first_ns"], told["last_ns"])
+def print_explained(console: Console, found: LogsExplained) -> None:
+    """What a log would do."""
+    told = found.document
+    span_s = replay_head_room.log_span_s(told.first_ns, told.last_ns)
     lines = [
-        ("Logs", ", ".join(f"{log['path']} ({log['format']})" for log in told["logs"])),
-        ("Lines", format_count(told["lines"])),
-        ("Requests", format_count(told["requests"])),
-        ("Calls", f"{format_count(told['calls'])} ({replay_runs.share_words(told['covered_share'])} of the requests)"),
+        ("Logs", ", ".join(f"{log.path} ({log.format})" for log in told.logs)),
+        ("Lines", format_count(told.lines)),
+        ("Requests", format_count(told.requests)),
+        ("Calls", f"{format_count(told.calls)} ({replay_runs.share_words(told.covered_share)} of the requests)"),
         ("Time", _span_words(told, span_s)),
         ("Rate", _rate_words(told, span_s)),
         ("Sessions", _sessions(told)),
-        ("Out of order", _order_words(told, look, is_sorted=is_sorted)),
-        *(
-            ("Left out", words)
-            for words in replay_warnings.outlier_words(msgspec.convert(look["outliers"], list[Outlier]))
-        ),
+        ("Out of order", _order_words(found)),
+        *(("Left out", words) for words in replay_warnings.outlier_words(found.look.outliers)),
     ]
     for label, text in lines:
         if text:
             console.print(Text.assemble((f"{label:<13} ", "dim"), text), soft_wrap=True)
-    for log in told["logs"]:
-        if log["torn"]:
-            text = f"{log['path']} is torn: {log['torn']}; only what came before was read"
+    for log in told.logs:
+        if log.torn:
+            text = f"{log.path} is torn: {log.torn}; only what came before was read"
             console.print(Text.assemble((f"{'Warning':<13} ", "yellow"), text), soft_wrap=True)
     _print_pages(console, told)
     _print_left_out(console, told)
 
 
-def _span_words(told: Json, span_s: float) -> str:
-    if told["first_ns"] is None:
+def _span_words(told: LogCounts, span_s: float) -> str:
+    if told.first_ns is None:
         return ""
     from datetime import UTC, datetime
 
-    first = datetime.fromtimestamp(told["first_ns"] / 1e9, UTC)
+    first = datetime.fromtimestamp(told.first_ns / 1e9, UTC)
     return f"from {first:%Y-%m-%d %H:%M:%S} UTC on, {format_seconds(span_s)}"
 
 
-def _rate_words(told: Json, span_s: float) -> str:
-    if not told["calls"]:
+def _rate_words(told: LogCounts, span_s: float) -> str:
+    if not told.calls:
         return ""
-    average = replay_head_room.average_per_s(told["calls"], span_s, told["peak_second_calls"])
-    busiest = max(told["course"], key=lambda point: point["calls"], default=None)
+    average = replay_head_room.average_per_s(told.calls, span_s, told.peak_second_calls)
+    busiest = max(told.course, key=lambda point: point.calls, default=None)
     text = f"{format_iops(average)} calls/s on average"
     # The first minute and the last may be partly outside the log: such a one says nothing.
-    if busiest and len(told["course"]) > 1 and busiest["calls"] / busiest["length_s"] >= average:
-        text += f", {format_iops(busiest['calls'] / busiest['length_s'])} in the busiest"
-        text += " minute" if busiest["length_s"] == 60 else f" {format_seconds(busiest['length_s'])}"
-    return f"{text}, {format_count(told['peak_second_calls'])} in the busiest second"
+    if busiest and len(told.course) > 1 and busiest.calls / busiest.length_s >= average:
+        text += f", {format_iops(busiest.calls / busiest.length_s)} in the busiest"
+        text += " minute" if busiest.length_s == 60 else f" {format_seconds(busiest.length_s)}"
+    return f"{text}, {format_count(told.peak_second_calls)} in the busiest second"
 
 
-def _sessions(told: Json) -> str:
-    if told["sessions"] is None:
+def _sessions(told: LogCounts) -> str:
+    if told.sessions is None:
         return ""
-    return f"{'more than ' if told['sessions_are_lower_bound'] else ''}{format_count(told['sessions'])}"
+    return f"{'more than ' if told.sessions_are_lower_bound else ''}{format_count(told.sessions)}"
 
 
-def _order_words(told: Json, look: Json, *, is_sorted: bool) -> str:
-    if not told["out_of_order"]:
+def _order_words(found: LogsExplained) -> str:
+    told = found.document
+    if not told.out_of_order:
         return ""
-    if is_sorted:
-        return (
-            f"{format_count(told['out_of_order'])} lines, by up to {format_seconds(look['disorder_ns'] / 1e9)}: sorted"
-        )
-    late = f", {format_count(told['late'])} of them later than the window" if told["late"] else ""
-    return f"{format_count(told['out_of_order'])} lines{late}"
+    if found.sort:
+        back_s = found.look.disorder_ns / 1e9
+        return f"{format_count(told.out_of_order)} lines, by up to {format_seconds(back_s)}: sorted"
+    late = f", {format_count(told.late)} of them later than the window" if told.late else ""
+    return f"{format_count(told.out_of_order)} lines{late}"
 
 
-def _print_pages(console: Console, told: Json) -> None:
-    total = max(told["calls"], 1)
+def _print_pages(console: Console, told: LogCounts) -> None:
+    total = max(told.calls, 1)
     rows = [
-        [
-            page["page"],
-            format_count(page["calls"]),
-            replay_runs.share_words(page["calls"] / total),
-            page["example"] or "",
-        ]
-        for page in told["pages"]
+        [page.page, format_count(page.calls), replay_runs.share_words(page.calls / total), page.example or ""]
+        for page in told.pages
     ]
     console.print()
     columns = [("page", LEFT), ("calls", RIGHT), ("share", RIGHT), ("its first call", LEFT)]
     console.print(table("Pages", columns, rows))
-    if len(told["calls_by_brick"]) > 1:
+    if len(told.calls_by_brick) > 1:
         rows = [
             [f"brick {number}", format_count(calls), replay_runs.share_words(calls / total)]
-            for number, calls in enumerate(told["calls_by_brick"])
+            for number, calls in enumerate(told.calls_by_brick)
         ]
         console.print()
         console.print(table("Databases", _columns(["database", "calls", "share"]), rows))
-    if len(told["course"]) > 1:
+    if len(told.course) > 1:
         console.print()
-        console.print(table("Over time", _columns(["from (UTC)", "requests/s", "calls/s", ""]), _course_rows(told)))
+        console.print(
+            table("Over time", _columns(["from (UTC)", "requests/s", "calls/s", ""]), _course_rows(told.course))
+        )
 
 
-def _course_rows(told: Json, most: int = 24) -> list[list[str]]:
+def _course_rows(points: list[CoursePoint], most: int = 24) -> list[list[str]]:
     """A day is told in hours, an hour in minutes: at most `most` lines."""
     from datetime import UTC, datetime
 
-    points = told["course"]
     width = -(-len(points) // most)
     rows = []
     for start in range(0, len(points), width):
         piece = points[start : start + width]
-        length_s = sum(point["length_s"] for point in piece)
-        calls = sum(p["calls"] for p in piece) / length_s
-        when = datetime.fromtimestamp(piece[0]["unix_s"], UTC)
-        rows.append([f"{when:%Y-%m-%d %H:%M}", sum(p["requests"] for p in piece) / length_s, calls])
-    peak = max((row[2] for row in rows), default=0) or 1
+        length_s = sum(point.length_s for point in piece)
+        when = datetime.fromtimestamp(piece[0].unix_s, UTC)
+        requests, calls = sum(p.requests for p in piece) / length_s, sum(p.calls for p in piece) / length_s
+        rows.append((f"{when:%Y-%m-%d %H:%M}", requests, calls))
+    peak = max((calls for _, _, calls in rows), default=0) or 1
     return [[w, format_iops(r), format_iops(c), "█" * round(24 * c / peak) or "·"] for w, r, c in rows]
 
 
-def _print_left_out(console: Console, told: Json) -> None:
-    if unmatched := log_counts_of(told).unmatched_paths:
-        rows = [[replay_runs.unmapped_words(item), format_count(item.requests)] for item in unmatched]
-        least = ", at least" if told["unmatched_paths_are_lower_bounds"] else ""
+def _print_left_out(console: Console, told: LogCounts) -> None:
+    if told.unmatched_paths:
+        rows = [[replay_runs.unmapped_words(item), format_count(item.requests)] for item in told.unmatched_paths]
+        least = ", at least" if told.unmatched_paths_are_lower_bounds else ""
         console.print()
         console.print(table("Not mapped, the most frequent", _columns(["request", f"requests{least}"]), rows))
-    if told["unusable"]:
-        rows = [[i["page"], i["parameter"], format_count(i["requests"])] for i in told["unusable"]]
+    if told.unusable:
+        rows = [[item.page, item.parameter, format_count(item.requests)] for item in told.unusable]
         console.print()
         console.print(
             table("Parameter missing or not of its type", _columns(["page", "parameter", "requests"], 2), rows)
         )
-    if told["bad_lines"]:
-        rows = [[why, format_count(count)] for why, count in told["bad_by_reason"].items()]
+    if told.bad_lines:
+        rows = [[why, format_count(count)] for why, count in told.bad_by_reason.items()]
         console.print()
         console.print(table("Lines that could not be read", _columns(["reason", "lines"]), rows))
-        for sample in told["bad_samples"][:5]:
-            console.print(Text(f"  {sample['log']}:{sample['line']}: {sample['text']}"), soft_wrap=True)
+        for sample in told.bad_samples[:5]:
+            console.print(Text(f"  {sample.log}:{sample.line}: {sample.text}"), soft_wrap=True)

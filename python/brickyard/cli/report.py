@@ -66,7 +66,7 @@ def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged:
     design = kept_design(study)
     if design is None or is_judged:
         return None
-    found = results(store, design, study.about["cells"])
+    found = results(store, design, study.kept.cells or [])
     if not found.counted:
         raise BadInputError(f"s{study.id}: has no finished run yet; continue it with `brickyard study`")
     return write_study_report(view_of(design, found, study.notes), output or default_directory(found.counted, study))

@@ -9,7 +9,7 @@ from brickyard.analysis.verdict import unit
 from brickyard.analysis.verdict_words import threshold_text
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout, table
-from brickyard.store import Json
+from brickyard.schema import Document
 
 app = App(name="rulers", help="List the requirements (SLOs) that a run can be compared with.")
 
@@ -49,7 +49,7 @@ def show_ruler(name: str, /, *, json: options.Json = False) -> int:
     return 0
 
 
-def _document(ruler: rulers.Ruler) -> Json:
+def _document(ruler: rulers.Ruler) -> Document:
     return {
         "name": ruler.name,
         "title": ruler.title,

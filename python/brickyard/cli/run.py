@@ -17,14 +17,14 @@ from brickyard.cli import again as traces
 from brickyard.cli import conditioning, options
 from brickyard.cli import judging as judges
 from brickyard.cli.ad_hoc import NO_WORDS, AdHoc, made_profile
-from brickyard.cli.on_hosts import HERE, Hosts, run_on_hosts
+from brickyard.cli.on_hosts import HERE, Hosts, HostsLoad, run_on_hosts
 from brickyard.cli.output import emit, stderr, stdout
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim_at, aim_directories, check_unnamed, split_overrides
 from brickyard.cli.told import tell
 from brickyard.errors import BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
-from brickyard.schema import plan_document, plan_text, read_plan
+from brickyard.schema import RunOptions, plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
 from brickyard.study.aim import Aim, aim_modelled, missing_targets, parse_size
@@ -118,15 +118,15 @@ def run(
     judge = _judge(ruler, check, price, capacity, ports, max_errors)
     changes = _changes(overrides, engine, stop_on_error=stop_on_error, each=each)
     if on.is_asked:
-        _refuse_beside_hosts(engine, condition=condition, manage=manage, each=each)
-        plan = profiles.validate(text, changes)
-        return run_on_hosts(text.name, plan, targets, on, placing, judge, repeat, store, dry_run=dry_run, as_json=json)
+        _refuse_beside_hosts(engine, again, condition=condition, manage=manage, each=each)
+        load = HostsLoad(text.name, profiles.changed(text, changes), targets, replay)
+        return run_on_hosts(load, on, placing, judge, repeat, store, dry_run=dry_run, as_json=json)
     modelled = any(bricks.is_modelled(target) for target in targets)
     wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
     if engine == "fio" and wish.is_asked:
         raise BadInputError("--engine fio: conditions are held around our own engine; leave --engine out")
     changes, brick_changes = split_overrides(targets, changes)
-    plan = spread(profiles.validate(text, changes), targets)
+    plan = spread(profiles.changed(text, changes), targets)
     if condition is not None:
         conditioning.refuse_idle_switch(targets, (condition,), brick_changes)
         brick_changes.append(bricks.condition_override(condition))
@@ -135,7 +135,7 @@ def run(
     if has_programs(plan):
         _refuse_carriers(text.name, engine, modelled=modelled)
         traces.refuse_taking(again, text.name, "a program works on files, not on a device")
-        plan = profiles.validate(text, [*sized(plan, placing.size), *changes])
+        plan = profiles.changed(text, changes, sized(plan, placing.size))
         aiming = aim_directories(_target_count(plan), targets, placing, makes=not dry_run)
         asked = None if dry_run else (repeat, judge, wish, store)
         if dry_run:
@@ -182,12 +182,15 @@ def _changes(overrides: Sequence[str], engine: str | None, *, stop_on_error: boo
     return changes + (["each=true"] if each else [])
 
 
-def _refuse_beside_hosts(engine: str | None, *, condition: str | None, manage: bool, each: bool) -> None:
+def _refuse_beside_hosts(
+    engine: str | None, again: traces.Again, *, condition: str | None, manage: bool, each: bool
+) -> None:
     """What is held or counted on this host has no meaning on others."""
     if condition is not None or manage:
         raise BadInputError("--condition and --manage are for arrays of this host; with --hosts set it up there")
     if engine == "fio" or each:
         raise BadInputError("--hosts: with it neither --engine fio nor --each is possible; leave one of them out")
+    traces.refuse_taking(again, "--hosts", "requests stay on the hosts that issue them")
 
 
 def _check_times(times: int) -> None:
@@ -231,7 +234,7 @@ def _for_server(
     if not has_server(plan):
         return plan
     own = server_changes(plan, targets, modelled=modelled)
-    return spread(profiles.validate(text, [*own, *changes]), targets)
+    return spread(profiles.changed(text, changes, own), targets)
 
 
 def _in_directory(
@@ -354,7 +357,7 @@ def _target_count(plan: Plan) -> int:
 
 def _announce(console: Console, plan: Plan, aimed: Aim) -> None:
     """Before a long run that writes: how much, for how long, and what that is to the drive."""
-    expected = forecast(plan, _sizes(aimed.targets, aimed.options["create_bytes"]))
+    expected = forecast(plan, _sizes(aimed.targets, aimed.options.size_bytes))
     if expected.writes and (expected.duration_s is None or expected.duration_s >= LONG_WRITE_S):
         for line in forecast_lines(expected, aimed.targets):
             console.print(line, markup=False, soft_wrap=True)
@@ -385,8 +388,12 @@ def _check_targets(
             check_run(plan, named.targets, named.options, by_fio=by_fio)
     else:
         path, size_bytes = check_unnamed(placing)
-        consent = {"overwrite": list(placing.overwrite), "destroys_data": placing.i_know_this_destroys_data}
-        check_run(plan, [str(path)], {"create_bytes": size_bytes, **consent}, by_fio=by_fio)
+        wishes = RunOptions(
+            create_bytes=size_bytes,
+            overwrite=list(placing.overwrite),
+            destroys_data=placing.i_know_this_destroys_data,
+        )
+        check_run(plan, [str(path)], wishes, by_fio=by_fio)
 
 
 def _dry_run(

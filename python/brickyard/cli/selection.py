@@ -5,7 +5,6 @@ Refusal: a word that names nothing is refused, not ignored.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,23 +81,24 @@ def _of_study(store: Store, word: str) -> list[int]:
     good = [
         run
         for run in store.heads()
-        if run.labels.get("study") == name
-        and (not at or run.labels.get("label", "") == label)
+        if run.marks.study == name
+        and (not at or run.marks.label == label)
         and run.outcome == "done"
         and not run.invalid
     ]
     if good:
         _one_study(good, {study.id: study for study in store.studies()}, word)
-    return sorted({str(run.labels.get("cell")): run.id for run in good}.values())
+    return sorted({run.marks.cell: run.id for run in good}.values())
 
 
 def _one_study(runs: list[RunHead], studies: dict[int, StudyInfo], word: str) -> None:
     """Refuses a name that files of different texts share, or whose cells are of different targets or plans."""
-    texts = {str(studies[run.study].about.get("text", "")) for run in runs if run.study in studies}
-    cells: dict[str, set[str]] = {}
+    texts = {studies[run.study].kept.text for run in runs if run.study in studies}
+    cells: dict[object, set[str]] = {}
     for run in runs:
-        place = [run.labels.get(key) for key in ("label", "levels", "repetition")]
-        cells.setdefault(json.dumps(place, sort_keys=True), set()).add(str(run.labels.get("cell")))
+        marks = run.marks
+        place = marks.label, frozenset((marks.levels or {}).items()), marks.repetition
+        cells.setdefault(place, set()).add(marks.cell)
     if len(texts) > 1 or any(len(found) > 1 for found in cells.values()):
         told = ", ".join(f"s{number}" for number in sorted({run.study for run in runs if run.study is not None}))
         raise BadInputError(
@@ -119,4 +119,7 @@ def _span(store: Store, first: int, last: int) -> list[int]:
     if not found:
         name = str(first) if first == last else f"{first}-{last}"
         raise BadInputError(f"run {name}: not in {store.place}; `brickyard runs` lists what there is")
+    if found[-1] != max(first, last):
+        said = f"note: {first}-{last}: the last of these runs in {store.place} is {found[-1]}"
+        stderr().print(said, markup=False, soft_wrap=True)
     return found

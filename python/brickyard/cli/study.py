@@ -21,6 +21,7 @@ from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.report.matrix_tables import footnotes
 from brickyard.report.study_page import study_document, view_tables, write_study_report
 from brickyard.report.tables import Table
+from brickyard.schema import Document
 from brickyard.store import Json, Record, Store, check_place
 from brickyard.study.aim import parse_size
 from brickyard.study.cells import Layout, Specs, Wishes, combinations_words, lay_out
@@ -220,7 +221,7 @@ def _document(
     result: MatrixResult,
     observed: Observed,
     invalid: list[Record],
-) -> Json:
+) -> Document:
     from brickyard.report.matrix_documents import pivot_document
 
     return {

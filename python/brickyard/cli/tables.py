@@ -11,7 +11,7 @@ from brickyard import analysis
 from brickyard.analysis import cells, pgbench, slow, summary
 from brickyard.analysis.answers import Answer, answer
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
-from brickyard.analysis.characterization import FILLS_WORDS, RankedCell
+from brickyard.analysis.characterization import RankedCell, footnotes
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_tables, further_words
 from brickyard.analysis.latency import FEW_EVENTS, FEW_EVENTS_WORDS
@@ -226,9 +226,9 @@ def print_characterization(
                 [
                     format_size(item.cell.request_bytes),
                     *([cells.over(row)] if over else []),
-                    format_iops(row.iops) + item.cell.mark,
+                    cells.iops(row) + item.cell.mark,
                     format_percent(item.iops_share),
-                    format_mib_per_s(row.bytes_per_s) + item.cell.mark,
+                    cells.mib_per_s(row) + item.cell.mark,
                     format_percent(item.throughput_share),
                     format_ns(service.mean_ns if service else None),
                     *(format_ns(shown.get(name)) for name in ("p50", "p99", "p99.9")),
@@ -237,10 +237,12 @@ def print_characterization(
                 ]
             )
         heads = ["service time" if name in SERVICE else "" for name, _ in columns]
-        console.print(table(titled(f"{address.capitalize()} {operation}", workload), columns, rows, heads=heads))
+        console.print(
+            table(titled(f"{address.capitalize()} {operation}", workload), columns, rows, heads=heads, keys=1)
+        )
         print_dash(console, rows)
-        if any(item.cell.fills_caches for item in ranked):
-            print_line(console, FILLS_WORDS, "dim")
+        for line in footnotes(ranked):
+            print_line(console, line, "dim")
         console.print()
 
 
@@ -250,8 +252,9 @@ def print_slowest(console: Console, record: Record) -> None:
         return
     console.print()
     shares = slow.cause_shares(told)
-    explains = any(one.cause != slow.MODEL for one in shares)
-    if explains:
+    # Where all waited for the storage, the service time says the same.
+    explains = any(one.cause not in (slow.MODEL, slow.STORAGE) for one in shares)
+    if any(one.cause != slow.MODEL for one in shares):
         _print_causes(console, shares, len(told))
         for line in slow.slow_words(record):
             print_line(console, line, "dim")
@@ -279,7 +282,11 @@ CAUSE_BAR = 50
 
 def _print_causes(console: Console, shares: Sequence[slow.CauseShare], requests: int) -> None:
     """One bar of shares, and what each part of it is."""
-    print_line(console, f"Why the {format_count(requests)} slowest requests were slow (shares of their response time)")
+    why = f"Why the {format_count(requests)} slowest requests were slow"
+    if len(shares) == 1:
+        print_line(console, f"{why}: {shares[0].cause}")
+        return
+    print_line(console, f"{why} (shares of their response time)")
     bar, legend = Text(), Text()
     for number, one in enumerate(shares):
         style = CAUSE_STYLES[number % len(CAUSE_STYLES)]

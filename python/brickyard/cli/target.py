@@ -13,6 +13,7 @@ from pathlib import Path
 from brickyard import bricks, facts, outputs
 from brickyard.cli.options import Placing
 from brickyard.errors import BadInputError
+from brickyard.schema import RunOptions
 from brickyard.study.aim import Aim, aim, parse_size
 from brickyard.study.check import nearest_folder
 from brickyard.study.scratch import cache_home, check_scratch
@@ -59,7 +60,7 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, 
             outputs.folder(home)
         else:
             home = nearest_folder(outputs.check_folder(home))
-    yield Aim(list(targets) or [str(home)], {}, (), is_scratch=not targets)
+    yield Aim(list(targets) or [str(home)], RunOptions(), (), is_scratch=not targets)
 
 
 def check_unnamed(placing: Placing) -> tuple[Path, int]:

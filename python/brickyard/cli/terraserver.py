@@ -21,7 +21,7 @@ from brickyard.databases.loading import Loaded
 from brickyard.errors import BAD_INPUT, DONE, INTERRUPTED, BadInputError
 from brickyard.outputs import write_whole
 from brickyard.reading import parsed_bytes
-from brickyard.store import Json
+from brickyard.schema import Document
 from brickyard.study.interrupt import Interrupt
 from brickyard.units import format_mib_per_s, format_size
 
@@ -168,7 +168,7 @@ def _measured(
     return EXIT_CODES.get(result.outcome, BAD_INPUT)
 
 
-def _document(loaded: Loaded, layout: Layout, dsns: list[str]) -> Json:
+def _document(loaded: Loaded, layout: Layout, dsns: list[str]) -> Document:
     return {
         "tiles": loaded.tiles,
         "tiles_resumed": loaded.resumed_tiles,

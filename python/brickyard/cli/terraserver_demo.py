@@ -16,7 +16,6 @@ from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import CALLS, Terminal
-from brickyard.cli.replay import MAX_ERRORS, why_failed
 from brickyard.cli.tables import print_warnings
 from brickyard.cli.terraserver import LoadProgress, Seed
 from brickyard.databases import terraserver
@@ -26,6 +25,7 @@ from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.interrupt import Interrupt
+from brickyard.study.replay_series import MAX_ERRORS, why_failed
 from brickyard.units import format_mib_per_s, format_size
 
 DEFAULT_SIZE = "640MiB"  # two and a half times what the server then may use; loaded in half a minute
@@ -99,7 +99,14 @@ def demo(
     failed = why_failed(records, MAX_ERRORS, check=False)
     if json:
         documents = [run_document(record) for record in records]
-        emit({"runs": documents, "replay": replays.replay_document(records), "server": shown.server, "failed": failed})
+        emit(
+            {
+                "runs": documents,
+                "replay": replays.replay_document(records),
+                "server": shown.server or {},
+                "failed": failed,
+            }
+        )
     else:
         _print(shown, records)
         for line in failed:
@@ -111,7 +118,7 @@ def _print(shown: Demo, records: list[Record]) -> None:
     console = stdout()
     print_warnings(console, records)
     console.print()
-    server = f"PostgreSQL {shown.server['version']} of our own" if shown.server else "your server"
+    server = f"PostgreSQL {shown.server.version} of our own" if shown.server else "your server"
     console.print(
         f"{shown.loaded.tiles:,} tiles of {shown.layout.cities} cities, {_loaded_words(shown)}, in {server}; out of a"
         f" busy Monday hour of {SERVERS} web servers with {shown.requests:,} requests",

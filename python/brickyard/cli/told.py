@@ -19,6 +19,7 @@ from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.tables import LEFT, RIGHT, print_run
 from brickyard.errors import BAD_INPUT
 from brickyard.store import Record
+from brickyard.units import format_name
 
 COLUMNS = ("load", "figure", "runs", "together", "95 % interval", "lowest to highest run")
 
@@ -72,7 +73,7 @@ def _print_together(console: Console, found: Sequence[Repeated]) -> None:
         text, of = item.figure.text, item.sample
         interval = DASH if of.low is None or of.high is None else f"{text(of.low)} to {text(of.high)}"
         spread = f"{text(min(of.values))} to {text(max(of.values))}"
-        rows.append([", ".join(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
+        rows.append([format_name(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
     columns = list(zip(COLUMNS, (LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT), strict=True))
     console.print(table("Repetitions together", columns, rows))
     console.print("The interval is Student's, of the logarithms of the runs' own figures (docs/statistics.md).")

@@ -22,10 +22,9 @@ from brickyard import _core, outputs
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
-from brickyard.watch import figures
+from brickyard.watch import figures, metrics
 from brickyard.watch.devices import found
 from brickyard.watch.figures import Watched
-from brickyard.watch.metrics import exposition
 from brickyard.watch.watching import AUTO, METHODS, LiveWatch
 
 RIGHT, LEFT = "right", "left"
@@ -365,11 +364,15 @@ def _served(watching: LiveWatch, address: str, note: Callable[[str], None]) -> I
 
         def do_GET(self) -> None:
             is_metrics = self.path.split("?")[0] == "/metrics"
+            is_protobuf = is_metrics and metrics.wants_protobuf(self.headers.get("Accept", ""))
             with watching.lock:
-                text = exposition(watching.totals, watching.method) if is_metrics else "metrics are at /metrics\n"
-            body = text.encode()
+                totals, how = watching.totals, watching.method
+                if is_protobuf:
+                    body = metrics.protobuf_exposition(totals, how)
+                else:
+                    body = (metrics.exposition(totals, how) if is_metrics else "metrics are at /metrics\n").encode()
             self.send_response(200 if is_metrics else 404)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Type", metrics.PROTOBUF_TYPE if is_protobuf else metrics.TEXT_TYPE)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

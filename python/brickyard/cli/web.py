@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from brickyard import managing
 from brickyard.cli import options
 from brickyard.cli.output import stderr
+from brickyard.databases.connect import refuse_password, refuse_twice, split_dsns, spoken
 from brickyard.errors import DONE, BadInputError
 from brickyard.store import Store
 
@@ -44,6 +45,26 @@ def web(
         tuple[str, ...],
         Parameter(negative="", show_default=False, help="A trace (.byt) that may be replayed. May be repeated."),
     ] = (),
+    allow_log: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="A web log that may be replayed. May be repeated."),
+    ] = (),
+    allow_mapping: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            help="A mapping of a log's requests to calls, as `brickyard replay --map` takes it. May be repeated.",
+        ),
+    ] = (),
+    allow_database: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Connection string, without password, of a database for replays of logs. May be repeated.",
+        ),
+    ] = (),
     manage: Annotated[
         bool, Parameter(negative="", show_default=False, help="Operators may change arrays from the page.")
     ] = False,
@@ -66,11 +87,8 @@ def web(
     for path in allow_target:
         if not os.path.exists(path) or os.path.isdir(path):
             raise BadInputError(f"--allow-target {path}: no such file or device")
-    if allow_trace:
-        from brickyard import traces
-    for path in allow_trace:
-        if not traces.is_trace(path):
-            raise BadInputError(f"--allow-trace {path}: is no trace; make one with `brickyard trace import`")
+    _check_traces(allow_trace)
+    databases = _checked_databases(allow_log, allow_mapping, allow_database)
     place = Listening(listen, port, host, tls_certificate, tls_key)
     place.check()
     state = managing.state_home()
@@ -84,6 +102,9 @@ def web(
         state=state,
         manage=manage,
         traces=tuple(os.path.abspath(path) for path in allow_trace),
+        logs=tuple(dict.fromkeys(os.path.abspath(path) for path in allow_log)),
+        mappings=tuple(dict.fromkeys(os.path.abspath(path) for path in allow_mapping)),
+        databases=tuple(databases),
         allowed=tuple(os.path.abspath(path) for path in allow_target),
         secure=place.scheme == "https",
     )
@@ -93,3 +114,24 @@ def web(
     login = f"#{token}" if sys.stderr.isatty() else f"; tokens are in {token_place}"
     serve(served, place, lambda text: console.print(text, markup=False, soft_wrap=True), login)
     return DONE
+
+
+def _check_traces(paths: tuple[str, ...]) -> None:
+    if paths:
+        from brickyard import traces
+    for path in paths:
+        if not traces.is_trace(path):
+            raise BadInputError(f"--allow-trace {path}: is no trace; make one with `brickyard trace import`")
+
+
+def _checked_databases(logs: tuple[str, ...], mappings: tuple[str, ...], dsns: tuple[str, ...]) -> list[str]:
+    """The databases that logs may be replayed against; what is wrong is refused before anybody connects."""
+    for option, paths in (("--allow-log", logs), ("--allow-mapping", mappings)):
+        for path in paths:
+            if not os.path.isfile(path):
+                raise BadInputError(f"{option} {path}: no such file")
+    databases = split_dsns(*dsns, option="--allow-database")
+    for dsn in databases:
+        refuse_password(dsn, "--allow-database")
+    refuse_twice([spoken(dsn) for dsn in databases], "--allow-database")
+    return databases

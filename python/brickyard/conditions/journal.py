@@ -14,7 +14,6 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -22,6 +21,7 @@ from brickyard import outputs
 from brickyard.arrays.lock import OVERRIDE
 from brickyard.arrays.steps import UndoStep, step_of
 from brickyard.errors import BrickyardError
+from brickyard.ready import ready
 from brickyard.schema import ProcessMark, stored
 from brickyard.store.process import is_alive, own_process
 
@@ -161,7 +161,7 @@ class _Head(msgspec.Struct):
 
 def _read(path: Path) -> Entry | None:
     """A line that a crash has torn stands for a change that was not made."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for line in _trusted_text(path).splitlines():
         try:
             row = json.loads(line)
@@ -187,3 +187,6 @@ def _trusted_text(path: Path) -> str:
         told = os.fstat(file.fileno())
         ours = told.st_uid in (os.geteuid(), 0) and not told.st_mode & 0o002
         return file.read() if stat.S_ISREG(told.st_mode) and ours else ""
+
+
+ready(_Head)

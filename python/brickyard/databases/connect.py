@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -44,15 +44,20 @@ def is_dsn(text: str) -> bool:
     return "://" in text or re.search(rf"(?:^|\s)(?:{'|'.join(WORDS)})\s*=", text) is not None
 
 
-def split_dsns(*texts: str) -> list[str]:
+def split_dsns(*texts: str, option: str = "--to") -> list[str]:
     """`--to A,B`: several databases; the commas of a DSN with several hosts stay."""
     begins = r",(?=\s*(?:postgres(?:ql)?://|(?:host|hostaddr|dbname|user|port|password)=))"
     found = [part.strip() for text in texts for part in re.split(begins, text)]
     if not all(part and not part.startswith(",") and not part.endswith(",") for part in found):
-        raise BadInputError(f"--to: an empty DSN; {HOW}")
-    if len(set(found)) < len(found):
-        raise BadInputError("--to: the same database twice; each brick is a database of its own")
+        raise BadInputError(f"{option}: an empty DSN; {HOW}")
+    refuse_twice(found, option)
     return found
+
+
+def refuse_twice(names: Sequence[str], option: str) -> None:
+    """Each would be given a share of the load, and the database more than its own."""
+    if len(set(names)) < len(names):
+        raise BadInputError(f"{option}: the same database twice; each brick is a database of its own")
 
 
 def spoken(dsn: str) -> str:
@@ -66,24 +71,43 @@ def spoken(dsn: str) -> str:
     return f"postgresql://{user}{host}{':' + port if port else ''}/{quote(database, safe='')}"
 
 
+SECRETS = re.compile(r"password|secret|scram_.*_key")
+"""Of libpq's words those with a secret as their value: password, sslpassword, oauth_client_secret and the like."""
+
+
+def refuse_password(dsn: str, option: str) -> None:
+    """For what is kept or shown as it is: a DSN whose password comes from elsewhere. libpq itself reads it."""
+    told = _told(dsn, f"{option}: ")
+    if any(SECRETS.search(key) for key in told):
+        raise BadInputError(f"{option}: leave the password out of it; {HOW}")
+    refuse_second_at(dsn)
+
+
 def refuse_second_at(dsn: str) -> None:
-    """PostgreSQL ends a password at the first @ and takes the rest of it for a host, which is shown."""
+    """PostgreSQL ends a password at the first @ or / and takes the rest of it for a host or a name, which is shown."""
     _, is_uri, rest = dsn.partition("://")
-    if is_uri and re.split(r"[/?]", rest, maxsplit=1)[0].count("@") > 1:
-        raise BadInputError(f"--to: a password that holds an @ (write it as %40); {HOW}")
+    end = re.search(r"[@/]", rest)
+    place = rest[end.end() :] if end is not None and end.group() == "@" else rest
+    if is_uri and "@" in place.partition("?")[0]:
+        raise BadInputError(f"the DSN has a password that holds an @ or a / (write %40 or %2F); {HOW}")
+
+
+def _told(dsn: str, about: str = "") -> dict[str, str]:
+    """The DSN word by word, as libpq reads it."""
+    psycopg = driver()
+    try:
+        told = psycopg.conninfo.conninfo_to_dict(dsn)
+    except (psycopg.Error, UnicodeError):
+        told = {"port": "unknown"}
+    # libpq quotes what it can't read, and takes what follows a colon for a port: either may be half of a password.
+    if not all(port.isdigit() for port in str(told.get("port") or 0).split(",") if port):
+        raise BadInputError(f"{about}this is not a DSN that PostgreSQL understands; {HOW}")
+    return {key: str(value) for key, value in told.items() if value is not None}
 
 
 def _parsed(dsn: str) -> dict[str, str]:
     refuse_second_at(dsn)
-    psycopg = driver()
-    try:
-        told = psycopg.conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        told = {"port": "unknown"}
-    # libpq quotes what it can't read, and takes what follows a colon for a port: either may be half of a password.
-    if not all(port.isdigit() for port in str(told.get("port") or 0).split(",")):
-        raise BadInputError(f"--to: not a DSN that PostgreSQL understands; {HOW}")
-    return {key: str(value) for key, value in told.items() if value is not None}
+    return _told(dsn)
 
 
 @contextmanager
@@ -116,8 +140,8 @@ def _words(error: Any) -> str:
     remedy = {
         "42501": "; use an account that may, or grant it",  # insufficient_privilege
         "53100": "; make room on the server's volume",  # disk_full
-        "3F000": "; load it first with brickyard terraserver load",  # invalid_schema_name
-        "42P01": "; load it first with brickyard terraserver load",  # undefined_table
+        "3F000": "; load the data first, or name the database that has them",  # invalid_schema_name
+        "42P01": "; load the data first, or name the database that has them",  # undefined_table
     }
     state = getattr(error, "sqlstate", None)
     said = one_line(getattr(error.diag, "message_primary", None) or error)

@@ -11,15 +11,17 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from brickyard import outputs
 from brickyard.databases import terraserver
-from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.databases.ephemeral import Server, ServerFacts, ephemeral_postgres
 from brickyard.databases.layout import Layout
 from brickyard.databases.loading import Loaded, Progress, Stop, load
 from brickyard.databases.memory import MemoryGroup, drop_file_caches, memory_group
 from brickyard.databases.traffic import Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import BrickyardError
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.replay import ReplaySpec, replay
 from brickyard.study.runner import Listener, RunResult
@@ -43,7 +45,8 @@ class Demo:
     layout: Layout
     loaded: Loaded
     requests: int
-    server: Json
+    server: ServerFacts | None
+    """Of our own; None of a server that was there."""
     study: int
     results: list[RunResult]
 
@@ -93,8 +96,9 @@ def demonstrate(
             _confine(server, group, memory_bytes, listener)
         listener.note(f"{loaded.tiles:,} tiles of {layout.cities} cities loaded; writing the logs of {SERVERS} servers")
         logs, requests = _write_logs(folder, layout, seed, seconds * FASTEST_PER_S // SERVERS, interrupt)
-        about = server.facts() if server is not None else {}
-        study = store.add_study("TerraServer", {"verb": "terraserver demo", "size_bytes": size_bytes, "server": about})
+        about = server.facts() if server is not None else None
+        told = msgspec.to_builtins(about) if about is not None else {}
+        study = store.add_study("TerraServer", {"verb": "terraserver demo", "size_bytes": size_bytes, "server": told})
         results: list[RunResult] = []
         named = (OWN_SERVER,) if dsn is None else ()
         try:

@@ -24,6 +24,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
+
 from brickyard import outputs
 from brickyard.databases.memory import MemoryGroup
 from brickyard.databases.programs import (
@@ -35,7 +37,6 @@ from brickyard.databases.programs import (
     reachable,
 )
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.store import Json
 
 PREFIX = "brickyard-postgres-"
 MARKER = "brickyard-owner.json"
@@ -48,6 +49,17 @@ DATABASE = "postgres"
 START_S, STOP_S, POLL_S = 60.0, 20.0, 0.02
 SOCKET_PATH_BYTES = 107  # sun_path of unix(7), less its NUL
 LOG_LINES = 200  # of the server's log that are looked through for why it did not start
+
+
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a record says of a server of our own; never a password."""
+
+    version: str
+    programs: str
+    data_directory: str
+    listens: str
+    account: str | None
+    settings: dict[str, str]
 
 
 class Server:
@@ -85,16 +97,15 @@ class Server:
             return f"postgresql://{USER}@/{database}?host={quote(self.host, safe='')}&port={self.port}"
         return f"postgresql://{USER}:{self.password}@{self.host}:{self.port}/{database}"
 
-    def facts(self) -> Json:
-        """What a record says of it; never a password."""
-        return {
-            "version": self.version,
-            "programs": self.programs.origin,
-            "data_directory": str(self.data),
-            "listens": "unix socket" if self.password is None else "127.0.0.1",
-            "account": self._account.name if self._account else None,
-            "settings": self.settings,
-        }
+    def facts(self) -> ServerFacts:
+        return ServerFacts(
+            version=self.version,
+            programs=self.programs.origin,
+            data_directory=str(self.data),
+            listens="unix socket" if self.password is None else "127.0.0.1",
+            account=self._account.name if self._account else None,
+            settings=dict(self.settings),
+        )
 
     def initialize(self, checksums: str = "default") -> None:
         """Makes the data directory; its place on the volume is where measured data will lie."""

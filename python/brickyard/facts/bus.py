@@ -10,6 +10,7 @@ import re
 
 import msgspec
 
+from brickyard.ready import ready
 from brickyard.schema.sheets import not_known
 from brickyard.schema.target_sheet import AdapterSheet, NarrowestLink, PcieLink, PortSheet
 
@@ -200,3 +201,6 @@ def is_virtual(model: str | None, vendor: str | None, transport_words: str | Non
     """Whether a hypervisor serves this disk."""
     words = transport_words or ""
     return words.startswith(("virtio", "xen", "hyper-v")) or bool(VIRTUAL_MODEL.search(f"{vendor or ''} {model or ''}"))
+
+
+ready(PciNames)

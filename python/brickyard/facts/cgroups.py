@@ -9,6 +9,7 @@ import os
 
 import msgspec
 
+from brickyard.ready import ready
 from brickyard.schema.host_sheet import GroupSheet, IoLimit
 
 from .mounts import parse_mountinfo
@@ -156,3 +157,6 @@ def cgroup_facts(roots: Roots) -> GroupSheet:
         io_limits=io_limits(roots),
         cpuset=cpuset(roots),
     ).explained(version="no control group is mounted", cpuset="no cpuset controller is mounted")
+
+
+ready(list[IoLimit])

@@ -158,7 +158,7 @@ def direct(facts: TargetSheet) -> list[Ability]:
         return [line("O_DIRECT", "missing", words, "Choose a target on ext4, XFS or btrfs, or the device itself.")]
     try:
         try_direct(path)
-        return [line("O_DIRECT", "ok", f"O_DIRECT works on {file_system} at {path}.")]
+        return [line("O_DIRECT", "ok", f"O_DIRECT works at {path} ({file_system}).")]
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, str(error))
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -327,7 +327,7 @@ def polling(roots: Roots, facts: TargetSheet) -> list[Ability]:
     polled = [node.name for node in nodes if node.queue and node.queue.io_poll]
     if polled and len(polled) == len(nodes):
         return [line("polling", "ok", f"{', '.join(polled)} can complete by polling.")]
-    remedy = "Nothing is to be done: only NVMe drives are given such queues."
+    remedy = "No action needed: only NVMe drives are given such queues."
     if any(node.name.startswith("nvme") for node in nodes):
         queues = number(roots.at_sys("module", "nvme", "parameters", "poll_queues"))
         remedy = f"Boot with nvme.poll_queues=N (now {queues if queues is not None else 'not known'})."

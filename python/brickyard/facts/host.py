@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from brickyard.ready import ready
 from brickyard.schema.host_sheet import (
     DirtySheet,
     FrequencySheet,
@@ -368,3 +369,6 @@ def dirty_settings(roots: Roots) -> DirtySheet:
         dirty_background_bytes=setting("dirty_background_bytes"),
         swappiness=setting("swappiness"),
     )
+
+
+ready(list[_CpuRow], _MemInfo)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from brickyard.ready import ready
 from brickyard.schema.sheets import not_known
 
 from .roots import Roots, text
@@ -154,3 +155,6 @@ def _read(place: str) -> str | None:
     with suppress(OSError, UnicodeDecodeError), open(place, encoding="utf-8") as file:
         return file.read()
     return None
+
+
+ready(ProcessIo)

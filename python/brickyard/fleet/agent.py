@@ -1,31 +1,41 @@
 """Duty: what runs on a host: it starts our worker there, passes on what the worker says, and speaks to it.
 
 Ray gets this module by value, so that a host needs Python and Ray and nothing of ours. It knows the standard library
-alone. It writes no file: worker, plan and bricks lie in memory, and the worker keeps its own record.
+alone. Worker, plan and bricks lie in memory, and the worker keeps its own record; logs and traces lie in files without
+names.
 
-Refusal: nothing is measured, read or judged here. A worker hears `alive` only when somebody asks for its words.
+Refusal: nothing is measured, read or judged here. A worker is spoken to only when somebody asks for its words.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import ctypes
 import glob
 import os
 import platform
+import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
-from typing import Any
-
-Json = dict[str, Any]
+from typing import Any, TypedDict
 
 MOST_LINES = 2_000  # in one answer; an interval of ten streams takes some 20 kB
 ERRORS_CHARS = 4_000  # of what a worker wrote to standard error
 QUIT_S = 3.0
+ANSWER_S = 1.0
 COMPUTE_S = 3_600.0
 MOST_BYTES = 4_000_000  # of a kept record in one answer
+DISK = "/var/tmp"  # noqa: S108 - for files without names; /tmp may be memory
+TIMEX_BYTES = 208  # of adjtimex(2), with 64-bit longs
+MAX_ERROR_AT, STATUS_AT = 24, 40
+UNSYNCHRONIZED, TIME_ERROR = 0x40, 5
+READINGS = 64  # of both clocks, as the worker takes them
+RECORD = '{"brickyard_record": 1, '  # how a record of a run begins
+COMMON_NAME = "QEMU HARDDISK"  # a disk of QEMU has this name in every machine, unless it was given a serial number
 OTHER_CORES = 3  # from so many cores on, one is left to everything but the load
 
 
@@ -48,6 +58,34 @@ def records_home() -> str:
     return os.path.join(base, "brickyard", "fleet")
 
 
+class AgentFacts(TypedDict):
+    """What this host and its targets are."""
+
+    facts: dict[str, str]
+    cpus: int
+    identities: list[str]
+
+
+class WorkerOrder(TypedDict):
+    """What a worker is started with; `plan`, `bricks` and `note` are JSON."""
+
+    run: str
+    plan: str
+    targets: list[str]
+    bricks: str
+    note: str
+    words: list[str]
+
+
+class Taken(TypedDict):
+    """What a worker has said, and its exit code once it has said everything."""
+
+    lines: list[str]
+    next: int
+    code: int | None
+    errors: str
+
+
 class Agent:
     """The head's hand on one host."""
 
@@ -60,14 +98,36 @@ class Agent:
         self._told = threading.Condition()
         self._code: int | None = None
         self._errors = ""
+        self._logs: list[Any] = []
+        self._record = ""
+        self._asked_s = 0.0
+        self._apart_ns = apart_ns()
 
     def now(self) -> int:
-        return time.time_ns()
+        """Real time as it was set when this began, and on from there: it is compared, and nobody sets it."""
+        return time.monotonic_ns() + self._apart_ns
+
+    def begin(self, phase: int, instant_ns: int) -> int:
+        """Names the worker the start of a phase, an instant by `now`; gives it back by the clock as it is set."""
+        own_ns = instant_ns + apart_ns() - self._apart_ns
+        self.say(f"go {phase} {own_ns}")
+        return own_ns
+
+    def monotonic(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+    def clock(self) -> tuple[bool, int]:
+        """What the kernel says of the real-time clock: whether it is synchronized, and its greatest error in ns."""
+        timex = ctypes.create_string_buffer(TIMEX_BYTES)
+        state = ctypes.CDLL(None).adjtimex(timex)
+        status = int.from_bytes(timex.raw[STATUS_AT : STATUS_AT + 4], "little")
+        error_us = int.from_bytes(timex.raw[MAX_ERROR_AT : MAX_ERROR_AT + 8], "little")
+        return 0 <= state < TIME_ERROR and not status & UNSYNCHRONIZED, error_us * 1000
 
     def pid(self) -> int:
         return os.getpid()
 
-    def facts(self, targets: list[str]) -> Json:
+    def facts(self, targets: list[str]) -> AgentFacts:
         """What this host and its targets are."""
         found = {
             "kernel": platform.release(),
@@ -88,16 +148,38 @@ class Agent:
         if self._program is None:
             self._program = memory_file("brickyard-worker", program)
 
-    def start(self, order: Json) -> str:
+    def start(self, order: WorkerOrder) -> str:
         """Starts the worker; gives back where its record will lie."""
-        if self._program is None:
-            raise RuntimeError("there is no worker on this host")
-        files = [memory_file(name, order[name].encode()) for name in ("plan", "bricks", "note")]
+        texts = {"plan": order["plan"], "bricks": order["bricks"], "note": order["note"]}
+        files = [memory_file(name, text.encode()) for name, text in texts.items()]
         plan, bricks, note = files
         record = os.path.join(records_home(), order["run"], f"{self.host}.jsonl")
         words = [path_of(plan), *order["targets"], "--together", "--record", record, "--order", path_of(note)]
         words += ["--bricks", path_of(bricks)] if order["bricks"] else []
         words += order["words"]
+        self._record = record
+        self._run(words, [*files, *(log.fileno() for log in self._logs)], os.environ)
+        for handle in files:
+            os.close(handle)
+        return record
+
+    def keep_log(self, number: int, piece: bytes) -> str:
+        """Takes a piece of a log or trace; gives back by which path the worker opens it. It goes with this process."""
+        if number == len(self._logs):
+            self._logs.append(tempfile.TemporaryFile(dir=os.environ.get("TMPDIR") or DISK))  # noqa: SIM115
+        log = self._logs[number]
+        log.write(piece)
+        log.flush()
+        return path_of(log.fileno())
+
+    def drive(self, order: str, variables: dict[str, str]) -> None:
+        """Starts a driver of a replay, whose orders may hold passwords."""
+        self._run(["--replay"], [log.fileno() for log in self._logs], {**os.environ, **variables})
+        self.say(order)
+
+    def _run(self, words: list[str], files: list[int], variables: Any) -> None:
+        if self._program is None:
+            raise RuntimeError("there is no worker on this host")
         self._worker = subprocess.Popen(
             ["brickyard-worker", *words],
             executable=path_of(self._program),
@@ -105,13 +187,11 @@ class Agent:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[*files, self._program],
+            env=variables,
             preexec_fn=leave_a_core,  # noqa: PLW1509  # it sets the affinity and nothing else
             start_new_session=True,
         )
-        for handle in files:
-            os.close(handle)
         threading.Thread(target=self._listen, args=(self._worker,), daemon=True).start()
-        return record
 
     def _listen(self, worker: subprocess.Popen[bytes]) -> None:
         if worker.stdout is None or worker.stderr is None:
@@ -137,12 +217,12 @@ class Agent:
             return False
         return True
 
-    def take(self, since: int, wait_s: float) -> Json:
+    def take(self, since: int, wait_s: float) -> Taken:
         """Lines from number `since` on, those before which are forgotten; at once where there are some.
 
         Whoever asks lives: this alone is what the worker hears of the head.
         """
-        self.say("alive")
+        self._greet()
         with self._told:
             gone = since - self._first
             if gone > 0:
@@ -154,6 +234,25 @@ class Agent:
             whole = len(lines) == len(self._lines)
             code = self._code if whole else None
             return {"lines": lines, "next": self._first + len(lines), "code": code, "errors": self._errors}
+
+    def _greet(self) -> None:
+        """Once a second a worker has to answer, so that one that hangs is silent; drivers know no such word."""
+        now_s = time.monotonic()
+        must_answer = bool(self._record) and now_s - self._asked_s >= ANSWER_S
+        if must_answer:
+            self._asked_s = now_s
+        self.say("clock" if must_answer else "alive")
+
+    def forget(self) -> None:
+        """The head has all of the record: the worker removes it; one that ended long before the others cannot."""
+        if self.say("forget") or self._code is None:
+            return
+        with contextlib.suppress(OSError):
+            with open(self._record, encoding="utf-8") as file:
+                first = file.readline(len(RECORD))
+            if first == RECORD:
+                os.remove(self._record)
+                os.rmdir(os.path.dirname(self._record))
 
     def end(self) -> None:
         """Ends the worker, whatever it does."""
@@ -201,6 +300,15 @@ class Agent:
         return done.stdout.decode().splitlines()
 
 
+def apart_ns() -> int:
+    """Real time less monotonic time, by the closest of some pairs of readings."""
+    pairs = []
+    for _ in range(READINGS):
+        before_ns, real_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        pairs.append((after_ns - before_ns, real_ns - (before_ns + after_ns) // 2))
+    return min(pairs)[1]
+
+
 def leave_a_core() -> None:
     """The first core is left to Ray, the network and the kernel where there are enough."""
     cores = sorted(os.sched_getaffinity(0))
@@ -226,26 +334,53 @@ def _processor() -> str:
 def _identity(target: str) -> str:
     """The same text on all hosts that see one and the same device or file; empty where nothing tells.
 
-    A disk has a worldwide name; a file has one by its number on such a disk, or on an export of NFS. What lies on this
-    host alone is told by the host's boot.
+    A disk has a worldwide name; a file has one by its number on such a disk, or on an export of NFS; one that is yet to
+    be made by its name in a directory that has one. What lies on this host alone is told by the host's boot.
     """
     try:
         status = os.stat(target)
     except OSError:
-        return ""
+        folder, name = os.path.split(os.path.realpath(target))
+        place = _identity(folder) if name and os.path.isdir(folder) else ""
+        return place and f"{place}/{name}"
     is_device = (status.st_mode & 0o170000) == 0o060000
     device = status.st_rdev if is_device else status.st_dev
     export = "" if is_device else _export_of(device)
     if export:
         return f"{export} {status.st_ino}"
-    home = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    name = _block_name(os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"), device)
+    return name if is_device else f"{name} {status.st_ino}"
+
+
+def _block_name(home: str, device: int) -> str:
+    """Of a disk or partition by its folder in sysfs. Volumes and arrays in software are known by their disks as well,
+    since machines that are copies of one another have volumes of the same number."""
     part = _text(f"{home}/partition")
     disk = os.path.dirname(home) if part else home
-    names = (f"{disk}/wwid", f"{disk}/device/wwid", f"{disk}/dm/uuid", f"{disk}/md/uuid")
-    name = next((text for text in map(_text, names) if text), "")
-    if not name:
-        name = f"{_text('/proc/sys/kernel/random/boot_id')} {os.major(device)}:{os.minor(device)}"
-    return f"{name} {part}" if is_device else f"{name} {part} {status.st_ino}"
+    own = _text(f"{disk}/dm/uuid") or _text(f"{disk}/md/uuid")
+    wide = _text(f"{disk}/wwid") or _text(f"{disk}/device/wwid") or (own if "mpath-" in own else "")
+    if wide and COMMON_NAME not in wide:
+        return f"{_wide_name(wide)} {part}".strip()
+    below = [os.path.realpath(path) for path in sorted(glob.glob(f"{disk}/slaves/*"))]
+    if below:
+        return " ".join([*sorted(_block_name(path, _number_of(path)) for path in below), own, part]).strip()
+    return f"{_text('/proc/sys/kernel/random/boot_id')} {os.major(device)}:{os.minor(device)}"
+
+
+def _number_of(home: str) -> int:
+    major, _, minor = _text(f"{home}/dev").partition(":")
+    return os.makedev(int(major or 0), int(minor or 0))
+
+
+def _wide_name(text: str) -> str:
+    """A disk's name, by whichever path: `naa.6…` of a disk is `mpath-36…` of what dm-multipath makes of its paths, and
+    `part1-mpath-36…` its first partition."""
+    found = re.match(r"(?:part(\d+)-)?mpath-", text)
+    name = text[found.end() :] if found else text
+    for begin, designator in (("naa.", "3"), ("eui.", "2")):
+        if name.startswith(begin):
+            name = designator + name.removeprefix(begin)
+    return f"{name} {found[1]}" if found and found[1] else name
 
 
 def _export_of(device: int) -> str:

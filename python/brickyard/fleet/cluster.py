@@ -24,7 +24,7 @@ from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import needs_ray, tls
 from brickyard.outputs import Mark
-from brickyard.store import Json, default_place
+from brickyard.store import default_place
 
 MARK = re.compile(rb'^\{\s*"brickyard_fleet"')
 TOKEN_MARK: Mark = re.compile(rb"^[0-9a-f]{64}\s*$")
@@ -46,6 +46,7 @@ from ray._raylet import GcsClient
 keys = GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, 5)
 print("answered", len(keys))
 """
+LOG_HEAD = re.compile(r"^\[[^]]*\] \S+:\d+: ")  # time, process and place in Ray's own files
 ANSWERED, REFUSED = "answered", "InvalidAuthToken"
 
 
@@ -152,7 +153,15 @@ def refuse_open(address: str) -> None:
             f"the Ray cluster at {address} answers without a token, so anybody can run programs on its hosts; start it"
             " with RAY_AUTH_MODE=token"
         )
-    raise BrickyardError(f"the fleet at {address} cannot be reached: {one_line(said)[-200:] or 'no answer'}")
+    why = LOG_HEAD.sub("", one_line(said))[-200:] or "no answer"
+    raise _unreached(address, why)
+
+
+def _unreached(address: str, why: str) -> BrickyardError:
+    return BrickyardError(
+        f"the fleet at {address} cannot be reached: {why}; look at its head, or end it with `brickyard fleet down`"
+        " and start it again"
+    )
 
 
 def enter(fleet: Cluster) -> Any:
@@ -174,9 +183,7 @@ def enter(fleet: Cluster) -> Any:
             **own,
         )
     except Exception as error:
-        raise BrickyardError(
-            f"the fleet at {fleet.address} cannot be reached: {one_line(error)[:200]}; see `brickyard fleet status`"
-        ) from error
+        raise _unreached(fleet.address, one_line(error)[:200]) from error
     _silence(ray)
     return ray
 
@@ -189,28 +196,40 @@ def _silence(ray: Any) -> None:
     ray._private.worker.print_to_stdstream = lambda *_args, **_words: None
 
 
-def hosts_of(ray: Any) -> dict[str, Json]:
-    """Hosts by name, as Ray knows them."""
-    found: dict[str, Json] = {}
+class FarNode(msgspec.Struct, frozen=True):
+    """A host as Ray knows it."""
+
+    address: str
+    alive: bool
+
+
+def hosts_of(ray: Any) -> dict[str, FarNode]:
+    """By name."""
+    found: dict[str, FarNode] = {}
     for node in ray.nodes():
         names = [name.removeprefix(RESOURCE) for name in node["Resources"] if name.startswith(RESOURCE)]
         for name in names:
             if node["Alive"] or name not in found:
-                found[name] = {"address": node["NodeManagerAddress"], "alive": bool(node["Alive"])}
+                found[name] = FarNode(node["NodeManagerAddress"], bool(node["Alive"]))
     return dict(sorted(found.items()))
+
+
+def alive(ray: Any) -> list[str]:
+    """Those that Ray has now."""
+    return [name for name, node in hosts_of(ray).items() if node.alive]
 
 
 def chosen(ray: Any, hosts: str) -> list[str]:
     """The hosts of `a,b,c` or `all`; one that is not there is refused."""
     known = hosts_of(ray)
-    alive = [name for name, host in known.items() if host["alive"]]
-    names = alive if hosts == "all" else [name.strip() for name in hosts.split(",") if name.strip()]
+    living = [name for name, host in known.items() if host.alive]
+    names = living if hosts == "all" else [name.strip() for name in hosts.split(",") if name.strip()]
     if not names:
         raise BadInputError("--hosts: no host is there; see `brickyard fleet status`")
     for name in names:
-        if name not in alive:
+        if name not in living:
             state = "is not alive" if name in known else "is no host of the fleet"
-            raise BadInputError(f"--hosts {name}: {state}; the fleet has {', '.join(alive) or 'none'}")
+            raise BadInputError(f"--hosts {name}: {state}; the fleet has {', '.join(living) or 'none'}")
     if len(set(names)) != len(names):
         raise BadInputError(f"--hosts {hosts}: a host is named twice")
     return names

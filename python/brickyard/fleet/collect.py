@@ -9,33 +9,35 @@ import base64
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
 from brickyard.fleet import cluster
-from brickyard.fleet.merging import Merger, merged_start
-from brickyard.fleet.shares import part_of
-from brickyard.schema import Fleet, RunFacts, plan_text, read_plan
-from brickyard.store import Json, Record, Store
+from brickyard.fleet.merging import Merger, merged_start, phases_of
+from brickyard.fleet.notes import Note
+from brickyard.schema import (
+    End,
+    Event,
+    Fleet,
+    HostEnd,
+    HostLost,
+    Interval,
+    RunFacts,
+    RunOutcome,
+    Start,
+    plan_text,
+    read_plan,
+    typed,
+)
+from brickyard.store import Record, Store
 from brickyard.store.damage import DAMAGED
-
-
-class Note(msgspec.Struct, frozen=True):
-    """The first line of a record: the run, and the host that kept it."""
-
-    brickyard_record: Literal[1]
-    run: str
-    host: str
-    plan: dict[str, Any]
-    targets: list[str]
-    parts: list[dict[str, Any]]
-    share: str
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class KeptRecord:
     """What one host has of a run."""
 
     note: Note
-    events: list[Json]
+    events: list[Event]
 
     @property
     def host(self) -> str:
@@ -51,21 +53,21 @@ class KeptRecord:
 
 
 def read_kept(lines: Iterable[str], name: str) -> KeptRecord:
-    """A record; its last line may be cut, where the host died."""
-    events: list[Json] = []
+    """A record; its last line may be cut, where the host died. Words of the worker are no events."""
+    events: list[Event] = []
     note: Note | None = None
     for line in lines:
         try:
             item = json.loads(line)
         except ValueError:
             break
-        if note is None:
-            try:
+        try:
+            if note is None:
                 note = msgspec.convert(item, Note)
-            except msgspec.ValidationError as error:
-                raise BadInputError(f"{name}: is no record that a host of a fleet kept: {one_line(error)}") from error
-        else:
-            events.append(item)
+            elif "event" in item:
+                events.append(typed(item))
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"{name}: is no record that a host of a fleet kept: {one_line(error)}") from error
     if note is None:
         raise BadInputError(f"{name}: is no record that a host of a fleet kept")
     return KeptRecord(note, events)
@@ -111,7 +113,7 @@ def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
     A run that ended without some hosts is collected if these have kept more than the store has of them.
     """
     kept = list(kept)
-    if not any(_kind(event) == "start" for item in kept for event in item.events):
+    if not any(isinstance(event, Interval) for item in kept for event in item.events):
         return "no host had begun; nothing was measured"
     for info in store.runs():
         if info.options.get("fleet_run") != run_name or info.outcome == DAMAGED:
@@ -133,23 +135,18 @@ def _has_more(record: Record, kept: Iterable[KeptRecord]) -> bool:
         came = {
             (one.phase, one.start_ns) for one in record.intervals if phases[one.phase].stream[one.stream].target in mine
         }
-        has = sum(_kind(event) == "interval" and bool(event["cells"]) for event in item.events)
+        has = sum(isinstance(event, Interval) and bool(event.cells) for event in item.events)
         if has > len(came):
             return True
     return False
-
-
-def _kind(event: Mapping[str, object]) -> str:
-    """Empty for words that are no event."""
-    return str(event.get("event", ""))
 
 
 def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
     """Adds a run out of what its hosts kept; gives back its number."""
     note = kept[0].note
     plan = read_plan(json.dumps(note.plan))
-    parts = [part_of(document) for document in note.parts]
-    starts = {item.host: event for item in kept for event in item.events if _kind(event) == "start"}
+    parts = note.parts
+    starts = {item.host: event for item in kept for event in item.events if isinstance(event, Start)}
     if not starts:
         raise BadInputError(f"{run_name}: no host had begun; nothing was measured")
     number = store.add_run(
@@ -163,43 +160,29 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
         facts=RunFacts(),
     )
     merger = Merger(parts)
-    phases = [
-        {
-            "name": phase.name,
-            "streams": [
-                {"name": s.name, "target": s.target, "workers": s.workers, "depth": s.depth, "verify": s.verify}
-                for s in phase.stream
-            ],
-        }
-        for phase in plan.phase
-    ]
-    store.add_events(number, [merged_start(parts, starts, phases)])
-    told_to_all = (event for item in kept for event in item.events if _kind(event) == "fleet")
-    events: list[Json] = [event for event in [next(told_to_all, None)] if event is not None]
+    store.add_events(number, [merged_start(parts, starts, phases_of(plan))])
+    told_to_all = (event for item in kept for event in item.events if isinstance(event, Fleet))
+    events: list[Event] = list(islice(told_to_all, 1))
     for item in kept:
         for event in item.events:
-            if _kind(event) not in ("", "fleet"):
+            if not isinstance(event, Fleet):
                 events += merger.hear(item.host, event, 0.0)
     events += merger.whole(0.0, all_of_it=True)
     present = {item.host for item in kept}
     for part in parts:
         end = merger.ends.get(part.host)
         reason = "" if end else ("its record has no end" if part.host in present else "no record of it was found")
-        events.append(
-            {
-                "event": "host_end",
-                "host": part.host,
-                "outcome": end["outcome"] if end else "failed",
-                "message": end["message"] if end else reason,
-                "kept": "",
-            }
-        )
+        outcome = end.outcome if end else RunOutcome.FAILED
+        if end is None:  # its rate is over the time that it delivered, and in no sum
+            streams = list(dict.fromkeys(stream for phase in part.names for stream in phase))
+            events.append(HostLost(host=part.host, at_ns=merger.last_ns, reason=reason, streams=streams))
+        events.append(HostEnd(host=part.host, outcome=outcome, message=end.message if end else reason, kept=""))
     store.add_events(number, events)
     missing = [part.host for part in parts if part.host not in merger.ends]
-    stopped = [host for host, end in merger.ends.items() if end["outcome"] != "done"]
-    outcome = "failed" if missing else ("interrupted" if stopped else "done")
+    stopped = [host for host, end in merger.ends.items() if end.outcome is not RunOutcome.DONE]
+    outcome = RunOutcome.FAILED if missing else (RunOutcome.INTERRUPTED if stopped else RunOutcome.DONE)
     message = f"collected from {len(present)} of {len(parts)} hosts"
     message += f"; no end of {', '.join(missing)}" if missing else ""
     message += f"; stopped early: {', '.join(stopped)}" if stopped else ""
-    store.end_run(number, {"event": "end", "end_ns": merger.last_ns, "outcome": outcome, "message": message}, None, [])
+    store.end_run(number, End(end_ns=merger.last_ns, outcome=outcome, message=message), None, [])
     return number

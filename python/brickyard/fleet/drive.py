@@ -6,15 +6,16 @@ Refusal: no arithmetic of shares, no merging, no figure.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brickyard.errors import BrickyardError
 from brickyard.fleet.head import FleetRun, FleetWishes, worker_program
 from brickyard.fleet.shares import divide, split_targets
+from brickyard.schema import RunOptions
 from brickyard.schema.plan import Plan
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.study.seeds import with_seed_of
@@ -45,10 +46,10 @@ class Fleets:
         plan: Plan,
         hosts: Sequence[str],
         targets: Sequence[str],
-        labels: Json | None = None,
+        labels: Mapping[str, object] | None = None,
         study: int | None = None,
     ) -> RunResult:
-        asked = RunSpec(name, plan, list(targets), labels=labels or {})
+        asked = RunSpec(name, plan, list(targets), labels=dict(labels or {}))
         return self.runner.run(self.over(asked, hosts), (lambda: study) if study is not None else None)
 
     def over(self, spec: RunSpec, hosts: Sequence[str]) -> RunSpec:
@@ -60,7 +61,7 @@ class Fleets:
             spec,
             plan=division.plan,
             targets=division.targets,
-            options={"hosts": list(hosts), "share": self.wishes.share, "fleet_run": run_name},
+            options=RunOptions(hosts=list(hosts), share=self.wishes.share, fleet_run=run_name),
             places=(),
             start=lambda: FleetRun(self.ray, division, self.wishes, run_name, self.listener.note),
         )
@@ -72,11 +73,11 @@ def drive(
     """Each repetition has a seed of its own; ends with the first that is not done."""
     divide(name, plan, hosts, targets, on.wishes.share, on.overwrite)  # refused before anything is written down
     on.listener.expect(times)
-    words: Json = {"profile": name, "repetitions": times}
+    words = {"profile": name, "repetitions": times}
     study = on.store.add_study(f"{name} × {times}", words) if times > 1 else None
     results: list[RunResult] = []
     for repetition in range(1, times + 1):
-        labels: Json = {"repetition": repetition} if times > 1 else {}
+        labels = {"repetition": repetition} if times > 1 else {}
         results.append(on.one(name, with_seed_of(plan, repetition), hosts, targets, labels, study))
         if results[-1].outcome != "done":
             break

@@ -16,14 +16,34 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from brickyard import bricks
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster
+from brickyard.fleet.agent import Taken, WorkerOrder, apart_ns
 from brickyard.fleet.clocks import Offset, offset_of, start_bound
-from brickyard.fleet.merging import Merger, merged_start
+from brickyard.fleet.merging import Merger, merged_start, phases_of
+from brickyard.fleet.notes import Note
+from brickyard.fleet.sending import pieces, traces_of, with_traces_at
 from brickyard.fleet.shares import Division, HostPart
-from brickyard.schema import plan_document
-from brickyard.store import Json
+from brickyard.fleet.words import ClockState, HeadLost, RecordLost, Word, WorkerBegan, WorkerReady, heard
+from brickyard.schema import (
+    End,
+    Event,
+    Fleet,
+    FleetHost,
+    HostBack,
+    HostBegan,
+    HostEnd,
+    HostLost,
+    RunOutcome,
+    Start,
+    encode,
+    plan_document,
+    plan_text,
+)
+from brickyard.schema.plan import Plan
 from brickyard.study.cells import Share
 from brickyard.study.forecast import forecast
 
@@ -31,6 +51,7 @@ AGENT_S = 120.0  # Ray starts a Python on each host
 READY_S = 60.0  # a worker opens its targets, or refuses them
 TAKE_S = 1.0  # a host without news answers so often
 SILENT_S = 4.0  # then it is named; users are promised 5 s
+ABANDON_S = 5.0  # who was told to end at once and has not by then is missing
 RETURN_S = 9.0  # its worker stops by itself after 10 s, and nothing is to come then
 LEAD_NS = 400_000_000  # from the word to the instant; a word takes some ms
 TRIPS, MOST_TRIPS = 30, 200
@@ -69,13 +90,16 @@ class FarHost:
     """What is known of one host."""
 
     part: HostPart
+    plan: Plan
     agent: Any
     pending: Any = None
     since: int = 0
     heard_s: float = 0.0
     retry_s: float = 0.0
+    shares: bool = False
+    """A target of it is another host's as well."""
     started: bool = False
-    start: Json | None = None
+    start: Start | None = None
     ready: int | None = None
     """The phase of the whole run that it is ready for."""
     dead: bool = False
@@ -83,10 +107,13 @@ class FarHost:
     ended: bool = False
     code: int | None = None
     facts: HostFacts = field(default_factory=lambda: HostFacts(0))
-    clock: Json = field(default_factory=dict)
+    clock: ClockState = field(default_factory=ClockState)
     offset: Offset | None = None
     kept: str = ""
-    instants: dict[int, int] = field(default_factory=dict)
+    traces: dict[str, str] = field(default_factory=dict)
+    """Of the files that lie here, where it has them."""
+    instants: dict[int, Any] = field(default_factory=dict)
+    """Of each phase, what its worker was told."""
     message: str = ""
 
 
@@ -122,14 +149,20 @@ class FleetRun:
         self._finished = False
         self._wants: list[str] = []
         self._ending_s: float | None = None
+        self._abandoned_s: float | None = None
         self._refused = ""
         self._waiting_for: FarHost | None = None
         self._queue: list[FarHost] = []
         self._began_s = time.monotonic()
-        self.hosts = [FarHost(part, cluster.agent_on(ray, part.host)) for part in division.parts]
+        self._apart_ns = apart_ns()
+        self.hosts = [
+            FarHost(part, plan, cluster.agent_on(ray, part.host))
+            for part, plan in zip(division.parts, division.plans, strict=True)
+        ]
         try:
             self._prepare()
         except BaseException:
+            self._forget()  # nothing was measured
             self.close()
             raise
 
@@ -143,13 +176,14 @@ class FleetRun:
         ):
             host.facts = HostFacts(**facts)
         self._look_for_shared()
+        self._send_traces()
         # Hosts that share a target are prepared one after another: the first fills it, the next ones find it filled.
-        shared = self._wishes.share == "partition" or self._division.has_named_hosts
+        shared = any(host.shares for host in self.hosts)
         first, self._queue = (self.hosts[:1], self.hosts[1:]) if shared else (self.hosts, [])
         for host in first:
             self._start(host)
         deadline_s = time.monotonic() + READY_S
-        self._told: list[Json] = []
+        self._told: list[Event] = []
         while any(host.start is None and not host.ended for host in first):
             self._listen(0.05)
             if time.monotonic() > deadline_s:
@@ -158,35 +192,51 @@ class FleetRun:
         for host in first:
             if host.ended and host.start is None:
                 kind = BadInputError if host.code == BadInputError.exit_code else BrickyardError
-                raise kind(f"{host.part.host}: {host.message or 'the worker ended before it began'}")
+                raise kind(f"{host.part.host}: {host.part.named(host.message) or 'the worker ended before it began'}")
 
     def _look_for_shared(self) -> None:
         """One device under several hosts is meant where they have parts of it, or streams of their own; else refused
         where it is written to, since each host would write over what another wrote, and said where it is read."""
-        if self._wishes.share == "partition" or self._division.has_named_hosts:
-            return
-        seen: dict[str, str] = {}
+        meant = self._wishes.share == "partition" or self._division.has_named_hosts
         for host in self.hosts:
+            host.shares = meant and not any(bricks.is_modelled(target) for target in host.part.targets)
+        seen: dict[str, tuple[FarHost, str]] = {}
+        for host in [] if meant else self.hosts:
             for target, identity in zip(host.part.targets, host.facts.identities, strict=True):
                 place = f"{host.part.host}:{target}"
-                if identity and identity in seen:
-                    same = f"{seen[identity]} and {place} are one and the same"
-                    if forecast(self._division.plan, []).writes:
-                        raise BadInputError(
-                            f"{same}, and each host would write over what the other wrote; use --share partition"
-                        )
-                    self._say(f"{same}: every host reads all of it, and what one reads a cache may have from another")
-                seen.setdefault(identity, place)
+                other, first = seen.setdefault(identity, (host, place)) if identity else (host, place)
+                if first == place:
+                    continue
+                same = f"{first} and {place} are one and the same"
+                if forecast(self._division.plan, []).writes:
+                    raise BadInputError(
+                        f"{same}, and each host would write over what the other wrote; use --share partition"
+                    )
+                self._say(f"{same}: every host reads all of it, and what one reads a cache may have from another")
+                host.shares = other.shares = other is not host
 
-    def _each(self, within_s: float, asked: list[Any], otherwise: str) -> list[Any]:
-        """The answers of all hosts."""
+    def _send_traces(self) -> None:
+        """Each trace to the hosts that issue it, where it has no name and goes with our process there."""
+        for path in traces_of(self._division.plan):
+            having = [host for host in self.hosts if path in traces_of(host.plan)]
+            for piece in pieces(path):
+                sent = self._ray.put(piece)
+                asked = [host.agent.keep_log.remote(len(host.traces), sent) for host in having]
+                places = self._each(AGENT_S, asked, f"takes no copy of {path}", having)
+            for host, place in zip(having, places, strict=True):
+                host.traces[path] = str(place)
+
+    def _each(self, within_s: float, asked: list[Any], otherwise: str, of: list[FarHost] | None = None) -> list[Any]:
+        """The answers of all hosts, or of some."""
         found = []
         deadline_s = time.monotonic() + within_s
-        for host, ref in zip(self.hosts, asked, strict=True):
+        for host, ref in zip(of or self.hosts, asked, strict=True):
             try:
                 found.append(self._ray.get(ref, timeout=max(0.1, deadline_s - time.monotonic())))
             except self._ray.exceptions.GetTimeoutError as error:
                 raise BrickyardError(f"{host.part.host}: {otherwise}; see `brickyard fleet status`") from error
+            except self._ray.exceptions.RayTaskError as error:
+                raise BrickyardError(f"{host.part.host}: {otherwise}: {one_line(error.cause)[:300]}") from error
             except self._ray.exceptions.RayError as error:
                 raise BrickyardError(f"{host.part.host}: {otherwise}: {one_line(error)[:300]}") from error
         return found
@@ -194,24 +244,24 @@ class FleetRun:
     def _start(self, host: FarHost) -> None:
         part = host.part
         modelled = any(bricks.is_modelled(target) for target in part.targets)
-        note = {
-            "brickyard_record": 1,
-            "run": self._run_name,
-            "plan": plan_document(self._division.plan),
-            "targets": self._division.targets,
-            "parts": [other.document() for other in self._division.parts],
-            "host": part.host,
-            "share": self._wishes.share,
-        }
-        words = [*self._wishes.words]
+        note = Note(
+            brickyard_record=1,
+            run=self._run_name,
+            plan=plan_document(self._division.plan),
+            targets=self._division.targets,
+            parts=self._division.parts,
+            host=part.host,
+            share=self._wishes.share,
+        )
+        words = [*self._wishes.words, *(["--shared"] if host.shares else [])]
         for path in part.overwrite:
             words += ["--overwrite", path]
-        order = {
+        order: WorkerOrder = {
             "run": self._run_name,
-            "plan": json.dumps(part.plan),
+            "plan": plan_text(with_traces_at(host.plan, host.traces)),
             "targets": part.targets,
             "bricks": json.dumps(bricks.texts()) if modelled else "",
-            "note": json.dumps(note),
+            "note": json.dumps(msgspec.to_builtins(note)),
             "words": words,
         }
         try:
@@ -226,6 +276,7 @@ class FleetRun:
         self._wants.append("stop")
 
     def abandon(self) -> None:
+        self._abandoned_s = self._abandoned_s or time.monotonic()
         self._wants.append("abandon")
 
     def finished(self) -> bool:
@@ -245,7 +296,7 @@ class FleetRun:
             found += self._merger.whole(now_s)
             if self._is_over(now_s):
                 found += self._closing()
-        return [json.dumps(event) for event in found]
+        return [encode(event) for event in found]
 
     def _speak(self) -> None:
         for word in self._wants:
@@ -276,7 +327,7 @@ class FleetRun:
     def _taken(self, host: FarHost, ref: Any) -> None:
         host.pending = None
         try:
-            answer = self._ray.get(ref)
+            answer: Taken = self._ray.get(ref)
         except self._ray.exceptions.ActorDiedError:
             host.dead = True
             host.message = host.message or "its Ray node or our process on it has died"
@@ -284,76 +335,77 @@ class FleetRun:
         except self._ray.exceptions.RayError:
             host.retry_s = time.monotonic() + 0.2  # cut off for a moment, or for longer: silence decides
             return
-        host.heard_s = time.monotonic()
+        lines, code = answer["lines"], answer["code"]
+        if lines or code is not None:  # of the worker, not of our process beside it
+            host.heard_s = time.monotonic()
         host.since = answer["next"]
-        for line in answer["lines"]:
+        for line in lines:
             self._heard(host, line)
-        if answer["code"] is not None:
-            host.code = answer["code"]
+        if code is not None:
+            host.code = code
             host.ended = True
-            lines = [line for line in answer["errors"].splitlines() if line.strip()]
-            host.message = host.message or (lines[-1].removeprefix("brickyard-worker: ") if lines else "")
+            errors = [line for line in answer["errors"].splitlines() if line.strip()]
+            host.message = host.message or (errors[-1].removeprefix("brickyard-worker: ") if errors else "")
 
     def _heard(self, host: FarHost, line: str) -> None:
-        try:
-            said: Json = json.loads(line)
-        except ValueError:  # the last line of a worker that was killed
+        said = heard(line)
+        if said is None:
             return
-        if "word" in said:
+        if isinstance(said, Word):
             self._word(host, said)
             return
-        if said["event"] == "start":
+        if isinstance(said, Start):
             host.start = said
             if not self._told_start and all(other.start is not None for other in self.hosts if not other.dead):
                 self._told_start = True
                 starts = {other.part.host: other.start for other in self.hosts if other.start is not None}
-                self._told.append(merged_start(self._division.parts, starts, self._phase_facts()))
-        if said["event"] == "end":
-            host.message = said["message"] or host.message
+                self._told.append(merged_start(self._division.parts, starts, phases_of(self._division.plan)))
+        if isinstance(said, End):
+            host.message = said.message or host.message
         self._told += self._merger.hear(host.part.host, said, time.monotonic())
 
-    def _word(self, host: FarHost, said: Json) -> None:
-        name, word = host.part.host, said["word"]
-        if word == "ready":
-            host.ready = host.part.phases[said["phase"]]
-        elif word == "clock":
-            host.clock = said
-        elif word == "began":
-            phase = host.part.phases[said["phase"]]
-            began = {key: int(said[key]) for key in ("late_ns", "clock_moved_ns")}
-            if host.start is not None and host.start["engine"] == "sim":  # its clock is virtual, and nobody's
-                began = dict.fromkeys(began, 0)
-            instant = {"instant_unix_ns": host.instants.get(phase, 0)}
-            self._told.append({"event": "host_began", "host": name, "phase": phase, **instant, **began})
-            if abs(began["clock_moved_ns"]) > self._wishes.tolerance_ns:
-                self._say(f"{name}: its clock was set by {said['clock_moved_ns'] / 1e6:.1f} ms during the phase")
-        elif word == "record_lost":
-            self._say(f"{name}: keeps no copy of its record: {said['message']}")
-            host.kept = ""
-        elif word == "head_lost":
-            host.message = f"stopped by itself after {said['silent_ns'] / 1e9:.1f} s without a word from here"
+    def _word(self, host: FarHost, said: Word) -> None:
+        name = host.part.host
+        match said:
+            case WorkerReady():
+                host.ready = host.part.phases[said.phase]
+            case ClockState():
+                host.clock = said
+            case WorkerBegan():
+                self._began(host, said)
+            case RecordLost():
+                self._say(f"{name}: keeps no copy of its record: {said.message}")
+                host.kept = ""
+            case HeadLost():
+                host.message = f"stopped by itself after {said.silent_ns / 1e9:.1f} s without a word from here"
 
-    def _phase_facts(self) -> list[Json]:
-        return [
-            {
-                "name": phase.name,
-                "streams": [
-                    {
-                        "name": stream.name,
-                        "target": stream.target,
-                        "workers": stream.workers,
-                        "depth": stream.depth,
-                        "verify": stream.verify,
-                    }
-                    for stream in phase.stream
-                ],
-            }
-            for phase in self._division.plan.phase
-        ]
+    def _began(self, host: FarHost, said: WorkerBegan) -> None:
+        name, phase = host.part.host, host.part.phases[said.phase]
+        late_ns, moved_ns = said.late_ns, said.clock_moved_ns
+        if host.start is not None and host.start.engine == "sim":  # its clock is virtual, and nobody's
+            late_ns = moved_ns = 0
+        self._told.append(
+            HostBegan(
+                host=name,
+                phase=phase,
+                instant_unix_ns=self._instant(host, phase),
+                late_ns=late_ns,
+                clock_moved_ns=moved_ns,
+            )
+        )
+        if late_ns > self._wishes.tolerance_ns:
+            allowed = self._wishes.tolerance_ns / 1e6
+            late = f"{name}: began {late_ns / 1e6:.2f} ms after the common start, {allowed:g} ms allowed"
+            self._say(late)
+            if self._wishes.late == "refuse" and not self._refused:
+                self._refused = f"{late}; raise --clock-tolerance, or use --late-start mark"
+                self.stop()
+        if abs(moved_ns) > self._wishes.tolerance_ns:
+            self._say(f"{name}: its clock was set by {moved_ns / 1e6:.1f} ms during the phase")
 
-    def _silences(self, now_s: float) -> list[Json]:
+    def _silences(self, now_s: float) -> list[Event]:
         """Hosts that fell silent, or whose worker ended before its load did; and those that are heard again."""
-        found: list[Json] = []
+        found: list[Event] = []
         for host in self.hosts:
             name = host.part.host
             if not host.started:
@@ -365,7 +417,7 @@ class FleetRun:
                     host.lost_s = None
                     self._merger.back(name)
                     self._say(f"{name}: is heard again")
-                    found.append({"event": "host_back", "host": name, "at_ns": self._merger.last_ns})
+                    found.append(HostBack(host=name, at_ns=self._merger.last_ns))
                 continue
             if has_end or (not host.dead and not host.ended and silent_s < SILENT_S):
                 continue
@@ -381,17 +433,9 @@ class FleetRun:
             host.lost_s = now_s
             host.message = reason
             self._merger.gone(name)
-            streams = [stream for phase in host.part.names for stream in phase]
-            self._say(f"{name}: lost: {reason}; its share is missing: {', '.join(dict.fromkeys(streams))}")
-            found.append(
-                {
-                    "event": "host_lost",
-                    "host": name,
-                    "at_ns": self._merger.last_ns,
-                    "reason": reason,
-                    "streams": list(dict.fromkeys(streams)),
-                }
-            )
+            streams = list(dict.fromkeys(stream for phase in host.part.names for stream in phase))
+            self._say(f"{name}: lost: {reason}; its share is missing: {', '.join(streams)}")
+            found.append(HostLost(host=name, at_ns=self._merger.last_ns, reason=reason, streams=streams))
             if self._wishes.lost == "end" or self._next_phase == 0:
                 self._say(f"ending the run without {name}")
                 self.stop()
@@ -404,7 +448,7 @@ class FleetRun:
             if host.lost_s is None and not host.dead and host.part.host not in self._merger.ends
         ]
 
-    def _steps(self) -> list[Json]:
+    def _steps(self) -> list[Event]:
         """Starts the next host that has to wait for another, or the next phase for which all are ready."""
         live = self._live()
         if self._ending_s is not None:
@@ -430,7 +474,7 @@ class FleetRun:
         self._next_phase += 1
         return self._go(phase, having)
 
-    def _go(self, phase: int, hosts: list[FarHost]) -> list[Json]:
+    def _go(self, phase: int, hosts: list[FarHost]) -> list[Event]:
         """Compares clocks, and names the instant to each host in its own."""
         for host in hosts:
             host.offset = None
@@ -440,13 +484,13 @@ class FleetRun:
             if host.offset is None:
                 host.message = "did not answer when clocks were compared"
                 host.agent.say.remote("abandon")
-        found: list[Json] = []
+        found: list[Event] = []
         told = self._fleet_event()
         is_first = phase == 0 or not self._begun
-        if is_first or not told["within_tolerance"]:
+        if is_first or not told.within_tolerance:
             found.append(told)
-            if not told["within_tolerance"]:
-                bound, allowed = told["bound_ns"] / 1e6, told["tolerance_ns"] / 1e6
+            if not told.within_tolerance:
+                bound, allowed = told.bound_ns / 1e6, told.tolerance_ns / 1e6
                 late = f"the start may be apart by {bound:.2f} ms, {allowed:g} ms allowed"
                 self._say(late)
                 if self._wishes.late == "refuse":
@@ -454,16 +498,26 @@ class FleetRun:
                     self.stop()
                     return found
         if is_first:
-            kept = json.dumps(told)
+            kept = encode(told)
             for host in known:
                 host.agent.say.remote(f"keep {kept}")
         self._begun.add(phase)
-        instant_ns = time.time_ns() + LEAD_NS
+        instant_ns = self._now_ns() + LEAD_NS
         for host in known:
             own_ns = instant_ns + (host.offset.offset_ns if host.offset else 0)
-            host.instants[phase] = own_ns
-            host.agent.say.remote(f"go {host.part.phases.index(phase)} {own_ns}")
+            host.instants[phase] = host.agent.begin.remote(host.part.phases.index(phase), own_ns)
         return found
+
+    def _now_ns(self) -> int:
+        """Real time as it was set when the run was begun, and on from there."""
+        return time.monotonic_ns() + self._apart_ns
+
+    def _instant(self, host: FarHost, phase: int) -> int:
+        """The start as the host's worker was told it, by the clock there; 0 where the host cannot say it any more."""
+        try:
+            return int(self._ray.get(host.instants[phase], timeout=TRIP_S))
+        except (KeyError, self._ray.exceptions.RayError):
+            return 0
 
     def _compare_clocks(self, hosts: list[FarHost]) -> None:
         """Round trips, one host after another, until all clocks are known well or the time for it is over."""
@@ -474,9 +528,9 @@ class FleetRun:
             for host in list(left):
                 mine = trips[host.part.host]
                 try:
-                    sent_ns = time.time_ns()
+                    sent_ns = self._now_ns()
                     reading_ns = self._ray.get(host.agent.now.remote(), timeout=TRIP_S)
-                    mine.append((sent_ns, reading_ns, time.time_ns()))
+                    mine.append((sent_ns, reading_ns, self._now_ns()))
                 except self._ray.exceptions.RayError:
                     left.remove(host)
                     continue
@@ -487,36 +541,37 @@ class FleetRun:
                     left.remove(host)
             self._listen(0.0)  # nobody falls silent meanwhile, on either side
 
-    def _fleet_event(self) -> Json:
+    def _fleet_event(self) -> Fleet:
         offsets = [host.offset for host in self.hosts if host.offset is not None]
         bound_ns = start_bound(offsets)
-        return {
-            "event": "fleet",
-            "share": self._wishes.share,
-            "bound_ns": bound_ns,
-            "tolerance_ns": self._wishes.tolerance_ns,
-            "within_tolerance": bound_ns <= self._wishes.tolerance_ns,
-            "hosts": [self._host_document(host) for host in self.hosts],
-        }
+        return Fleet(
+            share=self._wishes.share,
+            bound_ns=bound_ns,
+            tolerance_ns=self._wishes.tolerance_ns,
+            within_tolerance=bound_ns <= self._wishes.tolerance_ns,
+            hosts=[self._fleet_host(host) for host in self.hosts],
+        )
 
-    def _host_document(self, host: FarHost) -> Json:
+    def _fleet_host(self, host: FarHost) -> FleetHost:
         from brickyard.fleet.agent import OTHER_CORES
 
         offset = host.offset or Offset(0, 0, 0)
-        return {
-            "host": host.part.host,
-            "targets": host.part.whole_targets,
-            "seed": int(host.part.plan["seed"]),
-            "offset_ns": offset.offset_ns,
-            "bound_ns": offset.bound_ns,
-            "round_trip_ns": offset.round_trip_ns,
-            "synchronized": bool(host.clock.get("synchronized")),
-            "max_error_ns": host.clock.get("max_error_ns"),
-            "core_free": host.facts.cpus >= OTHER_CORES,
-            "facts": host.facts.facts,
-        }
+        return FleetHost(
+            host=host.part.host,
+            targets=host.part.whole_targets,
+            seed=host.plan.seed,
+            offset_ns=offset.offset_ns,
+            bound_ns=offset.bound_ns,
+            round_trip_ns=offset.round_trip_ns,
+            synchronized=host.clock.synchronized,
+            max_error_ns=host.clock.max_error_ns,
+            core_free=host.facts.cpus >= OTHER_CORES,
+            facts=host.facts.facts,
+        )
 
     def _is_over(self, now_s: float) -> bool:
+        if self._abandoned_s is not None and now_s - self._abandoned_s > ABANDON_S:
+            return True
         for host in self.hosts:
             if host.part.host in self._merger.ends or host.dead or (host.ended and not host.started):
                 continue
@@ -525,49 +580,59 @@ class FleetRun:
             return False
         return True
 
-    def _closing(self) -> list[Json]:
+    def _closing(self) -> list[Event]:
         found = self._merger.whole(time.monotonic(), all_of_it=True)
         ends = self._merger.ends
         missing = [host for host in self.hosts if host.part.host not in ends and host.started]
-        failed = [host for host in self.hosts if ends.get(host.part.host, {}).get("outcome") == "failed"]
-        stopped = [host for host in self.hosts if ends.get(host.part.host, {}).get("outcome") == "interrupted"]
+        told = [(host, ends[host.part.host].outcome) for host in self.hosts if host.part.host in ends]
+        failed = [host for host, outcome in told if outcome is RunOutcome.FAILED]
+        stopped = [host for host, outcome in told if outcome is RunOutcome.INTERRUPTED]
         if not missing:
-            for host in self.hosts:
-                host.agent.say.remote("forget")
-        outcome, message = "done", ""
+            self._forget()
+        outcome, message = RunOutcome.DONE, ""
         if self._refused:
-            outcome, message = "failed", self._refused
+            outcome, message = RunOutcome.FAILED, self._refused
         elif missing:
-            outcome = "failed"
+            outcome = RunOutcome.FAILED
             named = "; ".join(f"{host.part.host}: {host.message or 'never began'}" for host in missing)
             message = f"{len(ends)} of {len(self.hosts)} hosts to the end; {named}"
         elif failed:
-            outcome, message = "failed", "; ".join(f"{host.part.host}: {host.message}" for host in failed)
+            outcome, message = RunOutcome.FAILED, "; ".join(f"{host.part.host}: {host.message}" for host in failed)
         elif stopped or len(ends) < len(self.hosts):
             by_itself = [f"{host.part.host}: {host.message}" for host in stopped if host.message]
-            outcome = "failed" if by_itself and self._ending_s is None else "interrupted"
+            outcome = RunOutcome.FAILED if by_itself and self._ending_s is None else RunOutcome.INTERRUPTED
             message = "; ".join(by_itself)
         for host in self.hosts:
             end = ends.get(host.part.host)
             found.append(
-                {
-                    "event": "host_end",
-                    "host": host.part.host,
-                    "outcome": end["outcome"] if end else "failed",
-                    "message": host.message,
-                    "kept": host.kept if missing else "",
-                }
+                HostEnd(
+                    host=host.part.host,
+                    outcome=end.outcome if end else RunOutcome.FAILED,
+                    message=host.message,
+                    kept=host.kept if missing else "",
+                )
             )
         self._finished = True
         self.close()
-        found.append({"event": "end", "end_ns": self._merger.last_ns, "outcome": outcome, "message": message})
+        found.append(End(end_ns=self._merger.last_ns, outcome=outcome, message=message))
         return found
+
+    def _forget(self) -> None:
+        """Has the hosts remove their records; one that stays is known as collected already."""
+        with suppress(Exception):
+            asked = [host.agent.forget.remote() for host in self.hosts if host.started and not host.dead]
+            self._ray.get(asked, timeout=SILENT_S)
 
     def close(self) -> None:
         """Ends what still lives on the hosts; those that are lost end by themselves."""
+        ending = []
         for host in self.hosts:
-            if not host.dead and host.lost_s is None:
+            if not host.dead:  # a worker that hangs is killed by our process beside it, if that can be reached
                 with suppress(Exception):
-                    self._ray.get(host.agent.end.remote(), timeout=SILENT_S)
+                    ending.append(host.agent.end.remote())
+        if ending:
+            with suppress(Exception):
+                self._ray.wait(ending, num_returns=len(ending), timeout=SILENT_S)
+        for host in self.hosts:
             with suppress(Exception):
                 self._ray.kill(host.agent)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import socket
 import tomllib
 from pathlib import Path
 
@@ -53,6 +55,37 @@ def read_hosts(path: Path) -> HostsFile:
         if not NAME.fullmatch(name) or name in ("all", "sim"):
             raise BadInputError(f"{path}: {name!r} is no name for a host; letters, digits, '.', '_' and '-'")
     return found
+
+
+def refuse_near(hosts: HostsFile) -> None:
+    """Addresses by which a host is reached from itself alone, where there are others; a name may stand for one."""
+    found = {"[head]": hosts.head.address, **{host.name: host.address for host in hosts.host}}
+    resolved = {name: _resolved(address) for name, address in found.items()}
+    near = {name for name, address in resolved.items() if _is_near(address)}
+    if not near or len(near) == len(found):
+        return
+    name = min(near, key=lambda name: (name != "[head]", name))
+    said = found[name] if found[name] == resolved[name] else f"{found[name]}, which is {resolved[name]} here,"
+    others = ", ".join(other for other in found if other not in near)
+    raise BadInputError(
+        f"{name}: {said} is reached from its own host alone; name the address by which the others reach it ({others})"
+    )
+
+
+def _resolved(address: str) -> str:
+    """The address that a name stands for here; the name itself where nobody knows it."""
+    try:
+        return str(socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError:
+        return address
+
+
+def _is_near(address: str) -> bool:
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return ip.is_loopback or ip.is_unspecified
 
 
 def command_of(host: HostEntry) -> list[str]:

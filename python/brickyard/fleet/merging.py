@@ -9,17 +9,35 @@ Refusal: no clock is read, nothing is sent, and no event of a host is dropped.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from brickyard.fleet.shares import HostPart
-from brickyard.store import Json
+from brickyard.schema import (
+    Cpu,
+    End,
+    Event,
+    Interval,
+    PhaseEnd,
+    PhaseFacts,
+    PhaseReason,
+    PhaseStart,
+    SlowEvent,
+    Start,
+    StreamFacts,
+    VerifiedEvent,
+)
+from brickyard.schema.plan import Plan
 
 PATIENCE_S = 1.5  # an interval is told so long after the first host told it; what comes later is one of its own
 SLOWEST = 16  # the slowest requests of a phase, as many as one host names
 TIMES = ("at_ns", "due_ns", "from_ns", "start_ns", "end_ns")
 
 Key = tuple[int, int, bool]
+Placed = TypeVar("Placed", bound=msgspec.Struct)
 
 
 class Merger:
@@ -29,74 +47,58 @@ class Merger:
         self._parts = {part.host: part for part in parts}
         self._moved: dict[str, int] = dict.fromkeys(self._parts, 0)
         self._has_phase: dict[int, int] = {}
-        self._waiting: dict[Key, dict[str, Json]] = defaultdict(dict)
+        self._waiting: dict[Key, dict[str, Interval]] = defaultdict(dict)
         self._since: dict[Key, float] = {}
         self._told_up_to: dict[tuple[str, int], int] = {}
         self._told_below: dict[int, int] = defaultdict(int)
-        self._phase_ends: dict[int, dict[str, Json]] = defaultdict(dict)
+        self._phase_ends: dict[int, dict[str, PhaseEnd]] = defaultdict(dict)
         self._ended_phases: set[int] = set()
         self._gone: set[str] = set()
-        self.ends: dict[str, Json] = {}
+        self.ends: dict[str, End] = {}
         self.last_ns = 0
 
-    def hear(self, host: str, event: Json, now_s: float) -> list[Json]:
+    def hear(self, host: str, event: Event, now_s: float) -> list[Event]:
         """What follows at once from an event of a host."""
-        part, kind = self._parts[host], event["event"]
-        if kind == "end":
+        part, moved_ns = self._parts[host], self._moved[host]
+        if isinstance(event, End):
             self.ends[host] = event
             return []
-        if kind == "start":
+        if isinstance(event, Start):
             return []
-        own_phase = int(event.get("phase") or 0)
-        event = self._mapped(part, event)
-        if kind == "phase":
-            return self._phase(host, event)
-        self._move(event, self._moved[host])
-        if kind == "interval":
-            key = (event["phase"], event["index"], event["drain"])
-            self._waiting[key][host] = event
+        if isinstance(event, PhaseStart):
+            return self._phase(host, replace(event, phase=part.phases[event.phase]))
+        if isinstance(event, Interval):
+            streams = part.streams[event.phase]
+            cells = [replace(cell, stream=streams[cell.stream]) for cell in event.cells]
+            told = replace(_placed(event, part, moved_ns), cells=cells)
+            key = (told.phase, told.index, told.drain)
+            self._waiting[key][host] = told
             self._since.setdefault(key, now_s)
-            self._told_up_to[(host, event["phase"])] = event["index"]
+            self._told_up_to[(host, told.phase)] = told.index
             return []
-        if kind == "phase_end":
-            for item in event.get("slowest", []):
-                item["stream"] = part.streams[own_phase][item["stream"]]
-                item["at_ns"] += self._moved[host]
-            for item in event.get("frames", []):
-                item["stream"] = part.streams[own_phase][item["stream"]]
-            self._phase_ends[event["phase"]][host] = event
+        if isinstance(event, PhaseEnd):
+            streams = part.streams[event.phase]
+            end = replace(
+                _placed(event, part, moved_ns),
+                slowest=[
+                    replace(item, stream=streams[item.stream], at_ns=item.at_ns + moved_ns) for item in event.slowest
+                ],
+                frames=[replace(item, stream=streams[item.stream]) for item in event.frames],
+            )
+            self._phase_ends[end.phase][host] = end
             return []
-        return [event]
+        return [_placed(event, part, moved_ns)]
 
-    def _mapped(self, part: HostPart, event: Json) -> Json:
-        event = dict(event)
-        own = event.get("phase")
-        if own is not None:
-            event["phase"] = part.phases[own]
-            if isinstance(event.get("stream"), int):
-                event["stream"] = part.streams[own][event["stream"]]
-            if "cells" in event:
-                event["cells"] = [{**cell, "stream": part.streams[own][cell["stream"]]} for cell in event["cells"]]
-        if isinstance(event.get("target"), int):
-            event["target"] = part.whole_targets[event["target"]]
-        return event
-
-    @staticmethod
-    def _move(event: Json, by_ns: int) -> None:
-        for name in TIMES:
-            if isinstance(event.get(name), int):
-                event[name] += by_ns
-
-    def _phase(self, host: str, event: Json) -> list[Json]:
+    def _phase(self, host: str, event: PhaseStart) -> list[Event]:
         """All hosts begin a phase at one instant; on the run's clock that is where the first that tells it has it."""
-        phase, start_ns = event["phase"], event["start_ns"]
+        phase, start_ns = event.phase, event.start_ns
         if phase in self._has_phase:
             self._moved[host] = self._has_phase[phase] - start_ns
             return []
         at_ns = max(start_ns + self._moved[host], self.last_ns)
         self._has_phase[phase] = at_ns
         self._moved[host] = at_ns - start_ns
-        return [{**event, "start_ns": at_ns}]
+        return [replace(event, start_ns=at_ns)]
 
     def gone(self, host: str) -> None:
         """Nobody waits for this host any more."""
@@ -105,9 +107,9 @@ class Merger:
     def back(self, host: str) -> None:
         self._gone.discard(host)
 
-    def whole(self, now_s: float, *, all_of_it: bool = False) -> list[Json]:
+    def whole(self, now_s: float, *, all_of_it: bool = False) -> list[Event]:
         """Intervals that all hosts have told, or for which the others were waited for long enough; ends of phases."""
-        found: list[Json] = []
+        found: list[Event] = []
         for key in sorted(self._waiting):
             phase, index, _ = key
             waits = not all_of_it and index >= self._told_below[phase] and now_s - self._since[key] < PATIENCE_S
@@ -124,7 +126,7 @@ class Merger:
                     continue
                 self._ended_phases.add(phase)
                 ended = merged_end(list(told.values()))
-                self.last_ns = max(self.last_ns, ended["end_ns"])
+                self.last_ns = max(self.last_ns, ended.end_ns)
                 found.append(ended)
         return found
 
@@ -140,70 +142,125 @@ class Merger:
             return False
         return self._told_up_to.get((host, phase), -1) < index
 
-    def _interval(self, told: list[Json]) -> Json:
-        merged = {
-            **told[0],
-            "start_ns": min(item["start_ns"] for item in told),
-            "end_ns": max(item["end_ns"] for item in told),
-            "cells": sorted((cell for item in told for cell in item["cells"]), key=lambda cell: int(cell["stream"])),
-            "cpu": summed(item["cpu"] for item in told),
-            "loop_busy_share": max(item["loop_busy_share"] for item in told),
-        }
-        self.last_ns = max(self.last_ns, merged["end_ns"])
+    def _interval(self, told: list[Interval]) -> Interval:
+        merged = replace(
+            told[0],
+            start_ns=min(item.start_ns for item in told),
+            end_ns=max(item.end_ns for item in told),
+            cells=sorted((cell for item in told for cell in item.cells), key=lambda cell: cell.stream),
+            cpu=_cpu(item.cpu for item in told),
+            loop_busy_share=max(item.loop_busy_share for item in told),
+        )
+        self.last_ns = max(self.last_ns, merged.end_ns)
         return merged
 
 
-def merged_end(ends: list[Json]) -> Json:
+def _placed(event: Placed, part: HostPart, by_ns: int) -> Placed:
+    """An event with the numbers and times of the whole run; what is in its lists stays as it was."""
+    changed: dict[str, int] = {}
+    own = getattr(event, "phase", None)
+    if own is not None:
+        changed["phase"] = part.phases[own]
+        if (stream := getattr(event, "stream", None)) is not None:
+            changed["stream"] = part.streams[own][stream]
+    if (target := getattr(event, "target", None)) is not None:
+        changed["target"] = part.whole_targets[target]
+    changed |= {name: at + by_ns for name in TIMES if (at := getattr(event, name, None)) is not None}
+    return replace(event, **changed)
+
+
+def merged_end(ends: list[PhaseEnd]) -> PhaseEnd:
     """The ends of a phase on all hosts as one."""
-    bound = [end for end in ends if end["generator_bound"]]
-    odd = [end for end in ends if end["reason"] != "duration"]
-    verified = [end["verified"] for end in ends if end.get("verified")]
-    slowest = sorted((item for end in ends for item in end["slowest"]), key=lambda item: -int(item["response_ns"]))
-    return {
-        **(odd or ends)[0],
-        "end_ns": max(end["end_ns"] for end in ends),
-        "unsent": sum(end["unsent"] for end in ends),
-        "outstanding": sum(end["outstanding"] for end in ends),
-        "errors_by_errno": summed(end["errors_by_errno"] for end in ends),
-        "errors_by_kind": summed(end["errors_by_kind"] for end in ends),
-        "slowest": slowest[:SLOWEST],
-        "verified": summed(verified) if verified else None,
-        "cpu": summed(end["cpu"] for end in ends),
-        "generator_bound": bool(bound),
-        "generator_bound_reason": (bound or ends)[0]["generator_bound_reason"],
-        "loops": sum(end["loops"] for end in ends),
-        "loop_busy_share": max(end["loop_busy_share"] for end in ends),
-        "frames": [item for end in ends for item in end.get("frames", [])],
-        "depth": None,
-    }
+    bound = [end for end in ends if end.generator_bound]
+    odd = [end for end in ends if end.reason is not PhaseReason.DURATION]
+    verified = [end.verified for end in ends if end.verified is not None]
+    slowest: list[SlowEvent] = sorted((item for end in ends for item in end.slowest), key=lambda one: -one.response_ns)
+    return replace(
+        (odd or ends)[0],
+        end_ns=max(end.end_ns for end in ends),
+        unsent=sum(end.unsent for end in ends),
+        outstanding=sum(end.outstanding for end in ends),
+        errors_by_errno=summed(end.errors_by_errno for end in ends),
+        errors_by_kind=summed(end.errors_by_kind for end in ends),
+        slowest=slowest[:SLOWEST],
+        verified=_verified(verified),
+        cpu=_cpu(end.cpu for end in ends),
+        generator_bound=bool(bound),
+        generator_bound_reason=(bound or ends)[0].generator_bound_reason,
+        loops=sum(end.loops for end in ends),
+        loop_busy_share=max(end.loop_busy_share for end in ends),
+        frames=[item for end in ends for item in end.frames],
+        depth=None,
+    )
 
 
-def merged_start(parts: list[HostPart], starts: dict[str, Json], phases: list[Json]) -> Json:
+def _verified(told: list[VerifiedEvent]) -> VerifiedEvent | None:
+    if not told:
+        return None
+    return VerifiedEvent(
+        checked_blocks=sum(one.checked_blocks for one in told),
+        damaged_blocks=sum(one.damaged_blocks for one in told),
+        unchecked_blocks=sum(one.unchecked_blocks for one in told),
+    )
+
+
+def _cpu(told: Iterable[Cpu]) -> Cpu:
+    system_ns = user_ns = 0
+    for one in told:
+        system_ns += one.system_ns
+        user_ns += one.user_ns
+    return Cpu(system_ns=system_ns, user_ns=user_ns)
+
+
+def merged_start(parts: list[HostPart], starts: Mapping[str, Start], phases: list[PhaseFacts]) -> Start:
     """What all hosts said at their beginning; where they are not alike, a note says so."""
     told = [starts[part.host] for part in parts if part.host in starts]
-    merged = {
-        **told[0],
-        "start_unix_ns": min(start["start_unix_ns"] for start in told),
-        "targets": [
-            {**target, "path": f"{part.host}:{target['path']}"}
-            for part in parts
-            if part.host in starts
-            for target in starts[part.host]["targets"]
-        ],
-        "phases": phases,
-        "notes": [note for start in told for note in start.get("notes", [])],
-    }
-    for key in ("engine", "io"):
+    notes = [note for start in told for note in start.notes]
+    for key, values in (
+        ("engine", {host: start.engine for host, start in starts.items()}),
+        ("io", {host: start.io for host, start in starts.items()}),
+    ):
         by_value: dict[str, list[str]] = defaultdict(list)
-        for host, start in starts.items():
-            by_value[start[key]].append(host)
+        for host, value in values.items():
+            by_value[value].append(host)
         if len(by_value) > 1:
             said = "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in by_value.items())
-            merged["notes"].append(f"{key} is not the same on all hosts: {said}")
-    return merged
+            notes.append(f"{key} is not the same on all hosts: {said}")
+    return replace(
+        told[0],
+        start_unix_ns=min(start.start_unix_ns for start in told),
+        targets=[
+            replace(target, path=f"{part.host}:{target.path}")
+            for part in parts
+            if part.host in starts
+            for target in starts[part.host].targets
+        ],
+        phases=phases,
+        notes=notes,
+    )
 
 
-def summed(counts: Iterable[Any]) -> Json:
+def phases_of(plan: Plan) -> list[PhaseFacts]:
+    """The phases of a whole run, as its start tells them."""
+    return [
+        PhaseFacts(
+            name=phase.name,
+            streams=[
+                StreamFacts(
+                    name=stream.name,
+                    target=stream.target,
+                    workers=stream.workers,
+                    depth=stream.depth,
+                    verify=stream.verify,
+                )
+                for stream in phase.stream
+            ],
+        )
+        for phase in plan.phase
+    ]
+
+
+def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for item in counts:
         total.update(item)

@@ -9,42 +9,39 @@ Refusal: it starts nothing, and knows no host but its name.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from brickyard.bricks import is_modelled
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import plan_document, plan_text, read_plan
-from brickyard.schema.plan import Plan
-from brickyard.store import Json
+from brickyard.schema import plan_text, read_plan
+from brickyard.schema.plan import OpenPace, Phase, Plan, Stream
 from brickyard.study.cells import Share
 
 END = re.compile(r"(?P<number>[0-9.]+)(?P<unit>%|[A-Za-z]*)")
 
 
-@dataclass(frozen=True)
-class HostPart:
+class HostPart(msgspec.Struct, frozen=True):
     """What one host does. Numbers of its own phases, streams and targets lead to those of the whole run."""
 
     host: str
-    plan: Json
     targets: list[str]
     overwrite: list[str]
     phases: list[int]
     streams: list[list[int]]
     whole_targets: list[int]
-    names: list[list[str]] = field(default_factory=list)
+    names: list[list[str]] = []
     """Of its streams, by its own phases, as the whole run calls them."""
 
-    def document(self) -> Json:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "plan"}
-
-
-def part_of(document: Json) -> HostPart:
-    return HostPart(**document, plan={})
+    def named(self, message: str) -> str:
+        """What its worker says of its own targets, as a user of many hosts has to write it."""
+        for target in self.targets:
+            message = message.replace(f"--overwrite {target}", f"--overwrite {self.host}:{target}")
+        return message
 
 
 @dataclass(frozen=True)
@@ -54,6 +51,8 @@ class Division:
     plan: Plan
     targets: list[str]
     parts: list[HostPart]
+    plans: list[Plan]
+    """Of each part."""
     has_named_hosts: bool = False
     """Hosts have different streams, so that they may share a target."""
 
@@ -62,11 +61,11 @@ def divide(
     name: str, plan: Plan, hosts: Sequence[str], targets: Sequence[str], share: Share, overwrite: Sequence[str] = ()
 ) -> Division:
     """The load over its hosts; raises BadInputError where its arithmetic has no answer."""
-    document = plan_document(plan)
-    _check(name, document)
+    _check(name, plan)
+    _refuse_divided_traces(plan, hosts, share)
     places = {host: targets_of(host, hosts, targets) for host in hosts}
     allowed = {host: _overwrite_of(host, hosts, overwrite) for host in hosts}
-    wanted = 1 + max(stream.get("target", 0) for phase in document["phase"] for stream in phase["stream"])
+    wanted = 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
     for host, own in places.items():
         if len(own) != wanted:
             named = ", ".join(own) or "none"
@@ -74,41 +73,40 @@ def divide(
                 f"{host}: the workload has {wanted} targets on each host, {named} named; write HOST:PATH"
             )
     first = {host: sum(len(places[before]) for before in hosts[:number]) for number, host in enumerate(hosts)}
-    whole = {**deepcopy(document), "each": False}
-    own_plans = {host: {**deepcopy(document), "each": False, "phase": []} for host in hosts}
+    whole: list[Phase] = []
+    own_phases: dict[str, list[Phase]] = {host: [] for host in hosts}
     made: dict[str, list[list[int]]] = {host: [] for host in hosts}
     names: dict[str, list[list[str]]] = {host: [] for host in hosts}
     phases: dict[str, list[int]] = {host: [] for host in hosts}
-    for number, phase in enumerate(document["phase"]):
-        streams: list[Json] = []
-        mine: dict[str, list[Json]] = {host: [] for host in hosts}
+    for number, phase in enumerate(plan.phase):
+        streams: list[Stream] = []
+        mine: dict[str, list[Stream]] = {host: [] for host in hosts}
         numbers: dict[str, list[int]] = {host: [] for host in hosts}
-        for stream_number, stream in enumerate(phase["stream"]):
+        for stream_number, stream in enumerate(phase.stream):
             on = _hosts_of(stream, hosts)
             for position, host in enumerate(on):
-                one = _shared(stream, share, position, len(on))
-                one["name"] = f"{stream.get('name') or f'stream {stream_number + 1}'} on {host}"
-                one.pop("hosts", None)
+                named = f"{stream.name or f'stream {stream_number + 1}'} on {host}"
+                one = replace(_shared(stream, share, position, len(on)), name=named, hosts=[])
                 mine[host].append(one)
                 numbers[host].append(len(streams))
-                streams.append({**one, "target": first[host] + one.get("target", 0)})
-        whole["phase"][number]["stream"] = streams
+                streams.append(replace(one, target=first[host] + one.target))
+        whole.append(replace(phase, stream=streams))
         for host in hosts:
             if mine[host]:
-                own_plans[host]["phase"].append({**phase, "stream": mine[host]})
+                own_phases[host].append(replace(phase, stream=mine[host]))
                 made[host].append(numbers[host])
-                names[host].append([stream["name"] for stream in mine[host]])
+                names[host].append([stream.name for stream in mine[host]])
                 phases[host].append(number)
-    parts = []
+    parts, plans = [], []
     for host in hosts:
         if not phases[host]:
             raise BadInputError(f"{host}: no stream of {name} is for this host; leave it out of --hosts")
-        own_plans[host]["seed"] = seed_of(document["seed"], host)
+        mine_alone = replace(plan, each=False, phase=own_phases[host], seed=seed_of(plan.seed, host))
+        plans.append(_read(mine_alone, f"{name} on {host}"))
         numbered = [first[host] + number for number in range(wanted)]
         parts.append(
             HostPart(
                 host,
-                plan_document(_plan(own_plans[host], f"{name} on {host}")),
                 places[host],
                 allowed[host],
                 phases[host],
@@ -118,8 +116,8 @@ def divide(
             )
         )
     targets_of_all = [f"{host}:{path}" for host in hosts for path in places[host]]
-    has_named = any(stream.get("hosts") for phase in document["phase"] for stream in phase["stream"])
-    return Division(_plan(whole, name), targets_of_all, parts, has_named)
+    has_named = any(stream.hosts for phase in plan.phase for stream in phase.stream)
+    return Division(_read(replace(plan, each=False, phase=whole), name), targets_of_all, parts, plans, has_named)
 
 
 def seed_of(seed: int, host: str) -> int:
@@ -127,48 +125,54 @@ def seed_of(seed: int, host: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {host}".encode()).digest()[:7], "big")
 
 
-def _plan(document: Json, name: str) -> Plan:
+def _read(plan: Plan, name: str) -> Plan:
+    """As the core has it, by its own rules, such as how many workers a plan may have."""
     try:
-        plan = read_plan(json.dumps(document))
-        plan_text(plan)  # the core's own rules, such as how many workers a plan may have
+        return read_plan(plan_text(plan))
     except ValueError as error:
         raise BadInputError(f"{name}: {one_line(error)}") from error
-    return plan
 
 
-def _check(name: str, document: Json) -> None:
-    """What hosts would each decide for themselves, and then end apart."""
-    for phase in document["phase"]:
-        ramp = phase.get("ramp") or {}
-        steady = phase.get("steady") or {}
+def _refuse_divided_traces(plan: Plan, hosts: Sequence[str], share: Share) -> None:
+    for stream in (stream for phase in plan.phase for stream in phase.stream):
+        if stream.trace and share != "copies" and len(stream.hosts or hosts) > 1:
+            raise BadInputError(
+                f"stream {stream.name}: a trace is not divided; with --share copies each host issues all of it"
+            )
+
+
+def _check(name: str, plan: Plan) -> None:
+    """What hosts would each decide for themselves, and then end apart; and what needs more than its target."""
+    for stream in (stream for phase in plan.phase for stream in phase.stream):
+        if stream.program:
+            raise BadInputError(f"{name}: programs over files and servers run on one host; leave --hosts out")
+    for phase in plan.phase:
         for key, found in (
-            ("requests", phase.get("requests")),
-            ("bytes", phase.get("bytes")),
-            ("passes", phase.get("passes")),
-            ("stop", phase.get("stop")),
-            ("steady.stop", steady.get("stop")),
-            ("ramp.limit", ramp.get("limit")),
-            ("lockstep", phase.get("lockstep")),
+            ("requests", phase.requests),
+            ("bytes", phase.bytes),
+            ("passes", phase.passes),
+            ("stop", phase.stop),
+            ("steady.stop", phase.steady and phase.steady.stop),
+            ("ramp.limit", phase.ramp and phase.ramp.limit),
+            ("lockstep", phase.lockstep),
         ):
             if found:
                 raise BadInputError(
                     f"{name}: {key} would end or pace each host apart; with --hosts only `duration` does"
                 )
-        if phase.get("duration") is None:
+        if phase.duration is None and not all(stream.trace for stream in phase.stream):
             raise BadInputError(f"{name}: with --hosts every phase needs a duration, such as --set duration=60s")
-        if any(stream.get("program") for stream in phase["stream"]):
-            raise BadInputError(f"{name}: programs over files and servers run on one host; leave --hosts out")
 
 
-def _hosts_of(stream: Json, hosts: Sequence[str]) -> list[str]:
+def _hosts_of(stream: Stream, hosts: Sequence[str]) -> list[str]:
     """The hosts of a stream, by name or by number."""
     found = []
-    for word in stream.get("hosts") or hosts:
+    for word in stream.hosts or hosts:
         number = int(word) if word.isdigit() and word not in hosts else None
         if number is not None and number >= len(hosts):
-            raise BadInputError(f"stream {stream.get('name')}: is for host {number}, counted from 0; name more --hosts")
+            raise BadInputError(f"stream {stream.name}: is for host {number}, counted from 0; name more --hosts")
         if number is None and word not in hosts:
-            raise BadInputError(f"stream {stream.get('name')}: is for host {word}; name it with --hosts")
+            raise BadInputError(f"stream {stream.name}: is for host {word}; name it with --hosts")
         found.append(word if number is None else hosts[number])
     return found
 
@@ -200,28 +204,25 @@ def _overwrite_of(host: str, hosts: Sequence[str], named: Sequence[str]) -> list
     return [text.partition(":")[2] for text in named if text.partition(":")[0] == host]
 
 
-def _shared(stream: Json, share: Share, position: int, count: int) -> Json:
+def _shared(stream: Stream, share: Share, position: int, count: int) -> Stream:
     """One host's part of a stream."""
-    one = deepcopy(stream)
     if share == "copies" or count == 1:
-        return one
-    pace = one.get("pace")
-    if isinstance(pace, dict) and pace.get("loop") == "open":
-        pace["rate"] = pace["rate"] / count
-    elif one.get("frames") or one["workers"] >= count:
-        one["workers"] = _divided(one, "workers", position, count)
+        return stream
+    if isinstance(stream.pace, OpenPace):
+        one = replace(stream, pace=replace(stream.pace, rate=stream.pace.rate / count))
+    elif stream.frames or stream.workers >= count:
+        one = replace(stream, workers=_divided(stream, stream.workers, position, count))
     else:
-        one["depth"] = _divided(one, "depth", position, count)
+        one = replace(stream, depth=_divided(stream, stream.depth, position, count))
     if share == "partition":
-        one["region"] = _part_of_region(str(one.get("region") or "0..100%"), position, count)
+        return replace(one, region=_part_of_region(one.region, position, count))
     return one
 
 
-def _divided(stream: Json, key: str, position: int, count: int) -> int:
-    whole = int(stream[key])
+def _divided(stream: Stream, whole: int, position: int, count: int) -> int:
     if whole < count:
         raise BadInputError(
-            f"stream {stream.get('name')}: {stream['workers']} workers × depth {stream['depth']} cannot be divided over"
+            f"stream {stream.name}: {stream.workers} workers × depth {stream.depth} cannot be divided over"
             f" {count} hosts; raise workers or depth, or use --share copies"
         )
     return whole // count + (1 if position < whole % count else 0)

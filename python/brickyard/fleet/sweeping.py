@@ -5,17 +5,18 @@ Refusal: no task is read here. One whose host dies is given to another.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import Any
 
+import msgspec
+
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster
 from brickyard.fleet.head import AGENT_S, worker_program
-from brickyard.store import Json
+from brickyard.schema import RunOptions, encode
 
 MOST_AT_ONCE = 4
 """Of one host, whatever its cores; its process answers so many questions at once, and some more."""
@@ -27,6 +28,38 @@ class _Slot:
 
     host: str
     agent: Any
+
+
+class _Cell(msgspec.Struct, frozen=True):
+    number: int
+    seed: int
+    left_out: bool
+
+
+class _ReferenceTask(msgspec.Struct, frozen=True):
+    """A cell of a published table, as the worker simulates it."""
+
+    reference: _Cell
+    bricks: dict[str, str]
+
+
+class _RunTask(msgspec.Struct, frozen=True):
+    """A run on a model; the plan is JSON."""
+
+    plan: str
+    target: str
+    options: RunOptions
+
+
+class _Computed(msgspec.Struct, frozen=True):
+    """What a task came to, by its kind; or why it came to nothing."""
+
+    figure: float = 0.0
+    events: list[str] = []
+    error: str | None = None
+
+
+_COMPUTED = msgspec.json.Decoder(_Computed)
 
 
 class Sweep:
@@ -55,9 +88,9 @@ class Sweep:
             with suppress(Exception):
                 self._ray.kill(agent)
 
-    def result(self, task: Json) -> Json:
-        """What a task comes to, on whichever core is free."""
-        text = json.dumps(task)
+    def _result(self, task: _ReferenceTask | _RunTask) -> _Computed:
+        """On whichever core is free."""
+        text = encode(task)
         while True:
             slot = self._slot()
             try:
@@ -71,9 +104,9 @@ class Sweep:
                     self._say(f"{slot.host}: lost; others compute its part")
                 continue
             self._free.put(slot)
-            told: Json = json.loads(line)
-            if "error" in told:
-                raise BadInputError(one_line(told["error"]))
+            told = _COMPUTED.decode(line)
+            if told.error is not None:
+                raise BadInputError(one_line(told.error))
             return told
 
     def _slot(self) -> _Slot:
@@ -88,10 +121,8 @@ class Sweep:
 
     def reference(self, number: int, texts: dict[str, str], seed: int, left_out: bool) -> float:
         """As the core's `reference_simulate`."""
-        cell = {"number": number, "seed": seed, "left_out": left_out}
-        return float(self.result({"reference": cell, "bricks": texts})["figure"])
+        return self._result(_ReferenceTask(_Cell(number, seed, left_out), texts)).figure
 
-    def events(self, plan: str, target: str, options: Json) -> Iterator[Json]:
+    def events(self, plan: str, target: str, options: RunOptions) -> Iterator[str]:
         """As those of a run of the core."""
-        told = self.result({"plan": plan, "target": target, "options": options})
-        return (json.loads(text) for text in told["events"])
+        return iter(self._result(_RunTask(plan, target, options)).events)

@@ -17,26 +17,30 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from importlib import resources
+from importlib import metadata, resources
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.fleet import cluster, needs_ray, tls
+from brickyard.fleet import LEAST_RAY, cluster, needs_ray, tls
 from brickyard.fleet.cluster import Cluster, Node
-from brickyard.fleet.hosts import HostEntry, HostsFile, command_of
+from brickyard.fleet.hosts import HostEntry, HostsFile, command_of, refuse_near
 from brickyard.printable import printable
 
 UP_S = 600.0  # an environment is made on the host, the first time
 MEMBERS_S = 120.0
+REACH_S = 5.0  # a connection to the head, before Ray is started on a host
 DOWN_S = 40.0
 STORE_BYTES = 100_000_000  # of Ray's objects; ours are the worker and answers
 MARK = "brickyard-fleet-"
 FOLDER = re.compile(rf"/tmp/{MARK}[0-9A-Za-z]+")  # noqa: S108 - a pattern; what is made there is new, or refused
 ENVIRONMENT = "brickyard/fleet/env"
-IMAGE = "rayproject/ray:2.60.0-py311"
+RETRIES = 3  # of a pod
+QUANTITY = re.compile(r"[1-9][0-9]*(Mi|Gi|Ti|M|G|T)")
+CLASS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+IMAGE_USER = 1000  # Ray's images run as this user, who has to read the token and to write to the volume
 
 PYTHON = (
     """
@@ -58,6 +62,7 @@ umask 077
 dir='@DIR@'
 mkdir "$dir"
 @PYTHON@
+@FIRST@
 cd '@DIR@'  # whoever ends the fleet meanwhile takes it away, and nothing starts
 printf %s '@TOKEN@' >"$dir/token"
 cat >"$dir/fleet.pem" <<'PEM'
@@ -69,6 +74,14 @@ setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir/r
   --include-log-monitor false --object-store-memory @STORE@ >"$dir/log" 2>&1 </dev/null &
 echo $! >"$dir/pid"
 echo "started $!"
+"""
+REACHES = """
+if ! why=$("$python" -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), @WITHIN@)' \\
+  @ADDRESS@ @PORT@ 2>&1 </dev/null); then
+  rm -rf "$dir"
+  echo does not reach the head at @ADDRESS@:@PORT@: "$(echo "$why" | tail -n 1)" >&2
+  exit 1
+fi
 """
 END = """
 case '@DIR@' in /tmp/@MARK@*[!0-9A-Za-z]*) exit 2 ;; /tmp/@MARK@?*) ;; *) exit 2 ;; esac
@@ -83,6 +96,34 @@ for pid in $(pids); do kill -KILL "$pid" 2>/dev/null; done
 rm -rf '@DIR@'
 echo ended
 """
+
+
+VOLUME_MOUNT = "            - {name: brick, mountPath: /brick}\n"
+CLAIM = """        - name: brick
+          ephemeral:
+            volumeClaimTemplate:
+              spec:
+                accessModes: [ReadWriteOnce]
+@CLASS@                resources: {requests: {storage: @SIZE@}}
+"""
+
+
+@dataclass(frozen=True)
+class PodVolume:
+    """What each pod of a Job gets of its own, at `/brick`; it goes with the pod."""
+
+    size: str
+    storage_class: str | None
+
+    def __post_init__(self) -> None:
+        if not QUANTITY.fullmatch(self.size):
+            raise BadInputError(f"--volume {self.size}: is no size as Kubernetes writes it, such as 100Gi")
+        if self.storage_class is not None and not CLASS_NAME.fullmatch(self.storage_class):
+            raise BadInputError(f"--storage-class {self.storage_class}: is no name of a storage class")
+
+    def claim(self) -> str:
+        own = f"                storageClassName: {self.storage_class}\n" if self.storage_class else ""
+        return _filled(CLAIM, CLASS=own, SIZE=self.size)
 
 
 @dataclass(frozen=True)
@@ -100,6 +141,7 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Cluster:
         raise BadInputError(
             f"{cluster.state_file()}: there is a fleet already; end it with `brickyard fleet down`, or join its hosts"
         )
+    refuse_near(hosts)
     certificate = tls.made([hosts.head.address, *(host.address for host in hosts.host)]) if with_tls else ""
     secret = Secret(secrets.token_hex(32), certificate)
     head = hosts.head
@@ -197,7 +239,9 @@ def _start_host(host: HostEntry, node: Node, address: str, secret: Secret) -> No
     python = f"python={shlex.quote(host.python)}" if host.python else PYTHON.replace("@LOCK@", _lock())
     resource = shlex.quote(json.dumps({f"{cluster.RESOURCE}{host.name}": 1}))
     words = f"--address {address} --node-ip-address {host.address} --num-cpus 1 --resources {resource}"
-    _start(node, python, words, secret)
+    head, _, port = address.rpartition(":")
+    first = _filled(REACHES, ADDRESS=shlex.quote(head), PORT=shlex.quote(port), WITHIN=f"{REACH_S:.0f}")
+    _start(node, python, words, secret, first)
 
 
 def _lock() -> str:
@@ -205,12 +249,13 @@ def _lock() -> str:
     return (resources.files("brickyard.fleet") / "hosts.lock").read_text("utf-8").strip()
 
 
-def _start(node: Node, python: str, words: str, secret: Secret) -> int:
-    """The number of its first process."""
+def _start(node: Node, python: str, words: str, secret: Secret, first: str = "") -> int:
+    """The number of its first process; `first` is what has to succeed before anything starts."""
     given = {**cluster.SETTINGS, **(tls.settings("$dir/fleet.pem") if secret.certificate else {})}
     script = _filled(
         START,
         PYTHON=python,
+        FIRST=first.strip(),
         TOKEN=secret.token,
         CERTIFICATE=secret.certificate.strip(),
         SETTINGS=" ".join(f'{key}="{value}"' for key, value in given.items()),
@@ -265,7 +310,7 @@ def _await_port(head: Node, pid: int) -> None:
 def _await_members(fleet: Cluster, names: list[str]) -> None:
     ray: Any = cluster.enter(fleet)
     deadline_s = time.monotonic() + MEMBERS_S
-    while missing := [name for name in names if not cluster.hosts_of(ray).get(name, {}).get("alive")]:
+    while missing := [name for name in names if name not in cluster.alive(ray)]:
         if time.monotonic() > deadline_s:
             raise BrickyardError(
                 f"{', '.join(missing)}: did not join within {MEMBERS_S:.0f} s; see whether they reach {fleet.address}"
@@ -273,10 +318,25 @@ def _await_members(fleet: Cluster, names: list[str]) -> None:
         time.sleep(0.2)
 
 
-def manifest(count: int, address: str) -> str:
-    """Kubernetes: an indexed Job whose pods are hosts `k0` to `kN`, which join the head at an address."""
+def _image() -> str:
+    """Ray wants its own version and that of Python to be the same on all nodes; the head is like this host."""
+    try:
+        ray = metadata.version("ray")
+    except metadata.PackageNotFoundError:
+        ray = ".".join(map(str, (*LEAST_RAY, 0)))
+    return f"rayproject/ray:{ray}-py{sys.version_info.major}{sys.version_info.minor}"
+
+
+def manifest(count: int, address: str, volume: PodVolume | None = None) -> str:
+    """Kubernetes: an indexed Job whose pods are hosts `k0` to `kN`, which join the head at an address.
+
+    A pod that fails takes no other with it, and is made again some times, since a Ray node may fail to start on a busy
+    host. `volume` is claimed once for each pod.
+    """
     settings = "".join(f'            - {{name: {key}, value: "{value}"}}\n' for key, value in cluster.SETTINGS.items())
-    return f"""# kubectl create secret generic brickyard-token --from-file=token={cluster.token_file()}
+    token = cluster.token_file() if cluster.token_file().is_file() else "TOKEN_FILE"
+    mounts, volumes = (VOLUME_MOUNT, volume.claim()) if volume else ("", "")
+    return f"""# kubectl create secret generic brickyard-token --from-file=token={token}
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -285,11 +345,12 @@ spec:
   completionMode: Indexed
   completions: {count}
   parallelism: {count}
-  backoffLimit: 0
+  backoffLimitPerIndex: {RETRIES}
   template:
     spec:
       restartPolicy: Never
       automountServiceAccountToken: false
+      securityContext: {{fsGroup: {IMAGE_USER}}}
       topologySpreadConstraints:
         - maxSkew: 1
           topologyKey: kubernetes.io/hostname
@@ -297,17 +358,21 @@ spec:
           labelSelector: {{matchLabels: {{job-name: brickyard-fleet}}}}
       containers:
         - name: host
-          image: {IMAGE}
+          image: {_image()}
           command: ["sh", "-c"]
           args:
             - >-
               exec ray start --block --address {address} --num-cpus 1 --include-log-monitor false
+              --disable-usage-stats --object-store-memory {STORE_BYTES}
               --resources "{{\\"brickyard:k$JOB_COMPLETION_INDEX\\": 1}}"
           env:
             - {{name: RAY_AUTH_TOKEN_PATH, value: /token/token}}
 {settings}          volumeMounts:
             - {{name: token, mountPath: /token, readOnly: true}}
-      volumes:
+            - {{name: memory, mountPath: /dev/shm}}
+{mounts}      volumes:
         - name: token
-          secret: {{secretName: brickyard-token, defaultMode: 0400}}
-"""
+          secret: {{secretName: brickyard-token, defaultMode: 0440}}
+        - name: memory
+          emptyDir: {{medium: Memory, sizeLimit: 256Mi}}
+{volumes}"""

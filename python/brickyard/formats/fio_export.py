@@ -301,6 +301,8 @@ def _pace(stream: Stream, workers: int) -> list[str]:
     think_us = stream.think.ns / 1000
     if think_us != int(think_us):
         raise _refuse(f"think {stream.think}")
+    if think_us and stream.depth > 1:
+        raise _refuse(f"think with depth {stream.depth}: fio would pause the whole job after each request")
     return [*lines, f"thinktime={int(think_us)}us"] if think_us else lines
 
 

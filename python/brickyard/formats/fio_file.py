@@ -65,21 +65,26 @@ SWITCHES = frozenset(
     ]
 )
 
+OPTION = re.compile(r"--?[A-Za-z_]")
+
 
 def read_command_line(words: list[str]) -> list[Job]:
-    """`--option=value` words of a fio command line: what stands before the first `--name` holds for all jobs."""
+    """`--option=value` words of a fio command line, also with one dash. What stands before the first `--name`, or
+    behind `--name=global`, holds for the jobs that follow."""
     jobs: list[Job] = []
     common: dict[str, str] = {}
     current = common
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        if not word.startswith("--"):
+        if not OPTION.match(word):
             raise BadInputError(f"`{word}`: a fio command line here is made of --option=value; import job files apart")
-        name, has_value, value = word[2:].partition("=")
-        if not has_value and rest and not rest[0].startswith("--"):
+        name, has_value, value = word.lstrip("-").partition("=")
+        if not has_value and rest and not OPTION.match(rest[0]):
             value = rest.pop(0)
-        if name == "name":
+        if name == "name" and value == "global":
+            current = common
+        elif name == "name":
             current = dict(common)
             jobs.append(Job(value, current))
         elif name not in SWITCHES:

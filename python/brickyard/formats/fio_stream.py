@@ -57,6 +57,11 @@ def read_work(job: Job, jobs: int) -> Work:
     if ENGINES[engine] == "psync" and depth > 1:
         notes.append(f"iodepth={depth} has no effect with fio's ioengine={engine}, so depth is 1.")
         depth = 1
+    if depth > 1 and "think" in pace:
+        raise BadInputError(
+            f"thinktime with iodepth={depth}: fio pauses the whole job after each request, while here each request in"
+            " flight would pause by itself; use iodepth=1, and numjobs for more of them"
+        )
     stream: Json = {
         "name": job.name.replace(".", "-"),
         "target": 0,

@@ -41,6 +41,8 @@ class Worker:
     """One line of execution; its requests in flight are those on each of its targets."""
 
     name: str = ""
+    manager: int = 0
+    """Place of its manager, which is a host."""
     depth: int = 1
     sectors: int = 0
     start_sector: int = 0
@@ -56,6 +58,7 @@ class Setup:
 
     specs: dict[str, list[AccessLine]] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
+    managers: list[str] = field(default_factory=list)
     run_s: int = 0
     ramp_s: int = 0
     cycling: tuple[int, int, int, str] = (1, 1, 1, "LINEAR")
@@ -65,11 +68,12 @@ class Setup:
 def import_icf(name: str, text: str) -> Imported:
     setup = read_icf(text)
     if not setup.specs:
-        raise BadInputError("this Iometer file has no access specification")
+        raise BadInputError("this Iometer file has no access specification with a name, as files since 1999 have")
     notes: list[str] = []
     if not setup.run_s:
         notes.append("The test set-up runs until it is stopped; a minute stands here.")
     workers = _at_work(setup, notes)
+    _apart(setup, workers, notes)
     targets = list(dict.fromkeys(target for worker in workers for target in worker.targets))
     top: Json = {}
     seeds = {worker.seed for worker in workers if worker.seed is not None}
@@ -118,6 +122,20 @@ def _at_work(setup: Setup, notes: list[str]) -> list[Worker]:
         idle = len(setup.workers) - len(at_work)
         notes.append(f"{idle} of {len(setup.workers)} workers have no access specification assigned, and do nothing.")
     return at_work
+
+
+def _apart(setup: Setup, workers: list[Worker], notes: list[str]) -> None:
+    """A target of one host is another than that of the same name on another host."""
+    managers = list(dict.fromkeys(setup.managers[worker.manager - 1] for worker in workers if worker.manager))
+    if len({worker.manager for worker in workers}) < 2:
+        return
+    for worker in workers:
+        if worker.manager:
+            worker.targets = [f"{setup.managers[worker.manager - 1]}:{target}" for target in worker.targets]
+    notes.append(
+        f"The managers {', '.join(managers)} are hosts of their own in Iometer; here one host runs all workers, and"
+        " each manager's targets are targets of their own. `hosts` of a stream spreads them over hosts again."
+    )
 
 
 def _writes(setup: Setup, workers: list[Worker]) -> bool:
@@ -169,7 +187,7 @@ def read_icf(text: str) -> Setup:
         elif heading.startswith("size,% of size"):
             _access_line(setup, spec, line, cells)
         elif heading == "worker":
-            setup.workers.append(Worker(line))
+            setup.workers.append(Worker(line, len(setup.managers)))
         elif setup.workers and _of_worker(setup.workers[-1], heading, line, cells):
             pass
         else:
@@ -195,7 +213,9 @@ def _access_line(setup: Setup, spec: str, line: str, cells: list[str]) -> None:
 
 def _setting(setup: Setup, heading: str, line: str) -> None:
     words = line.split()
-    if heading.startswith("hours"):
+    if heading.startswith("manager id"):
+        setup.managers.append(line.partition(",")[2].strip() or line)
+    elif heading.startswith("hours"):
         hours, minutes, seconds = (int(_number(line, word)) for word in _exactly(line, words, 3))
         setup.run_s = hours * 3600 + minutes * 60 + seconds
     elif heading.startswith("ramp up time"):

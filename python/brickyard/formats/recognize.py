@@ -16,6 +16,10 @@ from brickyard.formats.vscsistats import import_vscsistats, is_vscsistats
 
 FORMATS = ("fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd", "vscsistats")
 
+COMMAND = re.compile(r"\s*([$#]\s+)?((sudo|time|nohup)\s+)*([^\s|;&]*/)?fio\s+-")
+"""A fio command line, also as it stands in notes: behind a prompt, by sudo, with a path."""
+REDIRECTION = re.compile(r"([12&]?>>?|<)(.*)", re.DOTALL)
+
 
 def recognize(text: str) -> str | None:
     if '"fio version"' in text:
@@ -30,7 +34,7 @@ def recognize(text: str) -> str | None:
             return program
     if is_sqliosim(text):
         return "sqliosim"
-    if re.match(r"\s*fio\s+--", text):
+    if COMMAND.match(text):
         return "fio-command"
     if re.search(r"(?m)^\s*\[.+\]\s*$", text):
         return "fio"
@@ -43,11 +47,7 @@ def import_profile(found: str, name: str, text: str, directory: Path) -> Importe
     if found == "fio":
         return import_fio(name, text, directory)
     if found == "fio-command":
-        try:
-            words = shlex.split(text.replace("\\\n", " "))[1:]
-        except ValueError as error:
-            raise BadInputError(f"fio command line: {error}") from error
-        return import_fio_command(name, words)
+        return import_fio_command(name, _command_words(text))
     if found == "icf":
         return import_icf(name, text)
     if found == "sqliosim":
@@ -60,3 +60,26 @@ def import_profile(found: str, name: str, text: str, directory: Path) -> Importe
         # A param.txt alone says where, not what: SQLIO's defaults, reads of 2 KiB for 30 s, as it would run them.
         return import_sqlio(name, "sqlio", directory, text)
     return import_sqlio(name, text, directory)
+
+
+def _command_words(text: str) -> list[str]:
+    """The words behind fio's name, without what becomes of its output."""
+    try:
+        words = shlex.split(text.replace("\\\n", " "))
+    except ValueError as error:
+        raise BadInputError(f"fio command line: {error}") from error
+    names = [place for place, word in enumerate(words) if Path(word).name == "fio"]
+    if len(names) > 1 and any(words[place - 1][-1:] in ("&", ";", "|") for place in names[1:]):
+        raise BadInputError("several command lines of fio; import each of them apart")
+    found: list[str] = []
+    rest = words[names[0] + 1 if names else 1 :]
+    while rest:
+        word = rest.pop(0)
+        if word in ("|", "||", "&&", "&", ";"):
+            break
+        if redirected := REDIRECTION.fullmatch(word):
+            if not redirected[2]:
+                rest = rest[1:]
+            continue
+        found.append(word)
+    return found

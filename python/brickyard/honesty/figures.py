@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from brickyard import analysis
 from brickyard.analysis import Totals
 from brickyard.analysis.totals import profile_stream
-from brickyard.store import Json, Record
+from brickyard.schema import Document
+from brickyard.store import Record
 
 OVERWRITE, GROUP, DIRTY = "honesty-overwrite", "honesty-group", "honesty-dirty"
 PROFILES = (OVERWRITE, GROUP, DIRTY)
@@ -59,7 +60,7 @@ class Figures:
     buffered_reason: str = ""
     errors: int = 0
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         dirty = [{**asdict(item), "bytes_per_s": item.bytes_per_s} for item in self.dirty]
         return {**asdict(self), "dirty": dirty}
 

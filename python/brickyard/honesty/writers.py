@@ -5,7 +5,6 @@ Refusal: their rate is no benchmark figure: they are Python, and wait for the re
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import secrets
@@ -19,7 +18,7 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.honesty.journal import RunEntry, WriteEntry
 from brickyard.honesty.recorder import OK, RecorderError
 from brickyard.honesty.slots import STAMP_BYTES, Layout, block, opened_target
-from brickyard.store import Json
+from brickyard.schema import RunOptions, encode
 
 SYNCS = ("dsync", "fdatasync", "fsync")
 RECORDER_TIMEOUT_S = 30.0  # as long as databases wait for a lock: a witness that is silent for longer has gone
@@ -70,7 +69,7 @@ class Writers:
     """Threads, one a writer; `stop` ends them after the write that is under way."""
 
     def __init__(
-        self, target: str, recorder: tuple[str, int], layout: Layout, sync: str, options: Json | None = None
+        self, target: str, recorder: tuple[str, int], layout: Layout, sync: str, options: RunOptions | None = None
     ) -> None:
         if sync not in SYNCS:
             raise BadInputError(f"--sync {sync}: one of {', '.join(SYNCS)}")
@@ -79,7 +78,7 @@ class Writers:
         if layout.block_bytes % STAMP_BYTES or not STAMP_BYTES <= layout.block_bytes <= 1 << 20:
             raise BadInputError(f"--block: a multiple of {STAMP_BYTES} bytes, at most 1 MiB")
         self.target, self.recorder, self.layout, self.sync = target, recorder, layout, sync
-        self.options = options or {}
+        self.options = options or RunOptions()
         self._stopping = threading.Event()
         self._failures: list[Exception] = []
 
@@ -90,7 +89,7 @@ class Writers:
 
     def run(self, *, writes: int | None = None, duration_s: float | None = None) -> Written:
         """Until all have written so often, time is over, or `stop`. The target is made or claimed first."""
-        with opened_target(self.target, write=True, options=json.dumps(self.options)) as opened:
+        with opened_target(self.target, write=True, options=encode(self.options)) as opened:
             if opened.data_bytes < self.layout.data_bytes:
                 raise BadInputError(
                     f"{self.target}: {self.layout.data_bytes:,} bytes are needed for the slots, it has room for"

@@ -9,11 +9,26 @@ from typing import Protocol
 
 from brickyard.errors import BadInputError
 from brickyard.lab.ledger import Ledger
-from brickyard.lab.orders import Missing, Recording, Setup, State
+from brickyard.lab.orders import CHECKSUMS, Missing, Recording, Setup, State
 from brickyard.printable import printable
 
-FILES, COMMAND = "files", "command"
-SHIPPED = ("postgres", "sqlite", FILES, "store")
+POSTGRES, SQLITE, FILES, COMMAND = "postgres", "sqlite", "files", "command"
+SHIPPED = (POSTGRES, SQLITE, FILES, "store")
+
+
+SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    SQLITE: {
+        "synchronous": ("OFF", "NORMAL", "FULL", "EXTRA"),
+        "journal_mode": ("DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL", "OFF"),
+        "locking_mode": ("NORMAL", "EXCLUSIVE"),
+        "auto_vacuum": ("NONE", "FULL", "INCREMENTAL"),
+        "page_size": ("512", "1024", "2048", "4096", "8192", "16384", "32768", "65536"),
+    },
+    FILES: {"fsync": ("on", "off")},
+    "store": {},
+    COMMAND: {},
+}
+"""What may be set of a workload, and to what. PostgreSQL itself refuses what it does not know, but for these."""
 
 
 class Lost(Exception):  # noqa: N818 - a finding, not an error of ours
@@ -82,6 +97,35 @@ def no_links(folder: Path) -> None:
             raise NotJudged(f"{printable(entry.name)}: is a symbolic link, which may lead off the disk")
         if entry.is_dir(follow_symlinks=False):
             no_links(Path(entry.path))
+
+
+def refuse_unknown(setup: Setup) -> None:
+    """Before anything is made for a recording."""
+    if setup.workload not in (*SHIPPED, COMMAND):
+        raise unknown("workload", setup.workload)
+    if setup.workload == COMMAND and not setup.command:
+        raise BadInputError("the workload command needs one; give it after --")
+    if setup.workload != COMMAND and setup.command:
+        raise BadInputError(f"{setup.workload}: takes no command; leave out what stands after --")
+    if setup.workload == POSTGRES:
+        _refuse_of_postgres(setup.settings)
+        return
+    known = SETTINGS[setup.workload]
+    for name, value in setup.settings.items():
+        if name not in known:
+            use = f"use {', '.join(known)}" if known else "it has none"
+            raise BadInputError(f"--set {name}={value}: no setting of {setup.workload}; {use}")
+        if value not in known[name]:
+            raise BadInputError(f"--set {name}={value}: use {', '.join(known[name])}")
+
+
+def _refuse_of_postgres(settings: dict[str, str]) -> None:
+    """The server takes any name with a dot for an extension's; and checksums are an option of initdb."""
+    for name, value in settings.items():
+        if "." in name:
+            raise BadInputError(f"--set {name}={value}: is of an extension, and the lab loads none; leave it out")
+        if name == CHECKSUMS and value not in ("on", "off"):
+            raise BadInputError(f"--set {name}={value}: use on, off")
 
 
 def workload_of(setup: Setup) -> Workload:

@@ -12,6 +12,8 @@ import select
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
@@ -20,6 +22,8 @@ from brickyard.lab.orders import Missing, Recording, Setup, State
 
 CHECK_S = 40.0
 READ_BYTES = 1 << 16
+SAID_BYTES = 4096  # of what a check prints, each of its output and its errors
+SAID_MOST = 200
 END_S = 10.0
 
 
@@ -27,8 +31,9 @@ def _environment(stage: Stage) -> dict[str, str]:
     return {**os.environ, "BRICKYARD_LAB_MOUNT": str(stage.mount), "BRICKYARD_LAB_DEVICE": stage.device}
 
 
-def _lines(process: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]:
-    """What it prints, until it ends or its time is over; the last line may have no end."""
+def _lines(process: subprocess.Popen[bytes], deadline: float) -> Iterator[None]:
+    """For each line that it prints, until it ends or its time is over; the last line may have no end. No line is kept,
+    however long it is."""
     assert process.stdout is not None
     handle, rest = process.stdout.fileno(), b""
     while (left_s := deadline - time.monotonic()) > 0:
@@ -37,10 +42,11 @@ def _lines(process: subprocess.Popen[bytes], deadline: float) -> Iterator[bytes]
         part = os.read(handle, READ_BYTES)
         if not part:
             if rest:
-                yield rest
+                yield
             return
-        *whole, rest = (rest + part).split(b"\n")
-        yield from whole
+        for _ in range(part.count(b"\n")):
+            yield
+        rest = (rest + part)[-1:].strip(b"\n")
 
 
 class CommandLoad:
@@ -83,24 +89,52 @@ class CommandCheck:
 
     def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
         owed = self._owed.at(state.cut).get(0, 0)
+        environment = {**_environment(stage), "BRICKYARD_LAB_ACKNOWLEDGED": str(owed)}
         try:
-            done = subprocess.run(
-                ["setpriv", "--pdeathsig", "KILL", *self._command],
-                input=f"{owed}\n",
-                capture_output=True,
-                text=True,
-                errors="replace",
-                cwd=stage.mount,
-                env={**_environment(stage), "BRICKYARD_LAB_ACKNOWLEDGED": str(owed)},
-                timeout=CHECK_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            code, text = _ended(self._command, stage.mount, environment, f"{owed}\n".encode())
+        except OSError as error:
             raise NotJudged(one_line(error)) from error
-        said = one_line(done.stderr or done.stdout)[:200]
-        if done.returncode == 1:
+        said = one_line(text)[:SAID_MOST]
+        if code == 1:
             raise Lost(said or "the check found something lost", Missing(0, owed))
-        if done.returncode == 2:
+        if code == 2:
             raise Corrupt(said or "the check found damage")
-        if done.returncode:
-            raise NotJudged(f"the check ended with exit code {done.returncode}: {said}")
+        if code:
+            raise NotJudged(f"the check ended with exit code {code}: {said}")
+
+
+def _ended(command: list[str], place: Path, environment: dict[str, str], given: bytes) -> tuple[int, str]:
+    """Its exit code, and how what it printed begins: its errors, or else its output. The rest is read and dropped.
+
+    It has ended when its process has, though a child that it leaves may still hold its output open.
+    """
+    process = subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=place,
+        env=environment,
+    )
+    with process, ExitStack() as ending:
+        ending.callback(process.kill)  # before it is waited for
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with suppress(BrokenPipeError):  # it need not read
+            process.stdin.write(given)
+            process.stdin.close()
+        over = os.pidfd_open(process.pid)
+        ending.callback(os.close, over)
+        said = {process.stderr.fileno(): b"", process.stdout.fileno(): b""}
+        open_, deadline, ready = set(said), time.monotonic() + CHECK_S, list[int]()
+        while over not in ready:
+            if (left_s := deadline - time.monotonic()) < 0:
+                raise NotJudged(f"the check did not end within {CHECK_S:.0f} s")
+            ready = select.select([over, *open_], [], [], left_s)[0]
+            for handle in open_ & set(ready):
+                part = os.read(handle, READ_BYTES)
+                said[handle] += part[: SAID_BYTES - len(said[handle])]
+                open_ -= set() if part else {handle}
+        text = next((text for text in said.values() if text), b"")
+        return process.wait(), text.decode(errors="replace")

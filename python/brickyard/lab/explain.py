@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
-from brickyard.lab.explore import Exploration, Outcome, Worker, read_recording, refusal
-from brickyard.lab.orders import CORRUPT, KEPT, LOST, Describe, Flush, Promise, Ready, State, Surroundings, Verdict
+from brickyard.lab.explore import Exploration, Judge, Outcome, Witness, read_recording
+from brickyard.lab.orders import (
+    CORRUPT,
+    KEPT,
+    LOST,
+    NOT_JUDGED,
+    Describe,
+    Flush,
+    LogFacts,
+    Promise,
+    Recording,
+    State,
+    Surroundings,
+    Verdict,
+)
 from brickyard.lab.program import describe
 from brickyard.units import format_size
 
@@ -35,6 +46,8 @@ class LossExplained:
     all volatile writes together do not suffice."""
     is_least: bool
     """No write could be left out of `needed`; else the search ended before."""
+    unknown: str = ""
+    """Why `needed` could not be found out, where a state that decides it was not judged."""
 
     @property
     def sentences(self) -> list[str]:
@@ -52,6 +65,8 @@ class LossExplained:
     def _needed(self) -> list[str]:
         gone = [write for write in self.around.writes if write.volatile and write.kept_bytes < write.bytes]
         volatile = f"This state lacks {len(gone):,} of {self.state.volatile_writes:,} volatile writes, or parts of them"
+        if self.unknown:
+            return [f"{volatile}. Which of them it needed could not be found out: {self.unknown}."]
         if self.needed is None and self.promise is None:
             return [f"{volatile}. The damage is there with all of them too."]
         if self.needed is None:
@@ -94,17 +109,18 @@ def explain(
     if not seeds:
         return []
     recording = read_recording(wanted.log)
+    assert outcome.log is not None
     _, around = describe(Describe(wanted.drawing(recording), 1, seeds))
     states = {state.seed: state for state in outcome.drawn}
     found = []
     for seed, near in zip(seeds, around, strict=True):
-        with LossTrial(wanted, seed, tell) as trial:
+        with LossTrial(wanted, recording, outcome.log, seed, tell) as trial:
             verdict, promise = _earliest(trial, outcome.verdicts[seed], recording.promises)
             gone = [write.record for write in near.writes if write.volatile and write.kept_bytes < write.bytes]
             # What came after the acknowledgement cannot be what it rested on.
             before = [record for record in gone if promise is None or record < promise.at]
-            needed, is_least = _needed(trial, before)
-        found.append(LossExplained(states[seed], verdict, near, promise, needed, is_least))
+            needed, is_least, unknown = _needed(trial, before)
+        found.append(LossExplained(states[seed], verdict, near, promise, needed, is_least, unknown))
     return found
 
 
@@ -116,8 +132,8 @@ def _earliest(trial: LossTrial, verdict: Verdict, promises: Sequence[Promise]) -
             break
         trial.until = promise.at
         again = trial.judged([])
-        earlier = _promise(promises, again) if again else None
-        if again is None or earlier is None or earlier.at >= promise.at:
+        earlier = _promise(promises, again)
+        if earlier is None or earlier.at >= promise.at:
             break
         verdict, promise = again, earlier
     return verdict, promise
@@ -131,10 +147,16 @@ def _promise(promises: Sequence[Promise], verdict: Verdict) -> Promise | None:
     return min(later, key=lambda p: (p.number, p.at), default=None)
 
 
-def _needed(trial: LossTrial, gone: list[int]) -> tuple[tuple[int, ...] | None, bool]:
-    """First the shortest beginning of the missing writes with which all is well, then what of it can be left out."""
-    if not gone or not trial.passes(gone):
-        return None, True
+def _needed(trial: LossTrial, gone: list[int]) -> tuple[tuple[int, ...] | None, bool, str]:
+    """First the shortest beginning of the missing writes with which all is well, then what of it can be left out.
+
+    A write stays where it is not known whether it can be left out.
+    """
+    if not gone:
+        return None, True, ""
+    passes = trial.passes(gone)
+    if not passes:
+        return None, passes is False, "" if passes is False else trial.unknown
     low, high = 0, len(gone)
     while high - low > 1 and trial.left:
         middle = (low + high) // 2
@@ -149,55 +171,42 @@ def _needed(trial: LossTrial, gone: list[int]) -> tuple[tuple[int, ...] | None, 
             else:
                 at += size
         if len(needed) == 1 or (size == 1 and len(needed) == before):
-            return tuple(needed), True
+            return tuple(needed), not trial.unknown, ""
         size = max(1, size // 2)
-    return tuple(needed), False
+    return tuple(needed), False, ""
 
 
 class LossTrial:
     """Judges one state with more of its volatile writes, a bounded number of times."""
 
-    def __init__(self, wanted: Exploration, seed: str, tell: Callable[[int], None]) -> None:
-        self._order = wanted.judging(read_recording(wanted.log))
+    def __init__(
+        self, wanted: Exploration, recording: Recording, facts: LogFacts, seed: str, tell: Callable[[int], None]
+    ) -> None:
+        self._judge = Judge(wanted.judging(recording))
+        self._witness = Witness(wanted.good(recording, facts))
         self._seed, self._tell, self.left = seed, tell, JUDGED_MOST
         self.until: int | None = None
         """Only what was acknowledged at this count of records is asked for."""
-        self._worker: Worker | None = None
+        self.unknown = ""
+        """Why a trial was not judged, if one was not."""
 
     def __enter__(self) -> LossTrial:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self._judge.end()
+        self._witness.end()
 
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.end()
-            self._worker = None
-
-    def passes(self, more: Sequence[int]) -> bool:
+    def passes(self, more: Sequence[int]) -> bool | None:
+        """None where that could not be judged."""
         verdict = self.judged(more)
-        return verdict is not None and verdict.kind == KEPT
+        if verdict.kind != NOT_JUDGED:
+            return verdict.kind == KEPT
+        self.unknown = verdict.why
+        return None
 
-    def judged(self, more: Sequence[int]) -> Verdict | None:
-        """None where the check hung or died; the next gets a new worker."""
-        if self._worker is None:
-            self._worker = Worker(self._order)
-            line = self._worker.line(self._order.timeout_s)
-            try:
-                msgspec.json.decode(line, type=Ready)
-            except msgspec.MsgspecError:
-                raise refusal(line) from None
+    def judged(self, more: Sequence[int]) -> Verdict:
         self.left -= 1
         self._tell(JUDGED_MOST - self.left)
         until = "" if self.until is None else f"@{self.until}"
-        self._worker.tell(" ".join([self._seed + until, *map(str, more)]).encode())
-        line = self._worker.line(self._order.timeout_s)
-        try:
-            verdict = msgspec.json.decode(line, type=Verdict)
-        except msgspec.MsgspecError:
-            self._end()
-            return None
-        if verdict.is_last:
-            self._end()
-        return verdict
+        return self._witness.believed(self._judge.judged(self._seed + until, *map(str, more)))

@@ -7,14 +7,18 @@ Refusal: no state is mounted in this process.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 import queue
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +27,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab import kernel
-from brickyard.lab.checks import SHIPPED
+from brickyard.lab.checks import COMMAND, POSTGRES, SHIPPED, refuse_unknown
 from brickyard.lab.orders import (
     CORRUPT,
     KEPT,
@@ -39,13 +43,17 @@ from brickyard.lab.orders import (
     Setup,
     State,
     States,
+    Story,
     Verdict,
 )
 from brickyard.lab.program import plan
+from brickyard.lab.rooms import own_folder
 from brickyard.lab.worker import STORY
 
+UNLIKELY = 0.05  # the chance of being wrong that a bound allows
 STATE_S = 60.0  # a state whose check has not ended by then is not judged
 END_S = 20.0
+FRESH_S = 5.0  # so long does the good state's verdict count
 STOP_S = 5.0  # a worker that is interrupted cleans up within it, or is killed
 ALONE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL")
 """In a PID namespace, so that nothing outlives a worker; and the worker does not outlive us."""
@@ -65,6 +73,9 @@ class Outcome:
     """By kind: the seed, and why."""
     log: LogFacts | None = None
     drawn: list[State] = field(default_factory=list)
+    cuts: set[int] = field(default_factory=set)
+    """Where states were judged, as records of the log. States of one cut share what they promise and most of what they
+    hold, so that they say little more than one of them."""
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     """By seed, of each drawn state."""
 
@@ -72,29 +83,54 @@ class Outcome:
     def found(self) -> int:
         return self.lost + self.corrupt
 
+    @property
+    def share_at_most(self) -> float | None:
+        """Of cuts that are drawn like these, the share that may show something though nothing was found, with 95 %
+        confidence: where it were larger, so many cuts without a finding had a chance below 5 %. None where something
+        was found, or nothing judged."""
+        return 1 - UNLIKELY ** (1 / len(self.cuts)) if self.cuts and not self.found else None
+
     def add(self, state: State, verdict: Verdict) -> None:
         self.states += 1
         self.drawn.append(state)
         name = {KEPT: "kept", LOST: "lost", CORRUPT: "corrupt"}.get(verdict.kind, "not_judged")
         setattr(self, name, getattr(self, name) + 1)
         self.verdicts[state.seed] = verdict
+        if verdict.kind != NOT_JUDGED:
+            self.cuts.add(state.cut)
         if verdict.kind != KEPT:
             self.first.setdefault(verdict.kind, (state.seed, verdict.why))
 
 
+def bound_words(outcome: Outcome) -> str:
+    """What a search that found nothing says of what it did not see."""
+    if outcome.share_at_most is None:
+        return ""
+    rarest = math.floor(1 / outcome.share_at_most)
+    return (
+        f"nothing was found at {len(outcome.cuts):,} cuts: with 95 % confidence, fewer than 1 in {rarest:,} of the cuts"
+        " of this log, drawn and looked at like these, shows anything"
+    )
+
+
 class Worker:
-    """A process of `brickyard.lab.worker`."""
+    """A process of `brickyard.lab.worker`, and the folder that it works in, which is gone after it however it ends."""
 
     def __init__(self, order: RecordOrder | CheckOrder) -> None:
-        self._process = subprocess.Popen(
-            [*ALONE, sys.executable, "-P", "-m", "brickyard.lab.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C at the terminal is ours to handle
-            env=os.environ,
-        )
-        self.tell(msgspec.json.encode(order))
+        self._ending = ExitStack()
+        room = self._ending.enter_context(own_folder())
+        with ExitStack() as failing:
+            failing.push(self._ending)
+            self._process = subprocess.Popen(
+                [*ALONE, sys.executable, "-P", "-m", "brickyard.lab.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C at the terminal is ours to handle
+                env=os.environ,
+            )
+            failing.pop_all()
+        self.tell(msgspec.json.encode(msgspec.structs.replace(order, room=str(room))))
 
     def tell(self, line: bytes) -> None:
         if self._process.stdin is not None:
@@ -135,6 +171,7 @@ class Worker:
         finally:
             self._process.kill()
             self._process.wait()
+            self._ending.close()
 
 
 def refusal(line: bytes) -> BrickyardError:
@@ -146,8 +183,120 @@ def refusal(line: bytes) -> BrickyardError:
         )
 
 
+def _verdict(line: bytes, seed: str, timeout_s: float) -> Verdict:
+    """A worker's answer; where it gave none, it is of no more use."""
+    try:
+        return msgspec.json.decode(line, type=Verdict)
+    except msgspec.MsgspecError:
+        why = str(refusal(line)) if line else f"the check did not end within {timeout_s:.0f} s, or was killed"
+        return Verdict(seed, NOT_JUDGED, why, is_last=True)
+
+
+class Judge:
+    """Has states judged one at a time, by one worker, and by another where that hung or died."""
+
+    def __init__(self, order: CheckOrder) -> None:
+        self._order = order
+        self._worker: Worker | None = None
+
+    def judged(self, seed: str, *more: str) -> Verdict:
+        """With what a worker takes besides a seed."""
+        try:
+            if self._worker is None:
+                self._worker = Worker(self._order)
+                line = self._worker.line(self._order.timeout_s)
+                try:
+                    msgspec.json.decode(line, type=Ready)
+                except msgspec.MsgspecError:
+                    raise refusal(line) from None
+            self._worker.tell(" ".join([seed, *more]).encode())
+            verdict = _verdict(self._worker.line(self._order.timeout_s), seed, self._order.timeout_s)
+        except BaseException:
+            if self._worker is not None:
+                self._worker.interrupt()
+            self.end()
+            raise
+        if verdict.is_last:
+            self.end()
+        return verdict
+
+    def end(self) -> None:
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
+
+
+class Witness:
+    """Has a state judged that is known to be good, beside those in which a check finds damage: where it finds damage
+    there too, or cannot judge, the check or the host is at fault and not a disk.
+    """
+
+    def __init__(self, order: CheckOrder, *, beside: bool = True) -> None:
+        self._order, self._judge, self._beside = order, Judge(order), beside
+        self._seed = ""
+        self._asked_s: float | None = None
+        self._fault: str | None = None
+        self._waiting: list[Verdict] = []
+
+    def __enter__(self) -> Witness:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        self._judge.end()
+
+    @property
+    def _is_old(self) -> bool:
+        return self._asked_s is None or time.monotonic() - self._asked_s >= FRESH_S
+
+    def _ask(self) -> None:
+        self._fault, self._asked_s = self._found(), time.monotonic()
+
+    def believed(self, verdict: Verdict) -> Verdict:
+        """The verdict, or what it is instead."""
+        if verdict.kind != CORRUPT:
+            return verdict
+        if self._fault or self._is_old:
+            self._ask()
+        return self._doubted(verdict) if self._fault else verdict
+
+    def _found(self) -> str | None:
+        try:
+            if not self._seed:
+                _, (good,) = plan(Plan(self._order.states, 1))
+                self._seed = good.seed
+            verdict = self._judge.judged(self._seed)
+        except (BrickyardError, OSError) as error:
+            return one_line(error)
+        return None if verdict.kind in (KEPT, LOST) else verdict.why
+
+    def add(self, verdict: Verdict) -> None:
+        if verdict.kind == CORRUPT:
+            self._waiting.append(verdict)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to ask while others judge, which some file systems do not allow."""
+        return self._beside and bool(self._waiting) and self._is_old
+
+    def doubted(self) -> dict[str, Verdict]:
+        """Those of the added verdicts that do not count, as what they are instead."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return {}
+        self._ask()  # what began before the last of them was found is known only now
+        return {one.seed: self._doubted(one) for one in waiting} if self._fault else {}
+
+    def _doubted(self, verdict: Verdict) -> Verdict:
+        told = f"a state that is known to be good fails too ({self._fault}); look at the check, at memory, and at space"
+        return Verdict(verdict.seed, NOT_JUDGED, f"{verdict.why}: {told} in {tempfile.gettempdir()} and /dev/shm")
+
+
 def record(setup: Setup, log: Path) -> Recording:
     """Records a workload into a new folder."""
+    refuse_unknown(setup)
     if log.exists() and any(log.iterdir()):
         raise BadInputError(f"{log}: is not empty; name a new folder for the log")
     outputs.folder(log)
@@ -165,21 +314,53 @@ def record(setup: Setup, log: Path) -> Recording:
         raise refusal(line) from error
     except msgspec.DecodeError as error:
         raise refusal(line) from error
+    facts, _ = plan(Plan(States(str(log.resolve()), recording.story), 0))
+    recording = sealed(msgspec.structs.replace(recording, log_hash=facts.hash))
     outputs.write_whole(log / STORY, msgspec.json.encode(recording))
     return recording
 
 
+def sealed(recording: Recording) -> Recording:
+    """With its own hash."""
+    bare = msgspec.json.encode(msgspec.structs.replace(recording, story_hash=""))
+    return msgspec.structs.replace(recording, story_hash=hashlib.sha256(bare).hexdigest())
+
+
 def read_recording(log: Path) -> Recording:
     try:
-        return msgspec.json.decode((log / STORY).read_bytes(), type=Recording)
+        content = (log / STORY).read_bytes()
+        recording = msgspec.json.decode(content, type=Recording)
     except OSError as error:
         raise BadInputError(f"{log / STORY}: {error.strerror}; name the folder of a recorded log") from error
     except msgspec.MsgspecError as error:
         raise BadInputError(f"{log / STORY}: not a recording of the lab: {one_line(error)}") from error
+    if told := recording.story_hash:
+        bare = content.replace(f'"{told}"'.encode(), b'""')
+        if hashlib.sha256(bare).hexdigest() != told:
+            raise BadInputError(f"{log / STORY}: has been changed since it was recorded; record again")
+    return recording
 
 
-def refuse_foreign(check: str, workload: str) -> None:
-    """A shipped check knows what its own workload promises, and would find any other log at fault."""
+def facts_of(wanted: Exploration, recording: Recording) -> LogFacts:
+    """What the log is, which has to be the recording's own."""
+    facts, _ = plan(Plan(wanted.drawing(recording), 0))
+    refuse_other_log(wanted.log, recording, facts)
+    return facts
+
+
+def refuse_other_log(log: Path, recording: Recording, facts: LogFacts) -> None:
+    """Of a log that was cut short nothing is known but that; whoever explores it is told."""
+    if recording.log_hash and not facts.torn_bytes and recording.log_hash != facts.hash:
+        raise BadInputError(f"{log}: its log is not the one that {STORY} was recorded with; record again")
+
+
+def refuse_foreign(check: str, workload: str, command: Sequence[str]) -> None:
+    """A shipped check knows what its own workload promises, and would find any other log at fault. The command of a
+    recording is the workload, and judges nothing."""
+    if check == COMMAND and not command:
+        raise BadInputError("a check by a command needs one; give it after --")
+    if check != COMMAND and command:
+        raise BadInputError(f"--check {check}: takes no command; leave out --check, or what stands after --")
     if check in SHIPPED and check != workload:
         own = f"--check {workload}, or " if workload in SHIPPED else ""
         raise BadInputError(
@@ -202,6 +383,11 @@ class Exploration:
     command: tuple[str, ...] = ()
     workers: int = 2
 
+    @property
+    def options(self) -> str:
+        """As a user writes them beside a seed, which draws this state with them alone."""
+        return f"--cache {self.cache} --torn {self.torn_bytes or 'none'} --aim {self.aim}"
+
     def drawing(self, recording: Recording) -> States:
         return States(str(self.log.resolve()), recording.story, self.cache, self.aim, self.torn_bytes)
 
@@ -209,18 +395,28 @@ class Exploration:
         place = str((self.log / STORY).resolve())
         return CheckOrder(place, self.drawing(recording), self.check, list(self.command), timeout_s=STATE_S)
 
+    def good(self, recording: Recording, facts: LogFacts) -> CheckOrder:
+        """Judges one state that is good whatever was recorded: all of the log, after the file system was unmounted; of
+        a server, which leaves no data when it has ended, all before its load began, which was synced."""
+        at = recording.story.begin if recording.setup.workload == POSTGRES else facts.records
+        states = States(str(self.log.resolve()), Story(at, at, [at]), "off", "acknowledgements")
+        return msgspec.structs.replace(self.judging(recording), states=states)
+
 
 def explore(wanted: Exploration, tell: Callable[[int, int], None] = lambda _done, _all: None) -> Outcome:
     """Judges each distinct state once; `tell` hears how many of them are done."""
     recording = read_recording(wanted.log)
-    refuse_foreign(wanted.check, recording.setup.workload)
+    refuse_foreign(wanted.check, recording.setup.workload, wanted.command)
     drawn = wanted.drawing(recording)
     facts, states = plan(Plan(drawn, wanted.states, wanted.seed, list(wanted.only)))
     distinct: dict[tuple[str, int], State] = {}
     for state in states:
         distinct.setdefault((state.image, state.promised), state)
-    workers = wanted.workers if kernel.at_once(recording.setup.file_system) else 1
-    verdicts = _judged(wanted.judging(recording), list(distinct.values()), workers, tell)
+    refuse_other_log(wanted.log, recording, facts)
+    at_once = kernel.at_once(recording.setup.file_system)
+    workers = wanted.workers if at_once else 1
+    with Witness(wanted.good(recording, facts), beside=at_once) as witness:
+        verdicts = _judged(wanted.judging(recording), list(distinct.values()), workers, tell, witness)
     outcome = Outcome(distinct=len(distinct), log=facts)
     for state in states:
         outcome.add(state, verdicts[distinct[state.image, state.promised].seed])
@@ -228,9 +424,10 @@ def explore(wanted: Exploration, tell: Callable[[int, int], None] = lambda _done
 
 
 def _judged(
-    order: CheckOrder, states: list[State], workers: int, tell: Callable[[int, int], None]
+    order: CheckOrder, states: list[State], workers: int, tell: Callable[[int, int], None], witness: Witness
 ) -> dict[str, Verdict]:
-    """Each worker gets a stretch of the log, so that its image rolls forward once."""
+    """Each worker gets a stretch of the log, so that its image rolls forward once. Damage counts when a good state has
+    been judged after it was found."""
     share = -(-len(states) // max(1, workers))
     parts = [states[at : at + share] for at in range(0, len(states), share)]
     told: queue.Queue[Verdict | BaseException] = queue.Queue()
@@ -245,7 +442,10 @@ def _judged(
             if isinstance(heard, BaseException):
                 raise heard
             verdicts[heard.seed] = heard
+            witness.add(heard)
             tell(len(verdicts), len(states))
+            if witness.is_due:
+                verdicts |= witness.doubted()
     except BaseException:
         stop.at_once()
         raise
@@ -253,7 +453,7 @@ def _judged(
         stop.set()
         for thread in threads:
             thread.join()
-    return verdicts
+    return verdicts | witness.doubted()
 
 
 class Halting(threading.Event):
@@ -313,17 +513,8 @@ def _ask(
     while left and not stop.is_set():
         state = left[0]
         worker.tell(state.seed.encode())
-        line = worker.line(order.timeout_s)
+        verdict = _verdict(worker.line(order.timeout_s), state.seed, order.timeout_s)
         left.pop(0)
-        try:
-            verdict = msgspec.json.decode(line, type=Verdict)
-            told.put(verdict)
-            if verdict.is_last:
-                return
-        except msgspec.MsgspecError:
-            why = (
-                one_line(line[:200].decode(errors="replace"))
-                or f"the check did not end within {order.timeout_s:.0f} s, or was killed"
-            )
-            told.put(Verdict(state.seed, NOT_JUDGED, why))
+        told.put(verdict)
+        if verdict.is_last:
             return

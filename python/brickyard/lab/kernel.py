@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
+import re
 import shutil
 import signal
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,10 +24,14 @@ LOOP_CTL_GET_FREE, LOOP_CONFIGURE, LOOP_CLR_FD = 0x4C82, 0x4C0A, 0x4C01
 LO_FLAGS_AUTOCLEAR, LO_FLAGS_DIRECT_IO = 4, 16
 LOOP_CONFIG = struct.Struct("<II5Q4I64s64s32s2Q8Q")
 BLKFLSBUF = 0x1261
-CLONE_NEWNS, MS_REC, MS_PRIVATE, MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
+MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW = 2, 4, 8
 MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 FIRST = 1  # the number of the first process of a PID namespace, with which all others of it end
 TRIES, PAUSE_S = 50, 0.02
+SECTOR_BYTES = 4096
+CAUSE_CHARACTERS = 200
+TOO_SMALL = re.compile(r"larger than|too small|not enough space", re.IGNORECASE)
 FILE_SYSTEMS = {
     "ext4": ["mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", "-J", "size=16"],
     "xfs": ["mkfs.xfs", "-q", "-f", "-K"],
@@ -49,6 +55,22 @@ def _call(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+@contextmanager
+def direct_reader(device: str) -> Iterator[Callable[[int], None]]:
+    """Reads of one sector at an offset, past the page cache."""
+    place = os.open(device, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(-1, SECTOR_BYTES) as buffer:
+            yield lambda offset_bytes: _whole(os.preadv(place, [buffer], offset_bytes), device)
+    finally:
+        os.close(place)
+
+
+def _whole(read_bytes: int, device: str) -> None:
+    if read_bytes != SECTOR_BYTES:
+        raise OSError(errno.EIO, f"{device}: a read of {SECTOR_BYTES} bytes gave {read_bytes}")
 
 
 def enter_private_mounts() -> None:
@@ -96,14 +118,35 @@ def sync_file_system(at: Path) -> None:
 
 
 def unmount(at: Path) -> bool:
-    """Waits for those that are about to leave it; whether they have. If not, it is gone from the folder alone."""
-    for left in reversed(range(TRIES)):
-        if _libc.umount2(os.fsencode(at), 0) == 0:
+    """As `unmount_unused`. If it is in use, it is gone from the folder alone, with all that is mounted below it."""
+    with suppress(OSError):
+        if unmount_unused(at):
             return True
-        if ctypes.get_errno() != errno.EBUSY or not left:
-            break
-        time.sleep(PAUSE_S)
     _call(_libc.umount2(os.fsencode(at), MNT_DETACH), str(at))
+    return False
+
+
+def unmount_unused(at: Path) -> bool:
+    """Waits for those that are about to leave it; whether they have. If not, it stays."""
+    return _left(at, 0)
+
+
+def is_in_use(at: Path) -> bool:
+    """Whether files are open on a mount, or others stand on it; for those that are about to leave it, it waits."""
+    return not _left(at, MNT_EXPIRE)
+
+
+def _left(at: Path, flags: int) -> bool:
+    for left in reversed(range(TRIES)):
+        if _libc.umount2(os.fsencode(at), flags | UMOUNT_NOFOLLOW) == 0:
+            return True
+        number = ctypes.get_errno()
+        if flags == MNT_EXPIRE and number == errno.EAGAIN:  # it could be unmounted, and is not
+            return True
+        if number != errno.EBUSY:
+            raise OSError(number, f"{at}: {os.strerror(number)}")
+        if left:
+            time.sleep(PAUSE_S)
     return False
 
 
@@ -180,6 +223,21 @@ def mounted(device: str, at: Path, kind: str, options: str = "") -> Iterator[Non
         unmount(at)
 
 
+@contextmanager
+def newly_mounted(device: str, at: Path, kind: str, options: str) -> Iterator[None]:
+    """A file system that was just made: what is invalid can only be the options."""
+    try:
+        mount(device, at, kind, options)
+    except OSError as error:
+        if not options or error.errno != errno.EINVAL:
+            raise
+        raise BadInputError(f"--mount-options {options}: {kind} does not take them; see man 5 {kind}") from error
+    try:
+        yield
+    finally:
+        unmount(at)
+
+
 def check_file_system(kind: str) -> None:
     if kind not in FILE_SYSTEMS:
         raise BadInputError(f"{kind}: not a file system of the lab; use {', '.join(FILE_SYSTEMS)}")
@@ -191,7 +249,14 @@ def make_file_system(kind: str, device: str) -> None:
     check_file_system(kind)
     done = subprocess.run([*FILE_SYSTEMS[kind], device], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise BrickyardError(f"{device}: no {kind} can be made: {one_line(done.stderr or done.stdout)}")
+        raise BrickyardError(f"no {kind} can be made: {_cause(done.stderr or done.stdout)}")
+
+
+def _cause(said: str) -> str:
+    """The first line of what mkfs says, without its name; after it, some print their whole usage."""
+    first = next((line for line in said.splitlines() if line.strip()), "it says nothing; see dmesg")
+    first = one_line(re.sub(r"\A(mkfs\.\w+|ERROR): ", "", first)).rstrip(".")[:CAUSE_CHARACTERS]
+    return f"{first}; use a larger --size" if TOO_SMALL.search(first) else first
 
 
 def at_once(kind: str) -> bool:

@@ -49,6 +49,10 @@ class Recording(msgspec.Struct):
     version: str = ""
     """Of the software that was recorded."""
     log_version: int = 1
+    log_hash: str = ""
+    """Of the log's records. Recordings of older versions have none, nor the next."""
+    story_hash: str = ""
+    """SHA-256 of this file with nothing between these quotes."""
 
 
 class Serve(msgspec.Struct):
@@ -151,6 +155,7 @@ class Ready(msgspec.Struct):
     ready: bool = True
     size_bytes: int = 0
     pid: int = 0
+    is_over_ring: bool = False
 
 
 class Refused(msgspec.Struct):
@@ -160,6 +165,8 @@ class Refused(msgspec.Struct):
 class RecordOrder(msgspec.Struct, tag=True):
     setup: Setup
     log: str
+    room: str = ""
+    """An empty folder for a worker's mounts, which whoever starts it removes."""
 
 
 class CheckOrder(msgspec.Struct, tag=True):
@@ -168,6 +175,7 @@ class CheckOrder(msgspec.Struct, tag=True):
     check: str
     command: list[str] = []
     timeout_s: float = 60.0
+    room: str = ""
 
 
 class Verdict(msgspec.Struct):

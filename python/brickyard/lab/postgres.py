@@ -35,6 +35,8 @@ CHECKPOINT_EVERY_S = 1.0
 READY_S, STATEMENT_S, STOP_S, POLL_S = 30.0, 20.0, 10.0, 0.01
 ANYTHING = re.compile(rb"")
 FAULT = re.compile(r"\b(ERROR|FATAL|PANIC):  (.*)")
+KILLED = re.compile(r"was terminated by signal 9\b")
+SHORT = "the server was killed, as the kernel does where memory is short; use fewer --workers"
 QUIET = {"shared_buffers": "32MB", "max_wal_size": "1GB", "autovacuum": "off"}
 TABLES = """
 create extension amcheck;
@@ -146,6 +148,7 @@ class PostgresCheck:
             try:
                 self._ask(stage.room, self._owed.at(state.cut))
             except psycopg.Error as error:
+                refuse_killed(log)
                 raise Corrupt(one_line(error)) from error
             if found := FAULT.search(log.read_text("utf-8", "replace")):
                 raise Corrupt(one_line(found.group()))
@@ -208,11 +211,19 @@ def _wait_until_ready(process: subprocess.Popen[bytes], data: Path, log: Path) -
             if len(lines) > 7 and lines[0] == str(process.pid) and lines[7].strip() == "ready":
                 return
         if process.poll() is not None:
+            if process.returncode == -signal.SIGKILL:
+                raise NotJudged(SHORT)
+            refuse_killed(log)
             found = FAULT.search(log.read_text("utf-8", "replace"))
             raise Corrupt(f"the server does not start: {one_line(found.group() if found else 'it gives no reason')}")
         if time.monotonic() > deadline:
             raise NotJudged(f"the server was not ready within {READY_S:.0f} s")
         time.sleep(POLL_S)
+
+
+def refuse_killed(log: Path) -> None:
+    if KILLED.search(log.read_text("utf-8", "replace")):
+        raise NotJudged(SHORT)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

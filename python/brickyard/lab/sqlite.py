@@ -8,12 +8,16 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from brickyard.lab.checks import Began, Corrupt, Lost, Stage, beneath
+from brickyard.errors import BadInputError
+from brickyard.lab.checks import SETTINGS, SQLITE, Began, Corrupt, Lost, Stage, beneath
 from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import Missing, Recording, Setup, State
 
 NAME = "ledger.sqlite"
 COMPANIONS = ("-journal", "-wal", "-shm")
+FIRST = ("page_size", "auto_vacuum")
+# https://www.sqlite.org/pragma.html: what is set by name is read as a number.
+NUMBERED = {name: SETTINGS[SQLITE][name] for name in ("synchronous", "auto_vacuum")}
 BUSY_S = 10.0
 PAGES = 400  # of what is changed beside the rows, so that a transaction changes several pages
 
@@ -27,8 +31,7 @@ class SqliteLoad:
     def run(self, stage: Stage, setup: Setup, ledger: Ledger, began: Began) -> tuple[str, str]:
         db = sqlite3.connect(stage.mount / NAME, timeout=BUSY_S, isolation_level=None)
         try:
-            for name, value in {"journal_mode": "DELETE", "synchronous": "EXTRA", **setup.settings}.items():
-                db.execute(f"pragma {name} = {value}")
+            set_pragmas(db, setup.settings)
             db.execute("create table promise (number integer primary key)")
             db.execute("create table page (id integer primary key, number integer, filler blob)")
             db.executemany("insert into page values (?, 0, zeroblob(900))", [(n,) for n in range(PAGES)])
@@ -45,6 +48,22 @@ class SqliteLoad:
         finally:
             db.close()
         return NAME, f"SQLite {sqlite3.sqlite_version}"
+
+
+def set_pragmas(db: sqlite3.Connection, settings: dict[str, str]) -> None:
+    """SQLite takes a pragma or a value that it does not know without a word, so that each is read back."""
+    # The size of pages and the mode of vacuum are those that the file is made with.
+    for name, value in sorted({"journal_mode": "DELETE", "synchronous": "EXTRA", **settings}.items(), key=_order):
+        db.execute(f"pragma {name} = {value}")
+        row = db.execute(f"pragma {name}").fetchone()
+        found = str(row[0]) if row else "nothing"
+        named = NUMBERED[name][int(found)] if name in NUMBERED and found.isdigit() else found
+        if named.upper() != value.upper():
+            raise BadInputError(f"--set {name}={value}: SQLite {sqlite3.sqlite_version} took it as {named}")
+
+
+def _order(setting: tuple[str, str]) -> bool:
+    return setting[0] not in FIRST
 
 
 class SqliteCheck:

@@ -7,11 +7,13 @@ Refusal: it decides nothing about which states there are.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -34,16 +36,20 @@ from brickyard.lab.orders import (
     RecordOrder,
     Refused,
     Serve,
+    Setup,
     Show,
     State,
     Story,
     Verdict,
 )
 from brickyard.lab.program import Lab, serving
+from brickyard.lab.rooms import own_folder
 
 STORY = "story.json"
 ROOM_BYTES = 4 << 20  # more than the largest request takes, which is what did not fit
-PREFIX = "brickyard-lab-"
+# btrfs, where another state of the same file system is mounted at this moment; it says nothing of the content.
+OF_OTHERS = (errno.EEXIST, errno.EBUSY)
+MOUNT_TRIES, MOUNT_PAUSE_S = 100, 0.02
 THROUGH = stat.S_IRWXU | stat.S_IXGRP | stat.S_IXOTH  # the account that runs a server passes through
 
 
@@ -83,9 +89,8 @@ def _say(what: msgspec.Struct) -> None:
     sys.stdout.buffer.flush()
 
 
-def _stage(ending: ExitStack) -> tuple[Path, Path, Path]:
+def _stage(ending: ExitStack, room: Path) -> tuple[Path, Path, Path]:
     """A room, a place for the disk, and one for the file system."""
-    room = ending.enter_context(outputs.temporary_folder(PREFIX))
     room.chmod(THROUGH)
     places = (outputs.folder(room / "run"), outputs.folder(room / "fuse"), outputs.folder(room / "mount"))
     for place in places:
@@ -105,7 +110,7 @@ def record(order: RecordOrder) -> Recording:
     setup, log = order.setup, Path(order.log)
     kernel.check_file_system(setup.file_system)
     with ExitStack() as ending:
-        room, fuse, mount = _stage(ending)
+        room, fuse, mount = _stage(ending, Path(order.room))
         # The medium's content is in the log; it only serves reads meanwhile.
         medium = log / "medium"
         orders = Serve(mount=str(fuse), medium=str(medium), size_bytes=setup.size_bytes, log=str(log))
@@ -115,7 +120,7 @@ def record(order: RecordOrder) -> Recording:
         kernel.make_file_system(setup.file_system, loop.path)
         told = ending.enter_context(ledger(log / "count"))
         story = Story()
-        with kernel.mounted(loop.path, mount, setup.file_system, setup.mount_options):
+        with kernel.newly_mounted(loop.path, mount, setup.file_system, setup.mount_options):
             mount.chmod(0o755)
 
             def began() -> None:
@@ -139,7 +144,7 @@ def check_states(order: CheckOrder) -> None:
     recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
     check = check_of(order.check, recording, order.command)
     with ExitStack() as ending:
-        room, fuse, mount = _stage(ending)
+        room, fuse, mount = _stage(ending, Path(order.room))
         lab = ending.enter_context(Lab("show", Show(order.states, str(fuse))))
         lab.heard(Ready)
         loop = ending.enter_context(kernel.attached(fuse / "disk"))
@@ -156,9 +161,21 @@ def check_states(order: CheckOrder) -> None:
             verdict = judged(check, stage, recording, state, lab.pid)
             if verdict.kind == KEPT and order.check == FILES:
                 verdict = structure(verdict, recording.setup.file_system, loop.path)
+            if verdict.kind in (LOST, CORRUPT):
+                verdict = _of_a_disk_that_lives(verdict, lab, b" ".join([seed, *more]))
             _say(verdict)
             if verdict.is_last:
                 return
+
+
+def _of_a_disk_that_lives(verdict: Verdict, lab: Lab, wish: bytes) -> Verdict:
+    """Where the program that shows the state has been killed, every read fails, which is no fault of the state."""
+    try:
+        lab.tell(wish)
+        lab.heard(State)
+    except BrickyardError as error:
+        return Verdict(verdict.seed, NOT_JUDGED, f"the disk of the state is gone: {error}", is_last=True)
+    return verdict
 
 
 def structure(verdict: Verdict, kind: str, device: str) -> Verdict:
@@ -176,7 +193,7 @@ def look(order: CheckOrder, wish: str, command: list[str]) -> int:
     setup = recording.setup
     kernel.enter_private_mounts()
     with ExitStack() as ending:
-        _, fuse, mount = _stage(ending)
+        _, fuse, mount = _stage(ending, ending.enter_context(own_folder()))
         lab = ending.enter_context(Lab("show", Show(order.states, str(fuse))))
         lab.heard(Ready)
         loop = ending.enter_context(kernel.attached(fuse / "disk"))
@@ -198,9 +215,10 @@ def judged(check: Check, stage: Stage, recording: Recording, state: State, disk:
     """What the check says, after which nothing of it is left; where something is, it says nothing of this state."""
     setup = recording.setup
     try:
-        kernel.mount(stage.device, stage.mount, setup.file_system, setup.mount_options)
+        _mount(stage, setup)
     except OSError as error:
-        return Verdict(state.seed, CORRUPT, f"{setup.file_system} cannot be mounted: {os.strerror(error.errno or 0)}")
+        kind = NOT_JUDGED if error.errno in OF_OTHERS else CORRUPT
+        return Verdict(state.seed, kind, f"{setup.file_system} cannot be mounted: {os.strerror(error.errno or 0)}")
     try:
         verdict = _said(check, stage, recording, state)
     finally:
@@ -209,6 +227,18 @@ def judged(check: Check, stage: Stage, recording: Recording, state: State, disk:
     if ended and left:
         return verdict
     return Verdict(state.seed, NOT_JUDGED, "its file system is still in use after the check", is_last=True)
+
+
+def _mount(stage: Stage, setup: Setup) -> None:
+    for left in reversed(range(MOUNT_TRIES)):
+        try:
+            kernel.mount(stage.device, stage.mount, setup.file_system, setup.mount_options)
+        except OSError as error:
+            if error.errno not in OF_OTHERS or not left:
+                raise
+        else:
+            return
+        time.sleep(MOUNT_PAUSE_S)
 
 
 def _said(check: Check, stage: Stage, recording: Recording, state: State) -> Verdict:

@@ -12,13 +12,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import struct
+import threading
+from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.outputs.files import part_of
-from brickyard.outputs.places import Place, opened, place_of, refuse, refuse_unwritable
+from brickyard.outputs.places import Place, opened, place_of, refuse, refuse_unwritable, seen
 
 # https://www.sqlite.org/fileformat.html: the header's magic, the place of the application id, the heads of a
 # write-ahead log (either byte order of its checksums), of a rollback journal, and of the log's index.
@@ -28,6 +30,44 @@ _JOURNAL = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _INDEX = struct.pack("=I", 3007000)
 _COMPANIONS = {"-wal": _WAL, "-shm": (_INDEX,), "-journal": (_JOURNAL,)}
 NO_STORE = "not a store of Brickyard; name another with --store"
+
+
+_lock = threading.RLock()  # a connection may be collected while it is held
+_open: Counter[tuple[int, int]] = Counter()
+"""Device and inode of each database that this process has open, and how often. Nobody else may open and close such a
+file here: that drops all locks of the process on it, SQLite's too (https://www.sqlite.org/howtocorrupt.html, 2.2)."""
+
+
+class _Connection(sqlite3.Connection):
+    """Is known as open until it is closed."""
+
+    _file: tuple[int, int] | None = None
+
+    def holds(self, path: Path) -> None:
+        found = os.stat(path)
+        with _lock:
+            self._file = found.st_dev, found.st_ino
+            _open[self._file] += 1
+
+    def close(self) -> None:
+        super().close()
+        self._released()
+
+    def __del__(self) -> None:
+        self._released()
+
+    def _released(self) -> None:
+        with _lock:
+            if self._file is not None:
+                _open[self._file] -= 1
+                if not _open[self._file]:
+                    del _open[self._file]
+            self._file = None
+
+
+def _is_open(found: os.stat_result) -> bool:
+    with _lock:
+        return _open[found.st_dev, found.st_ino] > 0
 
 
 def in_memory() -> sqlite3.Connection:
@@ -40,6 +80,9 @@ def check_database(path: Path, application_id: int) -> bool:
     True: it is there.
     """
     with place_of(path) as place:
+        found = seen(place)
+        if found is not None and _is_open(found):
+            return True  # it was found to be one when it was opened
         handle = opened(place, os.O_RDONLY)
         if handle is None:
             refuse_unwritable(path, place.directory)
@@ -105,8 +148,9 @@ def connect_for_reading(
 def _ours(path: Path, mode: str, application_id: int, timeout_s: float, *, is_cut: bool = False) -> sqlite3.Connection:
     """What was opened is asked itself: between a look at a name and its opening it may come to mean another file."""
     address = f"file:{quote(str(path.absolute()))}?mode={mode}"
-    db = sqlite3.connect(address, uri=True, timeout=timeout_s, isolation_level=None)
+    db = sqlite3.connect(address, uri=True, timeout=timeout_s, isolation_level=None, factory=_Connection)
     try:
+        db.holds(path)
         if is_cut:
             # SQLite refuses a file that is too short, but with this setting (btree.c, lockBtree); nothing is written.
             db.execute("PRAGMA writable_schema = ON")

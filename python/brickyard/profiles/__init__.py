@@ -6,13 +6,21 @@ Refusal: no parsing. What a profile may say is known to `crates/plan` alone.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+import msgspec
+
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import read_plan
 from brickyard.schema.plan import Plan
+
+CHANGED = ", but "
+"""Between a profile's own title and the changes it was run with."""
+SAME_LOAD = ("title", "source", "about", "seed", "engine", "interval", "hang_after", "stop_on_error", "each")
+"""Keys that change what is shown or how it is carried out, and not what is asked of the storage."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,34 @@ def validate(profile: ProfileText, overrides: list[str]) -> Plan:
             said = f"--set {at_fault}: {said}"
         is_own = at_fault is None and profile.name not in names()
         raise BadInputError(f"{profile.place if is_own and profile.place else profile.name}: {said}") from error
+
+
+def changed(profile: ProfileText, overrides: Sequence[str], own: Sequence[str] = ()) -> Plan:
+    """The plan with a user's overrides, and before them those that follow from the target; the title names what the
+    user changed, so that no figure bears the name of a load that was not run."""
+    plan = validate(profile, [*own, *overrides])
+    last = {change.partition("=")[0].strip(): change for change in overrides}
+    said = [
+        change.replace(" ", "")
+        for key, change in last.items()
+        if key not in SAME_LOAD and _without(profile, own, overrides, key) != plan
+    ]
+    if not said or "title" in last:
+        return plan
+    return msgspec.structs.replace(plan, title=f"{plan.title or profile.name}{CHANGED}{', '.join(said)}")
+
+
+def _without(profile: ProfileText, own: Sequence[str], overrides: Sequence[str], key: str) -> Plan | None:
+    """The plan without what the user said of one key; None where others need it."""
+    try:
+        return validate(profile, [*own, *(change for change in overrides if change.partition("=")[0].strip() != key)])
+    except BadInputError:
+        return None
+
+
+def changes_in(title: str) -> str:
+    """The changes that a run's title names: `depth=32, request=64KiB`."""
+    return title.partition(CHANGED)[2]
 
 
 def _override_at_fault(profile: ProfileText, overrides: list[str]) -> str | None:

@@ -5,13 +5,15 @@ Refusal: no arithmetic beyond unit conversion; bricks without a price have no pl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import altair as alt
+import msgspec
 
 from brickyard.advise.buy import Found, Trial
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.pictures import Picture, draw, inlined
 from brickyard.units import MIB, three_digits
 
 PICTURE = "cost-against-rate"
@@ -21,6 +23,23 @@ NORMAL = "normal"
 NEAR = 0.04  # of an axis: the height of a name
 WIDTH, HEIGHT = 640, 360
 LOG_FROM = 40.0  # times the least rate: beyond, slow bricks would lie on the axis
+
+
+class _PricedBrick(msgspec.Struct):
+    usd: float
+    worst: float
+    normal: float
+    several: bool
+    kind: str
+    place_in_ranking: int
+    label: str
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    usd: float
+    rate: float
+    mark: str
+    kind: str
 
 
 def cost_against_rate(found: Found, *, throughput: bool, required: float | None = None) -> Picture | None:
@@ -34,16 +53,16 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     asked = None if required is None else required / (MIB if throughput else 1)
     years = priced[0].candidate.terms.years
     x, along = _scales(rows, asked, years, "MiB/s" if throughput else "requests a second")
-    y = alt.Y("worst:Q", **along)
+    y = along("worst")
     colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLUE, theme.VERMILLION]))
-    base = alt.Chart(alt.InlineData(values=rows))
+    base = alt.Chart(inlined(rows))
     layers = [
         *_line_of(asked, y),
         base.mark_rule(strokeWidth=1.2).encode(x=x, y=y, y2="normal:Q", color=colour),
-        *_marks(rows, x, alt.Y("rate:Q", **along), colour),
+        *_marks(rows, x, along("rate"), colour),
         base.transform_filter("datum.label != ''")
         .mark_text(align="left", dx=9, fontSize=12, fontWeight=600, color=theme.INK)
-        .encode(x=x, y=alt.Y("normal:Q", **along), text="label:N"),
+        .encode(x=x, y=along(NORMAL), text="label:N"),
     ]
     best = found.ranked[0].candidate.name if found.ranked else "none meets the rulers"
     named = [f"{number}: {trial.candidate.name}" for number, trial in enumerate(found.ranked[:NAMED], 1)]
@@ -52,8 +71,11 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     return draw(PICTURE, f"Price against rate of {len(rows)} modelled bricks; best: {best}", chart)
 
 
-def _scales(rows: list[dict[str, Any]], asked: float | None, years: float, unit: str) -> tuple[alt.X, dict[str, Any]]:
-    rates = [row[key] for row in rows for key in ("worst", NORMAL) if row[key] > 0] + ([asked] if asked else [])
+def _scales(
+    rows: list[_PricedBrick], asked: float | None, years: float, unit: str
+) -> tuple[alt.X, Callable[[str], alt.Y]]:
+    """The axis of costs, and that of rates for any column with one."""
+    rates = [rate for row in rows for rate in (row.worst, row.normal) if rate > 0] + ([asked] if asked else [])
     low, high = (min(rates), max(rates)) if rates else (0.0, 1.0)
     axis: dict[str, Any] = {"labelExpr": theme.COUNT_LABEL}
     if rates and high > LOG_FROM * low:
@@ -61,26 +83,29 @@ def _scales(rows: list[dict[str, Any]], asked: float | None, years: float, unit:
         axis["values"] = theme.log_ticks(low / 1.3, high * 1.3)
     else:
         scale = alt.Scale(zero=True, nice=True)
-    y = {"title": unit, "scale": scale, "axis": alt.Axis(**axis)}
+
+    def along(column: str) -> alt.Y:
+        return alt.Y(f"{column}:Q", title=unit, scale=scale, axis=alt.Axis(**axis))
+
     x = alt.X(
         "usd:Q",
         title=f"cost in USD over {years:g} years",
         scale=alt.Scale(zero=True, nice=True),
         axis=alt.Axis(format=",~r", tickCount=7, grid=False),
     )
-    return x, y
+    return x, along
 
 
-def _marks(rows: list[dict[str, Any]], x: alt.X, y: alt.Y, colour: alt.Color) -> list[Any]:
+def _marks(rows: list[_PricedBrick], x: alt.X, y: alt.Y, colour: alt.Color) -> list[Any]:
     """What fails in the first condition already has one mark."""
     worst = "slowest of the conditions"
     points = [
-        {**row, "rate": rate, "mark": mark}
+        _Mark(row.usd, rate, mark, row.kind)
         for row in rows
-        for rate, mark in ((row[NORMAL], NORMAL), (row["worst"], worst))
-        if mark == worst or row["several"]
+        for rate, mark in ((row.normal, NORMAL), (row.worst, worst))
+        if mark == worst or row.several
     ]
-    base = alt.Chart(alt.InlineData(values=points))
+    base = alt.Chart(inlined(points))
     shape = alt.Shape(
         "mark:N", title=None, scale=alt.Scale(domain=[worst, NORMAL], range=["circle", "triangle-up"])
     )  # fmt: skip
@@ -97,30 +122,30 @@ def _line_of(asked: float | None, y: alt.Y) -> list[Any]:
     return [rule, words]
 
 
-def _row(trial: Trial, found: Found, throughput: bool) -> dict[str, Any]:
+def _row(trial: Trial, found: Found, throughput: bool) -> _PricedBrick:
     rates = {name: (s.bytes_per_s / MIB if throughput else s.iops) for name, s in trial.states.items()}
     place = found.ranked.index(trial) + 1 if trial in found.ranked[:NAMED] else 0
-    return {
-        "usd": trial.candidate.cost_usd,
-        "worst": min(rates.values()),
-        NORMAL: rates.get(NORMAL, max(rates.values())),
-        "several": len(rates) > 1,
-        "kind": KINDS[0 if trial.met else 1],
-        "place_in_ranking": place,
-        "label": str(place) if place else "",
-    }
+    return _PricedBrick(
+        usd=trial.candidate.cost_usd or 0.0,
+        worst=min(rates.values()),
+        normal=rates.get(NORMAL, max(rates.values())),
+        several=len(rates) > 1,
+        kind=KINDS[0 if trial.met else 1],
+        place_in_ranking=place,
+        label=str(place) if place else "",
+    )
 
 
-def _join_names(rows: list[dict[str, Any]]) -> None:
+def _join_names(rows: list[_PricedBrick]) -> None:
     """Names that would lie on each other become one, at the first of their points."""
-    wide = max(row["usd"] for row in rows) * NEAR
-    high = max(row["normal"] for row in rows) * NEAR
-    kept: list[dict[str, Any]] = []
-    named = (row for row in rows if row["place_in_ranking"])
-    for row in sorted(named, key=lambda row: int(row["place_in_ranking"])):
-        near = [k for k in kept if abs(k["usd"] - row["usd"]) <= wide and abs(k["normal"] - row["normal"]) <= high]
+    wide = max(row.usd for row in rows) * NEAR
+    high = max(row.normal for row in rows) * NEAR
+    kept: list[_PricedBrick] = []
+    named = (row for row in rows if row.place_in_ranking)
+    for row in sorted(named, key=lambda row: row.place_in_ranking):
+        near = [one for one in kept if abs(one.usd - row.usd) <= wide and abs(one.normal - row.normal) <= high]
         if near:
-            near[0]["label"] += f", {row['place_in_ranking']}"
-            row["label"] = ""
+            near[0].label += f", {row.place_in_ranking}"
+            row.label = ""
         else:
             kept.append(row)

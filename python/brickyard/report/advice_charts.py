@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import msgspec
 
 from brickyard import _core
 from brickyard.advise import drive_chart, level_chart, suitability
 from brickyard.advise.charts import SUITABILITY, Cell, Charts, footnotes
 from brickyard.outputs import report_place
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.pictures import Picture, draw, inlined
 from brickyard.report.written import templates, write_page
 
 TITLE = "Rules of thumb, computed from models"
@@ -97,21 +98,40 @@ def _levels(charts: Charts) -> Picture:
     return draw("raid-levels", "The share of the best RAID level's figure beside the published ratings", chart)
 
 
+class _LevelMark(msgspec.Struct, frozen=True):
+    label: str
+    rank: int
+    drive: str
+    share: float
+
+
+class _Range(msgspec.Struct, frozen=True):
+    item: str
+    source: str
+    low: float
+    high: float
+    text: str
+
+
+class _Cost(msgspec.Struct, frozen=True):
+    item: str
+    application: str
+    cost: float
+    verdict: str
+    text: str
+    offer: str
+
+
 def _level_panel(charts: Charts, criterion: str, said: dict[tuple[str, str], str]) -> Any:
-    rows: list[dict[str, Any]] = []
+    rows: list[_LevelMark] = []
     for kind, levels in charts.levels.items():
         best = max(figures.figure(criterion) for figures in levels.values())
         for level, figures in levels.items():
             item = suitability.level_name(level)
-            rows.append(
-                {
-                    "label": f"{item}: {said[item, criterion]}",
-                    "rank": level_chart.ORDER.index(said[item, criterion]),
-                    "drive": f"{kind} drives",
-                    "share": figures.figure(criterion) / best,
-                }
-            )
-    order = [row["label"] for row in sorted(rows, key=lambda row: (row["rank"], -float(row["share"])))]
+            rated = said[item, criterion]
+            rank = level_chart.ORDER.index(rated)
+            rows.append(_LevelMark(f"{item}: {rated}", rank, f"{kind} drives", figures.figure(criterion) / best))
+    order = [row.label for row in sorted(rows, key=lambda row: (row.rank, -row.share))]
     y = alt.Y("label:N", title=None, sort=list(dict.fromkeys(order)), axis=alt.Axis(labelLimit=200))
     x = alt.X(
         "share:Q",
@@ -122,23 +142,23 @@ def _level_panel(charts: Charts, criterion: str, said: dict[tuple[str, str], str
     kinds = [f"{kind} drives" for kind in charts.levels]
     shade = alt.Color("drive:N", title=None, scale=alt.Scale(domain=kinds, range=[theme.BLUE, theme.ORANGE]))
     shape = alt.Shape("drive:N", title=None, scale=alt.Scale(domain=kinds, range=["circle", "square"]))
-    marks = alt.Chart(alt.InlineData(values=rows)).mark_point(size=75, filled=True, opacity=0.9)
+    marks = alt.Chart(inlined(rows)).mark_point(size=75, filled=True, opacity=0.9)
     encoded = marks.encode(x=x, y=y, yOffset=alt.YOffset("drive:N", sort=kinds), color=shade, shape=shape)
     return encoded.properties(width=WIDTH - 100, height=alt.Step(13))
 
 
 def _ranges(charts: Charts, chart: str, criterion: str) -> Picture:
     """Published ranges above computed ones, a pair of bars for each class."""
-    rows: list[dict[str, Any]] = []
+    rows: list[_Range] = []
     for cell in charts.cells:
         if (cell.chart, cell.criterion) != (chart, criterion):
             continue
         for source, text in ((PUBLISHED, cell.published), (COMPUTED, cell.computed)):
             if text is not None:
                 low, high = drive_chart.ends_of(text)
-                rows.append({"item": cell.item, "source": source, "low": low, "high": high, "text": text})
-    items = list(dict.fromkeys(row["item"] for row in rows))
-    base = alt.Chart(alt.InlineData(values=rows))
+                rows.append(_Range(cell.item, source, low, high, text))
+    items = list(dict.fromkeys(row.item for row in rows))
+    base = alt.Chart(inlined(rows))
     y = alt.Y("item:N", title=None, sort=items, axis=alt.Axis(labelLimit=200))
     beside = alt.YOffset("source:N", sort=SOURCES)
     x = alt.X("low:Q", title=criterion, scale=alt.Scale(zero=True, nice=True))
@@ -165,18 +185,18 @@ def _costs(charts: Charts) -> Picture:
     """What each class costs for each application, coloured by the computed verdict; the published one in words."""
     said = {(c.item, c.criterion): c.published for c in charts.cells if c.chart == SUITABILITY}
     rows = [
-        {
-            "item": found.item,
-            "application": found.application.criterion,
-            "cost": found.offer.cost if found.offer else 0.0,
-            "verdict": _kind(found.verdict),
-            "text": f"{found.verdict}; published {said[found.item, found.application.criterion]}",
-            "offer": "" if found.offer is None else found.offer.name,
-        }
+        _Cost(
+            item=found.item,
+            application=found.application.criterion,
+            cost=found.offer.cost if found.offer else 0.0,
+            verdict=_kind(found.verdict),
+            text=f"{found.verdict}; published {said[found.item, found.application.criterion]}",
+            offer="" if found.offer is None else found.offer.name,
+        )
         for found in charts.suited
     ]
     panels = [
-        _cost_panel([row for row in rows if row["application"] == application.criterion], rows, application)
+        _cost_panel([row for row in rows if row.application == application.criterion], rows, application)
         for application in charts.assumed.applications
     ]
     prices = ", ".join(f"{kind.item} {kind.price:g}" for kind in charts.assumed.classes)
@@ -193,14 +213,14 @@ def _kind(verdict: str) -> str:
     return next(kind for kind in VERDICTS[1:] + VERDICTS[:1] if verdict.startswith(kind))
 
 
-def _cost_panel(rows: Sequence[dict[str, Any]], every: Sequence[dict[str, Any]], given: suitability.Application) -> Any:
-    items = [row["item"] for row in rows]
+def _cost_panel(rows: Sequence[_Cost], every: Sequence[_Cost], given: suitability.Application) -> Any:
+    items = [row.item for row in rows]
     # Words stand right of the bars, so the axis goes further than its labels.
-    most = max(float(row["cost"]) for row in every) or 1.0
+    most = max(row.cost for row in every) or 1.0
     step = 10.0 ** math.floor(math.log10(most))
     ticks = [step * number for number in range(10) if step * number <= most]
     scale = alt.Scale(domain=[0, most * 1.9], nice=False)
-    base = alt.Chart(alt.InlineData(values=list(rows)))
+    base = alt.Chart(inlined(rows))
     y = alt.Y("item:N", title=None, sort=items, axis=alt.Axis(labelLimit=200))
     x = alt.X(
         "cost:Q",

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import altair as alt
+import msgspec
 
 from brickyard.analysis import HeatCell, Point, RankedCell
 from brickyard.analysis.slow import CauseShare
 from brickyard.report import theme
+from brickyard.report.pictures import inlined
 from brickyard.units import MIB
 
 PATTERN = tuple[str, str]
@@ -19,28 +21,27 @@ LINES_NAMED = 16  # a legend of more lines is larger than its picture: they are 
 ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
 
 
-def _data(rows: list[dict[str, Any]]) -> Any:
-    return alt.InlineData(values=rows)
-
-
 def pattern_name(pattern: PATTERN) -> str:
     return " ".join(pattern)
+
+
+class _SizePoint(msgspec.Struct, frozen=True):
+    request_bytes: int
+    iops: float
+    mib_per_s: float
+    fills_caches: bool
+    segment: int
 
 
 def characterization(
     pattern: PATTERN, cells: list[RankedCell], *, sizes: tuple[int, int], width: int = 380, height: int = 250
 ) -> Any:
-    """Request size on a log axis, IOPS left, MiB/s right."""
+    """Request size on a log axis, IOPS left, MiB/s right; lines end where a cell has no rate."""
     rows = [
-        {
-            "request_bytes": item.cell.request_bytes,
-            "iops": item.cell.row.iops,
-            "mib_per_s": item.cell.row.bytes_per_s / MIB,
-            "fills_caches": item.cell.fills_caches,
-        }
-        for item in cells
+        _SizePoint(item.cell.request_bytes, rate, item.cell.row.bytes_per_s / MIB, item.cell.fills_caches, segment)
+        for item, rate, segment in theme.unbroken(cells, [item.cell.row.iops for item in cells])
     ]
-    base = alt.Chart(_data(rows)).encode(x=theme.size_axis(*sizes))
+    base = alt.Chart(inlined(rows)).encode(x=theme.size_axis(*sizes), detail="segment:N")
 
     def hollow(field: str, colour: str, shape: str) -> Any:
         """Points whose rate does not last."""
@@ -74,7 +75,7 @@ def characterization(
         strokeDash=[6, 3],
         point={"color": theme.VERMILLION, "size": 42, "shape": "square"},
     ).encode(y=axis("mib_per_s", "MiB/s", theme.VERMILLION, "right"))
-    if any(row["fills_caches"] for row in rows):
+    if any(row.fills_caches for row in rows):
         iops += hollow("iops", theme.BLUE, "circle")
         throughput += hollow("mib_per_s", theme.VERMILLION, "square")
     return (
@@ -84,26 +85,33 @@ def characterization(
     )
 
 
+class _PercentilePoint(msgspec.Struct, frozen=True):
+    request_bytes: int
+    figure: str
+    time_ns: float
+    segment: int
+
+
 def latency(
     pattern: PATTERN, cells: list[RankedCell], *, sizes: tuple[int, int], width: int = 380, height: int = 250
 ) -> Any:
     """Percentiles of the service time against request size; a point is missing where too few samples lie beyond."""
-    rows: list[dict[str, Any]] = [
-        {"request_bytes": item.cell.request_bytes, "figure": name, "time_ns": value, "segment": segment}
+    rows = [
+        _PercentilePoint(item.cell.request_bytes, name, value, segment)
         for name in SHOWN_PERCENTILES
         for item, value, segment in theme.unbroken(
             cells, [item.cell.service.percentiles[name] if item.cell.service else None for item in cells]
         )
     ]
-    low = min((row["time_ns"] for row in rows), default=1)
-    high = max((row["time_ns"] for row in rows), default=10)
-    present = [name for name in SHOWN_PERCENTILES if any(row["figure"] == name for row in rows)]
+    low = min((row.time_ns for row in rows), default=1)
+    high = max((row.time_ns for row in rows), default=10)
+    present = [name for name in SHOWN_PERCENTILES if any(row.figure == name for row in rows)]
     # From dark to light with rising percentile would say "less"; viridis from light to dark says "further out".
     colours = ["#a5bf00", "#35b779", "#26828e", "#3e4989", "#440154"]
     shapes = ["circle", "square", "triangle-up", "diamond", "cross"]
     number = [SHOWN_PERCENTILES.index(name) for name in present]
     return (
-        alt.Chart(_data(rows))
+        alt.Chart(inlined(rows))
         .mark_line(strokeWidth=2, point={"size": 46, "filled": True})
         .encode(
             x=theme.size_axis(*sizes),
@@ -133,6 +141,13 @@ def latency(
     )
 
 
+class _RatePoint(msgspec.Struct, frozen=True):
+    rate: float
+    series: str
+    line: str
+    time_s: float
+
+
 def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, width: int, height: int = 260) -> Any:
     """MiB/s of each interval as steps; `series_of` names the line to which a run belongs."""
     rates = [point.bytes_per_s / MIB for point in points if point.bytes_per_s > 0]
@@ -140,7 +155,7 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
     span = floor, max(rates, default=1.0) * 1.25
     loads = {(p.run, p.stream, p.operation) for p in points}
     many_operations = len(loads) > len({run for run, _, _ in loads})
-    rows: list[dict[str, Any]] = []
+    rows: list[_RatePoint] = []
     operation_of: dict[str, str] = {}
     for point in points:
         rate = point.bytes_per_s / MIB
@@ -149,16 +164,16 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
             name = " ".join(part for part in (name, point.stream, point.operation) if part)
         line = f"{point.run} {name}"
         operation_of[line] = point.operation
-        row = {"rate": max(rate, floor) if log else rate, "series": name, "line": line}
-        rows += [{**row, "time_s": round(point.start_s, 4)}, {**row, "time_s": round(point.end_s, 4)}]
-    names = list(dict.fromkeys(row["series"] for row in rows))
+        drawn = max(rate, floor) if log else rate
+        rows += [_RatePoint(drawn, name, line, round(at, 4)) for at in (point.start_s, point.end_s)]
+    names = list(dict.fromkeys(row.series for row in rows))
     if len(names) > LINES_NAMED:
-        rows = [{**row, "series": operation_of[row["line"]]} for row in rows]
-        names = list(dict.fromkeys(row["series"] for row in rows))
+        rows = [msgspec.structs.replace(row, series=operation_of[row.line]) for row in rows]
+        names = list(dict.fromkeys(row.series for row in rows))
     colours = theme.line_colours(names)
-    end_s = max((row["time_s"] for row in rows), default=1)
+    end_s = max((row.time_s for row in rows), default=1)
     return (
-        alt.Chart(_data(rows))
+        alt.Chart(inlined(rows))
         .mark_line(strokeWidth=1.8, clip=True)
         .encode(
             x=time_axis(end_s),
@@ -192,23 +207,25 @@ def time_axis(end_s: float) -> Any:
     )
 
 
+class _HeatBin(msgspec.Struct, frozen=True):
+    time_s: float
+    end_s: float
+    low_ns: float
+    high_ns: float
+    share: float
+
+
 def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *, width: int, height: int = 300) -> Any:
     """Response times over time: how large a share of an interval's requests fell into each bin of a log axis."""
     rows = [
-        {
-            "time_s": round(cell.start_s, 4),
-            "end_s": round(cell.end_s, 4),
-            "low_ns": max(cell.low_ns, 1),
-            "high_ns": cell.high_ns,
-            "share": cell.share,
-        }
+        _HeatBin(round(cell.start_s, 4), round(cell.end_s, 4), max(cell.low_ns, 1), cell.high_ns, cell.share)
         for cell in cells
     ]
-    low, high = min(row["low_ns"] for row in rows), max(row["high_ns"] for row in rows)
-    end_s = max(row["end_s"] for row in rows)
-    least = min(row["share"] for row in rows)
+    low, high = min(row.low_ns for row in rows), max(row.high_ns for row in rows)
+    end_s = max(row.end_s for row in rows)
+    least = min(row.share for row in rows)
     picture = (
-        alt.Chart(_data(rows))
+        alt.Chart(inlined(rows))
         .mark_rect(strokeWidth=0, aria=False)
         .encode(
             x=time_axis(end_s),
@@ -239,19 +256,25 @@ def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *
     return alt.layer(*layers).properties(width=width, height=height)
 
 
+class _Band(msgspec.Struct, frozen=True):
+    time_s: float
+    middle_s: float
+    name: str
+
+
 def _bands(bands: list[tuple[str, float, float]], end_s: float) -> list[Any]:
     """Names above the picture where loads follow one another, and lines between them."""
-    rows = [{"time_s": start, "middle_s": (start + end) / 2, "name": name} for name, start, end in bands]
+    rows = [_Band(start, (start + end) / 2, name) for name, start, end in bands]
     x_scale = alt.Scale(domain=[0, end_s], nice=False)
     lines = (
-        alt.Chart(_data(rows[1:]))
+        alt.Chart(inlined(rows[1:]))
         .mark_rule(color="#7b8794", strokeDash=[3, 3], aria=False)
         .encode(x=alt.X("time_s:Q", scale=x_scale))
     )
     # A text of several lines hangs down from its anchor, so that it is lifted by all lines but the first.
     extra = max(name.count("\n") for name, _, _ in bands)
     names = (
-        alt.Chart(_data(rows))
+        alt.Chart(inlined(rows))
         .mark_text(
             baseline="bottom",
             dy=-4 - BAND_LINE * extra,
@@ -269,10 +292,17 @@ BAR, BAR_ROOM = 24, 34  # of one run, and with the gap to the next
 LEGEND_COLUMNS = 130  # pixels a name of a cause takes
 
 
+class _ShareOfRun(msgspec.Struct, frozen=True):
+    run: str
+    cause: str
+    share: float
+    order: int
+
+
 def causes(told: dict[int, list[CauseShare]], *, width: int) -> Any:
     """One bar of shares for each run."""
     rows = [
-        {"run": f"run {run}", "cause": one.cause, "share": one.time_share, "order": number}
+        _ShareOfRun(f"run {run}", one.cause, one.time_share, number)
         for run, shares in told.items()
         for number, one in enumerate(shares)
     ]
@@ -280,7 +310,7 @@ def causes(told: dict[int, list[CauseShare]], *, width: int) -> Any:
     colours = [CAUSE_COLOURS[number % len(CAUSE_COLOURS)] for number in range(len(names))]
     legend = alt.Legend(orient="top", columns=max(width // LEGEND_COLUMNS, 1), symbolType="square")
     return (
-        alt.Chart(_data(rows))
+        alt.Chart(inlined(rows))
         .mark_bar(size=BAR)
         .encode(
             x=alt.X(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import altair as alt
+import msgspec
 
 from brickyard.analysis.comparison import Comparison
 from brickyard.analysis.history import History
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.pictures import Picture, draw, inlined
+from brickyard.units import format_name
 
 WIDTH, HEIGHT = 640, 300
 SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99")
@@ -18,40 +18,58 @@ CUT_AT = 3  # times the largest difference, at least 100 %: a longer interval wo
 CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
 
 
+class _ChangeLine(msgspec.Struct, frozen=True):
+    name: str
+    share: float
+    low: float
+    high: float
+    kind: str
+
+    def within(self, most: float) -> _ChangeLine:
+        return msgspec.structs.replace(self, low=max(self.low, -most), high=min(self.high, most))
+
+
+class _CutEnd(msgspec.Struct, frozen=True):
+    name: str
+    share: float
+    kind: str
+    way: str
+
+
+class _SidePercentile(msgspec.Struct, frozen=True):
+    percentile: str
+    time_ns: float
+    side: str
+
+
 def changes_picture(found: Comparison, note: str = "") -> Picture | None:
     """A line for each figure: its difference with the interval, and zero in the middle."""
-    rows: list[dict[str, Any]] = []
+    rows: list[_ChangeLine] = []
     for change in found.changes[:CHANGES_SHOWN]:
         item = change.difference
         kind = "noise unknown" if item.seen is None else "seen" if item.seen else "not seen beyond noise"
-        rows.append(
-            {
-                "name": f"{', '.join(change.name)}: {change.figure.title}",
-                "share": item.share,
-                "low": item.share if item.low is None else item.low,
-                "high": item.share if item.high is None else item.high,
-                "kind": kind,
-            }
-        )
+        low = item.share if item.low is None else item.low
+        high = item.share if item.high is None else item.high
+        name = f"{format_name(change.name)}: {change.figure.title}"
+        rows.append(_ChangeLine(name, item.share, low, high, kind))
     if not rows:
         return None
-    most = max(1.0, *(CUT_AT * abs(row["share"]) for row in rows))
+    most = max(1.0, *(CUT_AT * abs(row.share) for row in rows))
     cut = [
-        {"name": row["name"], "share": end, "kind": row["kind"], "way": way}
+        _CutEnd(row.name, end, row.kind, way)
         for row in rows
-        for is_cut, end, way in ((row["low"] < -most, -most, "left"), (row["high"] > most, most, "right"))
+        for is_cut, end, way in ((row.low < -most, -most, "left"), (row.high > most, most, "right"))
         if is_cut
     ]
-    for row in rows:
-        row["low"], row["high"] = max(row["low"], -most), min(row["high"], most)
-    kinds = [k for k in ("seen", "not seen beyond noise", "noise unknown") if any(row["kind"] == k for row in rows)]
+    rows = [row.within(most) for row in rows]
+    kinds = [k for k in ("seen", "not seen beyond noise", "noise unknown") if any(row.kind == k for row in rows)]
     colours = {"seen": theme.BLUE, "not seen beyond noise": "#9aa5b1", "noise unknown": theme.ORANGE}
-    y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(labelLimit=380))
+    y = alt.Y("name:N", sort=[row.name for row in rows], title=None, axis=alt.Axis(labelLimit=380))
     x = alt.X("share:Q", title="difference, after against before", axis=alt.Axis(format="+.3~p", tickCount=6))
     colour = alt.Color(
         "kind:N", title=None, sort=kinds, scale=alt.Scale(domain=kinds, range=[colours[k] for k in kinds])
     )
-    base = alt.Chart(alt.InlineData(values=rows))
+    base = alt.Chart(inlined(rows))
     zero = alt.Chart(alt.InlineData(values=[{"share": 0}])).mark_rule(color=theme.BLACK).encode(x="share:Q")
     chart = alt.layer(
         zero,
@@ -61,21 +79,21 @@ def changes_picture(found: Comparison, note: str = "") -> Picture | None:
     ).properties(width=420, height=max(60, 24 * len(rows)))
     said = f"Differences of {len(rows)} figures with their intervals"
     if cut:
-        names = len({row["name"] for row in cut})
+        names = len({row.name for row in cut})
         words = f"▶ ◀ {names} of {len(rows)} intervals reach further than is shown; the table has their ends"
         chart = chart.properties(title=alt.TitleParams(words, anchor="start", fontSize=12, fontWeight="normal"))
         said += f", {names} of them cut"
     return draw("compare", said, chart, width=WIDTH, note=note)
 
 
-def _arrows(cut: list[dict[str, Any]], y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
+def _arrows(cut: list[_CutEnd], y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
     """At the ends of intervals that are longer than the picture is wide."""
     return [
-        alt.Chart(alt.InlineData(values=ends))
+        alt.Chart(inlined(ends))
         .mark_point(shape=f"triangle-{way}", filled=True, size=90, opacity=1)
         .encode(y=y, x="share:Q", color=colour)
         for way in ("left", "right")
-        if (ends := [row for row in cut if row["way"] == way])
+        if (ends := [row for row in cut if row.way == way])
     ]
 
 
@@ -84,17 +102,17 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
     charts = []
     for shift in found.shifts[:9]:
         rows = [
-            {"percentile": name, "time_ns": value, "side": side}
+            _SidePercentile(name, value, side)
             for side, item in (("before", shift.before), ("after", shift.after))
             for name in SHOWN
             if (value := item.percentiles.get(name))
         ]
         if not rows:
             continue
-        times = [float(row["time_ns"]) for row in rows]  # type: ignore[arg-type]
+        times = [row.time_ns for row in rows]
         low, high = min(times) * 0.8, max(times) * 1.25
         is_wide = high > 10 * low
-        present = [name for name in SHOWN if any(row["percentile"] == name for row in rows)]
+        present = [name for name in SHOWN if any(row.percentile == name for row in rows)]
         colour = alt.Color(
             "side:N",
             title=None,
@@ -102,7 +120,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
             scale=alt.Scale(domain=["before", "after"], range=[theme.BLUE, theme.VERMILLION]),
         )
         charts.append(
-            alt.Chart(alt.InlineData(values=rows))
+            alt.Chart(inlined(rows))
             .mark_line(strokeWidth=2, point={"size": 50, "filled": True})
             .encode(
                 x=alt.X("percentile:N", sort=present, title=None, axis=alt.Axis(labelAngle=0)),
@@ -119,7 +137,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
                 color=colour,
                 strokeDash=alt.StrokeDash("side:N", sort=["before", "after"], legend=None),
             )
-            .properties(width=240, height=180, title=alt.TitleParams(", ".join(shift.name), limit=240))
+            .properties(width=240, height=180, title=alt.TitleParams(format_name(shift.name), limit=240))
         )
     if not charts:
         return None
@@ -165,7 +183,7 @@ def history_picture(history: History, number: int) -> Picture:
                 x=x, y=alt.value(2), text="name:N"
             ),
         ]
-    title = ", ".join(history.name)
+    title = format_name(history.name)
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
     said = f"{history.figure.title} of {title} over {len(rows)} runs with {len(turns)} changes"
     return draw(f"history-{number}", said, chart, width=WIDTH)

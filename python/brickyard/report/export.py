@@ -23,7 +23,7 @@ from brickyard.errors import BadInputError
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.hdr_log import histogram_log
 from brickyard.report.metrics import metrics_text
-from brickyard.schema import HostSheet
+from brickyard.schema import Document, HostSheet
 from brickyard.store import Interval, Record, RunInfo
 
 Form = Literal["csv", "json", "parquet", "hdr", "prometheus", "openmetrics"]
@@ -99,7 +99,7 @@ _FIELDS = [*(name for name in Interval.__slots__ if name not in ("row", "histogr
 _OF_INTERVAL = [name for name in INTERVALS if name in _FIELDS and name not in ("phase", "stream")]
 
 
-def of_run(info: RunInfo) -> dict[str, Any]:
+def of_run(info: RunInfo) -> Document:
     return {
         "run": info.id,
         "study": info.study,
@@ -112,14 +112,14 @@ def of_run(info: RunInfo) -> dict[str, Any]:
     }
 
 
-def rows(records: list[Record], which: Rows = "intervals") -> Iterator[dict[str, Any]]:
+def rows(records: list[Record], which: Rows = "intervals") -> Iterator[Document]:
     """The rows of one of the tables."""
     of_record = {"intervals": _interval_rows, "totals": _total_rows, "runs": _run_rows}[which]
     for record in records:
         yield from of_record(record)
 
 
-def _interval_rows(record: Record) -> Iterator[dict[str, Any]]:
+def _interval_rows(record: Record) -> Iterator[Document]:
     from_ns = {phase: headline_from_ns(record, phase) for phase in {item.phase for item in record.intervals}}
     for item in record.intervals:
         yield {
@@ -131,7 +131,7 @@ def _interval_rows(record: Record) -> Iterator[dict[str, Any]]:
         }
 
 
-def _total_rows(record: Record) -> Iterator[dict[str, Any]]:
+def _total_rows(record: Record) -> Iterator[Document]:
     """Warm-up left out. Where every request failed there is no measure, and the counts stand alone."""
     for row in totals(record):
         asked = asked_stream(record, row.phase, row.stream)
@@ -164,7 +164,7 @@ def _total_rows(record: Record) -> Iterator[dict[str, Any]]:
             }
 
 
-def _run_rows(record: Record) -> Iterator[dict[str, Any]]:
+def _run_rows(record: Record) -> Iterator[Document]:
     info = record.info
     host = info.facts.host or HostSheet()
     yield {
@@ -184,7 +184,7 @@ def _run_rows(record: Record) -> Iterator[dict[str, Any]]:
     }
 
 
-def documents(records: list[Record]) -> list[dict[str, Any]]:
+def documents(records: list[Record]) -> list[Document]:
     return [
         {
             **run_document(record),
@@ -212,7 +212,7 @@ def write_export(records: list[Record], form: Form, file: BinaryIO, which: Rows 
     return sum(1 for line in text.splitlines() if line and line[0] not in '#"')
 
 
-def _write_csv(table: list[dict[str, Any]], columns: dict[str, type], file: BinaryIO) -> None:
+def _write_csv(table: list[Document], columns: dict[str, type], file: BinaryIO) -> None:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
@@ -220,7 +220,7 @@ def _write_csv(table: list[dict[str, Any]], columns: dict[str, type], file: Bina
     file.write(text.getvalue().encode())
 
 
-def arrow_table(table: list[dict[str, Any]], columns: dict[str, type]) -> Any:
+def arrow_table(table: list[Document], columns: dict[str, type]) -> Any:
     """A pyarrow.Table of rows and the types of their columns."""
     try:
         import pyarrow as pa
@@ -231,7 +231,7 @@ def arrow_table(table: list[dict[str, Any]], columns: dict[str, type]) -> Any:
     return pa.Table.from_pylist(table, schema=schema)
 
 
-def _write_parquet(table: list[dict[str, Any]], columns: dict[str, type], file: BinaryIO) -> None:
+def _write_parquet(table: list[Document], columns: dict[str, type], file: BinaryIO) -> None:
     made = arrow_table(table, columns)
     import pyarrow.parquet as pq
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import altair as alt
 
 from brickyard import _core
 from brickyard.lab.explain import LossExplained, explain
-from brickyard.lab.explore import Exploration, Outcome, read_recording
+from brickyard.lab.explore import Exploration, Outcome, bound_words, read_recording
 from brickyard.lab.orders import CORRUPT, KEPT, LOST, NOT_JUDGED, Describe, Recording, WritePart
 from brickyard.lab.program import describe
 from brickyard.outputs import report_place
@@ -29,7 +30,7 @@ FATES = {DURABLE: theme.BLUE, SURVIVED: theme.SKY, TORN: theme.ORANGE, GONE: the
 WORKED, IGNORED, UNDER_WAY = "worked", "ignored by the disk", "under way"
 FLUSHES = {WORKED: theme.BLUE, IGNORED: theme.VERMILLION, UNDER_WAY: theme.ORANGE}
 TOLD, MISSING = "acknowledged", "missing"
-COLUMNS = ("states", "distinct", "kept", "lost", "corrupt", "not judged")
+COLUMNS = ("states", "distinct", "cuts", "kept", "lost", "corrupt", "not judged")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Explored:
 class Section:
     title: str
     numbers: tuple[str, ...]
+    bound: str
+    """What a search that found nothing says of what it did not see; else empty."""
     pictures: list[Picture]
     findings: list[tuple[str, list[str], Picture, str]]
     """Of each: a heading, sentences, a picture, and how to see it again."""
@@ -84,15 +87,16 @@ def _section(number: int, one: Explored, tell: Callable[[str, int], None]) -> Se
         )
     line = _time_line(f"crash-{number + 1}-time", one, parts, recording)
     counts = one.outcome
-    numbers = (counts.states, counts.distinct, counts.kept, counts.lost, counts.corrupt, counts.not_judged)
-    return Section(one.title, tuple(f"{n:,}" for n in numbers), [line] if line else [], findings)
+    drawn = (counts.states, counts.distinct, len(counts.cuts))
+    judged = (counts.kept, counts.lost, counts.corrupt, counts.not_judged)
+    numbers = tuple(f"{n:,}" for n in (*drawn, *judged))
+    return Section(one.title, numbers, bound_words(counts), [line] if line else [], findings)
 
 
 def again(wanted: Exploration, found: LossExplained) -> str:
     """The command that shows the state again."""
-    words = ["brickyard lab crash look", f"--log {wanted.log}", f"--only {found.state.seed}", f"--cache {wanted.cache}"]
-    words += [f"--torn {wanted.torn_bytes or 'none'}", f"--aim {wanted.aim}"]
-    return " ".join(words)
+    log = shlex.quote(str(wanted.log))
+    return f"brickyard lab crash look --log {log} --only {found.state.seed} {wanted.options}"
 
 
 def _time_line(name: str, one: Explored, parts: list[WritePart], recording: Recording) -> Picture | None:
@@ -193,31 +197,31 @@ def _cut(name: str, found: LossExplained, recording: Recording) -> Picture:
         for p in recording.promises
         if begin <= p.at <= cut
     ]
+    fates, did, said = [w["fate"] for w in writes], [f["did"] for f in flushes], [t["what"] for t in told]
     rows = ["writes", "flushes", "acknowledgements"]
     x = alt.Scale(domain=[begin, cut + 1], nice=False, zero=False)
     y = alt.Y("row:N", title=None, sort=rows, scale=alt.Scale(domain=rows))
     axis = "record of the log"
 
-    def colour(field: str, title: str, colours: dict[str, str], rows: list[dict[str, Any]]) -> Any:
-        present = [word for word in colours if any(row[field] == word for row in rows)]
+    def colour(field: str, title: str, colours: dict[str, str], used: Iterable[object]) -> Any:
+        found = set(used)
+        present = [word for word in colours if word in found]
         scale = alt.Scale(domain=present, range=[colours[word] for word in present])
         return alt.Color(f"{field}:N", title=title, scale=scale)
 
     layers = [
         alt.Chart(alt.InlineData(values=flushes))
         .mark_bar(size=9, opacity=1)
-        .encode(
-            x=alt.X("from:Q", title=axis, scale=x), x2="to:Q", y=y, color=colour("did", "flushes", FLUSHES, flushes)
-        ),
+        .encode(x=alt.X("from:Q", title=axis, scale=x), x2="to:Q", y=y, color=colour("did", "flushes", FLUSHES, did)),
         alt.Chart(alt.InlineData(values=writes))
         .mark_tick(thickness=2.4, size=20, opacity=1)
-        .encode(x=alt.X("record:Q", title=axis, scale=x), y=y, color=colour("fate", "writes", FATES, writes)),
+        .encode(x=alt.X("record:Q", title=axis, scale=x), y=y, color=colour("fate", "writes", FATES, fates)),
         alt.Chart(alt.InlineData(values=told))
         .mark_point(shape="triangle-down", filled=True, size=80, opacity=1)
         .encode(
             x=alt.X("record:Q", title=axis, scale=x),
             y=y,
-            color=colour("what", "clients", {TOLD: "#8a8f98", MISSING: theme.VERMILLION}, told),
+            color=colour("what", "clients", {TOLD: "#8a8f98", MISSING: theme.VERMILLION}, said),
         ),
         alt.Chart(alt.InlineData(values=[{"record": cut, "what": "power cut"}]))
         .mark_rule(color=theme.INK, strokeWidth=1.6, strokeDash=[5, 3])

@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+import msgspec
 
 from brickyard.analysis.pivot import Axis, Entry, Key, Pivot
+from brickyard.analysis.samples import Sample
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.pictures import Picture, draw, inlined
 
 CUT_AT = 2.0  # times the largest figure
 ACROSS = 3  # multiples side by side: what a page's column holds
@@ -20,6 +22,22 @@ WHOLE_WIDTH, NARROW_WIDTH, HEIGHT = 780, 330, 210
 LABEL_LIMIT = 120
 LETTER = 7.5  # width of a letter of a label, in pixels
 TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
+
+
+class _Bar(msgspec.Struct, frozen=True):
+    along: str
+    colour: str
+    value: float
+    low: float
+    high: float
+
+
+class _TradePoint(msgspec.Struct, frozen=True):
+    x: float
+    y: float
+    low: float
+    high: float
+    name: str
 
 
 def matrix_picture(pivot: Pivot, workload: str = "", *, narrow: bool = False) -> Picture | None:
@@ -43,7 +61,7 @@ def matrix_picture(pivot: Pivot, workload: str = "", *, narrow: bool = False) ->
             for column, colour in zip(pivot.columns, colours, strict=True)
             if (entry := pivot.at(row, column)) is not None
         ]
-        present = [level for level in along if any(cell["along"] == level for cell in cells)]
+        present = [level for level in along if any(cell.along == level for cell in cells)]
         charts.append(
             _bars(
                 cells,
@@ -88,18 +106,18 @@ def _labels(axes: Sequence[Axis], key: Key) -> list[str]:
     return [axis.label(level) for axis, level in zip(axes, key, strict=False)]
 
 
-def _row(entry: Entry, along: str, colour: str) -> dict[str, Any]:
-    return {
-        "along": along,
-        "colour": colour,
-        "value": entry.sample.centre,
-        "low": entry.sample.low if entry.sample.low is not None else entry.sample.centre,
-        "high": entry.sample.high if entry.sample.high is not None else entry.sample.centre,
-    }
+def _row(entry: Entry, along: str, colour: str) -> _Bar:
+    return _Bar(along, colour, entry.sample.centre, *_ends(entry.sample))
+
+
+def _ends(sample: Sample) -> tuple[float, float]:
+    """Of the interval; a figure without one ends where it stands."""
+    low, high, centre = sample.low, sample.high, sample.centre
+    return centre if low is None else low, centre if high is None else high
 
 
 def _bars(
-    cells: list[dict[str, Any]],
+    cells: list[_Bar],
     along: list[str],
     colours: list[str],
     pivot: Pivot,
@@ -134,11 +152,11 @@ def _bars(
         scale=alt.Scale(domain=colours, range=[theme.LINE_COLOURS[n % 7] for n in range(len(colours))]),
         legend=alt.Legend(symbolType="square") if many else None,
     )
-    base = alt.Chart(alt.InlineData(values=cells))
+    base = alt.Chart(inlined(cells))
     offset = {"xOffset": alt.XOffset("colour:N", sort=colours)} if many else {}
     bars = base.mark_bar(opacity=1).encode(x=x, y=y, color=colour, **offset)
     layers = [bars]
-    if any(cell["high"] > cell["low"] for cell in cells):
+    if any(cell.high > cell.low for cell in cells):
         layers.append(
             base.mark_rule(color=theme.BLACK, strokeWidth=1.4, clip=True).encode(
                 x=x, y=alt.Y("low:Q"), y2="high:Q", **offset
@@ -151,23 +169,23 @@ def _bars(
 
 def trade_picture(x: Pivot, y: Pivot, title: str, workload: str = "", *, narrow: bool = False) -> Picture | None:
     """Two figures of the same cells against each other, each point with its level."""
-    rows: list[dict[str, Any]] = [
-        {
-            "x": one.sample.centre / (3600e0 if x.figure.kind == "span" else 1),
-            "y": other.sample.centre,
-            "low": other.sample.low if other.sample.low is not None else other.sample.centre,
-            "high": other.sample.high if other.sample.high is not None else other.sample.centre,
-            "name": ", ".join(_labels(x.row_axes, row)),
-        }
+    seconds = 3600.0 if x.figure.kind == "span" else 1
+    rows = [
+        _TradePoint(
+            one.sample.centre / seconds,
+            other.sample.centre,
+            *_ends(other.sample),
+            ", ".join(_labels(x.row_axes, row)),
+        )
         for row in x.rows
         for column in (x.columns or ((),))
         if (one := x.at(row, column)) is not None and (other := y.at(row, column)) is not None
     ]
     if len(rows) < 2:
         return None
-    top = reach([(row["y"], row["high"]) for row in rows]) * 1.1
-    far = max(row["x"] for row in rows)
-    near = min(row["x"] for row in rows)
+    top = reach([(row.y, row.high) for row in rows]) * 1.1
+    far = max(row.x for row in rows)
+    near = min(row.x for row in rows)
     unit = "hours" if x.figure.kind == "span" else x.figure.unit
     x_axis = alt.X(
         "x:Q",
@@ -179,7 +197,7 @@ def trade_picture(x: Pivot, y: Pivot, title: str, workload: str = "", *, narrow:
     y_axis = alt.Y(
         "y:Q", title=y.figure.heading, scale=alt.Scale(domain=[0, top], nice=True), axis=alt.Axis(labelExpr=label)
     )
-    base = alt.Chart(alt.InlineData(values=rows))
+    base = alt.Chart(inlined(rows))
     chart = alt.layer(
         base.mark_line(color=theme.BLUE, strokeWidth=2).encode(x=x_axis, y=y_axis),
         base.mark_rule(color=theme.BLACK, clip=True).encode(x=x_axis, y=alt.Y("low:Q"), y2="high:Q"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from brickyard.analysis.pivot import Entry, Key, Pivot
 from brickyard.analysis.samples import Difference
-from brickyard.store import Json
+from brickyard.schema import Document
 
 
-def pivot_document(pivot: Pivot) -> Json:
+def pivot_document(pivot: Pivot) -> Document:
     return {
         "table": pivot.spec.name,
         "title": pivot.spec.title,
@@ -21,7 +19,7 @@ def pivot_document(pivot: Pivot) -> Json:
     }
 
 
-def cell_document(pivot: Pivot, row: Key, column: Key) -> Json:
+def cell_document(pivot: Pivot, row: Key, column: Key) -> Document:
     entry = pivot.at(row, column)
     return {"levels": named_levels(pivot, row, column), **(_entry(entry) if entry else {"value": None, "n": 0})}
 
@@ -35,7 +33,7 @@ def unit_of(pivot: Pivot) -> str:
     return pivot.figure.unit or ("ns" if pivot.figure.kind == "time" else pivot.figure.title)
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: Entry) -> Document:
     return {
         "value": entry.sample.centre,
         "low": entry.sample.low,
@@ -48,7 +46,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
     }
 
 
-def difference_document(found: Difference | None) -> Json | None:
+def difference_document(found: Difference | None) -> Document | None:
     if found is None:
         return None
     return {"share": found.share, "low": found.low, "high": found.high, "seen": found.seen}

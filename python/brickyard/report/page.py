@@ -26,7 +26,6 @@ from brickyard.analysis.curve_words import (
     curve_notes,
     curve_of,
     curve_row,
-    found_lines,
     is_of_search,
     run_name,
 )
@@ -116,13 +115,13 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
         load_curve(curve.points, bent, curve.limit, note=workload, narrow=is_narrow) for is_narrow in (False, True)
     )
     rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
-    caption = "; ".join([*found_lines(curve)[1:], *curve_notes(rows)]) + "."
+    caption = "Each point is a rate that was offered, in a run of its own."
     groups = (("", 3), ("response time", len(RESPONSE)), ("", len(NAMES) - 2 - len(RESPONSE)))
     title = "Response time against offered rate"
     return Lead(
         curve_answer(curve, records, study.notes if study else ()),
         [Figure(title, caption, [wide], [narrow])],
-        [Table(title, [*NAMES, ""], rows, groups=groups, note=workload)],
+        [Table(title, [*NAMES, ""], rows, groups=groups, note="; ".join([workload, *curve_notes(rows)]))],
         curve_circumstances(records),
     )
 
@@ -217,7 +216,7 @@ def _graph(patterns: Patterns, note: str) -> Figure:
     )
     caption = "IOPS (left, blue, solid) and throughput (right, red, dashed) against request size."
     if any(item.cell.fills_caches for cells in patterns.values() for item in cells):
-        caption += " Hollow points: caches were still being filled, so this rate does not last."
+        caption += " Hollow points: not in steady state, so this rate may not last."
     return Figure("Characterization graph", caption, pictures, [], whole)
 
 
@@ -318,10 +317,8 @@ def render(
     replayed = all(is_replay(record) for record in records)
     workload = workload_words(records, "cell" if graph else "run")
     tables: list[Table] = characterization_tables(patterns, workload) if graph else totals_tables(records)
-    if replayed:
-        tables = replay.tables(records)
-    if all(is_pgbench(record) for record in records):
-        tables = pgbench.tables(records)
+    if of_databases(records):
+        tables = database_tables(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     return (
         templates()
@@ -336,9 +333,10 @@ def render(
             circumstances=lead.circumstances if lead and lead.circumstances else summaries.circumstances(records),
             workload=workload,
             counted=counted_words(records, study.notes if study else [], len(outcomes)),
-            answer=_answer(records, patterns, lead, replayed=replayed),
+            answer=_answer(records, patterns, lead, _planned(study)),
             figures=figures,
-            tables=[*(lead.tables if lead else []), *tables],
+            tables=lead.tables if lead else tables,
+            of_each_run=tables if lead else [],
             verdicts=_verdicts(records, judge),
             failures=None if replayed else failure_table(records),
             slowest=slowest_table(records),
@@ -347,12 +345,28 @@ def render(
     )
 
 
-def _answer(records: list[Record], patterns: Patterns, lead: Lead | None, *, replayed: bool) -> Answer:
+def of_databases(records: list[Record]) -> bool:
+    """Whether all of them are replays, or all of them pgbench: their figures are calls and transactions."""
+    return all(is_replay(record) for record in records) or all(is_pgbench(record) for record in records)
+
+
+def database_tables(records: list[Record]) -> list[Table]:
+    return pgbench.tables(records) if is_pgbench(records[0]) else replay.tables(records)
+
+
+def database_answer(records: list[Record]) -> Answer:
+    return pgbench.pgbench_answer(records) if is_pgbench(records[0]) else replay_answer(records)
+
+
+def _planned(study: StudyInfo | None) -> int | None:
+    """How many cells there would have been, where not all came."""
+    return study.kept.planned if study and study.outcome != "done" else None
+
+
+def _answer(records: list[Record], patterns: Patterns, lead: Lead | None, planned: int | None) -> Answer:
     if lead:
         return lead.answer
-    if all(is_pgbench(record) for record in records):
-        return pgbench.pgbench_answer(records)
-    return replay_answer(records) if replayed else answer(records, patterns)
+    return database_answer(records) if of_databases(records) else answer(records, patterns, planned)
 
 
 def _verdicts(records: list[Record], judge: Judge | None) -> list[Table]:

@@ -46,7 +46,7 @@ def _panels(record: Record) -> list[Panel]:
     server = pgbench.server_course(record)
     end_s = max(s.start_s + s.length_s for s in seconds)
     rates = [
-        {"time_s": at, "value": s.calls / s.length_s, "what": "tps"}
+        replay.LinePoint(at, s.calls / s.length_s, "tps")
         for s in seconds
         if s.length_s > 0
         for at in (s.start_s, s.start_s + s.length_s)
@@ -68,7 +68,7 @@ def _log(server: list[pgbench.ServerSpan], end_s: float, width: int, *, last: bo
     has_flushes = any(span.wal_flushes_per_s for span in server)
     name = "WAL flushes/s" if has_flushes else "WAL writes/s"
     rows = [
-        {"time_s": at, "value": value, "what": name}
+        replay.LinePoint(at, value, name)
         for span in server
         if (value := span.wal_flushes_per_s if has_flushes else span.wal_writes_per_s) is not None
         for at in (span.start_s, span.end_s)

@@ -6,17 +6,20 @@ import os
 import re
 import resource
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import altair as alt
+import msgspec
 import vl_convert
 
 from brickyard.errors import BrickyardError
 from brickyard.outputs import check_file, write_whole
 from brickyard.printable import printable
 from brickyard.report.theme import PALE, dressed
+from brickyard.schema import Document
 
 PNG_SCALE = 2.0  # twice the nominal size stays sharp on paper and on phones
 DESCRIPTORS_MIN = 24  # a report failed where 20 files could be open in all, and was drawn where 24 could
@@ -73,7 +76,12 @@ class Picture:
         return re.sub(r'\s(?:xmlns(?::\w+)?)="[^"]*"', "", rest)
 
 
-def _subtitled(drawn: dict[str, Any], lines: list[str]) -> None:
+def inlined(rows: Iterable[msgspec.Struct]) -> alt.InlineData:
+    """The rows of a chart, as they are drawn from."""
+    return alt.InlineData(values=[msgspec.structs.asdict(row) for row in rows])
+
+
+def _subtitled(drawn: Document, lines: list[str]) -> None:
     title = drawn.get("title")
     if title is None:
         drawn["title"] = {"text": lines, "fontSize": 12, "fontWeight": "normal", "color": PALE}

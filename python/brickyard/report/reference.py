@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import msgspec
 
 from brickyard import _core
 from brickyard.outputs import report_place
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.pictures import Picture, draw, inlined
 from brickyard.report.written import templates, write_page
 from brickyard.study.reference import Outcome, Rankings, Table
 from brickyard.units import format_size, three_digits
@@ -37,6 +38,40 @@ SIDES = ["simulated higher", "simulated lower"]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
 
 
+class _Figures(msgspec.Struct, frozen=True):
+    """A line of a table on the page."""
+
+    label: str
+    published: str
+    simulated: str
+    error: str
+    far: bool
+
+
+class _CellMark(msgspec.Struct, frozen=True):
+    table: str
+    study: str
+    label: str
+    published: float
+    simulated: float
+    error: float
+    side: str
+    rebuilt: str
+
+
+class _CellSpan(msgspec.Struct, frozen=True):
+    cell: str
+    published: float
+    simulated: float
+    far: str
+
+
+class _SpanEnd(msgspec.Struct, frozen=True):
+    cell: str
+    kind: str
+    value: float
+
+
 @dataclass(frozen=True)
 class Shown:
     """One table on the page."""
@@ -44,7 +79,7 @@ class Shown:
     name: str
     words: str
     picture: Picture
-    rows: list[dict[str, Any]]
+    rows: list[_Figures]
 
 
 def write_reference(tables: list[Table], ranked: Rankings, directory: Path) -> Path:
@@ -80,17 +115,17 @@ def _study(table: str) -> str:
     return next((name for name in STUDIES if table.startswith(name)), "solid-state drives")
 
 
-def _point(table: Table, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "table": table.name,
-        "study": _study(table.name),
-        "label": outcome.label,
-        "published": outcome.published,
-        "simulated": outcome.simulated,
-        "error": min(ERROR_ENDS, abs(outcome.error)),
-        "side": SIDES[0 if outcome.error >= 0 else 1],
-        "rebuilt": "while rebuilding" if outcome.cell["condition"] != "normal" else "normal",
-    }
+def _point(table: Table, outcome: Outcome) -> _CellMark:
+    return _CellMark(
+        table=table.name,
+        study=_study(table.name),
+        label=outcome.label,
+        published=outcome.published,
+        simulated=outcome.simulated,
+        error=min(ERROR_ENDS, abs(outcome.error)),
+        side=SIDES[0 if outcome.error >= 0 else 1],
+        rebuilt="while rebuilding" if outcome.cell.condition != "normal" else "normal",
+    )
 
 
 def _colour() -> alt.Color:
@@ -99,15 +134,15 @@ def _colour() -> alt.Color:
 
 def _scatter(tables: list[Table]) -> Picture:
     points = [_point(table, outcome) for table in tables for outcome in table.outcomes]
-    low = min(min(p["published"], p["simulated"]) for p in points) / 1.5
-    high = max(max(p["published"], p["simulated"]) for p in points) * 1.5
+    low = min(min(p.published, p.simulated) for p in points) / 1.5
+    high = max(max(p.published, p.simulated) for p in points) * 1.5
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     axis = alt.Axis(labelExpr=theme.COUNT_LABEL, values=TICKS)
     x = alt.X("published:Q", title="published (requests/s or MiB/s)", scale=scale, axis=axis)
     y = alt.Y("simulated:Q", title="simulated", scale=scale, axis=axis)
     layers = [_diagonal(low, high, factor, dash) for factor, dash in _BANDS]
     shape = alt.Shape("study:N", title=None, scale=alt.Scale(domain=list(STUDIES), range=SHAPES))
-    marks = alt.Chart(alt.InlineData(values=points)).mark_point(size=45, filled=True, opacity=0.75)
+    marks = alt.Chart(inlined(points)).mark_point(size=45, filled=True, opacity=0.75)
     chart = alt.layer(*layers, marks.encode(x=x, y=y, color=_colour(), shape=shape))
     chart = chart.properties(width=WIDTH, height=WIDTH * 0.8, title="Simulated against published")
     return draw("scatter", f"{len(points)} published figures against their simulation, on logarithmic axes", chart)
@@ -123,8 +158,8 @@ _BANDS = (
 
 
 def _diagonal(low: float, high: float, factor: float, dash: list[int]) -> Any:
-    ends = [{"published": v, "simulated": min(max(v * factor, low), high)} for v in (low / min(factor, 1), high)]
-    ends = [{"published": e["simulated"] / factor, "simulated": e["simulated"]} for e in ends]
+    drawn = [min(max(value * factor, low), high) for value in (low / min(factor, 1), high)]
+    ends = [{"published": value / factor, "simulated": value} for value in drawn]
     line = alt.Chart(alt.InlineData(values=ends)).mark_line(color=theme.PALE, strokeWidth=1, strokeDash=dash, clip=True)
     return line.encode(x="published:Q", y="simulated:Q")
 
@@ -147,7 +182,7 @@ def _errors(tables: list[Table]) -> Picture:
         .encode(x=x)
         for e in (NEAR, FAR)
     ]
-    marks = alt.Chart(alt.InlineData(values=points)).mark_point(size=40, filled=True, opacity=0.6)
+    marks = alt.Chart(inlined(points)).mark_point(size=40, filled=True, opacity=0.6)
     median = alt.Chart(alt.InlineData(values=medians)).mark_tick(color=theme.INK, thickness=2, size=16)
     side = alt.Shape("side:N", title=None, scale=alt.Scale(domain=SIDES, range=["triangle-up", "triangle-down"]))
     chart = alt.layer(*bands, marks.encode(x=x, y=y, color=_colour(), shape=side), median.encode(x=x, y=y))
@@ -158,13 +193,13 @@ def _errors(tables: list[Table]) -> Picture:
 
 def _shown(number: int, table: Table) -> Shown:
     rows = [
-        {
-            "label": outcome.label,
-            "published": f"{outcome.published:g}",
-            "simulated": three_digits(outcome.simulated),
-            "error": f"{outcome.error:+.1%}",
-            "far": abs(outcome.error) > FAR,
-        }
+        _Figures(
+            label=outcome.label,
+            published=f"{outcome.published:g}",
+            simulated=three_digits(outcome.simulated),
+            error=f"{outcome.error:+.1%}",
+            far=abs(outcome.error) > FAR,
+        )
         for outcome in table.outcomes
     ]
     used = "Values of its products were fitted to it" if table.fitted else "Nothing was fitted to it"
@@ -177,8 +212,8 @@ def _shown(number: int, table: Table) -> Shown:
 
 def _dumbbells(number: int, table: Table) -> Picture:
     """A line a cell from what was published to what is simulated, one panel a unit."""
-    units = list(dict.fromkeys(str(outcome.cell["unit"]) for outcome in table.outcomes))
-    panels = [_panel([o for o in table.outcomes if o.cell["unit"] == unit], unit) for unit in units]
+    units = list(dict.fromkeys(outcome.cell.unit for outcome in table.outcomes))
+    panels = [_panel([o for o in table.outcomes if o.cell.unit == unit], unit) for unit in units]
     chart = alt.vconcat(*panels, spacing=18).properties(title=table.name)
     slug = re.sub(r"[^a-z0-9]+", "-", table.name.lower()).strip("-")
     return draw(f"table-{number:02}-{slug}", f"{table.name}: published and simulated figures", chart)
@@ -192,34 +227,38 @@ def _sizes_in_words(label: str) -> str:
 
 
 def _panel(outcomes: list[Outcome], unit: str) -> Any:
-    spans: list[dict[str, Any]] = [
-        {
-            "cell": _sizes_in_words(o.label.removesuffix(f", {unit}")),
-            "published": o.published,
-            "simulated": o.simulated,
-            "far": "beyond 25 %" if abs(o.error) > FAR else "within 25 %",
-        }
+    spans = [
+        _CellSpan(
+            cell=_sizes_in_words(o.label.removesuffix(f", {unit}")),
+            published=o.published,
+            simulated=o.simulated,
+            far="beyond 25 %" if abs(o.error) > FAR else "within 25 %",
+        )
         for o in outcomes
     ]
-    ends = [{"cell": s["cell"], "kind": kind, "value": s[kind]} for s in spans for kind in KINDS]
-    values = [float(e["value"]) for e in ends]
+    ends = [
+        _SpanEnd(span.cell, kind, value)
+        for span in spans
+        for kind, value in zip(KINDS, (span.published, span.simulated), strict=True)
+    ]
+    values = [end.value for end in ends]
     wide = max(values) > 20 * min(values)
     ends_of_axis = [min(values) / 1.2, max(values) * 1.2]
     scale = alt.Scale(type="log", nice=False, domain=ends_of_axis) if wide else alt.Scale(zero=True)
     ticks: dict[str, Any] = {"values": theme.log_ticks(*ends_of_axis)} if wide else {}
-    order = [s["cell"] for s in spans]
+    order = [span.cell for span in spans]
     y = alt.Y("cell:N", title=None, sort=order, axis=alt.Axis(labelLimit=600))
     x = alt.X("value:Q", title=unit, scale=scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL, **ticks))
     shade = alt.Color(
         "kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLACK, theme.BLUE])
     )  # fmt: skip
     shape = alt.Shape("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=["square", "circle"]))
-    lines = alt.Chart(alt.InlineData(values=spans)).mark_rule(strokeWidth=2)
+    lines = alt.Chart(inlined(spans)).mark_rule(strokeWidth=2)
     line = lines.encode(
         x=alt.X("published:Q", title=unit, scale=scale), x2="simulated:Q", y=y,
         color=alt.condition("datum.far == 'beyond 25 %'", alt.value(theme.VERMILLION), alt.value(theme.SKY)),
     )  # fmt: skip
-    marks = alt.Chart(alt.InlineData(values=ends)).mark_point(size=70, filled=True, opacity=1, strokeWidth=2)
+    marks = alt.Chart(inlined(ends)).mark_point(size=70, filled=True, opacity=1, strokeWidth=2)
     return alt.layer(line, marks.encode(x=x, y=y, color=shade, shape=shape)).properties(
         width=WIDTH - 160, height=alt.Step(ROW)
     )

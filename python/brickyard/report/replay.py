@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import altair as alt
+import msgspec
 
 from brickyard.analysis import (
     replay_disks,
@@ -21,7 +22,7 @@ from brickyard.analysis.replay_disks import DiskSpan
 from brickyard.analysis.totals import rated_intervals
 from brickyard.report import charts, theme
 from brickyard.report.load_curve import load_curve
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.pictures import Picture, draw, inlined
 from brickyard.report.tables import Table
 from brickyard.store import Interval, Record
 from brickyard.units import MIB
@@ -37,6 +38,21 @@ SERVICE = "disk service"
 
 Panel = Callable[[int], Any]
 Drawn = tuple[str, str, Picture, Picture]
+
+
+class LinePoint(msgspec.Struct, frozen=True):
+    """Of a line over time; `what` names the line."""
+
+    time_s: float
+    value: float
+    what: str
+
+
+class _ResponsePoint(msgspec.Struct, frozen=True):
+    time_s: float
+    value: float
+    what: str
+    segment: int
 
 
 def figures(records: list[Record], wide: int, narrow: int) -> list[Drawn]:
@@ -75,7 +91,7 @@ def _panels(record: Record) -> list[Panel]:
     seconds = replay_disks.course(record)
     end_s = max(s.start_s + s.length_s for s in seconds)
     rates = [
-        {"time_s": at, "value": s.calls / s.length_s, "what": "calls"}
+        LinePoint(at, s.calls / s.length_s, "calls")
         for s in seconds
         if s.length_s > 0
         for at in (s.start_s, s.start_s + s.length_s)
@@ -97,10 +113,10 @@ def stacked(panels: list[Any]) -> Any:
     return alt.vconcat(*panels, spacing=14).resolve_scale(color="independent", strokeDash="independent")
 
 
-def disk_rows(disks: list[DiskSpan]) -> list[tuple[str, list[dict[str, Any]]]]:
-    def rows(*columns: tuple[str, str, float]) -> list[dict[str, Any]]:
+def disk_rows(disks: list[DiskSpan]) -> list[tuple[str, list[LinePoint]]]:
+    def rows(*columns: tuple[str, str, float]) -> list[LinePoint]:
         return [
-            {"time_s": at, "value": value / unit, "what": name}
+            LinePoint(at, value / unit, name)
             for name, key, unit in columns
             for disk in disks
             if (value := getattr(disk.use, key)) is not None
@@ -116,12 +132,12 @@ def disk_rows(disks: list[DiskSpan]) -> list[tuple[str, list[dict[str, Any]]]]:
 
 
 def line_panel(
-    rows: list[dict[str, Any]], title: str, end_s: float, height: int, width: int, *, last: bool, is_time: bool = False
+    rows: list[LinePoint], title: str, end_s: float, height: int, width: int, *, last: bool, is_time: bool = False
 ) -> Any:
-    names = list(dict.fromkeys(row["what"] for row in rows)) or ["none"]
+    names = list(dict.fromkeys(row.what for row in rows)) or ["none"]
     label = theme.TIME_LABEL if is_time else theme.COUNT_LABEL
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(inlined(rows))
         .mark_line(strokeWidth=1.8, clip=True)
         .encode(
             x=_time(end_s, last=last),
@@ -145,11 +161,11 @@ def _time(end_s: float, *, last: bool) -> Any:
 
 def response(record: Record, end_s: float, width: int, *, last: bool) -> Any:
     rows = response_rows(record)
-    values = [row["value"] for row in rows] or [1]
+    values = [row.value for row in rows] or [1]
     low, high = max(min(values) * 0.8, 1), max(values) * 1.25
-    present = [name for name in FIGURES if any(row["what"] == name for row in rows)]
+    present = [name for name in FIGURES if any(row.what == name for row in rows)]
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(inlined(rows))
         .mark_line(strokeWidth=1.8, clip=True, point=len(rows) < 3 * FEW)
         .encode(
             x=_time(end_s, last=last),
@@ -175,7 +191,7 @@ def response(record: Record, end_s: float, width: int, *, last: bool) -> Any:
     )
 
 
-def response_rows(record: Record) -> list[dict[str, Any]]:
+def response_rows(record: Record) -> list[_ResponsePoint]:
     """Percentiles of merged histograms; neighbouring intervals share a column where there are many."""
     spans = rated_intervals(record, 0)
     width = -(-len(spans) // COLUMNS) or 1
@@ -183,7 +199,7 @@ def response_rows(record: Record) -> list[dict[str, Any]]:
     for item in record.intervals:
         if item.measure == "response":
             groups.setdefault(item.start_ns, []).append(item)
-    rows: list[dict[str, Any]] = []
+    rows: list[_ResponsePoint] = []
     segments = dict.fromkeys(FIGURES, 0)  # a line ends where a value is missing
     for at in range(0, len(spans), width):
         piece = spans[at : at + width]
@@ -199,7 +215,7 @@ def response_rows(record: Record) -> list[dict[str, Any]]:
         middle_s = (piece[0].start_ns + piece[-1].end_ns) / 2e9
         for what, value in figures_of.items():
             if value:
-                rows.append({"time_s": middle_s, "value": value, "what": what, "segment": segments[what]})
+                rows.append(_ResponsePoint(middle_s, value, what, segments[what]))
             else:
                 segments[what] += 1
     return rows

@@ -30,7 +30,7 @@ from brickyard.report.matrix_tables import footnotes, matrix_table
 from brickyard.report.page import Figure
 from brickyard.report.tables import Table
 from brickyard.report.written import Beside, templates, write_page
-from brickyard.store import Json
+from brickyard.schema import Document
 from brickyard.study.results import StudyView
 
 CELLS_MARK, DOCUMENT_MARK = re.compile(rb"\Atable,"), re.compile(rb'\A\{\s+"title": ')
@@ -50,7 +50,7 @@ def write_study_report(view: StudyView, place: Path) -> Path:
     return write_page(where, html, (picture for figure in figures for picture in figure.pictures), beside)
 
 
-def study_document(view: StudyView) -> Json:
+def study_document(view: StudyView) -> Document:
     return {
         "title": view.title,
         "source": view.source,

@@ -8,7 +8,7 @@ from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals, background, cells, power, slow
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
-from brickyard.analysis.characterization import FILLS_WORDS
+from brickyard.analysis.characterization import footnotes
 from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.workload import workload_words
@@ -76,11 +76,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], n
             ],
             text_columns=1 + len(over),
             groups=groups,
-            note="; ".join(
-                words
-                for words in (note, FILLS_WORDS if any(item.cell.fills_caches for item in ranked) else "")
-                if words
-            ),
+            note="; ".join(words for words in (note, *footnotes(ranked)) if words),
         )
         for (address, operation), ranked in patterns.items()
     ]
@@ -182,11 +178,11 @@ def _shares(found: list[tuple[Record, Totals]]) -> list[float | None]:
     groups: dict[tuple[str, str, str, str], list[float]] = {}
     for record, row in found:
         if record.info.outcome == "done":
-            groups.setdefault(load(record, row), []).append(row.iops)
+            groups.setdefault(load(record, row), []).append(row.iops)  # of what has no rate it is 0
     shares: list[float | None] = []
     for record, row in found:
         rates = groups.get(load(record, row), [])
-        compared = record.info.outcome == "done" and len(rates) > 1 and max(rates) > 0
+        compared = record.info.outcome == "done" and row.is_rated and len(rates) > 1 and max(rates) > 0
         shares.append(row.iops / max(rates) if compared else None)
     return shares
 

@@ -11,7 +11,6 @@ import tomllib
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
@@ -165,7 +164,7 @@ def parse(name: str, text: str) -> Ruler:
     return Ruler(name, words["title"] or name, words["source"], words["about"], requirements, text)
 
 
-def _requirement(ruler: str, number: int, item: dict[str, Any]) -> Requirement:
+def _requirement(ruler: str, number: int, item: dict[str, object]) -> Requirement:
     at = f"{ruler}, require {number}"
     _only(
         at, item, {"name", "figure", "at_least", "at_most", "measure", "operation", "stream", *LOAD_KEYS, "condition"}
@@ -194,19 +193,19 @@ def _requirement(ruler: str, number: int, item: dict[str, Any]) -> Requirement:
     )
 
 
-def _address(at: str, item: dict[str, Any]) -> str | None:
+def _address(at: str, item: dict[str, object]) -> str | None:
     word = _word(at, item, "address")
     if word is not None and word not in ADDRESSES:
         raise BadInputError(f"ruler {at}: address {word} is none of {', '.join(ADDRESSES)}")
     return word
 
 
-def _request_bytes(at: str, item: dict[str, Any]) -> int | None:
+def _request_bytes(at: str, item: dict[str, object]) -> int | None:
     text = _word(at, item, "request_at_least")
     return None if text is None else parsed_bytes(text, f"ruler {at}: request_at_least")
 
 
-def _condition(at: str, item: dict[str, Any]) -> str | None:
+def _condition(at: str, item: dict[str, object]) -> str | None:
     word = _word(at, item, "condition")
     known = CONDITIONS
     plain = word.replace("-", "_") if word else None
@@ -215,13 +214,13 @@ def _condition(at: str, item: dict[str, Any]) -> str | None:
     return plain
 
 
-def _only(at: str, table: dict[str, Any], known: set[str]) -> None:
+def _only(at: str, table: dict[str, object], known: set[str]) -> None:
     unknown = sorted(set(table) - known)
     if unknown:
         raise BadInputError(f"ruler {at}: unknown key {one_line(unknown[0])}; there are {', '.join(sorted(known))}")
 
 
-def _word(at: str, table: dict[str, Any], key: str) -> str | None:
+def _word(at: str, table: dict[str, object], key: str) -> str | None:
     value = table.get(key)
     if value is not None and not isinstance(value, str):
         if key in ("at_least", "at_most") and isinstance(value, int | float) and not isinstance(value, bool):

@@ -9,17 +9,21 @@ Refusal: nothing is computed, stored or shown.
 
 from brickyard.schema.codec import (
     SCHEMA,
+    Document,
+    Told,
     decode,
     encode,
+    failed_end,
     plan_document,
     plan_of,
     plan_text,
     plan_values,
     read_plan,
     tag_of,
+    told,
     typed,
 )
-from brickyard.schema.duration import Duration
+from brickyard.schema.duration import Duration, read_duration
 from brickyard.schema.facts import (
     ProcessMark,
     RunFacts,
@@ -87,6 +91,7 @@ from brickyard.schema.generated import (
 )
 from brickyard.schema.host_sheet import HostSheet
 from brickyard.schema.operations import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
+from brickyard.schema.options import RunOptions
 from brickyard.schema.sheets import stored
 from brickyard.schema.target_sheet import DeviceSheet, StorePlace, TargetSheet
 from brickyard.schema.watch_sheet import ArrayState, Identity, WatchSheet
@@ -111,6 +116,7 @@ __all__ = [
     "Counted",
     "Cpu",
     "DeviceSheet",
+    "Document",
     "DriverShare",
     "Drivers",
     "DropEvent",
@@ -148,6 +154,7 @@ __all__ = [
     "ReplayDriver",
     "ReplayEnd",
     "RunFacts",
+    "RunOptions",
     "RunOutcome",
     "RunWarning",
     "RunWatch",
@@ -162,19 +169,23 @@ __all__ = [
     "TargetFacts",
     "TargetSheet",
     "Timed",
+    "Told",
     "VerifiedEvent",
     "WatchSheet",
     "decode",
     "encode",
     "facts_document",
     "facts_of",
+    "failed_end",
     "plan_document",
     "plan_of",
     "plan_text",
     "plan_values",
+    "read_duration",
     "read_plan",
     "stored",
     "tag_of",
+    "told",
     "typed",
     "watch_document",
     "watch_of",

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from brickyard import _core
-from brickyard.schema.duration import Duration
-from brickyard.schema.generated import Event
+from brickyard.ready import ready
+from brickyard.schema.duration import Duration, read_duration
+from brickyard.schema.generated import End, Event, RunOutcome
 from brickyard.schema.older import plan_kind, upgraded
 from brickyard.schema.plan import OtherPlan, Plan
 
 SCHEMA = 1
 """The version of the events as they are described here (`record::event::SCHEMA`); a writer puts it into its `Start`."""
+
+Document = dict[str, object]
+"""What is written as JSON for people and other programs. Nothing here reads one: its values have no type."""
 
 _DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _ENCODER = msgspec.json.Encoder()
@@ -23,6 +28,24 @@ _ENCODER = msgspec.json.Encoder()
 def decode(text: str | bytes) -> Event:
     """An event of this version; fields that a later version has added are left out. Raises msgspec.ValidationError."""
     return _DECODER.decode(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event, and how its writer put it: that is what a store keeps, so that nothing is lost."""
+
+    event: Event
+    text: str
+
+
+def told(text: str) -> Told:
+    """An event of a run under way. Raises msgspec.ValidationError."""
+    return Told(decode(text), text)
+
+
+def failed_end(message: str) -> End:
+    """The end of a run that could not tell its own."""
+    return End(end_ns=0, outcome=RunOutcome.FAILED, message=message)
 
 
 def encode(value: msgspec.Struct) -> str:
@@ -44,8 +67,8 @@ def tag_of(kind: type[msgspec.Struct]) -> str:
 def plan_of(document: Mapping[str, Any]) -> Plan | OtherPlan:
     """A plan out of a store of any version. Raises msgspec.ValidationError."""
     if kind := plan_kind(document):
-        return msgspec.convert({**document, "kind": kind}, OtherPlan, dec_hook=_read)
-    return msgspec.convert(document, Plan, dec_hook=_read)
+        return msgspec.convert({**document, "kind": kind}, OtherPlan, dec_hook=read_duration)
+    return msgspec.convert(document, Plan, dec_hook=read_duration)
 
 
 def read_plan(text: str) -> Plan:
@@ -77,17 +100,14 @@ def values_of(part: Any) -> dict[str, Any]:
     return found
 
 
-def _read(kind: type, value: Any) -> Duration:
-    if kind is not Duration:
-        raise NotImplementedError(f"no reading of {kind}")
-    return Duration.read(str(value))
-
-
 def _written(value: Any) -> str:
     if not isinstance(value, Duration):
         raise NotImplementedError(f"no writing of {type(value)}")
     return str(value)
 
 
-_PLAN_DECODER: msgspec.json.Decoder[Plan] = msgspec.json.Decoder(Plan, dec_hook=_read)
+_PLAN_DECODER: msgspec.json.Decoder[Plan] = msgspec.json.Decoder(Plan, dec_hook=read_duration)
 _PLAN_ENCODER = msgspec.json.Encoder(enc_hook=_written)
+
+
+ready(OtherPlan, End)

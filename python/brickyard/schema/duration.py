@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from brickyard import _core
 
 
@@ -38,3 +40,10 @@ class Duration:
 
     def __hash__(self) -> int:
         return hash(self.ns)
+
+
+def read_duration(kind: type, value: Any) -> Duration:
+    """For decoders of what has time spans in it."""
+    if kind is not Duration:
+        raise NotImplementedError(f"no reading of {kind}")
+    return Duration.read(str(value))

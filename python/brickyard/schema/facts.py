@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from brickyard.ready import ready
 from brickyard.schema.host_sheet import HostSheet
 from brickyard.schema.sheets import stored
 from brickyard.schema.target_sheet import TargetSheet
@@ -68,3 +69,6 @@ def facts_document(facts: RunFacts) -> dict[str, Any]:
 def watch_document(watch: RunWatch) -> dict[str, Any]:
     """As a store keeps it."""
     return {"targets": stored(watch.targets)}
+
+
+ready(RunFacts, RunWatch, list[RunWarning])

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import msgspec
 
+from brickyard.ready import ready
+from brickyard.schema.plan import Outlier
+
 
 class LogRead(msgspec.Struct, frozen=True, kw_only=True):
     """One file."""
 
     path: str = ""
+    format: str = ""
     torn: str | None = None
     """Why it could not be read to its end."""
 
@@ -32,12 +36,43 @@ class UnusableCount(msgspec.Struct, frozen=True, kw_only=True):
     parameter: str = ""
 
 
+class PageCount(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls of one page."""
+
+    page: str
+    calls: int
+    example: str | None = None
+    """The first of them."""
+
+
+class CoursePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A minute of the log, or less."""
+
+    unix_s: int
+    length_s: int
+    requests: int
+    calls: int
+
+
+class BadLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that could not be read."""
+
+    log: str
+    line: int
+    text: str
+
+
 class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[LogRead] = msgspec.field(default_factory=list)
     lines: int = 0
     requests: int = 0
     calls: int = 0
+    covered_share: float | None = None
+    """Of the requests, those that are calls."""
     bad_lines: int = 0
+    bad_by_reason: dict[str, int] = msgspec.field(default_factory=dict)
+    bad_samples: list[BadLine] = msgspec.field(default_factory=list)
+    out_of_order: int = 0
     unmatched: int = 0
     late: int = 0
     """Calls whose own second had gone by."""
@@ -52,13 +87,68 @@ class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
     at_end: bool = False
     """The logs were read to their ends."""
     unmatched_paths: list[UnmatchedPath] = msgspec.field(default_factory=list)
+    unmatched_paths_are_lower_bounds: bool = False
     unusable: list[UnusableCount] = msgspec.field(default_factory=list)
+    pages: list[PageCount] = msgspec.field(default_factory=list)
+    calls_by_brick: list[int] = msgspec.field(default_factory=list)
     first_ns: int | None = None
     last_ns: int | None = None
     peak_second_calls: int = 0
     peak_second_unix_s: int | None = None
+    sessions: int | None = None
+    sessions_are_lower_bound: bool = False
+    course: list[CoursePoint] = msgspec.field(default_factory=list)
 
 
 def log_counts_of(document: object) -> LogCounts:
     """Out of a store of any version. Raises msgspec.ValidationError."""
     return msgspec.convert(document, LogCounts)
+
+
+class LogLook(msgspec.Struct, frozen=True, kw_only=True):
+    """What a first look at logs found (`crates/replay/src/look.rs`)."""
+
+    outliers: list[Outlier]
+    left_out: dict[str, list[tuple[int, int]]]
+    """By log, first and last stamp of each piece that is left out."""
+    disorder_ns: int
+    """The longest step back from the latest stamp before it."""
+    beyond_window: int
+    """Requests that are further out of order than the window."""
+
+
+class ReplayKnown(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a replay before it begins: its mapping, its databases without passwords, its logs."""
+
+    title: str
+    source: str
+    pages: list[str]
+    databases: list[str]
+    first_ns: int | None
+    """The first stamp of all logs; none where standard input is among them."""
+    formats: list[str]
+    sort: bool
+    """Whether calls are sorted before the first is sent."""
+    look: LogLook
+
+
+class LogsExplained(msgspec.Struct, frozen=True, kw_only=True):
+    """What logs would do, and whether reading them was interrupted."""
+
+    document: LogCounts
+    interrupted: bool
+    look: LogLook
+    sort: bool
+
+
+def replay_known(text: str) -> ReplayKnown:
+    """As the core tells it."""
+    return msgspec.json.decode(text, type=ReplayKnown)
+
+
+def logs_explained(text: str) -> LogsExplained:
+    """As the core tells it."""
+    return msgspec.json.decode(text, type=LogsExplained)
+
+
+ready(LogCounts, ReplayKnown, LogsExplained)

@@ -642,6 +642,8 @@ class ReplayAsked(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "f
     mapping: str = ""
     mapping_name: str = ""
     drivers: int = 0
+    hosts: list[str] = msgspec.field(default_factory=list)
+    """Of each driver, the host of the fleet on which it ran; empty where all ran on one."""
     sessions: int = 0
     in_order: str | None = None
     window_s: float | None = None

@@ -155,6 +155,17 @@ class SlowAtDevice(msgspec.Struct, kw_only=True):
     evidence: str
 
 
+class HeldBack(msgspec.Struct, kw_only=True):
+    """When the run's control group had reached its limit on a device."""
+
+    device: str
+    cgroup: str
+    kind: str
+    """rbps, wbps, riops or wiops."""
+    per_s: int
+    spans_unix_ns: list[tuple[int, int]]
+
+
 class SlowSheet(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The slow requests of the devices below a target, by programs in the kernel beside the run."""
 
@@ -166,6 +177,7 @@ class SlowSheet(msgspec.Struct, kw_only=True, omit_defaults=True):
     slow: int
     """How many of them were slow; `slowest` has the slowest of them."""
     slowest: list[SlowAtDevice] = msgspec.field(default_factory=list)
+    held: list[HeldBack] = msgspec.field(default_factory=list)
     cpu_ns: int = 0
     """What this watch itself used."""
     duration_ns: int = 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from brickyard.ready import ready
 from brickyard.schema import ProcessMark
 from brickyard.store.damage import check_outcome
 from brickyard.store.process import is_alive
@@ -111,3 +112,6 @@ class _Judged(msgspec.Struct):
 
     valid: bool = True
     reason: str | None = None
+
+
+ready(FactsHead, _Judged)

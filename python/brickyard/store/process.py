@@ -15,7 +15,12 @@ _START_FIELD = 19  # starttime is field 22 of proc(5)'s stat; counted from 0 aft
 
 
 def own_process() -> ProcessMark:
-    return ProcessMark(pid=os.getpid(), start_ticks=_start_ticks(os.getpid()), boot_id=_boot_id())
+    return process_of(os.getpid())
+
+
+def process_of(pid: int) -> ProcessMark:
+    """Of one that has ended, a mark that nothing alive has."""
+    return ProcessMark(pid=pid, start_ticks=_start_ticks(pid), boot_id=_boot_id())
 
 
 def is_alive(told: ProcessMark | None) -> bool:

@@ -5,6 +5,7 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -12,10 +13,13 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from brickyard.errors import BadInputError
+from brickyard.ready import ready
 from brickyard.schema import (
+    Document,
     Event,
     KnobEvent,
     RunFacts,
+    RunOptions,
     RunWarning,
     RunWatch,
     Start,
@@ -26,6 +30,7 @@ from brickyard.schema import (
     typed,
     watch_of,
 )
+from brickyard.schema.load_hash import load_hash
 from brickyard.schema.plan import OtherPlan, Plan
 
 Json = dict[str, Any]
@@ -105,8 +110,15 @@ class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
     """What a study, a load curve or a search has put into the labels of its run."""
 
     study: str = ""
+    label: str = ""
+    cell: str = ""
+    """What identifies one repetition of one cell of a study."""
     levels: dict[str, str] | None = None
-    repetition: int = 1
+    repetition: int | None = None
+    address: str = ""
+    """Of a cell of `characterize`, with the next two."""
+    operation: str = ""
+    request_bytes: int | None = None
     usd: float | None = None
     redundancy_s: float | None = None
     """How long a modelled rebuild takes."""
@@ -117,6 +129,18 @@ class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
     search: int | None = None
     searched_per_s: float | None = None
     """The step of a search for a limit."""
+    reads_per_s: float | None = None
+    """The step of a search for the reads that are left beside writes."""
+
+    @property
+    def is_step(self) -> bool:
+        """Whether its rate was chosen by what runs before it reached, so that hardly another run has the same load."""
+        return any(rate is not None for rate in (self.offered_per_s, self.searched_per_s, self.reads_per_s))
+
+
+def marks_of(labels: Mapping[str, object]) -> RunMarks:
+    """Raises msgspec.ValidationError where the labels are damaged."""
+    return msgspec.convert(labels, RunMarks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +159,14 @@ class RunHead:
     outcome: str
     invalid: str = ""
     """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
+
+    @property
+    def marks(self) -> RunMarks:
+        """Raises BadInputError where the labels are damaged."""
+        try:
+            return marks_of(self.labels)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: its labels are damaged: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,13 +203,20 @@ class RunInfo(RunHead):
         except msgspec.ValidationError as error:
             raise BadInputError(f"run {self.id}: what was watched is damaged: {error}") from error
 
+    @property
+    def is_by_fio(self) -> bool:
+        """Whether fio did the work, here or elsewhere; it knows no due instants and not what the limit was."""
+        return self.start is not None and self.start.engine == "fio"
+
+    @property
+    def title(self) -> str | None:
+        """Of its plan, which nobody need read for it."""
+        return self.plan_document.get("title")
+
     @cached_property
-    def marks(self) -> RunMarks:
-        """Raises BadInputError where the labels are damaged."""
-        try:
-            return msgspec.convert(self.labels, RunMarks)
-        except msgspec.ValidationError as error:
-            raise BadInputError(f"run {self.id}: its labels are damaged: {error}") from error
+    def load_hash(self) -> str:
+        """Alike for plans that ask the same of the storage, whatever they are called."""
+        return load_hash(self.plan_document)
 
     @cached_property
     def plan(self) -> Plan | OtherPlan:
@@ -186,6 +225,14 @@ class RunInfo(RunHead):
             return plan_of(self.plan_document)
         except (msgspec.ValidationError, ValueError) as error:
             raise BadInputError(f"run {self.id}: its plan is damaged: {error}") from error
+
+    @cached_property
+    def asked(self) -> RunOptions:
+        """What it was allowed and wished beside its plan. Raises BadInputError where the record of it is damaged."""
+        try:
+            return msgspec.convert(self.options, RunOptions)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"run {self.id}: its options are damaged: {error}") from error
 
     @property
     def opened(self) -> list[TargetFacts]:
@@ -222,7 +269,7 @@ class Record:
             raise BadInputError(f"run {self.info.id}: its event {tag} is damaged: {error}") from error
         return [event for event in found if isinstance(event, kind)]
 
-    def documents_of(self, kind: type[msgspec.Struct]) -> list[Json]:
+    def documents_of(self, kind: type[msgspec.Struct]) -> list[Document]:
         """The same as their writer gave them, for exports and whoever shows an event whole."""
         tag = tag_of(kind)
         return [event for event in self.events if event.get("event") == tag]
@@ -257,6 +304,24 @@ class News:
     until: Cursor
 
 
+class CurveAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a load curve: what was asked for beside its levels."""
+
+    limit: str | None = None
+
+
+class StudyAbout(msgspec.Struct, frozen=True, kw_only=True):
+    """What a study of any kind has kept of itself and is read again."""
+
+    text: str | None = None
+    """The file of its design."""
+    cells: list[str] | None = None
+    """What identifies the repetitions of its cells."""
+    curve: CurveAsked | None = None
+    planned: int | None = None
+    """Cells that a characterization was to measure."""
+
+
 @dataclass(frozen=True, slots=True)
 class StudyInfo:
     id: int
@@ -266,3 +331,14 @@ class StudyInfo:
     outcome: str
     notes: list[str]
     runs: list[int]
+
+    @property
+    def kept(self) -> StudyAbout:
+        """Raises BadInputError where the record of it is damaged."""
+        try:
+            return msgspec.convert(self.about, StudyAbout)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"study s{self.id}: what it was about is damaged: {error}") from error
+
+
+ready(RunMarks, StudyAbout)

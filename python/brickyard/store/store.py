@@ -206,7 +206,7 @@ class Store:
             raise
         self._db.execute("COMMIT")
 
-    def add_study(self, name: str, about: Json) -> int:
+    def add_study(self, name: str, about: Mapping[str, object]) -> int:
         with self._transaction() as db:
             cursor = db.execute(
                 "INSERT INTO study (created_unix_ns, name, about) VALUES (?, ?, ?)",
@@ -226,11 +226,11 @@ class Store:
         plan: Plan | OtherPlan | Json,
         condition: str,
         targets: list[str],
-        options: Json,
+        options: schema.RunOptions | Json,
         software_version: str,
         facts: schema.RunFacts,
         study: int | None = None,
-        labels: Json | None = None,
+        labels: Mapping[str, object] | None = None,
     ) -> int:
         """Notes that a run is about to begin; from here on it is on record, whatever becomes of it."""
         asked = plan if isinstance(plan, dict) else schema.plan_document(plan)
@@ -247,7 +247,7 @@ class Store:
                     _signed(int(asked.get("seed") or 0)),
                     condition,
                     _text(targets),
-                    _text(options),
+                    _text(msgspec.to_builtins(options)),
                     software_version,
                     _text(schema.facts_document(facts)),
                 ),
@@ -257,25 +257,28 @@ class Store:
                 db.execute("INSERT INTO study_run VALUES (?, ?, ?)", (study, run, _text(labels or {})))
         return run
 
-    def add_events(self, run: int, events: Iterable[schema.Event | Json]) -> None:
+    def add_events(self, run: int, events: Iterable[schema.Event | schema.Told | Json]) -> None:
         """Commits events as one transaction; the end of a run comes with `end_run`.
 
         Raises msgspec.ValidationError where a writer gives what is no event.
         """
         with self._transaction() as db:
             for event in events:
-                _append(db, run, event)
+                _append(db, run, _told(event))
 
-    def end_run(self, run: int, end: Json, watch: schema.RunWatch | None, warnings: list[schema.RunWarning]) -> None:
+    def end_run(
+        self, run: int, end: schema.End | Json, watch: schema.RunWatch | None, warnings: list[schema.RunWarning]
+    ) -> None:
+        ended = msgspec.convert({**_NO_WORDS, **end}, schema.End) if isinstance(end, dict) else end
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO run_end VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
                     run,
                     time.time_ns(),
-                    int(end.get("end_ns", 0)),
-                    end["outcome"],
-                    end.get("message", ""),
+                    ended.end_ns,
+                    ended.outcome,
+                    ended.message,
                     _text(schema.watch_document(watch) if watch else {}),
                     _text(schema.stored(warnings)),
                 ),
@@ -565,12 +568,22 @@ def _reading(place: Path, *, immutable: bool, is_cut: bool = False) -> sqlite3.C
     return db
 
 
+_NO_WORDS = {"event": "end", "end_ns": 0, "message": ""}
+"""What an end that is given as a document may leave out."""
 _NOTHING = schema.Measure(mean_ns=0.0, p50_ns=0, p99_ns=0, max_ns=0, histogram="")
 
 
-def _append(db: sqlite3.Connection, run: int, given: schema.Event | Json) -> None:
+def _told(given: schema.Event | schema.Told | Json) -> schema.Told:
     """Each event is read as its type once; what is kept of it is what its writer gave, so that nothing is lost."""
-    event, body = (schema.typed(given), _text(given)) if isinstance(given, dict) else (given, schema.encode(given))
+    if isinstance(given, schema.Told):
+        return given
+    if isinstance(given, dict):
+        return schema.Told(schema.typed(given), _text(given))
+    return schema.Told(given, schema.encode(given))
+
+
+def _append(db: sqlite3.Connection, run: int, told: schema.Told) -> None:
+    event, body = told.event, told.text
     match event:
         case schema.Interval():
             _append_interval(db, run, event)

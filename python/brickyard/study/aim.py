@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
+
 from brickyard import bricks, facts, outputs
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
-from brickyard.store import Json
+from brickyard.schema import RunOptions
 from brickyard.study.scratch import cache_home, scratch_file
 from brickyard.study.sizes import size_of
 from brickyard.units import format_size
@@ -24,7 +26,7 @@ from brickyard.units import format_size
 @dataclass(frozen=True)
 class Aim:
     targets: list[str]
-    options: Json
+    options: RunOptions
     notes: tuple[str, ...]
     is_scratch: bool
     condition: str = "normal"
@@ -37,12 +39,13 @@ def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_b
         raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
     found = [bricks.resolve(target, brick_overrides) for target in targets]
     if rebuild_bytes_per_s is not None:
-        brick_overrides = [*brick_overrides, *bricks.paced(found, rebuild_bytes_per_s)]
-    texts = {key: text for item in found for key, text in item["texts"].items()}
-    condition = "; ".join(dict.fromkeys(bricks.condition_of(item, brick_overrides) for item in found))
-    options: Json = {"bricks": texts, "overrides": brick_overrides}
-    capacity_bytes = int(found[0]["capacity_bytes"])
-    return Aim(list(targets), options, (), is_scratch=False, condition=condition, capacity_bytes=capacity_bytes)
+        brick_overrides = [*brick_overrides, *bricks.paced([item.brick for item in found], rebuild_bytes_per_s)]
+    texts = {key: text for item in found for key, text in item.texts.items()}
+    condition = "; ".join(dict.fromkeys(bricks.condition_of(item.brick, brick_overrides) for item in found))
+    options = RunOptions(bricks=texts, overrides=brick_overrides)
+    return Aim(
+        list(targets), options, (), is_scratch=False, condition=condition, capacity_bytes=found[0].capacity_bytes
+    )
 
 
 ROUND_BYTES = 1 << 20  # data begin behind a header of this size and are whole multiples of it
@@ -51,12 +54,12 @@ ROUND_BYTES = 1 << 20  # data begin behind a header of this size and are whole m
 def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]:
     """Those that are to be made; what can be no target is refused."""
     missing = [path for path in targets if ":" not in path and not os.path.lexists(path)]
-    if missing and size_bytes is None:
-        raise BadInputError(f"{missing[0]}: no such file or device; {_remedy(missing[0])}")
     for path in missing:
         parent = os.path.dirname(path) or "."
         if not os.path.isdir(parent):
             raise BadInputError(f"{path}: the directory {parent} does not exist; make it first")
+        if size_bytes is None:
+            raise BadInputError(f"{path}: no such file or device; {_remedy(path)}")
         if not outputs.may_hold_files(Path(parent)):
             raise BadInputError(f"{path}: no such device; {_remedy(path)}")
     for path in targets:
@@ -75,8 +78,7 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
 
 def _remedy(path: str) -> str:
     """No file is made among devices, so no size helps there."""
-    home = Path(os.path.dirname(path) or ".")
-    is_files = not home.is_dir() or outputs.may_hold_files(home)
+    is_files = outputs.may_hold_files(Path(os.path.dirname(path) or "."))
     return "--size 2GiB makes a file of that size" if is_files else "check the name, `lsblk` lists the devices"
 
 
@@ -118,7 +120,7 @@ def aim(
 ) -> Iterator[Aim]:
     """Targets that exist or are to be made. A scratch file lives as long as this context."""
     size_bytes = parse_size(size)
-    options: Json = {"create_bytes": size_bytes, "overwrite": list(overwrite), "destroys_data": destroys_data}
+    options = RunOptions(create_bytes=None, overwrite=list(overwrite), destroys_data=destroys_data)
     for path in overwrite:
         if path not in targets:
             raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
@@ -127,11 +129,13 @@ def aim(
             raise BadInputError("--scratch and --keep belong to a scratch file; leave them or the target out")
         missing = missing_targets(targets, size_bytes)
         notes = _size_notes(targets, missing, size_bytes)
-        yield Aim(list(targets), {**options, "create_bytes": size_bytes if missing else None}, notes, is_scratch=False)
+        if missing:
+            options = structs.replace(options, create_bytes=size_bytes)
+        yield Aim(list(targets), options, notes, is_scratch=False)
         return
     if scratch is not None and not scratch.is_dir():
         raise BadInputError(f"--scratch {scratch}: no such directory")
     home = scratch or cache_home()
     with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
         notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
-        yield Aim([str(made.path)], {**options, "create_bytes": None}, notes, is_scratch=True)
+        yield Aim([str(made.path)], options, notes, is_scratch=True)

@@ -10,7 +10,6 @@ Refusal: fio's own runs have no intervals, no response time from a due instant a
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -24,9 +23,9 @@ from brickyard import _core, outputs
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_result import read_result, store_result
-from brickyard.schema import Duration, RunWarning, plan_text
+from brickyard.schema import Duration, End, RunOutcome, RunWarning, Start, decode, encode, plan_text
 from brickyard.schema.plan import IoMode, Plan
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.study import circumstances
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import EVENT_WAIT_MS, Listener, RunResult, RunSpec
@@ -56,37 +55,35 @@ def run_fio(
     export_fio(plan, spec.targets)
     opened = prepare(plan, spec, interrupt)
     facts = circumstances.collect(spec.targets)
-    plan = structs.replace(
-        plan, io=IoMode(opened["io"])
-    )  # where the file system has no O_DIRECT, fio must not try either
+    plan = structs.replace(plan, io=IoMode(opened.io))  # where the file system has no O_DIRECT, fio must not try either
     listener.note(f"{_version(place)} runs {spec.profile}")
     with _held(plan, spec) as held:
         data = [(target.data_start_bytes, target.data_bytes) for target in held]
         files = [target.file for target in held]
-        document, is_stopped = _carry_out(place, export_fio(plan, _paths(files), data), files, interrupt)
+        told, is_stopped = _carry_out(place, export_fio(plan, _paths(files), data), files, interrupt)
     run = store_result(
         store,
-        document,
+        read_result(told),
         profile=spec.profile,
         plan=spec.profile_plan,
         profile_hash=spec.profile_hash,
         targets=spec.targets,
         facts=facts,
-        io=opened["io"],
+        io=opened.io,
         study=study,
         labels=spec.labels,
         warnings=[NO_RESPONSE],
         is_stopped=is_stopped,
     )
     info = store.record(run).info
-    return RunResult(run, info.outcome, info.message, info.engine)
+    return RunResult(run, info.outcome, info.message, info.start)
 
 
 @contextmanager
 def _held(plan: Plan, spec: RunSpec) -> Iterator[list[_core.OpenTarget]]:
     """The targets as the guard has opened them, locked and claimed until fio has ended."""
     held: list[_core.OpenTarget] = []
-    options = json.dumps({**spec.options, "create_bytes": None})
+    options = encode(structs.replace(spec.options, create_bytes=None))
     try:
         for number, path in enumerate(spec.targets):
             try:
@@ -109,26 +106,28 @@ def _paths(files: list[int]) -> list[str]:
     return [f"/proc/self/fd/{file}" for file in files]
 
 
-def prepare(plan: Plan, spec: RunSpec, interrupt: Interrupt) -> Json:
+def prepare(plan: Plan, spec: RunSpec, interrupt: Interrupt) -> Start:
     """One request of each phase through the core, with all its checks; gives back what it says about the targets."""
     phases = [structs.replace(phase, requests=1, warmup=Duration(0)) for phase in plan.phase]
     with core_refusals():
-        handle = _core.start(plan_text(structs.replace(plan, phase=phases)), spec.targets, json.dumps(spec.options))
+        handle = _core.start(plan_text(structs.replace(plan, phase=phases)), spec.targets, encode(spec.options))
     interrupt.attach(handle)
-    opened: Json = {}
+    opened: Start | None = None
     try:
         while not handle.finished():
-            for event in map(json.loads, handle.events(EVENT_WAIT_MS)):
-                if event["event"] == "start":
+            for event in map(decode, handle.events(EVENT_WAIT_MS)):
+                if isinstance(event, Start):
                     opened = event
-                elif event["event"] == "end" and event["outcome"] not in ("done", "interrupted"):
-                    raise BrickyardError(f"the targets could not be prepared: {event['message'] or event['outcome']}")
+                elif isinstance(event, End) and event.outcome is RunOutcome.FAILED:
+                    raise BrickyardError(f"the targets could not be prepared: {event.message or event.outcome}")
     finally:
         interrupt.attach(None)
         if not handle.finished():
             handle.abandon()
     if interrupt.requested:
         raise KeyboardInterrupt
+    if opened is None:
+        raise BrickyardError("the targets could not be prepared: the core ended without a word")
     return opened
 
 
@@ -145,7 +144,8 @@ class _Process:
         self.process.kill()
 
 
-def _carry_out(place: str, job: str, files: list[int], interrupt: Interrupt) -> tuple[Json, bool]:
+def _carry_out(place: str, job: str, files: list[int], interrupt: Interrupt) -> tuple[str, bool]:
+    """What fio has told, and whether it was stopped."""
     with outputs.temporary_folder("brickyard-fio-") as directory:
         file, result = directory / "job.fio", directory / "result.json"
         outputs.write_whole(file, job)
@@ -174,7 +174,7 @@ def _carry_out(place: str, job: str, files: list[int], interrupt: Interrupt) -> 
             raise KeyboardInterrupt
         said = one_line(complaint or text) or f"it ended with {process.returncode}"
         raise BrickyardError(f"fio measured nothing: {said}")
-    return read_result(text), interrupt.requested
+    return text, interrupt.requested
 
 
 def _wait(process: subprocess.Popen[str]) -> str:

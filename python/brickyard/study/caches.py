@@ -8,15 +8,16 @@ from brickyard import bricks
 from brickyard.analysis.cached import CACHE_TIMES
 from brickyard.bricks import caches
 from brickyard.facts.cache import cache_bytes as known_cache
-from brickyard.store import Json, Record
+from brickyard.schema import RunOptions
+from brickyard.store import Record
 from brickyard.store.record import RunInfo
 from brickyard.units import format_size
 
 
-def cache_bytes(target: str, options: Json) -> int | None:
+def cache_bytes(target: str, options: RunOptions) -> int | None:
     """What the caches hold that end writes of a target; None where nobody knows."""
     if bricks.is_modelled(target):
-        return caches.to_write_bytes(bricks.resolve(target, options.get("overrides", []))["brick"])
+        return caches.to_write_bytes(bricks.resolve(target, options.changes).brick)
     return known_cache(target)
 
 

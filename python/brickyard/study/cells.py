@@ -17,14 +17,18 @@ from itertools import product
 from pathlib import Path
 from typing import Literal, get_args
 
+import msgspec
+from msgspec import UNSET
+
 from brickyard import bricks, profiles
 from brickyard.analysis.pivot import Where
+from brickyard.bricks.resolved import Resolved
 from brickyard.databases.connect import WORDS, is_dsn, spoken
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes_per_s
+from brickyard.schema import Document, RunOptions
 from brickyard.schema.plan import Plan
-from brickyard.store import Json
 from brickyard.study.design import CONDITIONS, PLACE, Design, Factor, Level, Recipe
 from brickyard.study.fit import own_size
 from brickyard.study.holding import SetUp, modelled_redundancy_s
@@ -371,7 +375,7 @@ class Specs:
     def __init__(self, design: Design, wishes: Wishes, folder: Path | None) -> None:
         self._design, self._wishes, self._folder = design, wishes, folder
         self._texts: dict[str, profiles.ProfileText] = {}
-        self._bricks: dict[tuple[str, tuple[str, ...]], Json] = {}
+        self._bricks: dict[tuple[str, tuple[str, ...]], Resolved] = {}
 
     def spec(self, cell: StudyCell, repetition: int) -> RunSpec:
         """The run of one repetition, with a seed of its own."""
@@ -390,7 +394,7 @@ class Specs:
         changes += [change for change in own if not (cell.is_modelled and bricks.is_override(change))]
         plan = profiles.validate(text, changes)
         if cell.recipe.hosts is not None:
-            spec = RunSpec(text.name, plan, list(cell.targets), {"hosts": cell.recipe.hosts, "share": cell.share})
+            spec = RunSpec(text.name, plan, list(cell.targets), RunOptions(hosts=cell.recipe.hosts, share=cell.share))
             return self._labelled(spec, cell, repetition)
         options = self._modelled(cell) if cell.is_modelled else self._real(cell, plan)
         spec = RunSpec(text.name, plan, list(cell.targets), options, condition=cell.condition)
@@ -405,7 +409,7 @@ class Specs:
         return self._labelled(replace(run_spec(target, changes), condition=cell.condition), cell, repetition)
 
     def _labelled(self, spec: RunSpec, cell: StudyCell, repetition: int) -> RunSpec:
-        labels: Json = {"levels": dict(cell.levels), "repetition": repetition, "study": self._design.name}
+        labels: Document = {"levels": dict(cell.levels), "repetition": repetition, "study": self._design.name}
         labels |= {"label": self._wishes.label} if self._wishes.label else {}
         labels |= {"usd": cell.usd} if cell.usd is not None else {}
         labels |= {"rebuild_rate": cell.recipe.rebuild_rate} if cell.recipe.rebuild_rate else {}
@@ -420,7 +424,7 @@ class Specs:
             self._texts[name] = profiles.read(str(beside) if beside and beside.is_file() else name)
         return self._texts[name]
 
-    def _modelled(self, cell: StudyCell) -> Json:
+    def _modelled(self, cell: StudyCell) -> RunOptions:
         """The condition is one of the model's own."""
         if not all(bricks.is_modelled(target) for target in cell.targets):
             raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
@@ -429,29 +433,30 @@ class Specs:
             bricks.condition_override(cell.condition),
         )
         found = [self._resolved(target, overrides) for target in cell.targets]
-        texts = {key: text for item in found for key, text in item["texts"].items()}
+        texts = {key: text for item in found for key, text in item.texts.items()}
         if cell.recipe.rebuild_rate:
-            overrides += bricks.paced(found, parsed_bytes_per_s(cell.recipe.rebuild_rate, "rebuild_rate"))
-        return {"bricks": texts, "overrides": list(overrides)}
+            rate = parsed_bytes_per_s(cell.recipe.rebuild_rate, "rebuild_rate")
+            overrides += bricks.paced([item.brick for item in found], rate)
+        return RunOptions(bricks=texts, overrides=list(overrides))
 
-    def _resolved(self, target: str, overrides: tuple[str, ...]) -> Json:
+    def _resolved(self, target: str, overrides: tuple[str, ...]) -> Resolved:
         key = target, overrides
         if key not in self._bricks:
-            self._bricks[key] = bricks.resolve(target, list(overrides))
+            self._bricks[key] = bricks.resolve(target, overrides)
         return self._bricks[key]
 
-    def _real(self, cell: StudyCell, plan: Plan) -> Json:
+    def _real(self, cell: StudyCell, plan: Plan) -> RunOptions:
         missing = any(not os.path.lexists(target) for target in cell.targets)
         own = own_size(plan) if missing and self._wishes.create_bytes is None else None
-        return {
-            "create_bytes": (int(own) if own else self._wishes.create_bytes) if missing else None,
-            "overwrite": [path for path in self._wishes.overwrite if path in cell.targets],
-            "destroys_data": self._wishes.destroys_data,
-        }
+        return RunOptions(
+            create_bytes=(int(own) if own else self._wishes.create_bytes) if missing else None,
+            overwrite=[path for path in self._wishes.overwrite if path in cell.targets],
+            destroys_data=self._wishes.destroys_data,
+        )
 
-    def _identity(self, spec: RunSpec, labels: Json) -> str:
+    def _identity(self, spec: RunSpec, labels: Document) -> str:
         named = {key: value for key, value in labels.items() if key != "usd"}
-        model = spec.options if "bricks" in spec.options else None
-        what = [named, spec.plan_text, spec.targets, spec.condition, model]
-        what += [spec.options] if "hosts" in spec.options else []
-        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
+        model = spec.options if spec.options.is_modelled else None
+        what: list[object] = [named, spec.plan_text, spec.targets, spec.condition, model]
+        what += [spec.options] if spec.options.hosts is not UNSET else []
+        return hashlib.sha256(json.dumps(what, sort_keys=True, default=msgspec.to_builtins).encode()).hexdigest()[:32]

@@ -15,9 +15,11 @@ from brickyard.advise.simulate import filled
 from brickyard.analysis.cached import doubt
 from brickyard.analysis.latency import latency_of
 from brickyard.analysis.totals import rated_intervals
+from brickyard.bricks.resolved import ModelledBrick
 from brickyard.errors import BadInputError
+from brickyard.schema import Document, RunOptions
 from brickyard.schema.plan import Plan
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.units import format_percent, format_size
@@ -61,6 +63,8 @@ class StudyResult:
     outcome: str
     message: str
     notes: list[str]
+    planned: int
+    """Cells that there would be if none were left out."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Cell:
     request_bytes: int
 
     @property
-    def labels(self) -> Json:
+    def labels(self) -> Document:
         return {"address": self.address, "operation": self.operation, "request_bytes": self.request_bytes}
 
 
@@ -108,7 +112,7 @@ def into_caches(store: Store, runs: list[int]) -> str | None:
         record = store.record(run)
         if (text := doubt(record)) is not None:
             found[run] = text
-            patterns.add(str(record.info.labels["address"]))
+            patterns.add(record.info.marks.address)
     if not found:
         return None
     return (
@@ -152,17 +156,18 @@ class Characterization:
         self.mode = mode
         self.runner = Runner(store, listener, interrupt)
         self.study: int | None = None
+        self.planned = 0
         self.notes: list[str] = []
         self.align_bytes = 0
         self.cell_s = TIMING[mode].cell_max_s if mode in TIMING else 0.0
         self._is_modelled = False
-        self._brick: Json | None = None
+        self._brick: ModelledBrick | None = None
 
-    def run(self, target: str, options: Json, overrides: list[str]) -> StudyResult:
+    def run(self, target: str, options: RunOptions, overrides: list[str]) -> StudyResult:
         self._is_modelled = bricks.is_modelled(target)
         if self._is_modelled:
             self.cell_s = MODELLED_CELL_S.get(self.mode, 0.0)
-            self._brick = bricks.resolve(target, list(options.get("overrides", [])))["brick"]
+            self._brick = bricks.resolve(target, options.changes).brick
         plan_of(cells()[0], self.mode, self.cell_s, overrides)  # bad overrides are refused before anything is noted
         if self.mode is Mode.FULL:
             self.listener.note(
@@ -171,8 +176,9 @@ class Characterization:
             )
         began = time.monotonic()
         runs: list[int] = []
-        last = RunResult(0, "done", "", {})
+        last = RunResult(0, "done", "", None)
         todo = cells()
+        self.planned = sum(cell.request_bytes >= self.align_bytes for cell in todo)
         self.listener.expect(len(todo))
         while todo and last.outcome == "done":
             cell = todo.pop(0)
@@ -201,7 +207,7 @@ class Characterization:
         if (found := too_short(self.store, runs, self.mode)) is not None:
             self.note(found)
         self.store.end_study(study, last.outcome, self.notes)
-        return StudyResult(study, runs, last.outcome, last.message, self.notes)
+        return StudyResult(study, runs, last.outcome, last.message, self.notes, self.planned)
 
     def _loaded(self, plan: Plan) -> Plan:
         """Virtual time costs little: a model's caches are filled before a write is measured."""
@@ -210,13 +216,15 @@ class Characterization:
     def _study(self, target: str) -> int:
         """The study is noted when its first run has really begun."""
         if self.study is None:
-            self.study = self.store.add_study("characterize", {"mode": self.mode.value, "target": target})
+            self.study = self.store.add_study(
+                "characterize", {"mode": self.mode.value, "target": target, "planned": self.planned}
+            )
         return self.study
 
     def _learn(self, first: RunResult, spent_s: float, todo: list[Cell]) -> None:
         """The first run tells the alignment, and how much of the time the filling took."""
-        targets = first.start.get("targets", [])
-        self.align_bytes = int(targets[0].get("align_bytes", 0)) if targets else 0
+        targets = first.start.targets if first.start else []
+        self.align_bytes = targets[0].align_bytes if targets else 0
         skipped = [size for size in SIZES_BYTES if size < self.align_bytes]
         if skipped:
             names = ", ".join(format_size(size) for size in skipped)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from brickyard import _core
 from brickyard.errors import BadInputError, core_refusals
 from brickyard.formats.fio_export import export_fio
-from brickyard.schema import plan_text
+from brickyard.schema import RunOptions, encode, plan_text
 from brickyard.schema.plan import Plan
-from brickyard.store import Json
 from brickyard.study.by_fio import fio_place
 
 
-def check_run(plan: Plan, targets: list[str], options: Json, *, by_fio: bool = False) -> None:
+def check_run(plan: Plan, targets: list[str], options: RunOptions, *, by_fio: bool = False) -> None:
     """Refuses what the run would refuse: its build, its engine, the guard of its targets, its streams on them."""
     if not _core.is_release_build():
         raise BadInputError("the core is a debug build, which measures itself; build it with `make run`")
@@ -22,7 +20,7 @@ def check_run(plan: Plan, targets: list[str], options: Json, *, by_fio: bool = F
         fio_place()
         export_fio(plan, targets)
     with core_refusals():
-        _core.check(plan_text(plan), targets, json.dumps(options))
+        _core.check(plan_text(plan), targets, encode(options))
 
 
 def nearest_folder(path: Path) -> Path:

@@ -16,10 +16,20 @@ from brickyard.analysis.steadiness import steadiness_warnings
 from brickyard.analysis.summary import interval_sums
 from brickyard.analysis.totals import asked_stream
 from brickyard.bricks import caches
-from brickyard.schema import HangEvent, HostSheet, PhaseEnd, PowerCut, RunFacts, RunWarning, WatchSheet
+from brickyard.schema import (
+    Event,
+    HangEvent,
+    HostSheet,
+    PhaseEnd,
+    PhaseStart,
+    PowerCut,
+    RunFacts,
+    RunWarning,
+    WatchSheet,
+)
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
 from brickyard.schema.sheets import not_known
-from brickyard.store import READS, WRITES, Interval, Json, Record, Store
+from brickyard.store import READS, WRITES, Interval, Record, Store
 from brickyard.watch.beside import NoWatch, WatchBeside, beside
 
 # Of plans that go to a server, not to a file or device.
@@ -50,8 +60,8 @@ class Watching:
         self._servers = [facts.ServerIo(target) for target in targets] if are_servers else []
         self._sampled_s: float | None = None
 
-    def event(self, event: Json) -> None:
-        if event["event"] == "phase" and self._sampled_s is None:
+    def event(self, event: Event) -> None:
+        if isinstance(event, PhaseStart) and self._sampled_s is None:
             # Servers are looked at before and after their devices: what falls between is nobody else's.
             for server in self._servers:
                 server.start()
@@ -140,7 +150,7 @@ def _written(record: Record) -> int:
 
 def _volatile_caches(record: Record) -> list[VolatileCaches]:
     """The modelled targets with caches that a power cut empties."""
-    modelled = bricks.resolved_of(record.info.targets, record.info.options)
+    modelled = bricks.resolved_of(record.info.targets, record.info.asked)
     found = zip(record.info.targets, map(caches.volatile, modelled), strict=False)
     return [VolatileCaches(target, told) for target, told in found if told]
 
@@ -159,9 +169,9 @@ def warnings(store: Store, record: Record, watched: list[WatchSheet]) -> list[Ru
             hangs=record.of(HangEvent),
             write_bytes=_written(record),
             power_cuts=record.of(PowerCut),
-            power_cuts_ns=bricks.power_cuts_ns(info.targets, info.options),
+            power_cuts_ns=bricks.power_cuts_ns(info.targets, info.asked),
             volatile_caches=_volatile_caches(record),
-            failures_ns=bricks.failures_ns(info.targets, info.options),
+            failures_ns=bricks.failures_ns(info.targets, info.asked),
             plan=info.plan,
             store=facts.store_facts(str(store.place)),
             is_release_build=_core.is_release_build(),

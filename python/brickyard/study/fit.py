@@ -40,9 +40,18 @@ def own_size(plan: Plan) -> str | None:
         wanted = max(file.most + file.log_size for file in files)
         return str(max(-(-wanted // ALIGN_BYTES) * ALIGN_BYTES, MIN_BYTES))
     if plan.table not in OF_MEMORY:
-        return None
+        return _regions_size(plan)
     memory = facts.host_facts(facts.Roots()).memory_bytes
     return str(MEMORY_FACTOR * memory) if memory else None
+
+
+def _regions_size(plan: Plan) -> str | None:
+    """Where every stream works in a region of so many bytes, as imported jobs do: a file that holds them all."""
+    ends = [stream.region.partition("..")[2] for phase in plan.phase for stream in phase.stream]
+    if not ends or not all(ends) or any(end.endswith("%") for end in ends):
+        return None
+    wanted = max(parsed_bytes(end, "region") for end in ends)
+    return str(-(-wanted // ALIGN_BYTES) * ALIGN_BYTES) if wanted >= MIN_BYTES else None
 
 
 SERVER = (

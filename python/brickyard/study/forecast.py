@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import facts
+from brickyard.schema import Document
 from brickyard.schema.plan import Audit, OpenPace, Phase, Plan, ReadAhead, StepWord, Stream
-from brickyard.store import Json
 from brickyard.units import format_seconds, format_size
 
 
@@ -26,7 +26,7 @@ class Forecast:
     written_bytes: int | None
     fill_bytes: int | None
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "duration_s": self.duration_s,
             "ends_earlier": self.ends_earlier,

@@ -5,7 +5,6 @@ Refusal: a model is never held, since its condition is part of it; arrays are th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from dataclasses import dataclass, replace
 from brickyard import arrays, bricks, conditions
 from brickyard.conditions.verdict import STATE_OF
 from brickyard.errors import BadInputError
-from brickyard.store import Json
 from brickyard.study.runner import RunSpec
 
 
@@ -141,14 +139,12 @@ def lasts(held: conditions.Held | None, run_s: float | None) -> bool:
 
 def modelled_redundancy_s(spec: RunSpec) -> float | None:
     """The time until a failed member is whole again at the model's pace beside this load; a real array is watched."""
-    from brickyard import _core
     from brickyard.advise.lifetime import rebuild_hours
 
-    if spec.condition != "rebuilding" or "bricks" not in spec.options:
+    if spec.condition != "rebuilding" or not spec.options.is_modelled:
         return None
-    texts = {**bricks.texts(), **spec.options["bricks"]}
-    name = spec.targets[0].removeprefix(bricks.MODELLED)
-    found: Json = json.loads(_core.brick(name, texts, spec.options["overrides"]))
+    texts = {**bricks.texts(), **spec.options.texts}
+    brick = bricks.resolve(spec.targets[0], spec.options.changes, texts).brick
     writes = any(stream.operations.write > 0 for phase in spec.profile_plan.phase for stream in phase.stream)
-    hours = rebuild_hours(found["brick"], writes=writes)
+    hours = rebuild_hours(brick, writes=writes)
     return None if hours is None else hours * 3600

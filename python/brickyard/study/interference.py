@@ -35,6 +35,10 @@ SURE = 10  # times the reads that a percentile needs at the least
 RESPONSE = "response"
 
 
+class StoppedError(Exception):
+    """A run was interrupted; what was found before it stays in the map."""
+
+
 @dataclass(frozen=True)
 class MapAsked:
     """What is asked of the target in every run."""
@@ -71,6 +75,7 @@ class InterferenceMap:
     most_writes_per_s: float = 0.0
     points: list[MapPoint] = field(default_factory=list)
     cut_short: bool = False
+    interrupted: bool = False
 
     @property
     def columns(self) -> list[float]:
@@ -119,6 +124,7 @@ class InterferenceMap:
             "frontier": frontier,
             "points": points,
             "cut_short": self.cut_short,
+            "interrupted": self.interrupted,
         }
 
 

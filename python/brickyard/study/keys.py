@@ -23,7 +23,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 class Keys:
-    def __init__(self, values: dict[str, Any], file: str, path: str = "") -> None:
+    def __init__(self, values: dict[str, object], file: str, path: str = "") -> None:
         self._values, self._file, self._path = values, file, path
         self._known: list[str] = []
 
@@ -183,5 +183,5 @@ class Keys:
         below = self._below(key, found)
         return [(name, below.table(name)) for name in found]
 
-    def _below(self, key: str, values: dict[str, Any]) -> Keys:
+    def _below(self, key: str, values: dict[str, object]) -> Keys:
         return Keys(values, self._file, f"{self._path}.{key}" if self._path else key)

@@ -9,7 +9,6 @@ Refusal: no figure is computed here, and the streams stay what the profile says,
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
 
 from msgspec.structs import replace
 
@@ -25,10 +24,11 @@ from brickyard.analysis.search import (
     enough,
     searched,
 )
+from brickyard.bricks.resolved import ModelledBrick
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.schema import Duration
+from brickyard.schema import Document, Duration, RunOptions
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Phase, Plan, Stream
-from brickyard.store import Json, Record, Store
+from brickyard.store import Record, Store
 from brickyard.study.caches import cache_bytes, into_caches
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
@@ -111,12 +111,12 @@ def _bare(plan: Plan, phase: Phase, streams: list[Stream], each_ns: int) -> Plan
     return replace(plan, interval=Duration(max(each_ns // 10, 10_000_000)), phase=[only])
 
 
-def brick_of(targets: list[str], options: Json, condition: str) -> Json | None:
+def brick_of(targets: list[str], options: RunOptions, condition: str) -> ModelledBrick | None:
     """The modelled brick; None where the storage is real."""
     if not bricks.is_modelled(targets[0]):
         return None
-    changes = [*options.get("overrides", []), bricks.condition_override(condition)]
-    return cast("Json", bricks.resolve(targets[0], changes)["brick"])
+    changes = [*options.changes, bricks.condition_override(condition)]
+    return bricks.resolve(targets[0], changes).brick
 
 
 class LoadCurve:
@@ -133,7 +133,7 @@ class LoadCurve:
         plan: Plan,
         phase: Phase,
         targets: list[str],
-        options: Json,
+        options: RunOptions,
         levels: tuple[int, ...] = LEVELS_PERCENT,
         limit: Limit | None = None,
         condition: str = "normal",
@@ -154,7 +154,7 @@ class LoadCurve:
         def level(share: float) -> bool:
             nonlocal last
             offered = {stream: rate * share for stream, rate in rates.items()}
-            labels: Json = {"offered_per_s": sum(offered.values()), "share_of_maximum": share}
+            labels: Document = {"offered_per_s": sum(offered.values()), "share_of_maximum": share}
             long_ns = self._level_ns(sum(offered.values()))
             last, made = self._one(open_plan(plan, phase, long_ns, offered), labels)
             result.runs.append(last.run)
@@ -223,7 +223,7 @@ class LoadCurve:
             return self.each_ns
         return step_ns(self.each_ns, self._limit or SHOWN, rate_per_s, is_modelled=True)
 
-    def _one(self, plan: Plan, labels: Json) -> tuple[RunResult, Record]:
+    def _one(self, plan: Plan, labels: Document) -> tuple[RunResult, Record]:
         name, targets, options, condition = self._about
         plan = filled(plan, self._brick) if self._brick else plan
         spec = RunSpec(name, plan, targets, options, condition=condition, labels=labels)
@@ -233,7 +233,7 @@ class LoadCurve:
     def _noted(self) -> int:
         if self._study is None:
             name, targets, _, _ = self._about
-            curve: Json = {"limit": f"{self._limit.figure}:{self._limit.above_ns}ns" if self._limit else None}
-            about: Json = {"profile": name, "targets": targets, "curve": curve}
+            curve = {"limit": f"{self._limit.figure}:{self._limit.above_ns}ns" if self._limit else None}
+            about: Document = {"profile": name, "targets": targets, "curve": curve}
             self._study = self.store.add_study(f"load curve of {name}", about)
         return self._study

@@ -20,7 +20,9 @@ from brickyard.analysis.samples import sample
 from brickyard.databases.pgbench_home import Homes
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
-from brickyard.store import Json, RunHead, Store
+from brickyard.schema import Document
+from brickyard.store import RunHead, Store
+from brickyard.store.record import marks_of
 from brickyard.study.cells import Layout, Specs, StudyCell, Wishes, shown_aim
 from brickyard.study.design import Design
 from brickyard.study.forecast import forecast
@@ -42,7 +44,7 @@ class Step:
 
     @property
     def identity(self) -> str:
-        return str(self.spec.labels["cell"])
+        return marks_of(self.spec.labels).cell
 
 
 Hosting = Callable[[StudyCell, RunSpec], RunSpec]
@@ -113,9 +115,8 @@ def finished(runs: Iterable[RunHead], identities: Iterable[str]) -> dict[str, li
     wanted = set(identities)
     found: dict[str, list[RunHead]] = {}
     for run in runs:
-        identity = run.labels.get("cell")
-        if identity in wanted:
-            found.setdefault(str(identity), []).append(run)
+        if (identity := run.marks.cell) in wanted:
+            found.setdefault(identity, []).append(run)
     return found
 
 
@@ -297,7 +298,7 @@ class Matrix:
             self.result.study = rows[-1].id if rows else self.store.add_study(self.design.name, about)
         return self.result.study
 
-    def about(self) -> Json:
+    def about(self) -> Document:
         return {
             "study": self.design.name,
             "title": self.design.title,

@@ -8,32 +8,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from msgspec import UNSET
+
 from brickyard.databases.connect import spoken
 from brickyard.databases.pgbench_home import Homes
 from brickyard.databases.pgbench_plan import KIND, PgbenchSpec, read_changes, spec_of
 from brickyard.databases.pgbench_run import starter
 from brickyard.errors import BadInputError
+from brickyard.schema import Document, RunOptions
 from brickyard.schema.plan import OtherPlan
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.study.seeds import seed_of
-
-ROOM = "room_bytes"
 
 
 def run_spec(target: str, changes: Iterable[str]) -> RunSpec:
     """Without its server, which is made when the run begins; no password stands in it."""
     spec = read_changes(target, changes)
     shown = spoken(target) if spec.is_dsn else target
-    return RunSpec(KIND, spec.plan(), [shown], {ROOM: spec.room_bytes} if spec.room_bytes else {})
+    return RunSpec(KIND, spec.plan(), [shown], RunOptions(room_bytes=spec.room_bytes or UNSET))
 
 
 def at_home(run: RunSpec, homes: Homes, target: str | None = None) -> RunSpec:
     """With the server or database of its set. `target` is the DSN where it has a password."""
     if not isinstance(run.plan, OtherPlan):
         raise BadInputError(f"{run.profile}: is no run of pgbench")
-    spec = replace(spec_of(run.plan, target or run.targets[0]), room_bytes=run.options.get(ROOM))
+    spec = replace(spec_of(run.plan, target or run.targets[0]), room_bytes=run.options.room)
     home = homes.take(spec)
     return replace(run, start=starter(spec, home), places=(home.place,) if home.place else (), targets=[home.shown])
 
@@ -54,9 +55,9 @@ def measure(store: Store, listener: Listener, interrupt: Interrupt, spec: Pgbenc
     with Homes(listener.note) as homes:
         for repetition in range(1, times + 1):
             own = replace(spec, seed=seed_of(spec.seed, repetition)) if times > 1 else spec
-            labels: Json = {"repetition": repetition} if times > 1 else {}
+            labels: Document = {"repetition": repetition} if times > 1 else {}
             shown = spoken(spec.target) if spec.is_dsn else spec.target
-            room: Json = {ROOM: own.room_bytes} if own.room_bytes else {}
+            room = RunOptions(room_bytes=own.room_bytes or UNSET)
             run = RunSpec(KIND, own.plan(), [shown], room, labels=labels)
             results.append(runner.run(at_home(run, homes, spec.target), noted if times > 1 else None))
             if results[-1].outcome != "done" or interrupt.requested:

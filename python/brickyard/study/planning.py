@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
 
 from brickyard import _core
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import plan_text
-from brickyard.store import Json, Store, default_place
+from brickyard.schema import Document, plan_text
+from brickyard.store import Store, default_place
 from brickyard.study.check import check_run
 from brickyard.study.design import Design
 from brickyard.study.forecast import forecast
@@ -76,7 +77,7 @@ class StudyPlan:
             if not line.is_done
             and not line.step.cell.is_modelled
             and line.step.cell.recipe.hosts is None
-            and line.step.spec.options.get("create_bytes") is None
+            and line.step.spec.options.size_bytes is None
             for target in line.step.cell.targets
             if not os.path.lexists(target)
         ]
@@ -91,7 +92,7 @@ class StudyPlan:
             said += ", and the time for filling what was never written"
         return said
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "runs": [
                 {
@@ -118,7 +119,8 @@ def refusals(plan: StudyPlan, *, manage: bool) -> list[str]:
     seen: set[str] = set()
     for line in plan.lines:
         cell, spec = line.step.cell, line.step.spec
-        key = json.dumps([plan_text(structs.replace(spec.plan, seed=0)), spec.targets, spec.options, cell.condition])
+        what = [plan_text(structs.replace(spec.plan, seed=0)), spec.targets, spec.options, cell.condition]
+        key = json.dumps(what, default=msgspec.to_builtins)
         is_far = cell.recipe.hosts is not None  # its hosts look at their targets themselves
         if line.is_done or key in seen or is_far or not set(plan.missing_targets).isdisjoint(cell.targets):
             continue

@@ -8,7 +8,7 @@ Refusal: no figure is computed here, nothing is purged, and no write cache is sw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from brickyard import _core
@@ -16,8 +16,8 @@ from brickyard.analysis.pts import Measured, Point, Steadiness, mean_of, measure
 from brickyard.analysis.pts_points import OperatingPoint, troubles
 from brickyard.errors import BrickyardError
 from brickyard.formats import toml_text
-from brickyard.schema import read_plan
-from brickyard.store import Json, Record, Store
+from brickyard.schema import Document, RunOptions, read_plan
+from brickyard.store import Record, Store
 from brickyard.study import pts_tests as tests
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.pts_tests import Cell, Kind, RoundTest
@@ -98,7 +98,7 @@ class Specification:
         interrupt: Interrupt,
         setting: Setting,
         targets: list[str],
-        options: Json,
+        options: RunOptions,
         condition: str,
     ) -> None:
         self.store, self.listener, self.interrupt, self.setting = store, listener, interrupt, setting
@@ -109,7 +109,7 @@ class Specification:
 
     @property
     def is_modelled(self) -> bool:
-        return "bricks" in self.options
+        return self.options.is_modelled
 
     def carry_out(self, name: str) -> None:
         if name == "write-saturation":
@@ -187,7 +187,7 @@ class Specification:
         phases = measured_phases(self.store.record(run))[len(before) :]
         self.found.operating = _points(rounds, phases, run)
 
-    def _precondition(self) -> Json:
+    def _precondition(self) -> Document:
         """Workload-independent: the range twice, in order, by 128 KiB."""
         stream = {
             "name": "precondition",
@@ -199,10 +199,10 @@ class Specification:
         }
         return {"name": "precondition", "passes": tests.PRECONDITION_PASSES, "stream": [stream]}
 
-    def _prewrite(self, test: RoundTest) -> list[Json]:
+    def _prewrite(self, test: RoundTest) -> list[Document]:
         return [self._phase(test.prewrite)] if test.prewrite is not None else []
 
-    def _phase(self, cell: Cell) -> Json:
+    def _phase(self, cell: Cell) -> Document:
         stream = {
             "name": f"{cell.mix} {toml_text.size(cell.size_bytes)}",
             "operations": toml_text.operations(cell.reads),
@@ -214,10 +214,10 @@ class Specification:
         }
         return {"duration": f"{round(cell.rounds * self.setting.round_s * 1e9)}ns", "stream": [stream]}
 
-    def _run(self, name: str, phases: list[Json], labels: Json) -> list[Measured | None]:
+    def _run(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> list[Measured | None]:
         return measured_phases(self.store.record(self._kept(name, phases, labels)))
 
-    def _kept(self, name: str, phases: list[Json], labels: Json) -> int:
+    def _kept(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> int:
         """One run. In tests that go on and on an interval is a round; else a round has ten, which show its spread."""
         named = [{"name": f"phase-{number}", **phase} for number, phase in enumerate(phases, 1)]
         parts = 1 if name in ("write-saturation", "cross-stimulus") else 10
@@ -282,7 +282,7 @@ def operating_points(rounds: Rounds) -> list[tuple[str, Cell]]:
     return list(chosen.items())
 
 
-def document(found: Found) -> Json:
+def document(found: Found) -> Document:
     """All figures, for `--json`."""
     return {
         "study": found.study,
@@ -306,7 +306,7 @@ def document(found: Found) -> Json:
     }
 
 
-def _rounds_document(item: Rounds) -> Json:
+def _rounds_document(item: Rounds) -> Document:
     return {
         "rounds": len(item.rounds),
         "is_steady": item.is_steady,
@@ -317,7 +317,7 @@ def _rounds_document(item: Rounds) -> Json:
     }
 
 
-def _cell_document(cell: Cell) -> Json:
+def _cell_document(cell: Cell) -> Document:
     return {
         "reads_percent": cell.reads,
         "request_bytes": cell.size_bytes,
@@ -327,7 +327,7 @@ def _cell_document(cell: Cell) -> Json:
     }
 
 
-def _point_document(point: Point) -> Json:
+def _point_document(point: Point) -> Document:
     return {"end_s": point.end_s, "written_bytes": point.written_bytes, **point.figures.document()}
 
 
@@ -339,7 +339,7 @@ class Extent:
     seconds: float
     rounds: tuple[int, int] | None = None
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         if self.rounds is None:
             return {"loads": self.loads, "seconds": self.seconds}
         return {"loads": self.loads, "seconds_a_round": self.seconds, "rounds": list(self.rounds)}

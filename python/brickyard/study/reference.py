@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import os
 import re
@@ -15,12 +14,19 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+
+import msgspec
+from msgspec import structs
 
 from brickyard import bricks
 from brickyard.advise.simulate import Brick, drive_kind
-from brickyard.advise.spread import COLUMNS, FEW_TABLES, KINDS, LEAST_TABLES, Spread, SpreadRow, left_out_share, spread
+from brickyard.bricks.spread import COLUMNS, FEW_TABLES, KINDS, LEAST_TABLES, Spread, SpreadRow, left_out_share, spread
 from brickyard.errors import BadInputError, one_line
-from brickyard.store import Json
+from brickyard.ready import ready
+from brickyard.schema import Document
 from brickyard.units import three_digits
 
 CLEARLY = 1.10
@@ -31,18 +37,42 @@ SEEDS = (1, 2, 3)
 """Each decides how spindles stand and where requests and streams begin; a cell is the median of them."""
 
 
+class PublishedCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One published figure, and what repeats it (`crates/sim/src/reference.rs`)."""
+
+    condition: str
+    fitted: bool
+    """Whether values of its products were set by its table."""
+    group: str
+    """Figures of one group are compared with one another."""
+    label: str
+    left_out: str | None
+    """The brick with the values that it would have without this table, where those differ."""
+    published: float
+    table: str
+    target: str
+    unit: str
+
+
+def published_cells() -> list[PublishedCell]:
+    """In the order of their numbers."""
+    from brickyard import _core
+
+    return msgspec.json.decode(_core.reference_cells(), type=list[PublishedCell])
+
+
 @dataclass(frozen=True)
 class Outcome:
     """One published figure and its simulated counterparts: a figure for each seed, with what was fitted to its table
     and, where that differs, without."""
 
-    cell: Json
+    cell: PublishedCell
     figures: tuple[float, ...]
     without: tuple[float, ...] | None
 
     @property
     def published(self) -> float:
-        return float(self.cell["published"])
+        return self.cell.published
 
     @property
     def simulated(self) -> float:
@@ -63,26 +93,26 @@ class Outcome:
 
     @property
     def label(self) -> str:
-        condition = self.cell["condition"]
+        condition = self.cell.condition
         state = "" if condition == "normal" else f" ({condition.replace('_', ' ')})"
-        return f"{self.cell['label']}{state}, {self.cell['unit']}"
+        return f"{self.cell.label}{state}, {self.cell.unit}"
 
     @property
     def table(self) -> str:
-        return str(self.cell["table"])
+        return self.cell.table
 
     @property
     def target(self) -> str:
         """The brick without what stands before its name."""
-        return str(self.cell["target"]).removeprefix(bricks.MODELLED)
+        return self.cell.target.removeprefix(bricks.MODELLED)
 
     @property
     def name(self) -> str:
         return f"{self.table}: {self.label}"
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
-            **self.cell,
+            **structs.asdict(self.cell),
             "simulated": self.simulated,
             "simulated_of_seeds": list(self.figures),
             "error_percent": self.error * 100,
@@ -100,7 +130,7 @@ class Table:
 
     @property
     def fitted(self) -> bool:
-        return bool(self.outcomes[0].cell["fitted"])
+        return self.outcomes[0].cell.fitted
 
     @property
     def median_error(self) -> float:
@@ -118,7 +148,7 @@ class Table:
     def left_out_largest(self) -> float:
         return max(abs(outcome.left_out_error) for outcome in self.outcomes)
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "table": self.name,
             "fitted": self.fitted,
@@ -145,16 +175,16 @@ def run_reference(
 
     simulated = figure or _core.reference_simulate
 
-    cells: list[Json] = json.loads(_core.reference_cells())
+    cells = published_cells()
     texts = bricks.texts()
-    numbers = [number for number, cell in enumerate(cells) if cell["table"].startswith(source)]
+    numbers = [number for number, cell in enumerate(cells) if cell.table.startswith(source)]
 
     def outcome(number: int) -> Outcome:
         def figures(*, left_out: bool) -> tuple[float, ...]:
             return tuple(simulated(number, texts, seed, left_out) for seed in SEEDS)
 
         cell = cells[number]
-        return Outcome(cell, figures(left_out=False), figures(left_out=True) if cell["left_out"] else None)
+        return Outcome(cell, figures(left_out=False), figures(left_out=True) if cell.left_out else None)
 
     outcomes = []
     with ThreadPoolExecutor(max_workers=cores or os.cpu_count() or 1) as pool:
@@ -174,7 +204,7 @@ def tables(outcomes: Iterable[Outcome]) -> list[Table]:
     """Grouped by table and by whether anything is rebuilt, because the accuracies that hold differ."""
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        state = "" if outcome.cell["condition"] == "normal" else ", under rebuilds"
+        state = "" if outcome.cell.condition == "normal" else ", under rebuilds"
         found.setdefault(f"{outcome.table}{state}", []).append(outcome)
     return [Table(name, group) for name, group in found.items()]
 
@@ -195,10 +225,10 @@ def rankings(outcomes: list[Outcome]) -> Rankings:
 def _clear_pairs(outcomes: list[Outcome]) -> Iterator[tuple[Outcome, Outcome]]:
     for number, one in enumerate(outcomes):
         for other in outcomes[number + 1 :]:
-            if one.cell["group"] != other.cell["group"] or one.cell["unit"] != other.cell["unit"]:
+            if one.cell.group != other.cell.group or one.cell.unit != other.cell.unit:
                 continue
-            low, high = sorted((one, other), key=lambda outcome: float(outcome.cell["published"]))
-            if high.cell["published"] > low.cell["published"] * CLEARLY:
+            low, high = sorted((one, other), key=lambda outcome: outcome.published)
+            if high.published > low.published * CLEARLY:
                 yield high, low
 
 
@@ -228,7 +258,7 @@ def truth(outcomes: list[Outcome]) -> str:
     """The page `docs/truth.md`."""
     every = tables(outcomes)
     left_out = [abs(outcome.left_out_error) for outcome in outcomes]
-    unfitted = [abs(o.left_out_error) for o in outcomes if not o.cell["fitted"]]
+    unfitted = [abs(o.left_out_error) for o in outcomes if not o.cell.fitted]
     rows = [_spread_row(outcome) for outcome in outcomes]
     ranked = rankings(outcomes)
     alike = ranked.pairs - len(ranked.disagreements)
@@ -241,7 +271,7 @@ def truth(outcomes: list[Outcome]) -> str:
         f"{statistics.median(unfitted):.1%}, the largest {max(unfitted):.0%}.",
         f"Of {ranked.pairs} pairs of one published table that differ by more than 10 % as published, {alike} are "
         "ordered alike;",
-        "a cell in normal condition and one under a rebuild are such a pair as well, which is in no row below.",
+        "pairs of a cell in normal condition and one under a rebuild are counted as well, but stand in no row below.",
         "",
         *_intervals(rows),
         "",
@@ -263,16 +293,39 @@ def truth(outcomes: list[Outcome]) -> str:
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"## Cells that are off by more than {_FAR:.0%}, left out", ""]
-    lines += ["| cell | published | simulated | of seeds | left out |", "|---|---|---|---|---|"]
+    lines += ["| cell | published | simulated | of seeds | left out | why |", "|---|---|---|---|---|---|"]
     for outcome in sorted(outcomes, key=lambda o: -abs(o.left_out_error)):
         if abs(outcome.left_out_error) <= _FAR:
             break
         low, high = min(outcome.figures), max(outcome.figures)
         lines.append(
             f"| {outcome.name} | {outcome.published:g} | {three_digits(outcome.simulated)} | {three_digits(low)} to "
-            f"{three_digits(high)} | {three_digits(outcome.left_out)} ({outcome.left_out_error:+.0%}) |"
+            f"{three_digits(high)} | {three_digits(outcome.left_out)} ({outcome.left_out_error:+.0%}) "
+            f"| {why(outcome.name) or ''} |"
         )
     return "\n".join([*lines, *_PROGRAMS]) + "\n"
+
+
+class Miss(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Cells that models miss by far, with `*` for anything, and the reason."""
+
+    cells: list[str]
+    why: str
+
+
+class _Misses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    miss: list[Miss]
+
+
+@cache
+def misses() -> list[Miss]:
+    text = (resources.files("brickyard.study") / "misses.toml").read_text("utf-8")
+    return msgspec.toml.decode(text, type=_Misses).miss
+
+
+def why(name: str) -> str | None:
+    """The reason why a cell is missed by far, where one is known."""
+    return next((item.why for item in misses() if any(fnmatchcase(name, cells) for cells in item.cells)), None)
 
 
 def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
@@ -332,3 +385,6 @@ products would have without this table (`reference/left_out.toml`). Both are the
 table, and where other tables give the same values. *Interval*: from figure / factor to figure × factor, made as below
 of all *other* tables of the kind of storage; *covered* is the share of this table's published figures within it.
 """
+
+
+ready(list[PublishedCell])

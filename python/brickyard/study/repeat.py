@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from brickyard.conditions import Held
+from brickyard.schema import Document, RunOptions
 from brickyard.schema.plan import Plan
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.study.by_fio import run_fio
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
@@ -21,7 +22,7 @@ def repeat(
     profile: str,
     plan: Plan,
     targets: list[str],
-    options: Json,
+    options: RunOptions,
     times: int,
     condition: str = "normal",
     by: str = "brickyard",
@@ -45,7 +46,7 @@ def repeat(
 
     results: list[RunResult] = []
     for repetition in range(1, times + 1):
-        labels: Json = {"repetition": repetition} if times > 1 else {}
+        labels: Document = {"repetition": repetition} if times > 1 else {}
         own = with_seed_of(plan, repetition)
         spec = RunSpec(profile, own, targets, options, condition=condition, labels=labels)
         if by == "fio":

@@ -6,46 +6,86 @@ Refusal: what a log or mapping means is known to the core alone. No connection s
 from __future__ import annotations
 
 import ipaddress
-import json
+import math
 import os
 import re
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from brickyard import _core
 from brickyard.analysis.replay_warnings import OUTLIERS_NAMED, outlier_words
 from brickyard.databases.connect import refuse_second_at
 from brickyard.databases.memory import drop_file_caches, memory_of_server
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import Duration
+from brickyard.schema import Duration, LinkFacts, encode
+from brickyard.schema.logs import ReplayKnown, logs_explained, replay_known
 from brickyard.schema.plan import (
     OrderKnown,
     OtherKind,
     OtherPhase,
     OtherPlan,
     OtherStream,
-    Outlier,
+    PaceKind,
     ReplayAsked,
     ReplayPace,
 )
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay_drivers import STDIN, Drivers
+from brickyard.study.replay_drivers import STDIN, Drivers, Places, ServerReached
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 INTERVAL_NS = 1_000_000_000
-LOOKED = ("first_ns", "formats", "sort", "look")  # of what `check` gives, what it has out of the logs
 NAMES = {
-    "fire_hose": "fire hose",
-    "time_synchronized": "time synchronized",
-    "fixed": "fixed rate",
-    "poisson": "Poisson",
+    PaceKind.FIRE_HOSE: "fire hose",
+    PaceKind.TIME_SYNCHRONIZED: "time synchronized",
+    PaceKind.FIXED: "fixed rate",
+    PaceKind.POISSON: "Poisson",
 }
+
+
+class DriverPace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The pace as the core reads it; what a kind does not have is left out."""
+
+    kind: PaceKind
+    speed: str | None = None
+    rate_per_s: float | None = None
+    origin_ns: int | None = None
+    """The instant of the log at which all drivers begin."""
+
+
+class DriverOrder(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """What one driver is told; it holds passwords."""
+
+    mapping: str
+    logs: list[str]
+    format: str
+    fields: list[str]
+    session: str | dict[str, str]
+    in_order: bool
+    window_s: int
+    sort: str
+    keep_outliers: bool
+    seed: int
+    from_: str | None
+    until: str | None
+    to: list[str]
+    pace: DriverPace
+    sessions: int
+    duration_ns: int | None
+    again: bool
+    patience_ns: int
+    interval_ns: int
+    is_looked_at: bool = False
+    left_out: dict[str, list[tuple[int, int]]] = msgspec.field(default_factory=dict)
+    driver: int = 0
+    drivers: int = 1
+    share: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,60 +119,65 @@ class ReplaySpec:
     """What records call databases whose address is another each time, so that their runs can be compared."""
     logs_named: tuple[str, ...] = ()
     """The same for logs."""
+    hosts: tuple[str, ...] = ()
+    """Of each driver, the host of the fleet on which it runs; empty where all run here."""
 
     def title(self) -> str:
         """The log's name, or how many there are."""
         first = "standard input" if self.logs[0] == STDIN else os.path.basename(self.logs[0])
         return first if len(self.logs) == 1 else f"{first} and {len(self.logs) - 1} more"
 
-    def pace_order(self) -> Json:
+    def pace_order(self) -> DriverPace:
         """The pace as the core reads it."""
         kind, _, rate = self.pace.replace("_", "-").partition(":")
         if kind in ("fire-hose", "firehose") and not rate:
-            return {"kind": "fire_hose"}
+            return DriverPace(kind=PaceKind.FIRE_HOSE)
         if kind in ("time-synchronized", "log-timed") and not rate:
-            return {"kind": "time_synchronized", "speed": self.speed}
+            return DriverPace(kind=PaceKind.TIME_SYNCHRONIZED, speed=self.speed)
         if kind in ("fixed", "poisson"):
             try:
-                return {"kind": kind, "rate_per_s": float(rate)}
+                per_s = float(rate)
             except ValueError:
-                raise BadInputError(f"--pace {self.pace}: write {kind}:RATE, such as {kind}:500") from None
+                per_s = 0.0
+            if not 0 < per_s < math.inf:  # nor is nan
+                raise BadInputError(f"--pace {self.pace}: write {kind}:RATE, with a rate above 0, such as {kind}:500")
+            return DriverPace(kind=PaceKind(kind), rate_per_s=per_s)
         raise BadInputError(
             f"--pace {self.pace}: fire-hose, time-synchronized, both, fixed:RATE, poisson:RATE, or a speed such as 4x"
         )
 
-    def order(self) -> Json:
-        """What one driver is told; it holds passwords."""
-        session: Any = "client"
+    def order(self) -> DriverOrder:
+        """What a single driver is told."""
+        session: str | dict[str, str] = "client"
         if self.in_order is not None:
             kind, _, name = self.in_order.partition(":")
             if kind == "cookie" and name:
                 session = {"cookie": name}
             elif self.in_order != "client":
                 raise BadInputError(f"--in-order {self.in_order}: client, or cookie:NAME")
-        return {
-            "mapping": self.mapping_text,
-            "logs": self.logs,
-            "format": self.format,
-            "fields": list(self.fields),
-            "session": session,
-            "in_order": self.in_order is not None,
-            "window_s": self.window_s,
-            "sort": self.sort,
-            "keep_outliers": self.keep_outliers,
-            "seed": self.seed,
-            "from": self.from_time,
-            "until": self.until_time,
-            "to": self.to,
-            "pace": self.pace_order(),
-            "sessions": self.sessions,
-            "duration_ns": self.duration_ns,
-            "again": self.again,
-            "patience_ns": self.patience_ns,
-            "interval_ns": INTERVAL_NS,
-        }
+        return DriverOrder(
+            mapping=self.mapping_text,
+            logs=self.logs,
+            format=self.format,
+            fields=list(self.fields),
+            session=session,
+            in_order=self.in_order is not None,
+            window_s=self.window_s,
+            sort=self.sort,
+            keep_outliers=self.keep_outliers,
+            seed=self.seed,
+            from_=self.from_time,
+            until=self.until_time,
+            to=self.to,
+            pace=self.pace_order(),
+            sessions=self.sessions,
+            duration_ns=self.duration_ns,
+            again=self.again,
+            patience_ns=self.patience_ns,
+            interval_ns=INTERVAL_NS,
+        )
 
-    def orders(self, known: Json | None = None) -> list[Json]:
+    def orders(self, known: ReplayKnown | None = None) -> list[DriverOrder]:
         """One order a driver: a log or more each, or each its share of the sessions of all logs.
 
         `known` is what `check` found: the log's beginning, whether its calls are sorted, which pieces are left out.
@@ -142,40 +187,47 @@ class ReplaySpec:
         if self.drivers > 1 and STDIN in self.logs:
             raise BadInputError("--drivers: standard input can be read by one driver only; give files")
         shares = len(self.logs) < self.drivers
-        found: Json = {}
+        common = self.order()
         if known is not None:
-            found = {"sort": "always" if known["sort"] else "never", "left_out": known["look"]["left_out"]}
-        made = []
-        for number in range(self.drivers):
-            order = {
-                **self.order(),
-                **found,
-                "driver": number,
-                "drivers": self.drivers,
-                "share": shares and self.drivers > 1,
-            }
-            if not shares:
-                order["logs"] = self.logs[number :: self.drivers]
-            if order["pace"]["kind"] == "time_synchronized":
-                order["pace"] = {**order["pace"], "origin_ns": known and known["first_ns"]}
-            made.append(order)
-        return made
+            common = structs.replace(common, sort="always" if known.sort else "never", left_out=known.look.left_out)
+            if common.pace.kind is PaceKind.TIME_SYNCHRONIZED:
+                common = structs.replace(common, pace=structs.replace(common.pace, origin_ns=known.first_ns))
+        return [
+            structs.replace(
+                common,
+                logs=self.logs if shares else self.logs[number :: self.drivers],
+                driver=number,
+                drivers=self.drivers,
+                share=shares and self.drivers > 1,
+            )
+            for number in range(self.drivers)
+        ]
 
 
-def check(spec: ReplaySpec, looked: Json | None = None) -> Json:
+def check(spec: ReplaySpec, looked: ReplayKnown | None = None) -> ReplayKnown:
     """Pages, databases (without passwords) and beginning of a replay; what can't be is refused in one line.
 
     Reads all logs once, but where `looked` is what this gave for a replay of the same logs at another pace.
     """
+    if looked is None:
+        return _known(spec, reads_logs=True)
+    found = _known(spec, reads_logs=False)
+    return structs.replace(found, first_ns=looked.first_ns, formats=looked.formats, sort=looked.sort, look=looked.look)
+
+
+def refuse(spec: ReplaySpec) -> None:
+    """Raises BadInputError where `check` would, but for what only shows when whole logs are read."""
+    _known(spec, reads_logs=False)
+
+
+def _known(spec: ReplaySpec, *, reads_logs: bool) -> ReplayKnown:
     check_logs(spec)
     for dsn in spec.to:
         refuse_second_at(dsn)
     try:
-        order = {**spec.order(), "is_looked_at": looked is not None}
-        found: Json = json.loads(_core.replay_check(json.dumps(order)))
+        return replay_known(_core.replay_check(encode(structs.replace(spec.order(), is_looked_at=not reads_logs))))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
-    return {**found, **{key: looked[key] for key in LOOKED}} if looked else found
 
 
 def check_logs(spec: ReplaySpec) -> None:
@@ -188,33 +240,32 @@ def check_logs(spec: ReplaySpec) -> None:
         seen.add(place)
 
 
-def explain(spec: ReplaySpec) -> Json:
-    """What the logs would do, and whether reading them was interrupted."""
+def explain(spec: ReplaySpec) -> str:
+    """What the logs would do, and whether reading them was interrupted, as JSON; `logs_explained` reads it."""
     check_logs(spec)
     try:
-        told: Json = json.loads(_core.replay_explain(json.dumps(spec.order()), max(len(spec.to), 1)))
+        return _core.replay_explain(encode(spec.order()), max(len(spec.to), 1))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
-    return told
 
 
 def why_no_call(spec: ReplaySpec) -> str:
     """Why a replay that ended well made no call, and what helps."""
     if STDIN in spec.logs:
         return "standard input held no request that became a call; see --explain, --from and --until"
-    told = explain(spec)["document"]
+    told = logs_explained(explain(spec)).document
     name = spec.title()
-    if told["calls"]:
+    if told.calls:
         return f"no call of {name} was due within --duration; make it longer"
-    if told["requests"]:
+    if told.requests:
         return f"{name}: none of its requests became a call; see --explain, and add them to the mapping"
-    whole = explain(replace(spec, from_time=None, until_time=None))["document"]
-    if whole["first_ns"] is None:
+    whole = logs_explained(explain(replace(spec, from_time=None, until_time=None))).document
+    if whole.first_ns is None or whole.last_ns is None:
         return f"{name}: no requests in it"
     window = " and ".join(filter(None, (spec.from_time, spec.until_time)))
     where = f"between {window}" if spec.from_time and spec.until_time else f"from {window} on"
     where = where if spec.from_time else f"before {window}"
-    span = f"from {_utc(whole['first_ns'])} to {_utc(whole['last_ns'])}"
+    span = f"from {_utc(whole.first_ns)} to {_utc(whole.last_ns)}"
     return f"no call of {name} lies {where}; the log runs {span}"
 
 
@@ -227,28 +278,29 @@ def replay(
     listener: Listener,
     interrupt: Interrupt,
     spec: ReplaySpec,
-    labels: Json | None = None,
+    labels: Mapping[str, object] | None = None,
     study: int | None = None,
-    known: Json | None = None,
+    known: ReplayKnown | None = None,
+    places: Places | None = None,
 ) -> RunResult:
     """One run: all drivers, one pace, once. `known` is what `check` gave for it, where it has been called."""
     known = known or check(spec)
     for note in look_notes(known):
         listener.note(note)
-    start: Json = {}
-    drivers = Drivers(spec.orders(known), start, listener.note, sorted_bytes=_log_bytes(spec) if known["sort"] else 0)
+    sorted_bytes = _log_bytes(spec) if known.sort else 0
+    drivers = Drivers(spec.orders(known), listener.note, sorted_bytes=sorted_bytes, places=places)
     try:
-        bricks = drivers.ready[0]["bricks"]
-        databases = list(spec.databases_named) or list(known["databases"])
-        start.update(_start_event(spec, databases, bricks))
+        bricks = drivers.ready[0].bricks
+        databases = list(spec.databases_named) or known.databases
+        start = _start_event(spec, databases, bricks)
         plan = replay_plan(spec, known)
         run_spec = RunSpec(
-            profile=f"replay-{spec.pace_order()['kind'].replace('_', '-')}",
+            profile=f"replay-{spec.pace_order().kind.replace('_', '-')}",
             plan=plan,
             targets=databases,
-            labels=labels or {},
+            labels=dict(labels or {}),
             places=tuple(place for brick in bricks if (place := _volume_of(brick))),
-            start=lambda: _went(drivers),
+            start=lambda: _went(drivers, start, plan.phase[0].name),
         )
         if spec.drop_caches:
             drop_server_caches(databases, bricks)
@@ -258,29 +310,29 @@ def replay(
         drivers.close()
 
 
-def order_known(spec: ReplaySpec, known: Json) -> Json:
+def order_known(spec: ReplaySpec, known: ReplayKnown) -> OrderKnown:
     """What is known beforehand of the order in which the calls will be sent.
 
     `beyond_window`: requests that a first look found further out of order than the window, and that nobody sorts.
     `is_verified`: false where lines come from standard input and the run may end before the last of them.
     """
-    unsorted = not known["sort"]
-    return {
-        "beyond_window": known["look"]["beyond_window"] if unsorted else 0,
-        "is_verified": not (unsorted and STDIN in spec.logs and spec.duration_ns is not None),
-    }
+    unsorted = not known.sort
+    return OrderKnown(
+        beyond_window=known.look.beyond_window if unsorted else 0,
+        is_verified=not (unsorted and STDIN in spec.logs and spec.duration_ns is not None),
+    )
 
 
-def look_notes(known: Json) -> list[str]:
+def look_notes(known: ReplayKnown) -> list[str]:
     """What a first look at the logs found, and what is done about it."""
-    look, notes = known["look"], []
-    for words in outlier_words(msgspec.convert(look["outliers"], list[Outlier])[:OUTLIERS_NAMED]):
+    look, notes = known.look, []
+    for words in outlier_words(look.outliers[:OUTLIERS_NAMED]):
         notes.append(f"{words}, a stamp far from all others; left out")
-    if look["beyond_window"]:
-        back_s = look["disorder_ns"] / 1e9
-        done = "sorted" if known["sort"] else "not sorted, so their calls come late; sort them with --sort always"
+    if look.beyond_window:
+        back_s = look.disorder_ns / 1e9
+        done = "sorted" if known.sort else "not sorted, so their calls come late; sort them with --sort always"
         notes.append(
-            f"{look['beyond_window']:,} requests are out of order by up to {back_s:,.0f} s, more than --window: {done}"
+            f"{look.beyond_window:,} requests are out of order by up to {back_s:,.0f} s, more than --window: {done}"
         )
     return notes
 
@@ -289,7 +341,7 @@ def _log_bytes(spec: ReplaySpec) -> int:
     return sum(os.stat(log).st_size for log in spec.logs if log != STDIN)
 
 
-def drop_server_caches(databases: list[str], bricks: list[Json]) -> None:
+def drop_server_caches(databases: list[str], bricks: list[ServerReached]) -> None:
     """Drops the page cache of the servers' files; a server elsewhere is refused."""
     for name, brick in zip(databases, bricks, strict=True):
         place = _volume_of(brick)
@@ -298,66 +350,71 @@ def drop_server_caches(databases: list[str], bricks: list[Json]) -> None:
         drop_file_caches(place)
 
 
-def _went(drivers: Drivers) -> Drivers:
-    drivers.go()
+def _went(drivers: Drivers, start: dict[str, object], phase: str) -> Drivers:
+    drivers.go(start, phase)
     return drivers
 
 
-def replay_plan(spec: ReplaySpec, known: Json) -> OtherPlan:
+def replay_plan(spec: ReplaySpec, known: ReplayKnown) -> OtherPlan:
     """What was asked for, in the form of every plan; streams are pages, by brick where there are several."""
     pace = spec.pace_order()
     bricks = len(spec.to)
     streams = [
         OtherStream(name=page if bricks == 1 else f"{page} on brick {brick}", page=page, target=brick)
-        for page in known["pages"]
+        for page in known.pages
         for brick in range(bricks)
     ]
     paths = ["standard input" if log == STDIN else os.path.abspath(log) for log in spec.logs]
     asked = ReplayAsked(
-        pace=msgspec.convert(pace, ReplayPace),
+        pace=ReplayPace(kind=pace.kind, speed=pace.speed, rate_per_s=pace.rate_per_s),
         logs=list(spec.logs_named) or paths,
-        formats=known["formats"],
+        formats=known.formats,
         mapping=spec.mapping_text,
         mapping_name=spec.mapping_name,
         drivers=spec.drivers,
+        hosts=list(spec.hosts),
         sessions=spec.sessions,
         in_order=spec.in_order,
         window_s=spec.window_s,
-        sorted=known["sort"],
-        order=msgspec.convert(order_known(spec, known), OrderKnown),
-        outliers=msgspec.convert(known["look"]["outliers"], list[Outlier]),
+        sorted=known.sort,
+        order=order_known(spec, known),
+        outliers=known.look.outliers,
         drop_caches=spec.drop_caches,
         from_=spec.from_time,
         until=spec.until_time,
         again=spec.again,
-        first_ns=known["first_ns"],
+        first_ns=known.first_ns,
     )
     lasts = Duration(spec.duration_ns) if spec.duration_ns else None
     return OtherPlan(
         kind=OtherKind.REPLAY,
-        title=known["title"] or f"Replay of {spec.title()}",
-        source=known["source"],
+        title=known.title or f"Replay of {spec.title()}",
+        source=known.source,
         seed=spec.seed,
         interval=Duration(INTERVAL_NS),
         replay=asked,
-        phase=[OtherPhase(name=NAMES[pace["kind"]], duration=lasts, stream=streams)],
+        phase=[OtherPhase(name=NAMES[pace.kind], duration=lasts, stream=streams)],
     )
 
 
-def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> Json:
+def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[ServerReached]) -> dict[str, object]:
+    """The beginning of the run, but for its instant. It says of a server's memory what no other start does."""
     targets = []
     for shown, brick in zip(databases, bricks, strict=True):
-        facts = brick["facts"] or {}
+        facts = brick.facts
         targets.append(
             {
                 "path": shown,
                 "kind": "postgresql",
-                "size_bytes": facts.get("database_bytes") or 0,
-                "unreachable": brick["failure"],
+                "size_bytes": facts.database_bytes or 0 if facts else 0,
+                "unreachable": brick.failure,
                 "is_local": _volume_of(brick) is not None,
-                "link": link_to(facts.get("server_address")),
-                "memory": msgspec.to_builtins(memory_of_server(place)) if (place := _volume_of(brick)) else None,
-                **{key: facts.get(key) for key in ("version", "data_directory", "server_address", "settings")},
+                "link": None if spec.hosts else link_to(facts.server_address if facts else None),
+                "memory": memory_of_server(place) if (place := _volume_of(brick)) else None,
+                "version": facts.version if facts else None,
+                "data_directory": facts.data_directory if facts else None,
+                "server_address": facts.server_address if facts else None,
+                "settings": facts.settings if facts else None,
             }
         )
     return {
@@ -371,14 +428,14 @@ def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[Json]) -> 
         "features": [],
         "targets": targets,
         "phases": [],
-        "phase_name": NAMES[spec.pace_order()["kind"]],
     }
 
 
 def _sessions_words(spec: ReplaySpec) -> str:
     drivers = f"{spec.drivers} drivers of {spec.sessions} sessions each" if spec.drivers > 1 else ""
     shared = f", shared by {len(spec.to)} databases" if len(spec.to) > 1 else ""
-    return f"{drivers or f'one driver of {spec.sessions} sessions'}{shared}, no pipelining"
+    where = f" on {', '.join(dict.fromkeys(spec.hosts))}" if spec.hosts else ""
+    return f"{drivers or f'one driver of {spec.sessions} sessions'}{where}{shared}, no pipelining"
 
 
 def local_volume(data_directory: str | None, server_address: str | None) -> str | None:
@@ -388,9 +445,8 @@ def local_volume(data_directory: str | None, server_address: str | None) -> str 
     return data_directory if os.path.isdir(data_directory) else None
 
 
-def _volume_of(brick: Json) -> str | None:
-    facts = brick["facts"] or {}
-    return local_volume(facts.get("data_directory"), facts.get("server_address"))
+def _volume_of(brick: ServerReached) -> str | None:
+    return local_volume(brick.facts.data_directory, brick.facts.server_address) if brick.facts else None
 
 
 def _is_own(address: str) -> bool:
@@ -403,7 +459,7 @@ def _is_own(address: str) -> bool:
     return False
 
 
-def link_to(address: str | None, net: str = "/sys/class/net", route: str = "/proc/net/route") -> Json | None:
+def link_to(address: str | None, net: str = "/sys/class/net", route: str = "/proc/net/route") -> LinkFacts | None:
     """The network device that leads to a server and its speed; None where there is none between."""
     if not address or _is_own(address):
         return None
@@ -413,8 +469,8 @@ def link_to(address: str | None, net: str = "/sys/class/net", route: str = "/pro
     with suppress(OSError, ValueError):
         with open(os.path.join(net, name, "speed"), encoding="ascii") as file:
             speed = int(file.read())
-        return {"device": name, "megabit_per_s": speed if speed > 0 else None}
-    return {"device": name, "megabit_per_s": None}
+        return LinkFacts(device=name, megabit_per_s=speed if speed > 0 else None)
+    return LinkFacts(device=name)
 
 
 def _device_of(address: str, route: str) -> str | None:

@@ -79,6 +79,7 @@ def results(store: Store, design: Design, identities: Sequence[str]) -> Results:
 
 def kept_design(study: StudyInfo) -> Design | None:
     """The design that a study in the store was carried out by; None where it was no study of a file."""
-    if "cells" not in study.about or "text" not in study.about:
+    kept = study.kept
+    if kept.cells is None or kept.text is None:
         return None
-    return read_design(StudyText(study.name, str(study.about["text"]), f"study s{study.id}"))
+    return read_design(StudyText(study.name, kept.text, f"study s{study.id}"))

@@ -6,7 +6,6 @@ Refusal: it neither decides what to run nor shows anything.
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import time
 from collections.abc import Callable
@@ -20,9 +19,25 @@ import msgspec
 from brickyard.analysis import PhaseRate, phase_rates
 from brickyard.conditions import Held
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
-from brickyard.schema import Condition, ConditionSample, RunFacts, RunWarning, RunWatch, plan_text
+from brickyard.schema import (
+    Condition,
+    ConditionSample,
+    End,
+    Event,
+    PhaseStart,
+    RunFacts,
+    RunOptions,
+    RunOutcome,
+    RunWarning,
+    RunWatch,
+    Start,
+    encode,
+    failed_end,
+    plan_text,
+    told,
+)
 from brickyard.schema.plan import OtherPlan, Plan
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
 from brickyard.study import circumstances, summaries
@@ -42,9 +57,9 @@ class RunSpec:
     profile: str
     plan: Plan | OtherPlan
     targets: list[str]
-    options: Json = field(default_factory=dict)
+    options: RunOptions = field(default_factory=RunOptions)
     condition: str = "normal"
-    labels: Json = field(default_factory=dict)
+    labels: dict[str, object] = field(default_factory=dict)
     places: tuple[str, ...] | None = None
     """Where the targets lie on this host, where they are no paths themselves."""
     start: Callable[[], Any] | None = None
@@ -73,7 +88,7 @@ class RunResult:
     run: int
     outcome: str
     message: str
-    start: Json
+    start: Start | None
     rates: tuple[PhaseRate, ...] = ()
     invalid: str = ""
     """Why the run does not stand for its condition, where the array was in another state meanwhile."""
@@ -84,7 +99,7 @@ class Listener(Protocol):
 
     def expect(self, runs: int) -> None: ...
     def run_begins(self, spec: RunSpec) -> None: ...
-    def event(self, event: Json) -> None: ...
+    def event(self, event: Event) -> None: ...
     def run_ended(self, result: RunResult) -> None: ...
     def note(self, text: str) -> None: ...
 
@@ -94,7 +109,7 @@ class Silent:
 
     def expect(self, runs: int) -> None: ...
     def run_begins(self, spec: RunSpec) -> None: ...
-    def event(self, event: Json) -> None: ...
+    def event(self, event: Event) -> None: ...
     def run_ended(self, result: RunResult) -> None: ...
     def note(self, text: str) -> None: ...
 
@@ -109,11 +124,11 @@ class Looking:
         self._looked_s: float | None = None
         self._cost_s = 0.0
 
-    def event(self, event: Json) -> None:
+    def event(self, event: Event) -> None:
         self._watch.event(event)
-        if self._held is not None and event["event"] == "phase" and self._looked_s is None:
+        if self._held is not None and isinstance(event, PhaseStart) and self._looked_s is None:
             self._held.begin()
-            self._told()
+            self._keep_sample()
             self._looked_s = time.monotonic()
 
     def look(self) -> None:
@@ -123,16 +138,16 @@ class Looking:
             if now - self._looked_s >= max(circumstances.SAMPLE_EVERY_S, self._cost_s / LOOKING_SHARE):
                 self._looked_s = now
                 self._held.sample()
-                self._told()
+                self._keep_sample()
                 self._cost_s = time.monotonic() - now
 
     def stop(self) -> None:
         if self._held is not None and self._looked_s is not None:
             self._held.sample()
-            self._told()
+            self._keep_sample()
         self._watch.stop()
 
-    def _told(self) -> None:
+    def _keep_sample(self) -> None:
         """Each sample is kept when it comes, so that a kill leaves those that there were."""
         if self._held is not None and self._held.samples:
             unix_ns, state, share = self._held.samples[-1]
@@ -189,15 +204,16 @@ class Runner:
                 handle.abandon()
         record = self.store.record(run)
         watched = watch.results(record)
-        invalid = self._judged(run, held) if held is not None and end["outcome"] == "done" else []
+        invalid = self._judged(run, held) if held is not None and end.outcome is RunOutcome.DONE else []
         warnings = [*invalid, *circumstances.warnings(self.store, record, watched)]
         self.store.end_run(run, end, RunWatch(targets=list(watched)), warnings)
-        ended = replace(record, info=replace(record.info, outcome=end["outcome"]))
+        outcome = end.outcome.value
+        ended = replace(record, info=replace(record.info, outcome=outcome))
         rates = tuple(phase_rates(ended))
-        if ended.info.outcome == "done":
+        if end.outcome is RunOutcome.DONE:
             summaries.keep(self.store, ended)
         reason = invalid[0].reason if invalid else ""
-        result = RunResult(run, end["outcome"], end.get("message", ""), start, rates, reason)
+        result = RunResult(run, outcome, end.message, start, rates, reason)
         self.listener.run_ended(result)
         return result
 
@@ -206,11 +222,11 @@ class Runner:
         verdict = held.verdict()
         array = held.array.sheet().document() if held.array is not None else None
         # Its samples were told one by one when they came.
-        told = Condition(condition=held.condition, array=array, valid=verdict.valid, reason=verdict.reason)
-        self.store.add_events(run, [told])
+        judged = Condition(condition=held.condition, array=array, valid=verdict.valid, reason=verdict.reason)
+        self.store.add_events(run, [judged])
         return [] if verdict.valid else [circumstances.invalid_condition(held.condition, verdict.reason)]
 
-    def _followed(self, handle: Any, run: int, watch: Looking) -> tuple[Json, Json]:
+    def _followed(self, handle: Any, run: int, watch: Looking) -> tuple[Start | None, End]:
         """A store that takes no more, or an array that does not do its part, ends the run as failed."""
         try:
             return self._follow(handle, run, watch)
@@ -220,34 +236,34 @@ class Runner:
         except (sqlite3.Error, BrickyardError) as error:
             with suppress(sqlite3.Error):
                 message = one_line(error) if isinstance(error, BrickyardError) else f"the store: {one_line(error)}"
-                self.store.end_run(run, {"end_ns": 0, "outcome": "failed", "message": message}, None, [])
+                self.store.end_run(run, failed_end(message), None, [])
             raise
 
-    def _follow(self, handle: Any, run: int, watch: Looking) -> tuple[Json, Json]:
+    def _follow(self, handle: Any, run: int, watch: Looking) -> tuple[Start | None, End]:
         """Stores and passes on every event until the end; gives back the first and the last."""
-        start: Json = {}
-        end: Json | None = None
+        start: Start | None = None
+        end: End | None = None
         while end is None:
             try:
-                events = [json.loads(text) for text in handle.events(EVENT_WAIT_MS)]
+                events = [told(text) for text in handle.events(EVENT_WAIT_MS)]
             except RuntimeError as error:
-                return start, {"event": "end", "end_ns": 0, "outcome": "failed", "message": one_line(error)}
-            end = next((event for event in events if event["event"] == "end"), None)
-            kept = [event for event in events if event["event"] != "end"]
+                return start, failed_end(one_line(error))
+            end = next((one.event for one in events if isinstance(one.event, End)), None)
+            kept = [one for one in events if not isinstance(one.event, End)]
             if kept:
                 self.store.add_events(run, kept)
             if end is not None:
                 watch.stop()
-            for event in kept:
-                watch.event(event)
-                if event["event"] == "start":
-                    start = event
-                self.listener.event(event)
+            for one in kept:
+                watch.event(one.event)
+                if isinstance(one.event, Start):
+                    start = one.event
+                self.listener.event(one.event)
             watch.look()
             if end is None:
                 self.interrupt.heed(self.listener.note)
             if end is None and handle.finished():
-                end = {"event": "end", "end_ns": 0, "outcome": "failed", "message": "the core ended without a word"}
+                end = failed_end("the core ended without a word")
         return start, end
 
 
@@ -255,4 +271,4 @@ def _start(spec: RunSpec) -> Any:
     from brickyard import _core
 
     with core_refusals():
-        return _core.start(spec.plan_text, spec.targets, json.dumps(spec.options))
+        return _core.start(spec.plan_text, spec.targets, encode(spec.options))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from brickyard import _core
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.ready import ready
 
 MAGIC = b"BYTRACE"
 
@@ -214,3 +215,6 @@ def import_trace(
     except OSError as error:
         raise BrickyardError(one_line(error)) from error
     return msgspec.json.decode(text, type=ImportedTrace)
+
+
+ready(_Document, ImportedTrace, Contents)

@@ -102,7 +102,7 @@ def percentile(buckets: Buckets, share: float) -> int | None:
 def _latencies(item: OperationFigures) -> str:
     median, high = (percentile(item.service, share) for share in PERCENTILES)
     most = item.service[-1][0]
-    return f"median {format_ns(median)}, p99 {format_ns(high)}, longest {format_ns(most)} (issue to end)"
+    return f"median {format_ns(median)}, p99 {format_ns(high)}, longest about {format_ns(most)} (issue to end)"
 
 
 def _arrivals(contents: Contents, figures: TraceFigures) -> str:

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.errors import BrickyardError, one_line
-from brickyard.schema.watch_sheet import SlowAtDevice, SlowSheet
+from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
 from brickyard.watch.causes import Explained, explained
+from brickyard.watch.cgroups import cgroup_names, own_cgroups, rate_of, throttles
 from brickyard.watch.devices import BlockDevice, found_by_number
 from brickyard.watch.program import Capture
 from brickyard.watch.seen import NS, WatchInterval
 from brickyard.watch.totals import WatchTotals
+from brickyard.watch.verdicts import AT_LIMIT
 
 EVERY_S = 0.5
 LEAST_RUN_S = 5.0
@@ -81,6 +83,7 @@ class WatchBeside:
             requests=sum(device.asked.requests for device in totals.devices.values()),
             slow=totals.slow_count,
             slowest=[_at_device(one, to_unix_ns) for one in kept],
+            held=_held_back(self._devices, totals, to_unix_ns),
             cpu_ns=totals.cpu_ns,
             duration_ns=totals.end_ns - totals.start_ns,
             stopped=self._stopped,
@@ -90,6 +93,27 @@ class WatchBeside:
 def _rate(interval: WatchInterval) -> float:
     requests = sum(cell.requests for device in interval.devices for cell in device.cells)
     return requests * NS / max(interval.end_ns - interval.start_ns, 1)
+
+
+def _held_back(devices: Sequence[BlockDevice], totals: WatchTotals, to_unix_ns: int) -> list[HeldBack]:
+    """Where the control group of this process was at its limit. What it is held back for happens before a request is
+    seen, so it shows in the rate alone."""
+    own = own_cgroups(cgroup_names({owner.cgroup for owner in totals.owners.values() if owner.cgroup}))
+    found = []
+    for number, device in enumerate(devices):
+        for cgroup, name in own.items():
+            for limit in throttles(name, device):
+                spans = [
+                    (one.start_ns + to_unix_ns, one.end_ns + to_unix_ns)
+                    for one in totals.intervals
+                    if rate_of(limit.kind, one, number, cgroup) >= AT_LIMIT * limit.per_s
+                ]
+                if spans:
+                    found.append(
+                        HeldBack(device=device.name, cgroup=name, kind=limit.kind, per_s=limit.per_s,
+                                 spans_unix_ns=spans)
+                    )  # fmt: skip
+    return found
 
 
 def _at_device(one: Explained, to_unix_ns: int) -> SlowAtDevice:

@@ -82,16 +82,16 @@ def _explained(one: SlowRequest, device: DeviceTotals) -> Explained:
 
 def _cause(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
     total = max(one.total_ns, 1)
-    if one.before_ns >= HALF * total:
-        return BEFORE, f"{format_percent(one.before_ns / total)} of its time before it became a request"
-    if one.queue_ns >= HALF * total:
-        return SCHEDULER, f"{format_percent(one.queue_ns / total)} of its time between insertion and issue"
+    if one.before_ns + one.queue_ns >= HALF * total:
+        before = f"{format_percent(one.before_ns / total)} of its time before it became a request"
+        queued = f"{format_percent(one.queue_ns / total)} of its time between insertion and issue"
+        return (BEFORE, before) if one.before_ns >= one.queue_ns else (SCHEDULER, queued)
     if one.operation == "flush":
         return FLUSH, "is a flush itself"
     if one.flush_ns >= HALF * total:
         return FLUSH, f"a flush was in the device for {format_percent(one.flush_ns / total)} of its time"
     if one.resync_per_s > 0:
-        return RESYNC, f"at {one.resync_per_s / (1 << 20):.1f} MiB/s"
+        return RESYNC, f"it came forward at {one.resync_per_s / (1 << 20):.1f} MiB/s meanwhile"
     if one.steal_share >= STOLEN:
         return STEAL, f"{format_percent(one.steal_share)} of all CPU time was stolen"
     return _in_device(one, device)

@@ -1,4 +1,4 @@
-"""Duty: names of cgroups, and what limits they have on a device. Refusal: changes none."""
+"""Duty: names of cgroups, what limits they have on a device, and how near to these they were. Refusal: changes none."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard.watch.devices import BlockDevice
+from brickyard.watch.seen import NS, WatchInterval
 
 ROOT = Path("/sys/fs/cgroup")
 MOST_FOLDERS = 20_000
 FILES_V1 = {"rbps": "read_bps", "wbps": "write_bps", "riops": "read_iops", "wiops": "write_iops"}
+MOVED = {"rbps": "read_bytes", "wbps": "write_bytes", "riops": "reads", "wiops": "writes"}
+"""What a limit of this name is about."""
+OWN = Path("/proc/self/cgroup")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,22 @@ def throttles(name: str, device: BlockDevice) -> list[Throttle]:
             if len(words) == 2 and words[0] == number and words[1].isdigit():
                 found.append(Throttle(kind, int(words[1])))
     return found
+
+
+def own_cgroups(names: dict[int, str]) -> dict[int, str]:
+    """Those of this process, out of what `cgroup_names` found."""
+    paths = set()
+    for line in _lines(OWN):
+        _, controllers, path = line.split(":", 2)
+        hierarchies = [*controllers.split(","), controllers] if controllers else ["", "unified"]
+        paths |= {f"/{one}{path}".replace("//", "/").rstrip("/") for one in hierarchies}
+    return {number: name for number, name in names.items() if name.rstrip("/") in paths}
+
+
+def rate_of(kind: str, interval: WatchInterval, device: int, cgroup: int) -> float:
+    owners = [one for one in interval.owners if one.device == device and one.cgroup == cgroup]
+    seconds = max((interval.end_ns - interval.start_ns) / NS, 1e-9)
+    return sum(getattr(one, MOVED[kind]) for one in owners) / seconds if kind in MOVED else 0.0
 
 
 def _lines(place: Path) -> list[str]:

@@ -23,9 +23,14 @@ BPF, TRACEPOINTS = "bpf", "tracepoints"
 REMEDIES = {
     "no-btf": "--method tracepoints or counters works without it",
     "no-rights": "run it as root, or use --method counters",
+    "no-program": "--method tracepoints or counters needs no program",
 }
 LEAVE_OUT = "leave --save out, and --method counters works"
-SAVING = {"no-btf": "use --method tracepoints", "no-rights": f"run it as root, or {LEAVE_OUT}"}
+SAVING = {
+    "no-btf": "use --method tracepoints",
+    "no-rights": f"run it as root, or {LEAVE_OUT}",
+    "no-program": "use --method tracepoints",
+}
 POINTS_DO_NOT_SEE = (
     "cgroups, the time before the queue apart from that in it, zeroes that the device writes by itself, the flushes"
     " around a durable write"

@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.watch.cgroups import cgroup_names, throttles
+from brickyard.watch.cgroups import cgroup_names, rate_of, throttles
 from brickyard.watch.counters import NOT_SEEN, Counters
 from brickyard.watch.devices import BlockDevice
 from brickyard.watch.figures import Watched
 from brickyard.watch.program import BPF, POINTS_DO_NOT_SEE, TRACEPOINTS, Capture, NotHereError
-from brickyard.watch.seen import NS, SeenDevice, WatchInterval
+from brickyard.watch.seen import SeenDevice, WatchInterval
 from brickyard.watch.totals import DeviceTotals, WatchTotals
 from brickyard.watch.verdicts import Opinion, held_back, opinions
 
@@ -141,13 +141,3 @@ class LiveWatch:
             alone = WatchTotals()
             alone.add(self.totals.intervals[-1])
             return alone.devices, alone.seconds
-
-
-MOVED = {"rbps": "read_bytes", "wbps": "write_bytes", "riops": "reads", "wiops": "writes"}
-"""What a limit of this name is about."""
-
-
-def rate_of(kind: str, interval: WatchInterval, device: int, cgroup: int) -> float:
-    owners = [one for one in interval.owners if one.device == device and one.cgroup == cgroup]
-    seconds = max((interval.end_ns - interval.start_ns) / NS, 1e-9)
-    return sum(getattr(one, MOVED[kind]) for one in owners) / seconds if kind in MOVED else 0.0

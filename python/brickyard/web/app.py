@@ -10,14 +10,16 @@ from importlib import resources
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from brickyard import browsing
 from brickyard.following import Follower
-from brickyard.web import estate, now, planning, results
+from brickyard.web import estate, now, planning, render, results
 from brickyard.web.context import (
     COOKIE,
     Body,
@@ -84,6 +86,8 @@ async def login(request: Request) -> Response:
         body: Body = await body_of(request)
     except ProblemError as problem:
         return answer_problem(request, problem)
+    if not web.sessions.may_try(address):  # many may have come while the body was waited for
+        return _login_again(request, 429, "too many tries; wait a minute")
     made = web.sessions.login(str(body.get("token", ""))[:500].strip(), address)
     if made is None:
         return _login_again(request, 401, "that token is not known")
@@ -238,17 +242,25 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     return answer({"error": f"unexpected {type(error).__name__}; the server's log says more"}, 500)
 
 
+def _load() -> None:
+    """Beside the first requests, so that none of them takes the time of it."""
+    browsing.load()
+    render.load()
+
+
 def make_app(web: Web, origins: Origins) -> Starlette:
     """One server's application."""
 
-    def others() -> dict[str, Any]:
+    web.newest = estate.looks.newest
+
+    def others() -> dict[str, object]:
         return {"jobs": now.job_rows(web), "standing": standing(web)}
 
     hub = Hub(Follower(web.store), others)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(hub.run()), asyncio.create_task(estate.watch_work())]
+        tasks = [asyncio.create_task(task) for task in (hub.run(), estate.watch_work(), run_in_threadpool(_load))]
         try:
             yield
         finally:

@@ -25,13 +25,17 @@ from starlette.responses import RedirectResponse, Response
 from brickyard import Store, browsing, managing, modelling
 from brickyard.browsing import Listing, Pictures
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.jobs import Jobs
+from brickyard.jobs import Jobs, shown_database
+from brickyard.managing import Estate
 from brickyard.printable import json_text
+from brickyard.ready import ready
 from brickyard.web.guard import UNSAFE
 from brickyard.web.sessions import Session, Sessions
 from brickyard.web.tokens import Role
 
 COOKIE = "brickyard_session"
+LOOK = "x-brickyard-look"
+"""Said by a page that asks by itself, with nobody at it."""
 CSRF_HEADER = "x-csrf-token"
 SCRATCH = "scratch"
 JSON = "application/json"
@@ -71,7 +75,14 @@ class Web:
     allowed: tuple[str, ...] = ()
     traces: tuple[str, ...] = ()
     """Files of traces that may be replayed."""
+    logs: tuple[str, ...] = ()
+    mappings: tuple[str, ...] = ()
+    databases: tuple[str, ...] = ()
+    """Web logs that may be replayed, files that map their requests to calls, and connection strings without
+    passwords."""
     secure: bool = False
+    newest: Callable[[], Estate | None] = lambda: None
+    """The newest look at the arrays of this host, however old; whoever asks makes no look."""
     starting: Lock = field(default_factory=Lock)
     """One start at a time, so that two tabs do not take one target."""
 
@@ -84,6 +95,10 @@ class Web:
         self.scrubs = managing.ScrubBook(self.state / "scrubs.json")
         self.trends = managing.TrendBook(self.state / "health.json")
         self.thresholds = browsing.Thresholds(self.state / "thresholds.json")
+
+    def named_databases(self) -> dict[str, str]:
+        """Connection strings by what is shown of them."""
+        return {shown_database(dsn): dsn for dsn in self.databases}
 
     def opened(self) -> Store:
         return Store(self.store)
@@ -129,7 +144,7 @@ def session_of(request: Request) -> Session | None:
             raise ProblemError(429, "too many tries; wait a minute")
         role = web.sessions.bearer(token, address)
         return None if role is None else Session(role, "", 0.0, 0.0, f"program at {address}", program=True)
-    return web.sessions.find(request.cookies.get(COOKIE, ""))
+    return web.sessions.find(request.cookies.get(COOKIE, ""), is_use=LOOK not in request.headers)
 
 
 Handler = Callable[..., Awaitable[Response]]
@@ -260,6 +275,7 @@ async def body_of(request: Request) -> Body:
 
 def typed(body: Body, kind: type[Any]) -> Any:
     """The body as its type; what is missing or wrong is named."""
+    ready(kind)
     try:
         return msgspec.convert(body, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -26,8 +26,9 @@ from brickyard.web.sessions import Session
 
 HOST = managing.Host()
 WORKING = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
-WATCH_WORK_S, WATCH_IDLE_S = 5.0, 300.0
-"""How often the pace of an array's work is looked at while nobody has its page open, and whether there is any."""
+WATCH_WORK_S, WATCH_BAD_S, WATCH_IDLE_S = 5.0, 30.0, 300.0
+"""How often arrays are looked at while nobody has their page open: one that works, one that is not well, and whether
+there is any of these."""
 PACES_KEPT = 2160
 """Three hours of samples 5 s apart."""
 PACE_OLD_S = 60.0
@@ -106,10 +107,16 @@ class Looks:
         self.now()
         return self._controllers
 
-    def is_working(self) -> bool:
-        """Whether an array rebuilds or scrubs, as far as the last look knows."""
-        found = self._found
-        return found is not None and any(one.sheet.state.name in WORKING for one in found.standings)
+    def newest(self) -> Estate | None:
+        """What the last look found, however long ago that was."""
+        return self._found
+
+    def rest_s(self) -> float:
+        """How long to wait with the next look, by what the last one found."""
+        standings = self._found.standings if self._found is not None else []
+        if any(one.sheet.state.name in WORKING for one in standings):
+            return WATCH_WORK_S
+        return WATCH_BAD_S if any(one.severity != "well" for one in standings) else WATCH_IDLE_S
 
     def forget(self) -> None:
         """The next who asks gets a new look; what drives told is kept, as they are asked rarely."""
@@ -122,11 +129,12 @@ looks = Looks()
 
 
 async def watch_work() -> None:
-    """Until it is cancelled: the pace of rebuilds and scrubs is known also of the time before a page was opened."""
+    """Until it is cancelled: the pace of rebuilds and scrubs is known also of the time before a page was opened, and
+    an array that is not well stands on every page."""
     while True:
         with contextlib.suppress(BrickyardError, OSError):
             await run_in_threadpool(lambda: looks.now(may_ask_drives=False))
-        await asyncio.sleep(WATCH_WORK_S if looks.is_working() else WATCH_IDLE_S)
+        await asyncio.sleep(looks.rest_s())
 
 
 def word_of(one: Standing) -> str:
@@ -134,7 +142,7 @@ def word_of(one: Standing) -> str:
     return hashlib.sha256(one.sheet.key.encode()).hexdigest()[:16]
 
 
-def document_of(one: Standing) -> dict[str, Any]:
+def document_of(one: Standing) -> dict[str, object]:
     return {
         **one.sheet.document(),
         "id": word_of(one),
@@ -142,6 +150,7 @@ def document_of(one: Standing) -> dict[str, Any]:
         "findings": one.findings,
         "holder": one.holder,
         "left_s": one.left_s,
+        "actions": managing.possible(one.sheet),
     }
 
 
@@ -258,7 +267,7 @@ def api_disks(request: Request, web: Web) -> Any:
     }
 
 
-def _disk_document(disk: Disk) -> dict[str, Any]:
+def _disk_document(disk: Disk) -> dict[str, object]:
     slot = disk.slot
     place = None if slot is None else {"enclosure": slot.enclosure, "slot": slot.slot, "locate": slot.locate}
     return {**vars(disk), "slot": place}
@@ -278,6 +287,7 @@ def array_page(request: Request, web: Web) -> Response:
         "title": one.sheet.name,
         "one": one,
         "word": word_of(one),
+        "actions": managing.possible(one.sheet),
         "devices": [device for device in managing.devices() if device not in names],
         "alarms": [alarm for alarm in web.alarms.all() if _is_about(one.sheet, alarm.key, alarm.text)],
         "events": [event for event in web.alarms.events if _is_about(one.sheet, event.key, event.text)][:EVENTS_SHOWN],

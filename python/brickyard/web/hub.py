@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -30,6 +30,8 @@ IDLE_EVERY_S = 2.0
 HEARTBEAT_S = 15.0
 SEND_S = 10.0
 """A browser that has taken nothing for so long is let go."""
+RETRY_MS = 1000
+"""When a browser that has lost the server asks again; most take 3 s by themselves."""
 KEPT = 2_000
 BROWSERS_MAX = 250
 
@@ -82,7 +84,7 @@ def run_state(followed: Followed) -> RunState:
 class Hub:
     """Looks while the server runs. `others` tells what else is shown live: jobs, alarms."""
 
-    def __init__(self, follower: Follower, others: Callable[[], dict[str, Any]] = dict) -> None:
+    def __init__(self, follower: Follower, others: Callable[[], Mapping[str, object]] = dict) -> None:
         self.follower = follower
         self.instance = secrets.token_hex(4)
         self.browsers = 0
@@ -128,8 +130,11 @@ class Hub:
         trouble = ""
         try:
             before = set(self.follower.runs)
-            events += [("run", _told(change)) for change in self.follower.look()]
-            events += [("gone", Gone(run)) for run in sorted(before - set(self.follower.runs))]
+            changes = self.follower.look()
+            after = set(self.follower.runs)
+            # A run that came and went within one look, as the cells of a study may, is nobody's news.
+            events += [("run", _told(change)) for change in changes if change.run.info.id in before | after]
+            events += [("gone", Gone(run)) for run in sorted(before - after)]
         except (sqlite3.Error, BrickyardError, OSError) as error:
             trouble = f"the store cannot be read now: {one_line(error)}"
             self.follower.close()
@@ -151,10 +156,13 @@ class Hub:
         elif isinstance(body, Gone):
             self._shown.pop(body.run, None)
 
-    def state(self) -> dict[str, Any]:
+    def runs(self) -> list[RunNews]:
+        """With all that is shown of each."""
+        return [RunNews(state, shown, True) for state, shown in self._shown.values()]
+
+    def state(self) -> dict[str, object]:
         """Everything as it is now."""
-        runs = [RunNews(state, shown, True) for state, shown in self._shown.values()]
-        return {"runs": runs, "trouble": self.trouble, **{k: msgspec.Raw(v) for k, v in self._told.items()}}
+        return {"runs": self.runs(), "trouble": self.trouble, **{k: msgspec.Raw(v) for k, v in self._told.items()}}
 
     def _event(self, kind: str, body: Any, number: int) -> bytes:
         return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (
@@ -236,10 +244,13 @@ class EventStream:
 
     async def _pump(self, send: Send) -> None:
         with contextlib.suppress(TimeoutError, OSError):  # it does not read
+            head = b"retry: %d\n" % RETRY_MS
             async for chunk in self.hub.events(self.last):
                 if not self.is_open():
                     break
-                await asyncio.wait_for(send({"type": "http.response.body", "body": chunk, "more_body": True}), SEND_S)
+                body = head + chunk
+                await asyncio.wait_for(send({"type": "http.response.body", "body": body, "more_body": True}), SEND_S)
+                head = b""
             await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), SEND_S)
 
 

@@ -4,6 +4,7 @@ process; a job has one of its own.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from starlette.responses import Response
 from brickyard import api, forms
 from brickyard.errors import BadInputError
 from brickyard.following import Follower
-from brickyard.jobs import Order, StartedJob, load_of
+from brickyard.jobs import Order, StartedJob, check_order, shown_targets, web_log_of
 from brickyard.web.context import SCRATCH, Body, ProblemError, Target, Web, operates, reads, typed
 from brickyard.web.hub import run_state
 from brickyard.web.render import page
@@ -21,6 +22,8 @@ from brickyard.web.sessions import Session
 
 CHANGES_MAX = 50
 REPETITIONS_MAX = 100
+DRIVERS_MAX, SESSIONS_MAX = 32, 1000
+WORDS_MAX = 200
 JOBS_SHOWN = 10
 MODES = ("quick", "default", "full")
 
@@ -40,7 +43,7 @@ class JobRow(msgspec.Struct, frozen=True):
 class Asked(msgspec.Struct, frozen=True):
     """What a form asks to be run."""
 
-    kind: Literal["run", "characterize", "study", "replay"] = "run"
+    kind: Literal["run", "characterize", "study", "replay", "web-log"] = "run"
     name: str = ""
     target: str = SCRATCH
     changes: list[str] = []
@@ -52,6 +55,13 @@ class Asked(msgspec.Struct, frozen=True):
     timing: Literal["timed", "dependent", "fire_hose"] = "timed"
     speed: float = 1.0
     fit: Literal["exact", "scale", "wrap"] = "exact"
+    logs: list[str] = []
+    databases: list[str] = []
+    pace: str = "time-synchronized"
+    log_speed: str = "1x"
+    drivers: int = 1
+    sessions: int = 20
+    duration: str = ""
     confirm: str = ""
     """The name of a target that may be written over, typed by a person."""
 
@@ -61,8 +71,8 @@ def job_row(job: StartedJob) -> JobRow:
     return JobRow(
         job.name,
         order.kind,
-        order.name,
-        order.targets or ["a scratch file"],
+        ", ".join(os.path.basename(log) for log in order.logs) or order.name,
+        shown_targets(order) or ["a scratch file"],
         job.outcome,
         state.message if state else "",
         state.notes if state else [],
@@ -88,6 +98,9 @@ def now_page(request: Request, web: Web) -> Response:
         "targets": list(web.targets().values()),
         "modes": MODES,
         "traces": web.traces,
+        "logs": web.logs,
+        "mappings": web.mappings,
+        "databases": list(web.named_databases()),
     }
     return page(request, "now.html", values)
 
@@ -105,12 +118,19 @@ def api_now(request: Request, web: Web) -> Any:
 
 @reads
 def api_targets(request: Request, web: Web) -> Any:
-    return {"targets": [{"target": one.word, "title": one.title, "kind": one.kind} for one in web.targets().values()]}
+    targets = [{"target": one.word, "title": one.title, "kind": one.kind} for one in web.targets().values()]
+    return {"targets": targets, "databases": list(web.named_databases())}
 
 
 @reads
 def api_profiles(request: Request, web: Web) -> Any:
-    return {"profiles": forms.profile_rows(), "studies": forms.study_rows(), "traces": list(web.traces)}
+    return {
+        "profiles": forms.profile_rows(),
+        "studies": forms.study_rows(),
+        "traces": list(web.traces),
+        "logs": list(web.logs),
+        "mappings": list(web.mappings),
+    }
 
 
 def _shipped(name: str) -> str:
@@ -153,7 +173,11 @@ def _order(web: Web, asked: Asked, session: Session) -> Order:
         raise ProblemError(400, f"at most {CHANGES_MAX} changes, each written as key=value")
     if not 1 <= asked.repetitions <= REPETITIONS_MAX:
         raise ProblemError(400, f"repetitions: from 1 to {REPETITIONS_MAX}")
+    if asked.kind == "web-log":
+        return _log_order(web, asked, session)
     target = web.target(asked.target)
+    if asked.condition and (target.kind != "model" or asked.kind not in ("run", "replay")):
+        raise ProblemError(400, "condition: of a run or a replay on a modelled target alone; leave it empty")
     overwrite = _overwritten(target, asked)
     targets = list(target.paths)
     if asked.kind == "study":
@@ -183,8 +207,42 @@ def _order(web: Web, asked: Asked, session: Session) -> Order:
         store=None if web.store is None else str(web.store),
         by=session.who,
     )
-    if asked.kind in ("run", "replay"):
-        api.check(load_of(order), targets, overwrite=overwrite)
+    check_order(order, web.traces)
+    return order
+
+
+def _log_order(web: Web, asked: Asked, session: Session) -> Order:
+    """A replay of web logs; files and databases are those that the server was started with."""
+    databases = web.named_databases()
+    known = (
+        (asked.logs, web.logs, "log", "--allow-log FILE"),
+        ([asked.name], web.mappings, "mapping", "--allow-mapping FILE.toml"),
+        (asked.databases, databases, "database", "--allow-database DSN"),
+    )
+    for chosen, allowed, what, option in known:
+        if not chosen:
+            raise ProblemError(400, f"choose a {what}")
+        if not set(chosen) <= set(allowed):
+            raise ProblemError(404, f"no such {what}; choose one of the list, or start the server with {option}")
+    if not 1 <= asked.drivers <= DRIVERS_MAX or not 1 <= asked.sessions <= SESSIONS_MAX:
+        raise ProblemError(400, f"drivers: from 1 to {DRIVERS_MAX}; sessions of each: from 1 to {SESSIONS_MAX}")
+    if any(len(word) > WORDS_MAX for word in (asked.pace, asked.log_speed, asked.duration)):
+        raise ProblemError(400, f"pace, speed, duration: at most {WORDS_MAX} letters")
+    order = Order(
+        kind="web-log",
+        name=asked.name,
+        logs=asked.logs,
+        targets=[databases[name] for name in asked.databases],
+        pace=asked.pace,
+        log_speed=asked.log_speed,
+        drivers=asked.drivers,
+        sessions=asked.sessions,
+        duration=asked.duration or None,
+        repetitions=asked.repetitions,
+        store=None if web.store is None else str(web.store),
+        by=session.who,
+    )
+    api.check_replay(web_log_of(order), order.pace, order.repetitions)
     return order
 
 

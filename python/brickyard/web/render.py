@@ -5,16 +5,17 @@ gets into a page but escaped.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
 
+import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from brickyard.errors import BrickyardError
-from brickyard.managing import LOOK_OLD_S
+from brickyard.managing import LOOK_OLD_S, Standing
 from brickyard.printable import printable
 from brickyard.units import (
     format_count,
@@ -60,11 +61,17 @@ def _templates() -> Environment:
     return made
 
 
+def load() -> None:
+    """Compiles all templates, which the first who asks would wait for."""
+    for name in _templates().list_templates(["html"]):
+        _templates().get_template(name)
+
+
 def _moment(unix_s: float) -> str:
     return datetime.fromtimestamp(unix_s).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def page(request: Request, name: str, values: dict[str, Any], status: int = 200) -> Response:
+def page(request: Request, name: str, values: Mapping[str, object], status: int = 200) -> Response:
     session = getattr(request.state, "session", None)
     path = request.url.path
     here = next((place for place, _ in reversed(PAGES) if path == place or path.startswith(f"{place}/")), "/")
@@ -80,18 +87,52 @@ def page(request: Request, name: str, values: dict[str, Any], status: int = 200)
     return HTMLResponse(_templates().get_template(name).render(**common, **values), status)
 
 
-def standing(web: Web) -> dict[str, Any]:
-    """The worst alarm, which every page has on top; also that nobody watches, where arrays are known to be watched."""
+RANKS = {"well": 0, "note": 1, "warning": 2, "error": 3}
+
+
+class TopAlarm(msgspec.Struct, frozen=True):
+    """What stands on top of every page: the worst there is, how many alarms are open, and whether a watch runs."""
+
+    severity: str
+    text: str
+    count: int
+    watched: bool
+
+
+def standing(web: Web) -> TopAlarm:
+    """The worst alarm, which every page has on top; also that nobody watches, where arrays are known to be watched.
+
+    Where no watch runs, what the page itself saw last of the arrays is told: neither is one that is degraded hidden,
+    nor is an alarm that was repaired since as bad as it was.
+    """
     try:
         alarms = [alarm for alarm in web.alarms.all() if alarm.is_open]
         looked_s = web.alarms.looked_s
     except BrickyardError as error:
-        return {"severity": "error", "text": str(error), "count": 0, "watched": False}
+        return TopAlarm("error", str(error), 0, False)
     watched = 0 <= time.time() - looked_s < LOOK_OLD_S
-    if not alarms:
-        text = "no alarm" if watched else "no watch is running" if not looked_s else "the watch has stopped"
+    nobody = "no watch is running" if not looked_s else "the watch has stopped"
+    found = [(alarm.severity, alarm.text) for alarm in alarms]
+    if not watched:
+        newest = web.newest()
+        seen = {f"array {one.sheet.name}": one for one in newest.standings} if newest is not None else {}
+        found = [_unwatched(alarm.severity, alarm.text, seen.get(alarm.key)) for alarm in alarms]
+        known = {alarm.key for alarm in alarms}
+        found += [
+            (one.severity, f"{one.sheet.name} ({one.sheet.level}): {one.health.value}; {nobody}")
+            for key, one in seen.items()
+            if key not in known and one.severity != "well"
+        ]
+    if not found:
+        text = "no alarm" if watched else nobody
         severity = "well" if watched else "warning" if looked_s else "note"
-        return {"severity": severity, "text": text, "count": 0, "watched": watched}
-    worst = alarms[0]
-    said = worst.text if watched else f"{worst.text} (the watch has stopped since)"
-    return {"severity": worst.severity, "text": said, "count": len(alarms), "watched": watched}
+        return TopAlarm(severity, text, 0, watched)
+    severity, text = max(found, key=lambda one: RANKS.get(one[0], RANKS["error"]))
+    return TopAlarm(severity, text, len(found), watched)
+
+
+def _unwatched(severity: str, text: str, seen: Standing | None) -> tuple[str, str]:
+    """An alarm of a watch that has stopped; of an array that the page itself sees, how that is now."""
+    if seen is not None and seen.severity == "well":
+        return "warning", f"{text} (the watch has stopped since; the array looks well now)"
+    return severity, f"{text} (the watch has stopped since)"

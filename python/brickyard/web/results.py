@@ -96,10 +96,18 @@ def api_runs(request: Request, web: Web) -> Any:
     return _page_of(request, web)
 
 
-def _baselines(web: Web) -> list[dict[str, Any]]:
+class StoredBaseline(msgspec.Struct, frozen=True):
+    """A baseline as the store has it."""
+
+    name: str
+    created_unix_ns: int
+    runs: list[int]
+
+
+def _baselines(web: Web) -> list[StoredBaseline]:
     with web.opened() as store:
         known = store.baselines()
-    return [{"name": name, "created_unix_ns": at, "runs": runs} for name, (at, runs) in known.items()]
+    return [StoredBaseline(name, at, runs) for name, (at, runs) in known.items()]
 
 
 @reads
@@ -233,8 +241,9 @@ def api_compare(request: Request, web: Web) -> Any:
         after = runs_of(asked.get("after", ""), "after")
         side = browsing.compared(store, before, after)
     return {
-        "before": before,
-        "after": after,
+        "before": [run for run in before if run not in side.left_out],
+        "after": [run for run in after if run not in side.left_out],
+        "left_out": side.left_out,
         "changes": [
             {**change.document(), "words": words, "verdict": found.value} for change, words, found in side.rows
         ],

@@ -4,6 +4,7 @@ log has an address that was asked for.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 import socket
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from brickyard.errors import BadInputError, one_line
 from brickyard.web.app import make_app
@@ -23,7 +25,13 @@ from brickyard.web.hub import Hub
 CONNECTIONS_MAX = 512
 GRACE_S = 3
 BACKLOG = 256
+UNREAD_MS = 20_000
+"""A connection whose other end has taken nothing for so long is given up by the kernel, with what was still to be sent:
+tcp(7), TCP_USER_TIMEOUT. Connections have it from the socket that listens."""
 HEADERS_MAX = 32_768
+REQUEST_S = 20.0
+"""A request that is not whole so long after its first byte is given up, and so is a connection that never begins one:
+else whoever can reach the server takes all of its connections by sending nothing."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,7 @@ def bound(place: Listening) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
         made.bind((place.host, place.port))
         made.listen(BACKLOG)  # so that whoever reads the address can connect
     except OSError as error:
@@ -118,7 +127,7 @@ def server(web: Web, place: Listening, port: int) -> PageServer:
         proxy_headers=False,
         server_header=False,
         ws="none",
-        http="h11",
+        http=WholeRequests,
         limit_concurrency=CONNECTIONS_MAX,
         timeout_keep_alive=10,
         timeout_graceful_shutdown=GRACE_S,
@@ -127,6 +136,41 @@ def server(web: Web, place: Listening, port: int) -> PageServer:
         ssl_keyfile=place.key,
     )
     return PageServer(config, app.state.hub)
+
+
+class WholeRequests(H11Protocol):
+    """HTTP/1.1 where requests have to come within a time."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
+            self._wait()
+        else:
+            self._end_wait()
+
+    def on_response_complete(self) -> None:
+        self._end_wait()  # what is kept alive has a time of its own
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_wait()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(REQUEST_S, self.transport.abort)
+
+    def _end_wait(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 class PageServer(uvicorn.Server):

@@ -19,6 +19,7 @@ import msgspec
 
 from brickyard import outputs
 from brickyard.errors import BrickyardError
+from brickyard.ready import ready
 from brickyard.web.tokens import Role, Tokens
 
 MARK = re.compile(rb'\A{"sessions":')
@@ -93,15 +94,15 @@ class Sessions:
             self._failed(address)
         return role
 
-    def find(self, identifier: str) -> Session | None:
-        """The session of a cookie, which is used by this."""
+    def find(self, identifier: str, *, is_use: bool = True) -> Session | None:
+        """The session of a cookie, which is used by this, unless a page only looked by itself."""
         if not identifier:
             return None
         now = self._clock()
         with self._lock:
             self._end_old(now)
             session = self._open.get(_hash(identifier))
-            if session is not None:
+            if session is not None and is_use:
                 session.used_s = max(session.used_s, now)
                 if now - self._saved_s > SAVED_EVERY_S:
                     self._save(now)
@@ -169,3 +170,6 @@ class Sessions:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+ready(_Kept)

@@ -217,6 +217,16 @@ pub struct ControllerParameters {
     /// what is done at the least. Linux md does so since 4.1.
     #[serde(default)]
     pub rebuild_drains: bool,
+    /// What the thread that rebuilds takes to begin a chunk; meanwhile a user may ask, for whom it then waits.
+    #[serde(default)]
+    pub rebuild_begin: Duration,
+    /// Beside users of a mirror, so much of a rebuild is under way at the member that is read.
+    #[serde(default)]
+    pub rebuild_window_bytes: Bytes,
+    /// Of a rebuild of parity so much of each member ends at once, since its pages were merged into one command; users who
+    /// found the stripe cache full go on when so much of it is free.
+    #[serde(default)]
+    pub rebuild_merged_bytes: Bytes,
     /// What the thread that computes parity takes for a stripe of 4 KiB of each member, and for each page of it that is
     /// written or read for it. One thread does it all. 0: it costs nothing.
     #[serde(default)]

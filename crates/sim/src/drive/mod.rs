@@ -413,10 +413,16 @@ impl Drive {
         let visible = self.queue.len().min(self.p.queue_depth as usize);
         let mut blocked_write = false;
         let mut eligible = false;
+        let mut oldest_ns = now_ns;
         for command in self.queue.iter().take(visible) {
             blocked_write |= self.cached_write(command) || command.kind == Kind::Flush;
-            eligible |= self.needs_arm(command);
+            if self.needs_arm(command) {
+                eligible = true;
+                oldest_ns = oldest_ns.min(command.arrived_ns);
+            }
         }
+        // Where writes come as fast as they are destaged, there is no other end of it.
+        self.draining &= now_ns - oldest_ns < self.p.age_limit.ns;
         let destage_first = blocked_write && self.last_was_foreground && !self.dirty.is_empty();
         if !eligible || destage_first || self.draining {
             self.start_destage(now_ns);

@@ -13,11 +13,10 @@ use crate::controller::Controller;
 use crate::member::Kind;
 use crate::region_log::RegionLog;
 
-/// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Linux md looks back over
-/// a second; controllers do not tell.)
+/// A volume counts as in use for so long after a request; a rebuild then keeps to its minimum. (Controllers do not tell;
+/// Linux md has rules of its own, in `resync`.)
 const IN_USE_NS: u64 = 100_000_000;
-/// Chunks of a rebuild that are under way at a time while nobody uses the volume. (Linux md keeps 2 MiB of requests under
-/// way, RESYNC_WINDOW; controllers do not tell.)
+/// Chunks of a rebuild that are under way at a time while nobody uses the volume. (Controllers do not tell.)
 const CHUNKS_AT_A_TIME: u32 = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -37,11 +36,15 @@ pub(crate) struct Background {
     pub(crate) started_ns: u64,
     pub(crate) ended_ns: u64,
     pub(crate) chunk_bytes: u64,
+    pub(crate) window_bytes: u64,
+    pub(crate) begin_ns: u64,
     pub(crate) min_mb_per_s: f64,
     pub(crate) max_mb_per_s: f64,
     pub(crate) writing_mb_per_s: f64,
     pub(crate) share_percent: f64,
     pub(crate) drains: bool,
+    /// Until all that is under way of it has ended.
+    pub(crate) waits: bool,
 }
 
 impl Background {
@@ -60,11 +63,14 @@ impl Background {
             started_ns: 0,
             ended_ns: 0,
             chunk_bytes: keeper.rebuild_chunk_bytes.0 / SECTOR_BYTES * SECTOR_BYTES,
+            window_bytes: keeper.rebuild_window_bytes.0,
+            begin_ns: keeper.rebuild_begin.ns,
             min_mb_per_s: keeper.rebuild_min_mb_per_s,
             max_mb_per_s: keeper.rebuild_max_mb_per_s,
             writing_mb_per_s: keeper.rebuild_writing_mb_per_s,
             share_percent: keeper.rebuild_share_percent,
             drains: keeper.rebuild_drains,
+            waits: false,
         }
     }
 }
@@ -81,8 +87,14 @@ pub struct Progress {
 impl System {
     pub(super) fn background_chunk(&mut self, now_ns: u64, turn: u32) {
         let Some(background) = self.background.as_mut().filter(|b| b.turn == turn) else { return };
-        background.started_ns = now_ns;
         background.planned = false;
+        let planned = *background;
+        // Users may have taken the room that there was when it was planned.
+        if planned.drains && !self.has_room_for(&planned) {
+            return;
+        }
+        let Some(background) = self.background.as_mut() else { return };
+        background.started_ns = now_ns;
         background.in_flight += 1;
         let Background { condition, array, at, chunk_bytes: bytes, .. } = *background;
         let member_bytes = self.arrays[array].member_bytes() / SECTOR_BYTES * SECTOR_BYTES;
@@ -95,6 +107,11 @@ impl System {
             None => now_ns,
         };
         self.then(now_ns, begin_ns, Event::Chunk { turn, at, bytes });
+        self.chunk_has_begun();
+        if planned.drains {
+            let waits = self.gives_way(now_ns, &planned);
+            self.background.iter_mut().for_each(|b| b.waits = waits);
+        }
         self.plan_background(now_ns);
     }
 
@@ -129,12 +146,16 @@ impl System {
         if background.all_begun && background.in_flight == 0 {
             return self.rebuilt(now_ns, background);
         }
+        self.lower_barrier(now_ns);
         self.plan_background(now_ns);
     }
 
     /// Plans the next chunk: beside users one at a time, at the pace that the keeper gives a rebuild beside what they do;
     /// without users several at a time, so that drives are never idle for it.
     fn plan_background(&mut self, now_ns: u64) {
+        if self.background.is_some_and(|b| b.drains) {
+            return self.plan_window(now_ns);
+        }
         let recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < IN_USE_NS);
         let writing = recent(self.last_write_ns);
         let in_use = writing || self.at_work > 0 || recent(self.last_request_ns);
@@ -144,15 +165,11 @@ impl System {
             (_, true) => background.min_mb_per_s,
             _ => background.max_mb_per_s,
         };
-        // What drains has its minimum as a floor.
-        let spent_ns = now_ns.saturating_sub(self.background_since_ns);
-        let late = background.drains && crate::ssd::per_mb(self.background_bytes, rate.max(0.001)) < spent_ns;
-        let at_a_time = if in_use && !late { 1 } else { CHUNKS_AT_A_TIME };
+        let at_a_time = if in_use { 1 } else { CHUNKS_AT_A_TIME };
         if background.planned || background.all_begun || background.in_flight >= at_a_time {
             return;
         }
         background.planned = true;
-        let rate = if background.drains { background.max_mb_per_s } else { rate };
         let mut due_ns = background.started_ns + crate::ssd::per_mb(background.chunk_bytes, rate.max(0.001));
         if in_use && background.share_percent > 0.0 {
             let took_ns = background.ended_ns.saturating_sub(background.started_ns) as f64;
@@ -200,7 +217,7 @@ impl System {
         let turn = self.turns;
         let rebuild =
             Background { array, member, repeats: false, turn, at: 0, started_ns: now_ns, ..Background::of(keeper) };
-        self.background = Some(rebuild);
+        self.background = Some(self.window_of(rebuild));
         (self.background_since_ns, self.background_condition) = (now_ns, Condition::Rebuilding);
         let log_bytes = keeper.region_log_bytes.0;
         let here = self.places.len() / self.arrays.len();
@@ -224,6 +241,8 @@ impl System {
     fn end_rebuild(&mut self, now_ns: u64) {
         self.background = None;
         self.background_spent_ns += now_ns - self.background_since_ns;
+        self.chunk_has_begun();
+        self.lower_barrier(now_ns);
         self.set_drive_caches(Condition::Normal);
         (0..self.caches.len()).for_each(|array| self.drop_idle_log(array));
     }

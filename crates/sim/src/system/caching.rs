@@ -138,6 +138,8 @@ impl System {
             durable: false,
             pending,
             stamp: 0,
+            stripes: 0,
+            passes: false,
         };
         let job = self.jobs.insert(job);
         if targets.is_empty() {

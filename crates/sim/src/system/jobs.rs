@@ -7,7 +7,7 @@ use crate::controller::Link;
 use crate::member::{Command, Kind};
 
 /// A page of a stripe of Linux md (drivers/md/raid5.h, STRIPE_SIZE).
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Owner {
@@ -47,6 +47,9 @@ pub(super) struct Job {
     pub(super) durable: bool,
     pub(super) pending: u32,
     pub(super) stamp: u64,
+    /// What it holds of md's stripe cache, and whether it is beside md's barrier, while something is rebuilt.
+    pub(super) stripes: u64,
+    pub(super) passes: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -75,13 +78,28 @@ impl System {
         let writing = kind != Kind::Read && operations.reads.is_empty();
         let stamp = if kind == Kind::Write { self.stamp_of(owner, array) } else { 0 };
         let lost = operations.lost;
-        let job = Job { owner, array: array as u32, kind, operations, writing, durable, pending: 0, stamp };
+        let array = array as u32;
+        let job =
+            Job { owner, array, kind, operations, writing, durable, pending: 0, stamp, stripes: 0, passes: false };
         let job = self.jobs.insert(job);
         if lost {
             return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
         }
-        let begin_ns = self.parity_thread_ns(now_ns, job);
-        self.then(now_ns, begin_ns, Event::StageBegins(job));
+        if self.may_begin(job) {
+            self.begin_job(now_ns, job);
+        }
+    }
+
+    pub(super) fn begin_job(&mut self, now_ns: u64, number: u32) {
+        let job = self.jobs.get(number);
+        if matches!(job.owner, Owner::Background { .. }) {
+            let first = job.array as usize * self.arrays[job.array as usize].loads.len();
+            for op in &job.operations.reads {
+                self.resync.asks(self.places[first + op.member as usize], op.bytes);
+            }
+        }
+        let begin_ns = self.parity_thread_ns(now_ns, number);
+        self.then(now_ns, begin_ns, Event::StageBegins(number));
     }
 
     /// When the one thread of a software array has dealt with the stripes of a job to parity.
@@ -118,10 +136,15 @@ impl System {
         let first = (array * self.arrays[array].loads.len()) as u32;
         // A controller's own array sends all commands of a request in one turn.
         let one_turn = !self.software && !self.controllers.is_empty();
+        let job = self.jobs.get(number);
+        let rebuilds_now = job.writing && matches!(job.owner, Owner::Background { .. });
         let turn_ns = if one_turn { self.controllers[array].turn(now_ns) } else { now_ns };
         for op in &ops {
             self.arrays[array].loads[op.member as usize] += 1;
             let op = MemberOp { member: first + op.member, ..*op };
+            if rebuilds_now {
+                self.resync.asks(self.places[op.member as usize], op.bytes);
+            }
             let step = self.steps.insert(Step { job: number, op, kind, durable: durable && op.write, stamp });
             if self.software && !self.controllers.is_empty() {
                 let controller = self.controller_of(op.member);
@@ -218,6 +241,7 @@ impl System {
         if let Some(ledger) = &mut self.ledger {
             ledger.arrived(job.stamp);
         }
+        self.make_room(now_ns, &job);
         self.spare.push(job.operations);
         match job.owner {
             Owner::Request(number) => {

@@ -56,6 +56,7 @@ impl System {
         (self.active, self.jobs, self.steps, self.rows) = (Slab::new(), Slab::new(), Slab::new(), Slab::new());
         self.waiting.clear();
         (self.at_work, self.completed) = (0, self.issued);
+        self.resync.begin_again();
         self.arrays.iter_mut().for_each(|a| a.loads.fill(0));
         for (cache, array) in self.caches.iter_mut().zip(&self.arrays) {
             // A battery keeps what is in a cache; what was on its way is written again.
@@ -68,6 +69,7 @@ impl System {
         if let Some(background) = &mut self.background {
             background.at = background.at.saturating_sub(u64::from(background.in_flight) * background.chunk_bytes);
             (background.in_flight, background.planned, background.all_begun) = (0, true, false);
+            background.waits = false;
             let turn = background.turn;
             self.plan(now_ns + 1, Event::Background { turn });
         }

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from brickyard.advise.fitting.rates import Step
 from brickyard.advise.fitting.seen import Seen, seen
-from brickyard.store import Json, Record
+from brickyard.schema import Document
+from brickyard.store import Record
 from brickyard.units import format_iops, format_size, three_digits
 
 
@@ -47,7 +48,7 @@ class Fall:
     def head(self) -> str:
         return f"run {self.run}, {self.label}: {fell(self.step)}"
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         step = self.step
         return {
             "run": self.run,

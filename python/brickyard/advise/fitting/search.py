@@ -19,7 +19,8 @@ from brickyard.advise.fitting.seen import PARTS, Seen, split, spread
 from brickyard.advise.simulate import Brick, simulate
 from brickyard.analysis.totals import totals
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.store import CHAIN, Json
+from brickyard.schema import Document
+from brickyard.store import CHAIN
 from brickyard.units import format_size
 
 SWEEPS = 2
@@ -53,7 +54,7 @@ class Predicted:
     def error(self) -> float:
         return self.iops / self.seen.iops - 1
 
-    def document(self) -> Json:
+    def document(self) -> Document:
         return {
             "load": self.seen.label,
             "run": self.seen.run,

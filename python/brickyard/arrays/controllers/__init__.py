@@ -12,9 +12,16 @@ from brickyard.arrays.controllers.storcli import Storcli
 from brickyard.arrays.controllers.tw_cli import TwCli
 from brickyard.arrays.host import Host
 
-CONTROLLERS = ("storcli", "perccli", "tw_cli", "arcconf", "ssacli")
+CLASSES: dict[str, type[Array]] = {
+    "storcli": Storcli,
+    "perccli": Storcli,
+    "tw_cli": TwCli,
+    "arcconf": Arcconf,
+    "ssacli": Ssacli,
+}
+CONTROLLERS = tuple(CLASSES)
 
-__all__ = ["CONTROLLERS", "controller_arrays", "controller_of"]
+__all__ = ["CLASSES", "CONTROLLERS", "controller_arrays", "controller_of"]
 
 
 def controller_of(kind: str, rest: str, host: Host) -> Array:

@@ -14,6 +14,7 @@ from brickyard.arrays.array import Array, Member, Sheet, State
 from brickyard.arrays.host import Host, told_as
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts.health import whole
+from brickyard.ready import ready
 
 T = TypeVar("T")
 PROGRAMS = {"storcli": ("storcli64", "storcli"), "perccli": ("perccli64", "perccli")}
@@ -215,6 +216,7 @@ def drive_path(controller: int, member: str) -> str:
 
 
 def _converted(value: object, kind: type[T]) -> T | None:
+    ready(kind)
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:

@@ -1,9 +1,13 @@
 // A token behind # is in no request: it is taken from the address, which then forgets it.
 'use strict';
 (() => {
-  const token = decodeURIComponent(location.hash.slice(1));
-  if (!/^[!-~]{32,500}$/.test(token)) return;
-  history.replaceState(null, '', '/login');
-  document.getElementById('token').value = token;
-  document.getElementById('login').submit();
+  function take() {
+    const token = decodeURIComponent(location.hash.slice(1));
+    if (!/^[!-~]{32,500}$/.test(token)) return;
+    history.replaceState(null, '', '/login');
+    document.getElementById('token').value = token;
+    document.getElementById('login').submit();
+  }
+  take();
+  window.addEventListener('hashchange', take); // the address was pasted into a tab that has this page already
 })();

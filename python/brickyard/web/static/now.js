@@ -17,6 +17,8 @@
     ['late (p99)', p => p.late_p99_ns, time],
   ];
 
+  const KINDS = { 'web-log': 'replay' };
+
   function shown(state) {
     let one = runs.get(state.run);
     if (one) return one;
@@ -94,7 +96,7 @@
     const kept = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.job : undefined;
     const rows = jobs.map(job => {
       const isOn = job.outcome === 'running' || job.outcome === 'starting';
-      const end = make('td', {});
+      const state = make('td', { class: 'text' }, make('span', { class: `outcome ${job.outcome}` }, job.outcome));
       if (isOn && document.getElementById('start')) {
         const button = make('button', { type: 'button', class: 'danger stop', 'data-job': job.name,
           'aria-label': `Stop ${job.what || job.kind}` }, 'Stop');
@@ -103,28 +105,43 @@
           try { await ask(`/api/jobs/${job.name}/stop`, {}); say('Stopping; what was measured is kept.'); }
           catch (error) { say(error.message, true); }
         });
-        end.append(button);
+        state.append(' ', button);
       }
       const links = make('span', {}, ...job.runs.slice(0, 20).flatMap(run => [make('a', { href: `/results/${run}` }, `run ${run}`), ' ']));
       const said = make('td', { class: 'text' }, [...job.notes.slice(-2), job.message].filter(Boolean).join('; '), ' ', links);
-      return make('tr', {}, make('td', { class: 'text' }, make('code', {}, job.name.slice(0, 6)), ` ${job.by}`),
-        make('td', { class: 'text' }, job.name_ || [job.kind, job.what].filter(Boolean).join(' ')),
-        make('td', { class: 'text' }, job.targets.join(', ')),
-        make('td', { class: 'text' }, make('span', { class: `outcome ${job.outcome}` }, job.outcome)), said, end);
+      return make('tr', {}, make('td', { class: 'text' }, [KINDS[job.kind] || job.kind, job.what].filter(Boolean).join(' ')),
+        state, make('td', { class: 'text' }, job.targets.join(', ')), said,
+        make('td', { class: 'text' }, make('code', {}, job.name.slice(0, 6)), ` ${job.by}`));
     });
-    body.replaceChildren(...(rows.length ? rows : [make('tr', {}, make('td', { colspan: '6' }, 'none yet'))]));
+    body.replaceChildren(...(rows.length ? rows : [make('tr', {}, make('td', { colspan: '5' }, 'none yet'))]));
     if (kept) { const again = body.querySelector(`[data-job="${CSS.escape(kept)}"]`); if (again) again.focus(); }
   }
 
+  // A browser has six connections to a server for all of its tabs: one that is not looked at gives its own back.
+  const HIDDEN_MS = 10000;
+  let source = null, hiding = 0;
+  document.addEventListener('visibilitychange', () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(pause, HIDDEN_MS);
+    else if (!source) connect();
+  });
+
+  function pause() {
+    if (source) source.close();
+    source = null;
+    link.textContent = 'Paused while this tab is hidden.';
+  }
+
   function connect() {
-    const source = new EventSource('/api/events');
-    const on = (name, act) => source.addEventListener(name, event => { act(JSON.parse(event.data)); some(); });
-    source.onopen = () => { link.textContent = 'Live.'; };
-    source.onerror = () => {
+    const own = source = new EventSource('/api/events');
+    const on = (name, act) => own.addEventListener(name, event => { act(JSON.parse(event.data)); some(); });
+    own.onopen = () => { link.textContent = 'Live.'; };
+    own.onerror = () => {
       link.textContent = 'The server does not answer; trying again …';
       // A session that has ended is answered with 401, which the browser does not try again.
-      if (source.readyState === EventSource.CLOSED) setTimeout(async () => {
-        try { await ask('/api/session'); connect(); } catch (error) { setTimeout(connect, 5000); }
+      const again = () => { if (source === own) connect(); };
+      if (own.readyState === EventSource.CLOSED) setTimeout(async () => {
+        try { await ask('/api/session'); again(); } catch (error) { setTimeout(again, 5000); }
       }, 2000);
     };
     on('state', told => {
@@ -141,13 +158,13 @@
     on('jobs', showJobs);
     on('standing', showStanding);
     on('trouble', trouble);
-    addEventListener('pagehide', () => source.close(), { once: true });
+    addEventListener('pagehide', () => own.close(), { once: true });
   }
 
   function forgetAll() { [...runs.keys()].forEach(forget); }
   function trouble(told) { showError(document.getElementById('trouble'), told.text || ''); }
   addEventListener('pageshow', event => { if (event.persisted) location.reload(); });
-  connect();
+  if (document.hidden) pause(); else connect();
 
   const form = document.getElementById('start');
   if (!form) return;
@@ -157,7 +174,8 @@
   function fitForm() {
     for (const part of form.querySelectorAll('[data-for], [data-target]')) {
       const fits = (!part.dataset.for || part.dataset.for.split(' ').includes(kind()))
-        && (!part.dataset.target || part.dataset.target === target().dataset.kind);
+        && (!part.dataset.target || part.dataset.target === target().dataset.kind)
+        && (!part.dataset.pace || part.dataset.pace.split(' ').includes(form.elements.pace.value));
       part.hidden = !fits;
     }
   }
@@ -190,7 +208,22 @@
     return from && form.elements[from] ? form.elements[from].value : '';
   }
 
+  function logOrder() {
+    const chosen = name => [...form.querySelectorAll(`input[name=${name}]:checked`)].map(input => input.value);
+    const { mapping, pace, rate, drivers, sessions, lasts, repetitions } = form.elements;
+    if (!mapping) return { kind: 'web-log' };
+    const isRated = ['fixed', 'poisson'].includes(pace.value);
+    return {
+      kind: 'web-log', name: mapping.value, logs: chosen('log'), databases: chosen('database'),
+      pace: isRated ? `${pace.value}:${rate.value.trim()}` : pace.value,
+      log_speed: isRated ? '1x' : form.elements['log-speed'].value.trim(),
+      drivers: Number(drivers.value) || 0, sessions: Number(sessions.value) || 0,
+      duration: lasts.value.trim(), repetitions: Number(repetitions.value) || 1,
+    };
+  }
+
   function order() {
+    if (kind() === 'web-log') return logOrder();
     const changes = [];
     if (kind() === 'run') for (const input of form.querySelectorAll('#settings [data-key]')) {
       const value = input.value.trim();
@@ -200,7 +233,8 @@
     changes.push(...form.elements.changes.value.split('\n').map(line => line.trim()).filter(Boolean));
     return {
       kind: kind(), name: named(),
-      target: target().value, changes, condition: target().dataset.kind === 'model' ? form.elements.condition.value : '',
+      target: target().value, changes,
+      condition: kind() === 'run' && target().dataset.kind === 'model' ? form.elements.condition.value : '',
       size: form.elements.size.value.trim(), repetitions: Number(form.elements.repetitions.value) || 1,
       ...(kind() === 'replay' && form.elements.trace ? { timing: form.elements.timing.value,
         speed: Number(form.elements.speed.value) || 0, fit: form.elements.fit.value } : {}),

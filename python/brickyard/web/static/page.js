@@ -3,8 +3,10 @@
 const Brickyard = (() => {
   const csrf = document.querySelector('meta[name=csrf]');
 
-  async function ask(path, body) {
+  // With `isLook` nobody asks but the page itself, which keeps no session open.
+  async function ask(path, body, isLook) {
     const options = { headers: { Accept: 'application/json' }, credentials: 'same-origin' };
+    if (isLook) options.headers['X-Brickyard-Look'] = '1';
     if (body !== undefined) {
       options.method = 'POST';
       options.headers['Content-Type'] = 'application/json';
@@ -81,7 +83,7 @@ const Brickyard = (() => {
     place.querySelector('span').textContent = standing.text;
     let more = place.querySelector('.more');
     if (!more) { more = make('span', { class: 'more' }); place.querySelector('a').append(' ', more); }
-    more.textContent = standing.count > 1 ? `and ${standing.count - 1} more` : '';
+    more.textContent = standing.count > 1 ? `(1 of ${standing.count})` : '';
   }
 
   document.addEventListener('DOMContentLoaded', () => {
@@ -96,7 +98,7 @@ const Brickyard = (() => {
     });
     // Pages without a stream of events ask now and then how the arrays stand.
     if (csrf && !document.getElementById('runs')) setInterval(() => {
-      if (!document.hidden) ask('/api/alarms').then(told => showStanding(told.standing)).catch(() => {});
+      if (!document.hidden) ask('/api/alarms', undefined, true).then(told => showStanding(told.standing)).catch(() => {});
     }, 15000);
   });
 

@@ -4,11 +4,11 @@
   const { ask, make, digits, time, size, showError } = Brickyard;
   const value = id => document.getElementById(id).value;
 
-  function table(heads, rows, label) {
+  function table(heads, rows, label, kind = '') {
     const head = make('tr', {}, ...heads.map((text, place) => make('th', { scope: 'col', class: place ? '' : 'text' }, text)));
     const body = rows.map(row => make('tr', {}, ...row.map((text, place) => make('td', { class: place ? '' : 'text' }, text))));
     return make('div', { class: 'scroll', role: 'region', tabindex: '0', 'aria-label': label },
-      make('table', {}, make('thead', {}, head), make('tbody', {}, ...body)));
+      make('table', { class: kind }, make('thead', {}, head), make('tbody', {}, ...body)));
   }
 
   async function busy(form, act) {
@@ -35,10 +35,13 @@
           ['p99 of the response', ...sides.map(p => time(p.response_p99_ns))],
           ['capacity', size(told.capacity_before_bytes), size(told.capacity_after_bytes)],
         ];
-        const note = told.after.draws > 1 ? `In brackets: the 95 % interval of ${told.after.draws} runs of the model with other seeds; what the model itself is off by is in the documentation.`
+        const warmup = Math.max(told.before.warmup_s, told.after.warmup_s);
+        const filled = warmup > 0 ? ` Counted after ${digits(warmup)} s of warm-up, which fill the caches; a short run may be faster.` : '';
+        const note = told.after.draws > 1 && told.after.iops_low === null ? `${told.after.draws} runs of the model with other seeds gave the same: chance plays no part in it.`
+          : told.after.draws > 1 ? `In brackets: the 95 % interval of ${told.after.draws} runs of the model with other seeds; what the model itself is off by is in the documentation.`
           : 'One run of the model: its spread is unknown.';
-        document.getElementById('prediction').replaceChildren(table(['', 'as it is', told.changes.join(', ') || 'unchanged'], rows, 'Prediction'),
-          make('p', { class: 'hint' }, `${note} Computed in ${told.took_s.toFixed(1)} s.`));
+        document.getElementById('prediction').replaceChildren(table(['', 'as it is', told.changes.join(', ') || 'unchanged'], rows, 'Prediction', 'sides'),
+          make('p', { class: 'hint' }, `${note}${filled} Computed in ${told.took_s.toFixed(1)} s.`));
       } catch (error) { showError(problem, error.message); }
     });
   });

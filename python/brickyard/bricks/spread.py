@@ -7,6 +7,8 @@ differ from one another by more than their figures do, so that a kind with few t
 them needs, and no less than that of all kinds together. Whether intervals made so hold what they promise is tested by
 leaving whole tables out, for each kind by itself (`tests/test_advise_costs.py`).
 
+Kinds of load that models often miss by far are told apart for flash, where durable writes and others differ most.
+
 Refusal: no interval for a kind with fewer tables than can be told apart, so that nothing of it is called sure.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +29,12 @@ LEAST_TABLES = 3
 """With two, one left out leaves one, which tells nothing of how far tables are from one another."""
 FEW_TABLES = 10
 """The widest of n tables holds a further one n times in n + 1: with fewer tables than ten, nothing less will do."""
-KINDS = {"rotating": "disks", "ssd": "flash", "cloud": "volumes"}
+FLASH = "flash"
+KINDS = {"rotating": "disks", "ssd": FLASH, "cloud": "volumes"}
+FAR = 1.4
+"""A figure that is off by more than this factor is called far off."""
+FAR_SHARE = 0.2
+"""A kind of load of which more than this share of published figures are far off is named beside its answers."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +45,16 @@ class SpreadRow:
     kind: str
     published: float
     simulated: float
+    load: str = ""
+    """The kind of load, of flash: in the words of `load_of`."""
 
     @property
     def distance(self) -> float:
         return abs(math.log(self.simulated / self.published))
+
+    @property
+    def is_far(self) -> bool:
+        return self.distance > math.log(FAR)
 
 
 @dataclass(frozen=True)
@@ -69,9 +83,39 @@ class Spread:
 
 @cache
 def rows() -> tuple[SpreadRow, ...]:
-    text = (resources.files("brickyard.advise") / FILE).read_text("utf-8")
+    text = (resources.files("brickyard.bricks") / FILE).read_text("utf-8")
     lines = list(csv.reader(text.splitlines()))[1:]
-    return tuple(SpreadRow(table, kind, float(printed), float(found)) for table, kind, _, printed, found in lines)
+    return tuple(
+        SpreadRow(table, kind, float(printed), float(found), _printed_load(table, kind, cell))
+        for table, kind, cell, printed, found in lines
+    )
+
+
+def _printed_load(table: str, kind: str, cell: str) -> str:
+    """Labels of flash begin with the pattern and the per cent of reads and writes."""
+    shares = re.match(r"\w+ (\d+)/(\d+) ", cell)
+    if kind != FLASH or shares is None:
+        return ""
+    return load_of(reads=shares[1] != "0", writes=shares[2] != "0", durable="durable" in table)
+
+
+def load_of(*, reads: bool, writes: bool, durable: bool) -> str:
+    if reads and writes:
+        return "reads and writes"
+    return "reads" if reads else "durable writes" if durable else "writes"
+
+
+def far_off(drive_kind: str, load: str, every: Iterable[SpreadRow]) -> str | None:
+    """What is said beside answers of a kind of load whose published figures models often missed by far."""
+    kind = KINDS[drive_kind]
+    own = [row for row in every if (row.kind, row.load) == (kind, load)]
+    far = sum(row.is_far for row in own)
+    if not load or far <= FAR_SHARE * len(own):
+        return None
+    return (
+        f"{load} of {kind}: {far} of {len(own)} published figures were simulated more than {FAR - 1:.0%} off"
+        " (docs/truth.md has each with the reason)"
+    )
 
 
 def spread_of(drive_kind: str) -> Spread | None:

@@ -1,0 +1,103 @@
+"""Duty: what is mounted from a disk of the lab, and which mounts of others stand in the way of taking it away.
+
+Refusal: nothing is mounted or unmounted here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = "brickyard-lab"
+"""What the disk's program names as the source of its own mount."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A line of mountinfo."""
+
+    number: int
+    above: int
+    """The number of the mount that it stands on."""
+    major_minor: str
+    place: Path
+    kind: str
+    source: str
+
+
+def all_mounts() -> list[Mount]:
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines():
+        head, _, rest = line.partition(" - ")
+        first, last = head.split(" "), rest.split(" ")
+        place = Path(_unescaped(first[4]))
+        found.append(Mount(int(first[0]), int(first[1]), first[2], place, last[0], _unescaped(last[1])))
+    return found
+
+
+def _unescaped(word: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), word)
+
+
+def of_devices(everything: list[Mount], devices: list[str]) -> list[Mount]:
+    """Where file systems on these devices are mounted, the newest first."""
+    numbers = {_number(device) for device in devices}
+    return [mount for mount in everything if mount.source in devices or mount.major_minor in numbers][::-1]
+
+
+def _number(device: str) -> str:
+    with suppress(OSError):
+        number = os.stat(device).st_rdev
+        return f"{os.major(number)}:{os.minor(number)}"
+    return ""
+
+
+def of_program(everything: list[Mount], place: Path) -> list[Mount]:
+    """Where the disk's program has its file."""
+    return [mount for mount in everything if mount.place == place and mount.source == SOURCE][::-1]
+
+
+def in_the_way(everything: list[Mount], ours: list[Mount], room: Path) -> str | None:
+    """What somebody else mounted on a mount of ours, below it or over it; nothing of it may be unmounted."""
+    own = {mount.number for mount in ours}
+    for mount in everything[::-1]:
+        if mount.number not in own and (mount.above in own or mount.place.is_relative_to(room)):
+            top = _topmost(everything, mount)
+            return f"{top.kind} is mounted on {top.place}; unmount it first"
+    for mount in ours:
+        if number_at(mount.place) not in own:
+            return f"{mount.place} is hidden by what is mounted on {_cover(everything, mount)}; unmount that first"
+    return None
+
+
+def _topmost(everything: list[Mount], mount: Mount) -> Mount:
+    """Of what stands on a mount, one that carries no other."""
+    while children := [other for other in everything if other.above == mount.number]:
+        mount = children[-1]
+    return mount
+
+
+def _cover(everything: list[Mount], mount: Mount) -> Path:
+    for place in (mount.place, *mount.place.parents):
+        number = number_at(place)
+        for other in everything:
+            if other.number == number:
+                return other.place
+    return mount.place
+
+
+def number_at(place: Path) -> int | None:
+    """The mount that a path leads to; none where nothing is there."""
+    with suppress(OSError):
+        handle = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for line in Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines():
+                name, _, value = line.partition(":")
+                if name == "mnt_id":
+                    return int(value)
+        finally:
+            os.close(handle)
+    return None

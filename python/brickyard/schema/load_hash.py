@@ -1,0 +1,31 @@
+"""Duty: one hash for plans that ask the same of the storage, whatever their profile, phases and streams are called.
+
+It is taken of the document as the store keeps it, so that a plan of an older version keeps its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def load_hash(plan: Mapping[str, Any]) -> str:
+    """What fio's JSON does not tell (a random map, whether time alone ends a job) is left out."""
+    phases = [_unnamed(phase) for phase in plan.get("phase", [])]
+    # Which engine was named is how it is carried out; a comparison tells it by itself.
+    asked = {key: plan.get(key) for key in ("io", "cache", "reap")}
+    # Unset, the queue decides; a load that sets it is another.
+    asked |= {key: plan[key] for key in ("submit",) if plan.get(key)}
+    return hashlib.sha256(json.dumps({**asked, "phase": phases}, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _unnamed(phase: Mapping[str, Any]) -> dict[str, object]:
+    streams = [
+        {**stream, "name": "", "address": {"kind": "random"}}
+        if (stream.get("address") or {}).get("kind") == "permutation"
+        else {**stream, "name": ""}
+        for stream in phase.get("stream", [])
+    ]
+    return {**phase, "name": "", "passes": None if phase.get("duration") else phase.get("passes"), "stream": streams}
