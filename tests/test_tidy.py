@@ -50,7 +50,6 @@ LITERAL_KEYS: dict[str, int] = {
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
-    "advise": 3,
     "formats": 48,
     "schema": 5,
     "store": 4,

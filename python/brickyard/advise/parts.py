@@ -7,11 +7,11 @@ Refusal: no price is guessed; a part without one stays without one, and one that
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 from brickyard import bricks
 from brickyard.advise.costs import UNITS, Volume
@@ -172,14 +172,14 @@ PRICE_NUMBERS = ("usd", "usd_a_month", "watts", "annual_failures")
 PRICED = {*PRICE_NUMBERS, "dated", "source", "failures_from"}
 
 
-def _part(at: str, base: Part, item: dict[str, Any]) -> Part:
+def _part(at: str, base: Part, item: Mapping[str, object]) -> Part:
     unknown = sorted(set(item) - PRICED - {"interface", "takes", "levels", "bits_per_read_error"})
     if unknown:
         raise BadInputError(f"{at}: unknown key {one_line(unknown[0])}")
     bits = _number(at, "bits_per_read_error", item.get("bits_per_read_error", base.bits_per_read_error), 1e9)
     takes = item.get("takes", [item["interface"]] if "interface" in item else list(base.fits))
     levels = item.get("levels", list(base.levels))
-    if not all(isinstance(words, list) and all(isinstance(w, str) for w in words) for words in (takes, levels)):
+    if not _are_words(takes) or not _are_words(levels):
         raise BadInputError(f"{at}: interface is a word; takes and levels are lists of words")
     if wrong := sorted(set(levels) - set(LEVELS)):
         raise BadInputError(f"{at}: no level {one_line(wrong[0])}; there are {', '.join(LEVELS)}")
@@ -187,7 +187,11 @@ def _part(at: str, base: Part, item: dict[str, Any]) -> Part:
     return _with_prices(at, part, item)
 
 
-def _with_prices(at: str, base: Part, item: dict[str, Any]) -> Part:
+def _are_words(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+
+
+def _with_prices(at: str, base: Part, item: Mapping[str, object]) -> Part:
     """A price that is given takes its source and date with it."""
     is_new = "usd" in item
     usd, usd_a_month, watts, failures = (
@@ -222,7 +226,7 @@ VOLUME_NUMBERS = (
 )
 
 
-VOLUME_WORDS: dict[str, Any] = {
+VOLUME_WORDS: dict[str, object] = {
     "drive": None,
     "usd_an_iops_month": None,
     "throughput_unit": None,
@@ -231,7 +235,7 @@ VOLUME_WORDS: dict[str, Any] = {
 }
 
 
-def _volume(at: str, name: str, item: dict[str, Any]) -> Part:
+def _volume(at: str, name: str, item: Mapping[str, object]) -> Part:
     if unknown := sorted(set(item) - PRICED - set(VOLUME_WORDS) - set(VOLUME_NUMBERS)):
         raise BadInputError(f"{at}: unknown key {one_line(unknown[0])}")
     needed = {*VOLUME_NUMBERS, *(key for key, value in VOLUME_WORDS.items() if value is None)}
@@ -244,7 +248,7 @@ def _volume(at: str, name: str, item: dict[str, Any]) -> Part:
     priced = [tuple(_number(at, "usd_an_iops_month", value, 0) or 0.0 for value in step) for step in steps]
     if priced != sorted(priced):
         raise BadInputError(f"{at}: usd_an_iops_month: the steps must rise")
-    if unit not in UNITS:
+    if not isinstance(unit, str) or unit not in UNITS:
         raise BadInputError(f"{at}: throughput_unit is {' or '.join(UNITS)}")
     if not _place(str(drive)).startswith("drives/"):
         raise BadInputError(f"{at}: {drive} is no modelled volume")
