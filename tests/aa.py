@@ -311,8 +311,9 @@ def percent(share: float) -> str:
 def report() -> str:
     """The tables of the document."""
     lines = [
-        "Share of 95 % intervals of a ratio that hold the true ratio (3,000 trials each, the two sides measured so",
-        "often):",
+        "Share of 95 % intervals of a ratio that contain the true ratio (3,000 trials each; the columns give the "
+        "number of",
+        "repetitions on each side):",
         "",
     ]
     lines += ["| noise | " + " | ".join(f"{n} and {m}" for n, m in SIDES) + " |", "|---|" + "---|" * len(SIDES)]
@@ -321,7 +322,7 @@ def report() -> str:
     ]
     lines += [
         "",
-        "Share of 95 % intervals of one figure that hold the true one:",
+        "Share of 95 % intervals of one figure that contain the true figure, by number of repetitions:",
         "",
         "| noise | 2 | 3 | 5 | 10 |",
         "|---|---|---|---|---|",
@@ -330,7 +331,7 @@ def report() -> str:
         lines.append(f"| {name} | " + " | ".join(percent(single_coverage(n, draw)) for n in (2, 3, 5, 10)) + " |")
     lines += [
         "",
-        f"`compare --check --tolerance 5%` of equal things, {CELLS} cells × 3 figures as one family"
+        f"`compare --check --tolerance 5%` of two equal sides, {CELLS} cells × 3 figures as one family"
         f" ({FAMILIES} families each):",
         "",
         "| noise | repetitions | gate fails | any difference called seen | figures shown to have held |",
@@ -344,7 +345,7 @@ def report() -> str:
             )
     lines += [
         "",
-        "What the same gate finds where things got worse (lognormal noise of 6 %):",
+        "What the same gate finds if figures got worse (lognormal noise of 6 %):",
         "",
         "| worse | repetitions | gate fails | worse figures found |",
         "|---|---|---|---|",
@@ -355,7 +356,8 @@ def report() -> str:
             lines.append(f"| {words} | {n} | {percent(found.failed)} | {percent(found.found)} |")
     lines += [
         "",
-        "The change that one comparison is said to see, and how often it does (lognormal noise of 6 %, 80 % claimed):",
+        "The change that one comparison claims to detect in 80 % of cases, and how often it does (lognormal noise "
+        "of 6 %):",
         "",
         "| repetitions | change | seen |",
         "|---|---|---|",
@@ -363,8 +365,9 @@ def report() -> str:
     lines += [f"| {n} | {percent(power(n)[0])} | {percent(power(n)[1])} |" for n in (3, 5, 10)]
     lines += [
         "",
-        f"The answer of a study whose levels are equal ({ANSWERS} studies each, lognormal noise of 6 %): how often it",
-        "calls the best and the worst level different:",
+        "How often the answer of a study with equal levels calls the best and the worst level different "
+        f"({ANSWERS} studies each,",
+        "lognormal noise of 6 %):",
         "",
         "| levels | 2 repetitions | 3 | 5 | 10 |",
         "|---|---|---|---|---|",
@@ -382,7 +385,9 @@ def report() -> str:
         lines.append(f"| {name} | " + " | ".join(percent(false_changes(n, draw)) for n in (10, 20, 50)) + " |")
     lines += [
         "",
-        "and found, where the figure fell after 12 runs, by the size of the fall in standard deviations of the noise:",
+        "Change points found after the figure fell at run 12, by the size of the fall in standard deviations of "
+        "the noise",
+        "and the number of runs since then:",
         "",
         "| fall | 3 runs later | 5 | 8 |",
         "|---|---|---|---|",
@@ -391,8 +396,9 @@ def report() -> str:
         lines.append(f"| {fall:.0f} | " + " | ".join(percent(found_changes(fall, after)) for after in (3, 5, 8)) + " |")
     lines += [
         "",
-        "Noise within one run: how often the interval holds the run's true mean, of the runs that get one, by the",
-        "correlation between neighbouring intervals:",
+        "Noise within one run: how often the interval contains the run's true mean, of the runs that get an "
+        "interval (the second",
+        "percentage), by the correlation between neighbouring intervals:",
         "",
         "| correlation | 30 intervals | 60 | 300 |",
         "|---|---|---|---|",
@@ -407,8 +413,9 @@ def outside() -> list[str]:
     """What happens where the assumptions do not hold, or a rule is needed instead of them."""
     lines = [
         "",
-        f"One new run against five, nothing changed, {CELLS} figures ({FAMILIES} families): the gate, which judges",
-        "none of them, and what it would do if it believed the interval:",
+        f"One new run against five, nothing changed, {CELLS} figures ({FAMILIES} families): how often the gate "
+        "fails, which judges none of",
+        "them, and how often it would fail if it used the interval:",
         "",
         "| noise | gate fails | would fail |",
         "|---|---|---|",
@@ -417,14 +424,15 @@ def outside() -> list[str]:
         lines.append(f"| {noise.name} | " + " | ".join(percent(share) for share in one_new_run(noise)) + " |")
     lines += [
         "",
-        "*Held* is judged figure by figure. Families of 30 figures that are all worse by 5.5 %, in which one or more",
-        "is called held at a tolerance of 5 % (lognormal noise of 6 %):",
+        "*Held* is judged for each figure by itself. Share of families of 30 figures, all worse by 5.5 %, in which "
+        "one or more",
+        "figures are called held at a tolerance of 5 % (lognormal noise of 6 %):",
         "",
         "| 3 repetitions | 5 | 10 |",
         "|---|---|---|",
         "| " + " | ".join(percent(falsely_held(n)) for n in (3, 5, 10)) + " |",
         "",
-        "Share of 95 % intervals of one figure that hold the true one, where the assumptions do not hold:",
+        "Share of 95 % intervals of one figure that contain the true figure, where the assumptions do not hold:",
         "",
         "| repetitions | 2 | 3 | 5 | 10 |",
         "|---|---|---|---|---|",
@@ -435,7 +443,7 @@ def outside() -> list[str]:
         lines.append(f"| neighbours correlated by {correlation} (AR(1)), 6 % | {shares} |")
     lines += [
         "",
-        "`history`: change points reported where nothing changed and runs follow each other"
+        "`history`: change points reported where nothing changed and consecutive runs are correlated"
         f" ({HISTORIES} histories each):",
         "",
         "| correlation | 10 runs | 20 runs | 50 runs |",
@@ -480,9 +488,10 @@ def rates_within() -> list[str]:
     lines = [
         "",
         "The rate within a limit (`load-curve --limit`, `advise predict`), against an M/M/1 queue with a known true",
-        f"rate ({SEARCHED} answers, each of three searches): how often the 95 % interval holds that rate, and how far",
-        "the answer is above it on average,",
-        "by the requests of a step and the share of the capacity at which the limit is reached:",
+        f"rate ({SEARCHED} answers, each of three searches): how often the 95 % interval contains that rate, and "
+        "how far the answer is",
+        "above it on average, by the number of requests per step and the share of the capacity at which the limit "
+        "is reached:",
         "",
         "| limit, reached at | 1,000 requests a step | 2,000 | 10,000 |",
         "|---|---|---|---|",

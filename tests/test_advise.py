@@ -202,7 +202,7 @@ def test_a_small_search_from_end_to_end(capsys: pytest.CaptureFixture[str], tmp_
 def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["advise", *BUY, "--require", "iops>=100000"]) == 1
     said = capsys.readouterr().out
-    assert "None meets the rulers" in said
+    assert "None meets the requirements" in said
     assert "≥ 100,000 IOPS asked" in said
     assert "times too low" in said
 

@@ -312,11 +312,11 @@ def test_watch_as_its_user_starts_it(tmp_path: Path) -> None:
 
 def test_options_that_make_no_sense(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for options, words in (
-        (["--every", "soon"], "write a span"),
+        (["--every", "soon"], "write a duration"),
         (["--full", "0"], "between 1 and 100"),
         (["--scrub-every", "30d"], "needs --manage"),
-        (["--scrub-every", "30d", "--manage"], "outlasts one look"),
-        (["--scrub-rate", "1MiB"], "belongs to --scrub-every"),
+        (["--scrub-every", "30d", "--manage"], "a scrub takes longer than one check"),
+        (["--scrub-rate", "1MiB"], "needs --scrub-every"),
         (["--webhook", "file:///etc/passwd"], "write http://"),
         (["--listen", "nowhere"], "write HOST:PORT"),
     ):

@@ -69,7 +69,9 @@ def test_an_answer_of_a_model_says_how_far_off_such_models_are(capsys: pytest.Ca
     disks = spread_of("rotating")
     assert disks is not None
     said = belief("sim:wd2500jd")
-    assert f"published figures of disks lie within a factor of {disks.factor:.2f} of models not fitted" in said
+    assert (
+        f"published figures of disks lie within a factor of {disks.factor:.2f} of models that were not fitted" in said
+    )
     assert "Durable writes" not in said
     assert "How far models of volumes are off is not known" in belief("sim:gp3")
     durable = belief("sim:wd-blue-3d-1000", "--set", "operations={ write = 100 }", "--set", "sync=dsync")
@@ -180,7 +182,7 @@ def test_a_power_cut_and_idle_options_are_told_as_what_they_are(capsys: pytest.C
     )
     told = capsys.readouterr()
     said = " ".join((told.out + told.err).split())
-    assert "The power cut failed them" in said
+    assert "They failed because they were in flight at the power cut" in said
     assert "more members failed" not in said
     for option in ("--size", 'engine = "psync"', "--rebuild-rate"):
         assert f"{option} has no effect" in said
@@ -230,7 +232,7 @@ def test_the_caches_of_a_modelled_brick_are_known(capsys: pytest.CaptureFixture[
         told = capsys.readouterr()
         said = " ".join((told.out + told.err).split())
         assert words in said
-        assert ("may answer a write before it is safe" in said) == is_volatile
+        assert ("may acknowledge a write before it is safe" in said) == is_volatile
 
 
 def test_real_and_modelled_targets_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:

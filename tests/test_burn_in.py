@@ -193,7 +193,7 @@ def test_a_failed_burn_in_stays_on_record_when_it_is_repeated(
         assert again["earlier"][0]["verdict"] == "fail"
         assert next(logs.glob("*.jsonl")).read_text().startswith(lines)
     assert main(["burn-in", *words]) == 1
-    assert "earlier burn-in(s) of it failed" in capsys.readouterr().out
+    assert "earlier burn-in(s) of this device failed" in capsys.readouterr().out
 
 
 def test_a_sector_that_is_bad_from_the_start_is_logged_with_its_offset(

@@ -202,7 +202,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "generator_bound",
         "warning",
         {"phase_ends.0.generator_bound": True, "phase_ends.0.generator_bound_reason": "cpu"},
-        "the kernel's work on behalf of the storage included",
+        "including the kernel's work for the storage",
     ),
     *(
         (
@@ -315,7 +315,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "virtual_disk",
         "note",
         {"facts.target.stack.0.virtual": True, "facts.target.stack.0.transport": "virtio"},
-        "a virtual disk: the host's cache and neighbours are part of what was measured",
+        "a virtual disk: the host's cache and other guests are part of what was measured",
     ),
     (
         "loop",

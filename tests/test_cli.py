@@ -281,7 +281,7 @@ def test_runs_are_listed_and_filtered(filled: Path, capsys: pytest.CaptureFixtur
     asked: list[tuple[str, str, str]] = [
         ("--profile", "nope", "no run of nope; there are runs of "),
         ("--target", "nope", "no run on nope; there are runs on "),
-        ("--since", "2999-01-01", "no run fits what was asked for"),
+        ("--since", "2999-01-01", "no run matches"),
     ]
     for option, value, said in asked:
         assert main(["runs", option, value]) == 0
@@ -397,7 +397,13 @@ def test_options_of_other_tools_are_told_their_name_here(capsys: pytest.CaptureF
 def test_help_is_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--help"]) == 0
     shown = capsys.readouterr().out
-    groups = ("Workload", "Condition of the target", "Requirements and prices", "A workload in fio's words", "Output")
+    groups = (
+        "Workload",
+        "Condition of the target",
+        "Requirements and prices",
+        "A workload given with fio's options",
+        "Output",
+    )
     assert [place for group in groups if (place := shown.find(f" {group} ")) < 0] == []
     assert "default: False" not in shown
     assert "default: ()" not in shown

@@ -103,9 +103,9 @@ def test_operations_that_failed_in_part_have_no_rate(place: Path, tmp_path: Path
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 0, ended.stderr
     if not form:
-        assert "where some failed there is no rate" in " ".join(ended.stdout.split())
+        assert "operations of which some failed have no rate" in " ".join(ended.stdout.split())
         assert "The 0 B" not in ended.stdout
-        assert "Nothing but names was written" in ended.stdout
+        assert "Only metadata (names) were written" in ended.stdout
         return
     figures = {(f["group"], f["name"]): f for f in json.loads(ended.stdout)["table"]["figures"]}
     assert 0 < figures["files", "creation"]["count"] < 2000
@@ -347,7 +347,7 @@ def test_too_few_descriptors_are_no_fault_of_the_storage(place: Path, tmp_path: 
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     if "EMFILE" in ended.stdout:
         assert ended.returncode == 1
-        assert "that is a limit of this process and none of the storage: raise it" in ended.stdout + ended.stderr
+        assert "that is a limit of this process, not of the storage: raise it" in ended.stdout + ended.stderr
     else:
         assert ended.returncode != 0
         assert "ulimit -n" in ended.stderr

@@ -293,7 +293,7 @@ def test_reads_alone_tell_how_many_arms_there_are_and_no_level(
     found, values = fitted(capsys, "sim:openbench-2003-scsi", "--reads-only", "--each", "5s", "-o", place)
     assert found["class"].startswith("an array of disks")
     assert values["members"] == pytest.approx(4, abs=1)
-    assert any("the level is not told" in text for text in found["caveats"])
+    assert any("the RAID level cannot be determined" in text for text in found["caveats"])
 
 
 def test_a_long_load_is_offered_for_what_was_not_seen(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_long_load_is_offered_for_what_was_not_seen(capsys: pytest.CaptureFixt
     both = ("--long", "5s", "--long-load", "random-writes", "--reads-only")
     assert "exclude each other" in refusal(capsys, "advise", "fit", "sim:gp3", *both)
     assert "at least 2s" in refusal(capsys, "advise", "fit", "sim:gp3", "--long", "1s")
-    assert "name that, or a long run" in refusal(capsys, "advise", "fit", "1-3", "--long", "5s")
+    assert "name a target, or include a long run" in refusal(capsys, "advise", "fit", "1-3", "--long", "5s")
 
 
 def test_a_steady_run_has_no_fall(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

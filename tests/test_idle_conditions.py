@@ -30,7 +30,7 @@ rows = ["brick"]
 columns = ["cache"]
 """
 SAID = (
-    "write-cache-off changes nothing of sim:nvme-tlc-3840: the cache of its drives is protected against power loss and"
+    "write-cache-off has no effect on sim:nvme-tlc-3840: the cache of its drives is protected against power loss and"
     " cannot be switched; figures are those of normal"
 )
 
@@ -63,7 +63,7 @@ def test_advice_says_of_which_bricks(capsys: pytest.CaptureFixture[str]) -> None
     captured = capsys.readouterr()
     notes = json.loads(captured.out)["notes"]
     assert len(notes) == 1
-    assert notes[0].startswith("write-cache-off changes nothing of ")
+    assert notes[0].startswith("write-cache-off has no effect on ")
     assert "on overland-ultamus" in notes[0]
     assert "keeps the write caches of its drives off already" in notes[0]
     assert notes[0] in captured.err

@@ -115,7 +115,7 @@ def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     assert main([*asked, "-o", str(tmp_path / "r")]) == 0
     shown = capsys.readouterr().out
     assert said in shown
-    assert ("go on with --max-rate" in shown) == (not further)
+    assert ("continue with --max-rate" in shown) == (not further)
     assert "which is not the capacity" in " ".join(shown.split())
 
 
@@ -457,10 +457,10 @@ def test_a_search_within_one_run_says_that_its_steps_have_no_rest(
     assert main(["run", str(profile), "sim:msr-2003-maxtor", "--store", str(tmp_path / "runs.db")]) == 0
     said = capsys.readouterr().out
     assert "highest rate 7" in said
-    assert "whose steps follow each other without rest, so that more may be within" in said
+    assert "whose steps follow each other without a pause, so a higher value may keep" in said
     profile.write_text(RAMP.replace("search = 2, ", "").replace("to = 120", "to = 40"))
     assert main(["run", str(profile), "sim:msr-2003-maxtor", "--store", str(tmp_path / "runs.db")]) == 0
-    assert "without rest" not in capsys.readouterr().out
+    assert "without a pause" not in capsys.readouterr().out
 
 
 def test_the_circumstances_count_the_steps_of_searches(tmp_path: Path) -> None:

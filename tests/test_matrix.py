@@ -534,7 +534,7 @@ def test_a_history_names_the_run_at_which_it_changed(capsys: pytest.CaptureFixtu
         (["compare", "1", "1", "--tolerance", "much"], "--tolerance much"),
         (["compare", "1", "nothing@here"], "not a run"),
         (["baseline", "save", "4 you"], "a name is a letter"),
-        (["history", "/data/a file", "--figure", "errors"], "has no history"),
+        (["history", "/data/a file", "--figure", "errors"], "is not a figure with a history"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

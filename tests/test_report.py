@@ -272,7 +272,7 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
         bound = phase_end(generator_bound=True, generator_bound_reason="cpu")
         busy = store.record(add_run(store, [measured, bound]))
     assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
-    assert "so what was the limit is not known" in answer([stolen], {}).belief
+    assert "so whether storage or generator was the limit is not known" in answer([stolen], {}).belief
     assert "The processor was the limit, with the kernel" in answer([busy], {}).belief
 
 
@@ -282,9 +282,12 @@ def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_pat
         foreign = store.record(add_run(store, [measured, phase_end()], engine="fio"))
         pausing = plan(stream(think="10000000ns"))
         paused = store.record(add_run(store, [measured, phase_end()], plan_=pausing))
-    assert "What was the limit is not known: fio does not tell." in answer([foreign], {}).belief
+    assert (
+        "Whether storage or generator was the limit is not known: fio does not report it."
+        in answer([foreign], {}).belief
+    )
     assert "busiest loop" not in str(circumstances([foreign]))
-    assert "paused between its requests" in answer([paused], {}).belief
+    assert "pauses between requests" in answer([paused], {}).belief
     assert "10.0 ms pause after each request" in workload_words([paused])
 
 

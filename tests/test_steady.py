@@ -84,7 +84,7 @@ def test_the_transient_stands_beside_and_the_window_is_named(capsys: pytest.Capt
     assert main(["show", str(record.info.id)]) == 0
     shown = capsys.readouterr().out
     (steady,) = (line for line in shown.splitlines() if "steady, from 5.0 s" in line)
-    (whole,) = (line for line in shown.splitlines() if "all, with the transient" in line)
+    (whole,) = (line for line in shown.splitlines() if "all, including the transient" in line)
     assert " 452 " in steady
     assert " 576 " in whole
     assert main(["show", str(record.info.id), "--json"]) == 0
@@ -138,7 +138,7 @@ def test_comparisons_and_reports_take_the_steady_state(capsys: pytest.CaptureFix
     assert main(["report", "1", "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
     assert "steady, from 5.0 s" in page
-    assert "all, with the transient" in page
+    assert "all, including the transient" in page
 
 
 def test_the_window_of_an_older_record_follows_from_its_rule() -> None:

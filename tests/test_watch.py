@@ -346,7 +346,7 @@ def test_a_profile_of_what_was_seen_runs(loop: str, tmp_path: Path) -> None:
     every = [*BRICKYARD, "watch", "/dev/loop0", "/dev/loop1", "--save", str(tmp_path / "all.toml")]
     refused = subprocess.run(every, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert "a profile is made of one device" in refused.stderr
+    assert "a profile is made from one device" in refused.stderr
 
 
 @seen_by_kernel
@@ -645,9 +645,9 @@ def test_counters_see_rates(loop: str) -> None:
         (["/dev/null"], "is not a block device"),
         (["/dev/no-such-disk"], "does not exist"),
         (["--method", "magic"], "is one of auto, bpf, tracepoints, counters"),
-        (["--stripe", "100"], "is a multiple of 512 bytes"),
+        (["--stripe", "100"], "must be a multiple of 512 bytes"),
         (["--save", "load.txt"], "is named NAME.byt, a profile NAME.toml"),
-        (["--for", "soon"], "write a span"),
+        (["--for", "soon"], "write a duration"),
         (["/dev/loop0", "--listen", "127.0.0.1:²"], "write HOST:PORT"),
     ],
 )

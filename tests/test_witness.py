@@ -213,7 +213,10 @@ def test_what_was_written_over_later_is_not_laid_to_the_storage(tmp_path: Path) 
     assert 0 < found["foreign_count"] == found["missing_count"]
     process = begin("honesty", "verify", str(target), "--recorder-file", str(file))
     out, _ = process.communicate(timeout=PATIENCE_S)
-    assert "if anything wrote to the target since, such as `brickyard run`, this says nothing of the storage" in out
+    assert (
+        "if anything has written to the target since, such as `brickyard run`, this says nothing about the storage"
+        in out
+    )
     cut_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - 60
     os.utime(file, (cut_s, cut_s))
     assert prove(str(target), file).word == ""
@@ -235,7 +238,9 @@ def test_more_damage_than_a_crash_can_do_is_no_torn_end(complete: Round, tmp_pat
             found = document("honesty", "verify", str(complete.target), "--recorder-file", str(place))
             assert found["torn_bytes"] == sum(map(len, bad))
             process = begin("honesty", "verify", str(complete.target), "--recorder-file", str(place))
-            assert "of the recorder's file are torn; what they told is not looked for" in process.communicate()[0]
+            assert (
+                "of the recorder's file are damaged; writes recorded there are not checked" in process.communicate()[0]
+            )
         else:
             with pytest.raises(BadInputError, match="by more lines than a crash can tear"):
                 verify(str(complete.target), place)
@@ -286,7 +291,7 @@ def test_a_killed_recorder_stops_the_writers_and_keeps_what_it_answered(tmp_path
     assert answered <= kept
     assert verify(str(target), file).missing_count == 0
     with recording(file) as service:  # it goes on where it was
-        assert f"{len(kept):,} writes known from before" in service.said
+        assert f"{len(kept):,} writes known from earlier sessions" in service.said
         document("honesty", "write", str(target), "--recorder", service.address, "--writes", "3")
     assert verify(str(target), file).acknowledged == 12  # of the last run on this target
 

@@ -29,7 +29,7 @@ TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
 OVERLOADED = "overloaded"
-ALL_MODELLED = "All figures are computed by models, not measured."
+ALL_MODELLED = "All figures were computed by models, not measured."
 QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
 CPU_TAKEN = ("steal", "cpu_quota", "cpu_throttled", "cpu_shared")
@@ -64,10 +64,10 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     if analysis.is_graph(patterns):
         found = cached.doubted(done)
         wrote = sum(cell.cell.operation == "write" for cells in patterns.values() for cell in cells)
-        doubts = cached.words(found, wrote, "; --full measures until they are steady")
+        doubts = cached.words(found, wrote, "; with --full, each cell is measured until it is steady")
         lacking = ""
         if planned is not None and len(done) < planned:
-            lacking = f"Only {len(done)} of {planned} cells were measured, so the best of all may be missing."
+            lacking = f"Only {len(done)} of {planned} cells were measured, so the best cell may be missing."
         said_of_all = _characterized(patterns, found, is_whole=not lacking)
         return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
@@ -108,7 +108,7 @@ def _modelled(records: Sequence[Record]) -> list[str]:
         return []
     if modelled == len(records):
         return [ALL_MODELLED, *_held_against(records)]
-    return [f"{modelled} of {len(records)} runs are computed by models, not measured."]
+    return [f"{modelled} of {len(records)} runs were computed by models, not measured."]
 
 
 def _held_against(records: Sequence[Record]) -> list[str]:
@@ -125,7 +125,10 @@ def _held_against(records: Sequence[Record]) -> list[str]:
         far |= {said for kind in known[asked] if isinstance(plan, Plan) for said in far_off.words(kind, plan)}
     spreads = [(KINDS[kind], spread_of(kind)) for kind in sorted(set().union(*known.values()))]
     said = [
-        f"Nine of ten published figures of {kind} lie within a factor of {made.factor:.2f} of models not fitted to them"
+        (
+            f"Nine of ten published figures of {kind} lie within a factor of {made.factor:.2f} of the figures of "
+            "models that were not fitted to them"
+        )
         if made
         else f"How far models of {kind} are off is not known: too few figures are published"
         for kind, made in spreads
@@ -141,7 +144,7 @@ def _unfinished(records: Sequence[Record]) -> list[str]:
     if len(records) == 1:
         return [f"The run did not finish ({left[0].outcome}), so its figures cover only a part of it."]
     names = ", ".join(f"run {info.id} ({info.outcome})" for info in left)
-    return [f"Left out, because they did not finish: {names}."]
+    return [f"Left out because they did not finish: {names}."]
 
 
 def _characterized(patterns: Patterns, doubts: dict[int, str], *, is_whole: bool) -> list[str]:
@@ -161,13 +164,13 @@ def _characterized(patterns: Patterns, doubts: dict[int, str], *, is_whole: bool
 
 def _none_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
     count = sum(item.cell.run in doubts for item in cells)
-    return f"{operation} no figure, as {count} of {len(cells)} cells were not in steady state"
+    return f"{operation}: no figure, because {count} of {len(cells)} cells were not in steady state"
 
 
 def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
     best = max(cells, key=lambda item: item.cell.row.bytes_per_s)
     if not best.cell.row.is_rated:
-        return f"{operation} no figure, as all requests of every size ended after the measured time"
+        return f"{operation}: no figure, because all requests of every size ended after the measured time"
     if best.cell.run in doubts:
         return _none_words(operation, cells, doubts)
     text = f"{operation} up to {format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
@@ -253,7 +256,7 @@ def _few(records: Sequence[Record]) -> str:
     if not counts:
         return ""
     where = "" if len(records) == 1 else f" in {len(counts)} of {len(records)} runs"
-    return f"A rate rests on only {_count(min(counts), 'request')}{where}: measure for longer."
+    return f"A rate is based on only {_count(min(counts), 'request')}{where}: measure for longer."
 
 
 def _fewest(record: Record) -> int:
@@ -279,12 +282,14 @@ def _unsent_words(record: Record, rows: Sequence[Totals]) -> str:
     unsent = sum(end.unsent for end in record.of(PhaseEnd))
     sent = sum(row.requests + row.errors for row in rows if row.operation not in CHAINS)
     share = format_percent(sent / (sent + unsent))
-    return f" Only {share} of the requests that were due could be sent, so a response time of all of them is not known."
+    return (
+        f" Only {share} of the requests that were due could be sent, so the response time of the others is not known."
+    )
 
 
 def _row_words(row: Totals, *, with_times: bool = True) -> str:
     if row.requests and not row.rated_requests and row.operation not in CHAINS:
-        return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so there is no rate"
+        return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
     measure = (row.response or row.service) if with_times else None
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
@@ -299,7 +304,7 @@ def _failures(records: Sequence[Record]) -> list[str]:
     damaged = sum(int(count) for kinds in found for name, count in kinds.items() if name in DAMAGE_WORDS)
     errors = max(sum(row.errors for row in rows) - damaged, 0)
     hangs = sum(len(record.of(HangEvent)) for record in records)
-    said = [f"{format_count(errors)} requests failed; they are in no throughput figure."] if errors else []
+    said = [f"{format_count(errors)} requests failed; they are not counted in any throughput figure."] if errors else []
     if damaged:
         said.append(f"{format_count(damaged)} reads returned data other than what was written.")
     if hangs:
@@ -309,24 +314,24 @@ def _failures(records: Sequence[Record]) -> list[str]:
 
 def _limit(records: Sequence[Record]) -> str:
     if any(record.info.is_by_fio for record in records):
-        return "What was the limit is not known: fio does not tell."
+        return "Whether storage or generator was the limit is not known: fio does not report it."
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound:
         found = {warning.id for record in records for warning in record.info.warnings}
         paced = sum(map(_is_paced, records))
         if found.intersection(CPU_TAKEN):
-            return "The CPU was not the generator's alone, so what was the limit is not known."
+            return "Other work used the generator's CPU, so whether storage or generator was the limit is not known."
         if found.intersection(QUALIFYING) or _lateness(records) or 0 < paced < len(records):
             return "The generator was not the limit."
         if paced:
-            return "The load came at a given pace, so neither the storage nor the generator was at its limit."
+            return "The profile set the rate, and neither the storage nor the generator was at its limit."
         if any(map(_pauses, records)):
-            return "The load paused between its requests, so neither the storage nor the generator was at its limit."
+            return "The profile pauses between requests, and neither the storage nor the generator was at its limit."
         return "The storage, not the generator, was the limit."
     ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
     who = "the generator, not the storage, was the limit"
     if any(end.generator_bound_reason is Bound.CPU for end in ends):
-        who = "the processor was the limit, with the kernel's work for the storage in it"
+        who = "the processor was the limit, including the kernel's work for the storage"
     if len(bound) == len(records):
         return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."
     return f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
@@ -370,10 +375,10 @@ def _late(records: Sequence[Record]) -> list[str]:
     low, high = format_percent(min(shares)), format_percent(max(shares))
     share = high if low == high else f"up to {high}"
     # A model's requests need no processor.
-    cause = "" if _modelled(records)[:1] == [ALL_MODELLED] else " or for a processor of this host"
+    cause = "" if _modelled(records)[:1] == [ALL_MODELLED] else " or until a processor of this host was free"
     return [
-        f"{share[0].upper()}{share[1:]} of the mean response time is lateness: before they were sent, requests waited"
-        f" for a free place in the queue{cause}."
+        f"{share[0].upper()}{share[1:]} of the mean response time is lateness: before submission, requests waited "
+        f"until fewer requests were in flight{cause}."
     ]
 
 

@@ -58,7 +58,7 @@ def _row(record: Record, event: BrickBackground) -> list[str]:
 
 def _words(record: Record, event: BrickBackground) -> str:
     target, what, share, spent, rate, whole = _row(record, event)
-    pace = f"{rate} MB/s; at this pace a whole member takes {whole}"
+    pace = f"{rate} MB/s; at this pace, a whole member takes {whole}"
     return f"{target}: the {what} did {share} of a member in {spent}, {pace}"
 
 

@@ -105,6 +105,7 @@ def words(found: dict[int, str], among: int, more: str) -> str:
         return ""
     first: Sequence[str] = sorted(found.values())
     return (
-        f"{len(found)} of {among} runs that wrote were not in steady state, so their rates may be those of caches (in"
-        f" one, {first[0]}){more}."
+        f"{len(found)} of {among} runs that wrote were not in steady state, so their rates may be cache rates (in one "
+        "of them,"
+        f" {first[0]}){more}."
     )

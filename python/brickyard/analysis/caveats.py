@@ -49,7 +49,7 @@ def warnings(run: Judged) -> list[RunWarning]:
                 found.setdefault((told.id, told.text), told)
         except Exception as error:
             # A run must come to its end on record, with the warnings that can be told.
-            text = f"The rule {rule.__name__} could not read this record ({type(error).__name__}: {error})."
+            text = f"The warning rule {rule.__name__} could not process this record ({type(error).__name__}: {error})."
             remedy = "Show the record with the version of Brickyard that made it."
             found.setdefault(("unreadable", text), item("unreadable", "note", text, remedy))
     return sorted(found.values(), key=lambda told: told.severity != "warning")

@@ -41,7 +41,7 @@ def debug_build(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "debug_build",
             "warning",
-            "The program is a debug build, whose own cost for a request is many times that of a release.",
+            "The program is a debug build; its own cost per request is many times that of a release build.",
             "Build with `make` or `maturin develop --release` and measure again.",
         )
 
@@ -63,9 +63,9 @@ def failures(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "damage",
             "warning",
-            f"{damaged} damaged blocks were read, with other data than what was written ({kinds_found}); the requests "
-            "that read them are in no throughput figure.",
-            "Do not trust this storage with data before the cause is known; the errors name each offset.",
+            f"{damaged} blocks were read with data other than what was written ({kinds_found}); the requests that read "
+            "them are not counted in any throughput figure.",
+            "Do not store data on this storage before the cause is known; the list of errors has each offset.",
         )
     if count > 0:
         names = ", ".join(f"{name} {number}" for name, number in sorted(by_name.items()) if number)
@@ -79,8 +79,8 @@ def failures(run: Judged) -> Iterator[RunWarning]:
             "no_room" if is_full else "errors",
             "warning",
             f"{'No more files may be open: ' if lacks else full_words if is_full else ''}{count} {run.asked} failed"
-            f"{f' ({names})' if names else ''} beside {run.requests()} that succeeded; they are in no throughput "
-            "figure.",
+            f"{f' ({names})' if names else ''} beside {run.requests()} that succeeded; they are not counted in any "
+            "throughput figure.",
             failure_remedy(run, is_full=is_full, lacks_descriptors=lacks, count=count),
         )
 
@@ -91,13 +91,16 @@ def failure_remedy(run: Judged, *, is_full: bool, lacks_descriptors: bool = Fals
     if run.is_simulated:
         cut = sum(event.failed_requests for event in run.power_cuts)
         if cut and count <= cut:
-            return "The power cut failed them: they were under way. Leave power_cut_at out to run without one."
+            return (
+                "They failed because they were in flight at the power cut. Leave power_cut_at out to run "
+                "without a power cut."
+            )
         return (
-            "A model fails requests to data that are lost: more members failed (fail_at) than the level bears. Choose "
-            "a level with more redundancy, or spares and failures further apart."
+            "A model fails requests to lost data: more members failed (fail_at) than the RAID level tolerates. Choose "
+            "a level with more redundancy, or use spares and failures that are further apart."
         )
     if lacks_descriptors:
-        return "That is a limit of this process, not of the storage: raise it, such as with `ulimit -n 65536`."
+        return "That is a limit of this process, not of the storage: raise it, for example with `ulimit -n 65536`."
     if is_full:
         return "Free some room, or use fewer or smaller files or a smaller --size, and measure again."
     return "Look at the errors with their offsets, and at the kernel's log, before comparing this run with another."
@@ -115,8 +118,9 @@ def never_failed(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "never_failed",
             "warning",
-            f"The run ended after {seconds_of(run.ended_ns)} s, so what was to fail at {when} never failed.",
-            "Let the run last longer, such as --set duration=5min, or let members fail earlier by fail_at.",
+            f"The run ended after {seconds_of(run.ended_ns)} s, so the members that were to fail at {when} did not "
+            "fail.",
+            "Make the run longer, for example with --set duration=5min, or set fail_at to an earlier time.",
         )
 
 
@@ -128,8 +132,9 @@ def never_cut(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "never_cut",
             "warning",
-            f"The run ended after {seconds_of(run.ended_ns)} s, so the power that was to fail at {when} never failed.",
-            "Let the run last longer, such as --set duration=5min, or let the power fail earlier by power_cut_at.",
+            f"The run ended after {seconds_of(run.ended_ns)} s, so the power cut that was to come at {when} did "
+            "not happen.",
+            "Make the run longer, for example with --set duration=5min, or set power_cut_at to an earlier time.",
         )
 
 
@@ -139,7 +144,8 @@ def hangs(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "hung_requests",
             "warning",
-            f"{len(found)} requests hung; the longest was named when it had been outstanding for {format_ns(longest)}.",
+            f"{len(found)} requests hung; the longest had been outstanding for {format_ns(longest)} when it was "
+            "reported.",
             "Look for resets and timeouts of the device in the kernel's log.",
         )
     left = sum(end.outstanding for end in run.phase_ends)
@@ -147,8 +153,8 @@ def hangs(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "outstanding",
             "warning",
-            f"{left} {run.asked} had not come back when the run ended; what became of them is not known.",
-            "Let the run drain instead of interrupting it twice, or look for a "
+            f"{left} {run.asked} had not completed when the run ended; their outcome is not known.",
+            "Do not interrupt the run twice, so that it can drain; or look for a "
             f"{'server' if run.is_replay else 'device'} that no longer answers.",
         )
 
@@ -181,7 +187,7 @@ def driver_words(end: PhaseEnd) -> tuple[str, str]:
 def loader_words(_: PhaseEnd) -> tuple[str, str]:
     """The same of the loader, whose threads share one core."""
     return (
-        "the loader was the limit, not the database: it used all of the one core that it can use",
+        "the loader was the limit, not the database: it can use only one core, and used all of it",
         "Load from several hosts, and read the figures as a lower bound.",
     )
 
@@ -189,7 +195,7 @@ def loader_words(_: PhaseEnd) -> tuple[str, str]:
 def pgbench_words(_: PhaseEnd) -> tuple[str, str]:
     """The same of pgbench."""
     return (
-        "pgbench was the limit, not the database: its threads used nearly all of their time on processors",
+        "pgbench was the limit, not the database: its threads were on a processor nearly all of the time",
         "Give it more threads (--set threads=4), and read the figures as a lower bound.",
     )
 
@@ -198,9 +204,9 @@ def generator_words(end: PhaseEnd) -> tuple[str, str]:
     """Why the generator was the limit, and what to do; the core tells its own work from the kernel's."""
     if end.generator_bound_reason is Bound.CPU:
         return (
-            "the generator's threads used a whole core each, the kernel's work on behalf of the storage included, so "
-            "the figures may be those of the processor",
-            "Use more workers, which may show more, or larger requests; read the figures as a lower bound.",
+            "each of the generator's threads used a whole core, including the kernel's work for the storage, so the "
+            "processor may have been the limit",
+            "Use more workers, which may give a higher rate, or larger requests; read the figures as a lower bound.",
         )
     return (
         f"the generator was the limit, not the storage: its own work took {end.loop_busy_share:.0%} of its loop's time",
@@ -217,9 +223,9 @@ def depth_reached(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "depth_not_reached",
             "warning",
-            f"In {run.phase_name(end.phase)} the storage had {at_once:.1f} requests at once, not "
-            f"{end.depth.in_flight:.1f}: requests ended inside the call that submits them, and each waited for those "
-            "before it.",
+            f"In {run.phase_name(end.phase)} the storage had {at_once:.1f} requests at a time, not "
+            f"{end.depth.in_flight:.1f}: requests ended inside the call that submits them, and each waited for the "
+            "ones before it.",
             'Use more workers, or engine = "psync" with a thread for each request, to reach the depth; read these '
             f"figures as those of depth {max(1, round(at_once))}.",
         )
@@ -243,8 +249,8 @@ def verification(run: Judged) -> Iterator[RunWarning]:
             "unverified",
             "warning",
             f"{name.capitalize()} verifies, but of {format_count(read)} blocks that it read {what} could be checked: "
-            "only what this very run wrote is known.",
-            "Let a phase before it write the region, or let the same phase write and read it.",
+            "only blocks that this run wrote itself can be checked.",
+            "Add an earlier phase that writes the region, or write and read the region in the same phase.",
         )
 
 
@@ -266,7 +272,7 @@ def overload(run: Judged) -> Iterator[RunWarning]:
                 f"In {run.phase_name(end.phase)} {end.unsent} of {due} {run.asked} that were due "
                 f"({end.unsent / due:.1%}) were never sent: the {'database' if run.is_replay else 'storage'} did not "
                 "keep up.",
-                "Lower the rate, or read this run as the answer that the rate is too high.",
+                "Lower the rate, or take this run as proof that the rate is too high.",
             )
 
 
@@ -279,15 +285,15 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "not_direct",
             "warning",
-            f"O_DIRECT was not possible ({reason}), so the page cache is part of all figures.",
-            'Use a file system with O_DIRECT, or say `io = "buffered"` if the page cache is what you want to measure.',
+            f"O_DIRECT was not possible ({reason}), so all figures include the effect of the page cache.",
+            'Use a file system with O_DIRECT, or set `io = "buffered"` if you want to measure the page cache.',
         )
     reason = (start.engine_reason or "no reason was given").rstrip(".")
     if start.engine == "psync" and plan.engine is not EngineChoice.PSYNC:
         yield item(
             "psync",
             "warning",
-            f"The engine fell back from io_uring to psync ({reason}), which takes a thread for each request in flight.",
+            f"The engine fell back from io_uring to psync ({reason}), which needs one thread per request in flight.",
             "Allow io_uring (sysctl kernel.io_uring_disabled=0, the container's seccomp profile), or compare "
             "only with other psync runs.",
         )

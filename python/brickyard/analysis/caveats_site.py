@@ -59,8 +59,9 @@ def replaced(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "target_changed",
                 "warning",
-                f"{path} {what} while the run went on.",
-                "See who did it, and measure again: the figures are of a file that is no longer there as it was.",
+                f"{path} {what} during the run.",
+                "Find out what changed the file, and measure again: the figures are for a file that no longer "
+                "exists in that form.",
             )
 
 
@@ -73,7 +74,7 @@ def _became(first: Identity, last: Identity) -> str:
         return "was replaced by another"
     if (last.size_bytes or 0) < (first.size_bytes or 0):
         return f"was cut from {size(first.size_bytes or 0)} to {size(last.size_bytes or 0)}"
-    return f"lost one of its {first.links} names" if (last.links or 0) < (first.links or 0) else ""
+    return f"lost one of its {first.links} hard links" if (last.links or 0) < (first.links or 0) else ""
 
 
 def size(count: float) -> str:
@@ -94,10 +95,9 @@ def write_cache(run: Judged) -> Iterator[RunWarning]:
             "volatile_write_cache",
             "note" if run.write_bytes == 0 else "warning",
             f"The write cache of {shown} is volatile and on (write back): {len(names)} of "
-            f"{len(held)} drives may "
-            "answer a write before it is safe from a power cut.",
-            'For the speed of durable writes use `sync = "dsync"` or flushes in the profile, '
-            "or turn the cache off (hdparm -W0, sdparm --clear=WCE).",
+            f"{len(held)} drives may acknowledge a write before it is safe from a power cut.",
+            'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or turn the cache off '
+            "(hdparm -W0, sdparm --clear=WCE).",
         )
 
 
@@ -107,9 +107,9 @@ def modelled_write_cache(run: Judged) -> Iterator[RunWarning]:
         yield item(
             "volatile_write_cache",
             "note" if run.write_bytes == 0 else "warning",
-            f"{target.path} may answer a write before it is safe from a power cut: {' and '.join(target.caches)}.",
-            'For the speed of durable writes use `sync = "dsync"` or flushes in the profile, or --condition '
-            "write-cache-off where drives cache.",
+            f"{target.path} may acknowledge a write before it is safe from a power cut: {' and '.join(target.caches)}.",
+            'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or --condition write-cache-off '
+            "if drives cache writes.",
         )
 
 
@@ -153,7 +153,7 @@ def arrays_busy(run: Judged) -> Iterator[RunWarning]:
                 "array_degraded",
                 "warning",
                 f"The btrfs at {mount.mount_point} is degraded: {mount.btrfs.missing_members} members are missing.",
-                "Replace the missing member, or compare this run only with others of the degraded condition.",
+                "Replace the missing member, or compare this run only with others in the degraded condition.",
             )
 
 
@@ -197,8 +197,8 @@ def memory(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "smaller_than_memory",
                 "warning",
-                f"{target.path} has {size(here)} and the host {size(total)} of memory: this buffered "
-                "run can be answered out of the page cache.",
+                f"{target.path} has {size(here)} and the host {size(total)} of memory: this buffered run may have been "
+                "served from the page cache.",
                 "Use O_DIRECT, or a file larger than the memory.",
             )
 
@@ -215,15 +215,15 @@ def fits_memory(run: Judged, target: TargetSheet, total: int) -> Iterator[RunWar
         yield item(
             "smaller_than_memory",
             "note",
-            f"Nothing but names was written to {target.path}: its metadata may have been served from memory.",
-            "Use more files, or flush them (`fsync = true`), if the storage is to be judged.",
+            f"Only metadata (names) were written to {target.path}: they may have been served from memory.",
+            "Use more files, or flush them (`fsync = true`), to measure the storage.",
         )
     elif written is not None and written < total:
         yield item(
             "smaller_than_memory",
             "warning",
             f"The {size(written)} that were written to {target.path} fit into the host's "
-            f"{size(total)} of memory: these are figures of the page cache more than of the storage.",
+            f"{size(total)} of memory: the figures are more those of the page cache than of the storage.",
             "Use files that together are larger than the memory, or flush them (`fsync = true`).",
         )
 
@@ -237,8 +237,8 @@ def device_cache(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "cache_unknown",
                 "note",
-                f"The cache below {target.path} is unknown ({target.why('cache_bytes', 'not told')}), so nothing says "
-                f"whether {size(here) if here else 'the target'} is large enough to defeat it.",
+                f"The cache below {target.path} is unknown ({target.why('cache_bytes', 'not told')}), so it is not "
+                f"known whether {size(here) if here else 'the target'} is large enough to exceed it.",
                 "Look the cache up in the data sheet and use a target of at least four times its size.",
             )
         elif here and here < CACHE_FACTOR * cache:
@@ -258,8 +258,8 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "unwritten_unknown",
                 "warning",
-                f"What share of {opened.path} was ever written is unknown, and what never was is read without "
-                "touching the medium.",
+                f"What share of {opened.path} has ever been written is unknown; never-written parts are read without "
+                "accessing the medium.",
                 "Write the whole target once before reading it.",
             )
             continue
@@ -272,7 +272,7 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "unwritten",
                 "warning",
-                f"{size(empty)} of {opened.path}{share} were never written, and are read without touching the medium.",
+                f"{size(empty)} of {opened.path}{share} were never written, and are read without accessing the medium.",
                 "Write the whole target once before reading it.",
             )
 
@@ -293,7 +293,7 @@ def neighbours(run: Judged) -> Iterator[RunWarning]:
                 "note",
                 "Whether others used the device during the run is not known "
                 f"({str(foreign.reason).removeprefix('not known: ')}).",
-                "Make sure that nothing else uses it.",
+                "Make sure that nothing else uses the device.",
             )
         sides = (("read", foreign.read), ("written", foreign.write))
         parts = [(side, part) for side, part in sides if part and part.seen]
@@ -317,8 +317,8 @@ def processor(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "steal",
                 "warning",
-                f"The hypervisor took away {total:.1%} of the CPU time during the run, and {worst:.1%} on the "
-                "CPU it hit most.",
+                f"The hypervisor took {total:.1%} of the CPU time during the run (steal), and {worst:.1%} on the most "
+                "affected CPU.",
                 "Measure on a quieter or dedicated host, and do not trust the tail of the latencies.",
             )
         yield from _crowded(run, watch)
@@ -326,7 +326,7 @@ def processor(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "cpu_quota",
                 "warning",
-                f"The control group's CPU quota held this process back {held} times during the run.",
+                f"The control group's CPU quota throttled this process {held} times during the run.",
                 "Raise the container's CPU limit.",
             )
     governors = (run.host.frequency.governors if run.host.frequency else None) or {}
@@ -339,7 +339,7 @@ def processor(run: Judged) -> Iterator[RunWarning]:
             "note",
             f"The CPU frequency governor is not performance ({words}), so latencies of short requests depend "
             "on how busy the CPU is.",
-            "Set it with `cpupower frequency-set -g performance`.",
+            "Set the governor with `cpupower frequency-set -g performance`.",
         )
 
 
@@ -367,7 +367,7 @@ def heat(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "cpu_throttled",
                 "warning",
-                f"The CPU slowed down {events} times during the run because it was too hot.",
+                f"The CPU was throttled {events} times during the run because it was too hot.",
                 "Improve the cooling, and measure again.",
             )
         after = (watch.temperature.end if watch.temperature else None) or {}
@@ -378,9 +378,9 @@ def heat(run: Judged) -> Iterator[RunWarning]:
                 yield item(
                     "drive_hot",
                     "warning",
-                    f"{name} was at {now:.0f} °C at the end of the run, at or above the {limit:.0f} °C from "
-                    "which it slows down.",
-                    "Improve the cooling, let it rest, and measure again.",
+                    f"{name} was at {now:.0f} °C at the end of the run, at or above the {limit:.0f} °C at which it "
+                    "throttles.",
+                    "Improve the cooling, let the device cool down, and measure again.",
                 )
 
 
@@ -407,26 +407,26 @@ def virtual(run: Judged) -> Iterator[RunWarning]:
                 "warning" if cached else "note",
                 f"{node.name} is a loop device over {node.loop.backing_file if node.loop else None}"
                 + (
-                    ", which goes through the page cache even with O_DIRECT: memory was measured in part."
+                    ", which goes through the page cache even with O_DIRECT: the figures are partly those of memory."
                     if cached
                     else ": its file system is part of what was measured."
                 ),
                 "Attach it with `losetup --direct-io=on`, or measure the device itself."
                 if cached
-                else "Measure the device itself if that is what you want to know.",
+                else "Measure the device itself if you want figures without the file system.",
             )
         elif node.virtual:
             yield item(
                 "virtual_disk",
                 "note",
-                f"{node.name} ({node.transport or node.model}) is a virtual disk: the host's "
-                "cache and neighbours are part of what was measured.",
+                f"{node.name} ({node.transport or node.model}) is a virtual disk: the host's cache and other guests "
+                "are part of what was measured.",
                 "Repeat the run at other times of the day, and compare only runs of the same kind of virtual machine.",
             )
         elif node.type in ("zram", "ram", "null"):
             yield item(
                 "memory_device",
                 "note",
-                f"{node.name} lives in memory: the figures are the kernel's, not those of a drive.",
+                f"{node.name} is a memory device: the figures are those of the kernel, not of a drive.",
                 "Name a real drive to measure one.",
             )

@@ -22,7 +22,7 @@ def mib_per_s(row: Totals) -> str:
     return format_mib_per_s(row.bytes_per_s) if row.is_rated and row.operation not in CHAINS | METADATA else DASH
 
 
-WHOLE = "all, with the transient"
+WHOLE = "all, including the transient"
 
 
 def over_columns(rows: Iterable[Totals]) -> list[str]:

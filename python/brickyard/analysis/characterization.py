@@ -18,10 +18,10 @@ from brickyard.store import Record
 
 FILLS = "†"
 FILLS_WORDS = (
-    f"{FILLS}: not in steady state, so this rate may not last: less was written than caches hold, or it fell by more"
-    " than a fifth"
+    f"{FILLS}: not in steady state, so this rate may not last: less was written than the caches hold, or the rate fell "
+    "by more than a fifth"
 )
-LATE_WORDS = "– as a rate: all requests ended after the measured time, so there is none; measure for longer"
+LATE_WORDS = "– instead of a rate: all requests ended after the measured time, so there is no rate; measure for longer"
 PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
 
 

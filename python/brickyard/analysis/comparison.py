@@ -410,7 +410,7 @@ def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]
         for key, plans in sides[0].items()
         if key in sides[1] and key not in apart and not set(plans) & set(sides[1][key])
     ] + [
-        f"{name} stands for several loads: "
+        f"{name} is the name of several workloads: "
         + "; ".join(f"{words} ({runs_words([run.info.id for run in runs])})" for words, runs in loads.values())
         for name, loads in apart.items()
     ]

@@ -107,10 +107,12 @@ def _best_words(axis: Axis, rounds: list[tuple[Pivot, dict[str, Entry]]], figure
         duels.append(duel_of(pivot, rivals, ranked[0], ranked[1]))
     first = max(best, key=lambda level: best[level])
     mine = [duel for duel in judged(duels) if duel.one == first]
-    text = f"Of {axis.title}, {axis.label(first)} has the best {figure} in {best[first]} of {_comparisons(len(rounds))}"
+    text = (
+        f"For {axis.title}, {axis.label(first)} has the best {figure} in {best[first]} of {_comparisons(len(rounds))}"
+    )
     is_known = all(entry.sample.n > 1 for _, rivals in rounds for entry in rivals.values())
     if is_known:
-        text += f", ahead of the next beyond noise in {sum(is_seen(duel.apart) for duel in mine)}"
+        text += f", and its lead over the next is beyond noise in {sum(is_seen(duel.apart) for duel in mine)}"
     return _closed(text, is_known)
 
 
@@ -174,13 +176,13 @@ def unseen_words(unseen: Sequence[Difference], is_known: bool) -> str:
     if not is_known:
         return "less than 1 % apart"
     sees = [item.sees for item in unseen if item.sees is not None]
-    return f"no difference seen ({sees_words(median(sees))} would be)" if sees else "no difference seen"
+    return f"no difference seen ({sees_words(median(sees))} would have been seen)" if sees else "no difference seen"
 
 
 def sees_words(share: float) -> str:
     """A change that so many repetitions see: by 12 % or more."""
     if share >= SEES_MAX:
-        return "more than tenfold"
+        return "a change of more than tenfold"
     return f"{three_digits(share * 100)} % or more"
 
 
@@ -239,7 +241,7 @@ def _cost_words(axis: Axis, level: str, found: list[Difference], bases: set[str]
     # Every cell counts: a median of those alone that differ would show a larger cost than there is.
     shares = [item.share for item in found]
     low, high = min(shares), max(shares)
-    middle = f", in the median {_signed(median(shares))}" if len(shares) > 2 else ""
+    middle = f", median {_signed(median(shares))}" if len(shares) > 2 else ""
     span = _signed(low) if len(shares) == 1 else f"between {_signed(low)} and {_signed(high)}"
     rest = f"; {alike} in {len(found) - seen} of {len(found)} cells" if len(found) > seen else ""
     return _closed(f"{head} {span}{middle}{rest}", is_known)

@@ -34,7 +34,7 @@ NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max
 RESPONSE = ("mean", "p50", "p99", "max")
 """Columns of the response time."""
 FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
-QUESTION = "How much load does the target sustain, and at what response time?"
+QUESTION = "How much load does the target sustain, and with what response time?"
 
 
 @dataclass(frozen=True)
@@ -149,14 +149,14 @@ def curve_notes(rows: list[list[str]]) -> list[str]:
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
     if any("±" in row[NAMES.index("achieved/s")] for row in rows):
-        said.append("±: the chance of random (Poisson) arrivals in the time measured, two standard deviations")
+        said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")
     return said
 
 
 def found_lines(curve: Curve) -> list[str]:
     lines = [
-        f"closed loop at the profile's depth: {format_iops(curve.maximum_per_s)}/s; percentages are of this rate,"
-        " which is not the capacity"
+        f"closed loop at the profile's depth: {format_iops(curve.maximum_per_s)}/s; percentages refer to this rate, "
+        "which is not the capacity"
     ]
     most = capacity(curve.points)
     if most:
@@ -180,12 +180,13 @@ def knee_words(found: Knee) -> str:
             f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock){_near_words(found)}"
         )
     if found.bend is Bend.TOO_FEW or found.end is None:
-        return "none; at least three rates that are not overloaded are needed"
+        return "none; needs at least three rates that do not overload the target"
     if found.bend is Bend.BELOW:
-        return "at or below the lowest offered rate; offer lower ones with --levels"
+        return "at or below the lowest offered rate; offer lower rates with --levels"
     return (
-        f"not reached; the search ended before saturation, at {format_iops(found.end.offered_per_s)}/s; go on"
-        f" with --max-rate {math.ceil(FURTHER * found.end.offered_per_s)}"
+        f"not reached; the search ended before saturation, at {format_iops(found.end.offered_per_s)}/s; continue with "
+        "--max-rate"
+        f" {math.ceil(FURTHER * found.end.offered_per_s)}"
     )
 
 
@@ -229,8 +230,8 @@ def _few_of_best(curve: Curve, limit: Limit) -> int | None:
 
 def search_words(few: int, figure: str) -> str:
     return (
-        f"a step rests on as few as {format_count(few)} requests, and searches end too high with fewer than"
-        f" {format_count(enough(figure))} for the {figure}"
+        f"a step has as few as {format_count(few)} requests, and with fewer than {format_count(enough(figure))} for "
+        f"the {figure}, searches find rates that are too high"
     )
 
 
@@ -239,7 +240,7 @@ def _within_words(curve: Curve, limit: Limit) -> str:
         best, worst = usable(curve.points, limit)
         if best is None:
             return "at no measured rate"
-        until = f"no longer at {format_iops(worst.offered_per_s)}" if worst else KEPT
+        until = f"not at {format_iops(worst.offered_per_s)}" if worst else KEPT
         return f"up to {format_iops(best.offered_per_s)}/s; {until}"
     each = [format_iops(rate) for rate in sorted(found.best.rate_per_s for found in curve.searches if found.best)]
     found = rates(curve.searches)
@@ -248,11 +249,11 @@ def _within_words(curve: Curve, limit: Limit) -> str:
         most = f" in {count - len(each)} of {count} searches; otherwise up to {', '.join(each)}/s" if each else ""
         return f"at no measured rate{most}"
     if found.low is None or found.high is None:
-        return f"about {each[0]}/s; one search, which says nothing of its own spread: use --searches {SEARCHES}"
+        return f"about {each[0]}/s; a single search gives no interval: use --searches {SEARCHES}"
     return (
         f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s"
         f" ({len(each)} searches found {', '.join(each[:-1])} and {each[-1]})"
     )
 
 
-KEPT = "the target kept it at every offered rate, raise --max-rate"
+KEPT = "the target kept the limit at every offered rate; raise --max-rate"

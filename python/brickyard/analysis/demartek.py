@@ -24,7 +24,7 @@ from brickyard.units import format_count, three_digits
 STUDY = "demartek-servers"
 SIZES = {"small": "500-1,000 MB", "big": "5,000-10,000 MB"}
 DEVICES = {"SSD": "ssd", "SAS 15000 rpm": "sas", "SATA 7200 rpm": "sata"}
-JETSTRESS_ROWS = {"ssd": "SSD flat out", "sas-raid1-2": "SAS-B", "sata-raid1-2": "SATA-C"}
+JETSTRESS_ROWS = {"ssd": "SSD at full speed", "sas-raid1-2": "SAS-B", "sata-raid1-2": "SATA-C"}
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
@@ -93,7 +93,11 @@ def _sqliosim(size: str, runs: Mapping[str, Sequence[Record]]) -> Told:
                 str(_rank(their_totals, name)),
             ]
         )
-    return f"SQLIOSim, {SIZES[size]}, beside Demartek's of 2009; rank 1 has the shortest total", columns, rows
+    return (
+        f"SQLIOSim, {SIZES[size]}, compared with Demartek's figures of 2009; rank 1 has the shortest total",
+        columns,
+        rows,
+    )
 
 
 def _rank(totals: Mapping[str, float], name: str) -> int:
@@ -160,7 +164,7 @@ def _jetstress(runs: Mapping[str, Sequence[Record]]) -> Told:
         )
         found = [jet for record in records if (jet := jetstress(record))]
         rows.append([f"here: {name}", *(_rate(found, key) for key in keys), *(_seconds(found, key) for key in times)])
-    return "Jetstress beside Demartek's of 2009", columns, rows
+    return "Jetstress, compared with Demartek's figures of 2009", columns, rows
 
 
 def _rate(found: Sequence[Jetstress], key: str) -> str:

@@ -78,7 +78,7 @@ def too_much(record: Record, most: float | None = None) -> list[str]:
     lacking = sum(end.errors_by_errno.get(name, 0) for end in record.of(PhaseEnd) for name in NO_DESCRIPTORS)
     if lacking:
         said.append(
-            f"run {record.info.id}: {lacking:,} requests failed because no more files may be open; that is a limit of"
-            " this process and none of the storage: raise it, such as with `ulimit -n 65536`"
+            f"run {record.info.id}: {lacking:,} requests failed because no more files may be open; that is a limit of "
+            "this process, not of the storage: raise it, for example with `ulimit -n 65536`"
         )
     return said

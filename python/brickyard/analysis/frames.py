@@ -95,7 +95,7 @@ def frame_words(record: Record) -> list[str]:
             said.append(f"{head}, none dropped")
             continue
         first = min(p.first_dropped_ns for p in own if p.first_dropped_ns is not None)
-        more = f", {format_count(failed)} of them since requests failed" if failed else ""
+        more = f", {format_count(failed)} of them because requests failed" if failed else ""
         said.append(f"{head}, {format_count(dropped)} dropped, the first at {first / 1e9:.3f} s{more}")
     return said
 

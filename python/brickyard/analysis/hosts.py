@@ -121,7 +121,7 @@ def states_of(record: Record) -> dict[str, str]:
     found = {}
     for host, outcome in ends.items():
         if outcome is RunOutcome.DONE:
-            found[host] = "done, cut off for a time" if host in lost else "done"
+            found[host] = "done, disconnected for a time" if host in lost else "done"
         elif host in lost and host not in back:
             found[host] = LOST
         else:
@@ -152,7 +152,7 @@ def host_words(record: Record) -> list[str]:
     found = []
     lost = [host for host, state in states_of(record).items() if state == LOST]
     if lost:
-        found.append(f"Lost, and not in the figures of all hosts: {', '.join(lost)}.")
+        found.append(f"Lost, and not included in the figures of all hosts: {', '.join(lost)}.")
     rows = [row for row in host_rows(record) if row.host and row.state != LOST]
     phases = list(dict.fromkeys(row.phase for row in rows))
     for phase in phases:
@@ -174,11 +174,11 @@ def _spread_words(rows: list[HostRow]) -> str:
     low, high = min(row.iops for row in rows), max(row.iops for row in rows)
     rates = f"{format_iops(low)} to {format_iops(high)} IOPS a host"
     if slowest_ns < fastest_ns * NOTABLY and high < low * NOTABLY:
-        return f"All {len(rows)} hosts are alike within 10 %: {rates}."
+        return f"All {len(rows)} hosts agree within 10 %: {rates}."
     return (
         f"Slowest host: {slowest}, {name.removeprefix('p')} % within {format_ns(slowest_ns)},"
-        f" {slowest_ns / middle_ns:.2g} × the median of {len(rows)} hosts; hosts range over {format_ns(fastest_ns)} to"
-        f" {format_ns(slowest_ns)} and {rates}."
+        f" {slowest_ns / middle_ns:.2g} × the median of {len(rows)} hosts; hosts range from {format_ns(fastest_ns)} to "
+        f"{format_ns(slowest_ns)}, and {rates}."
     )
 
 
@@ -219,7 +219,7 @@ def host_warnings(record: Record) -> list[RunWarning]:
                 id="fleet_late",
                 severity="warning",
                 text=f"Hosts began after the common start: {each}; {format_ns(fleet.tolerance_ns)} is allowed.",
-                remedy="They were busy; leave each a core of its own, or refuse such runs with --late-start refuse.",
+                remedy="They were busy; leave each host a free core, or refuse such runs with --late-start refuse.",
             )
         )
     if moved := [event for event in record.of(HostBegan) if abs(event.clock_moved_ns) > fleet.tolerance_ns]:
@@ -236,15 +236,18 @@ def host_warnings(record: Record) -> list[RunWarning]:
     states = states_of(record)
     for event in record.of(HostLost):
         if states.get(event.host, "") not in ("", LOST):
-            text = f"{event.host} was cut off for a time ({event.reason}); what it did meanwhile is in the figures."
+            text = (
+                f"{event.host} was disconnected for a time ({event.reason}); its requests during that time are "
+                "in the figures."
+            )
             found.append(RunWarning(id="host_cut_off", severity="note", text=text))
             continue
         found.append(
             RunWarning(
                 id="host_lost",
                 severity="error",
-                text=f"{event.host} was lost: {event.reason}. Its share is missing from then on:"
-                f" {', '.join(event.streams)}.",
+                text=f"{event.host} was lost: {event.reason}. Its part of these streams is missing from then on: "
+                f"{', '.join(event.streams)}.",
                 remedy="If the host comes back, `brickyard fleet collect` makes a run of what the hosts kept.",
             )
         )

@@ -21,7 +21,10 @@ def idle_switch_lines(found: Iterable[tuple[str, ModelledBrick]]) -> list[str]:
         if why is not None:
             reasons.setdefault(why, []).append(name)
     return [
-        f"write-cache-off changes nothing of {_listed(list(dict.fromkeys(names)))}: {why}; figures are those of normal"
+        (
+            f"write-cache-off has no effect on {_listed(list(dict.fromkeys(names)))}: {why}; the figures are those of "
+            "condition normal"
+        )
         for why, names in reasons.items()
     ]
 

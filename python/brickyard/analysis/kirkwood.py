@@ -117,7 +117,7 @@ def _shapes(ours: Mapping[tuple[tuple[str, str], ...], Row]) -> Told:
     rows = [_shape_cells(f"published: {name}", row, DASH) for name, row in his.items()]
     for key, row in ours.items():
         rows.append(_shape_cells(f"measured: {_named(key)}", row, nearest(row, his)))
-    return "Shape over clients: tps as a multiple of one client's, beside Kirkwood's of 2003", columns, rows
+    return "Scaling with clients: tps relative to one client, compared with Kirkwood's figures of 2003", columns, rows
 
 
 def nearest(row: Row, his: Mapping[str, Row]) -> str:
@@ -128,7 +128,7 @@ def nearest(row: Row, his: Mapping[str, Row]) -> str:
     best = max(agreed.values())
     names = [name for name, value in agreed.items() if math.isclose(value, best, abs_tol=1e-9)]
     if len(names) == len(his) > 1:
-        return f"{best:+.2f} with every row, which does not tell"
+        return f"{best:+.2f} with every row, so the rows cannot be distinguished"
     return f"{best:+.2f} with {' and with '.join(names)}"
 
 
@@ -167,7 +167,7 @@ def _ratios(ours: Mapping[tuple[tuple[str, str], ...], Row]) -> Told:
                 rows.append(_ratio_cells(f"measured: {words}, {_named(rest)}", row, ours[other]))
     if len(rows) == 4:
         rows.append(["measured: neither factor had two levels", *[DASH] * len(CLIENTS)])
-    return "Ratios by clients, beside Kirkwood's of 2003", ("", *(f"{c} cl." for c in CLIENTS)), rows
+    return "Ratios by clients, compared with Kirkwood's of 2003", ("", *(f"{c} cl." for c in CLIENTS)), rows
 
 
 def _ratio_cells(name: str, upper: Row, lower: Row) -> list[str]:

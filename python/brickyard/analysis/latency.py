@@ -24,7 +24,9 @@ BUCKET_ERROR = 0.008
 MERGED_AT_ONCE = 64
 """Histogram texts held in memory while many are merged; each takes a few KiB."""
 FEW_EVENTS = "*"
-FEW_EVENTS_WORDS = f"{FEW_EVENTS}: the samples beyond that percentile come from one or two events, such as one stall"
+FEW_EVENTS_WORDS = (
+    f"{FEW_EVENTS}: the samples beyond this percentile come from one or two events, such as a single stall"
+)
 
 
 def percentile_name(percentile: float) -> str:

@@ -42,7 +42,7 @@ def asked_of(record: Record) -> PgbenchAsked:
     """What pgbench was asked; only of a record that `is_pgbench`."""
     plan = record.info.plan
     if not isinstance(plan, OtherPlan) or plan.pgbench is None:
-        raise BadInputError(f"run {record.info.id} is no run of pgbench")
+        raise BadInputError(f"run {record.info.id} is not a pgbench run")
     return plan.pgbench
 
 
@@ -126,11 +126,11 @@ def tables(record: Record) -> list[Told]:
     late = row.measures.get("lateness")
     if late is not None:
         told = [*(format_ns(late.percentiles.get(name)) for name in POINTS), format_ns(late.max_ns)]
-        found.append(("How late transactions began", (*POINTS, "max"), [told]))
+        found.append(("Lateness of transactions", (*POINTS, "max"), [told]))
     if (own := own_summary(record)) is not None:
-        found.append(("Held against pgbench's own summary", OWN_COLUMNS, _own_rows(row, own)))
+        found.append(("Compared with pgbench's own summary", OWN_COLUMNS, _own_rows(row, own)))
     if (server := server_total(record)) is not None:
-        found.append(("What the server did meanwhile", SERVER_COLUMNS, [_server_cells(row, server)]))
+        found.append(("Server activity during the run", SERVER_COLUMNS, [_server_cells(row, server)]))
     if (disk := disk_total(record)) is not None:
         columns = ("reads/s", "writes/s", "MiB/s read", "MiB/s written", "queue", "service", "busy")
         found.append((DISK_TITLE, columns, [disk_cells(disk)]))
@@ -152,7 +152,12 @@ def _rate(row: Totals) -> str:
 def _own_rows(row: Totals, own: PgbenchEnd) -> list[list[str]]:
     response = row.response
     mean_ns = response.mean_ns if response else None
-    ours = ["of every transaction's line in its log", _rate(row), format_ns(mean_ns), format_count(row.requests)]
+    ours = [
+        "from every transaction's line in pgbench's log",
+        _rate(row),
+        format_ns(mean_ns),
+        format_count(row.requests),
+    ]
     theirs = format_iops(own.transactions_per_s), format_ns(own.latency_mean_ns), format_count(own.transactions)
     return [ours, ["as pgbench printed it", *theirs]]
 
@@ -190,16 +195,16 @@ def words(record: Record) -> list[str]:
     response = row.response if row else None
     if row is None or response is None or not row.is_rated:
         return []
-    text = f"{format_iops(row.iops)} transactions a second"
+    text = f"{format_iops(row.iops)} transactions/s"
     half, most = response.p50, response.p99
     if half and most:
         text += f", half of them within {format_ns(half)} and 99 % within {format_ns(most)}"
     said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]
     server = server_total(record)
     if server is not None and server.wal_flushes_per_s:
-        text = f"The server flushed its log {format_iops(server.wal_flushes_per_s)} times a second"
+        text = f"The server made {format_iops(server.wal_flushes_per_s)} log flushes/s"
         carried = commits_a_flush(row, server)
-        said.append(f"{text}; one flush carried {three_digits(carried)} commits." if carried else f"{text}.")
+        said.append(f"{text}; there were {three_digits(carried)} commits per flush." if carried else f"{text}.")
     return said
 
 
@@ -240,9 +245,9 @@ def _undurable(record: Record) -> Iterator[RunWarning]:
             id="not_durable",
             severity="warning",
             text=f"The server ran with {' and '.join([*lost, *torn])}:"
-            + (" commits were not durable, so this is no rate of commits." if lost else "")
+            + (" commits were not durable, so this is not a rate of durable commits." if lost else "")
             + (" A power cut may leave torn pages that cannot be repaired." if torn else ""),
-            remedy="Compare such a run with its like alone.",
+            remedy="Compare such a run only with runs that have the same settings.",
         )
 
 
@@ -261,9 +266,9 @@ def _fitting(record: Record) -> Iterator[RunWarning]:
     yield RunWarning(
         id="fits_in_memory",
         severity="warning",
-        text=f"Scale {scale} ({format_size(size)}) fits in memory ({format_size(memory)}){also}: what is read comes"
-        " from there, so the figures show commits and checkpoints, not the reads of the disk.",
-        remedy=f"To measure reads as well, take a scale of {2 * memory // SCALE_BYTES:,}, twice the memory.",
+        text=f"Scale {scale} ({format_size(size)}) fits in memory ({format_size(memory)}){also}: reads are served from "
+        "memory, so the figures show commits and checkpoints, not disk reads.",
+        remedy=f"To measure disk reads as well, use a scale of {2 * memory // SCALE_BYTES:,}, twice the memory.",
     )
 
 
@@ -273,6 +278,6 @@ def _disagreeing(record: Record) -> Iterator[RunWarning]:
         yield RunWarning(
             id="pgbench_disagrees",
             severity="warning",
-            text=f"The rate of pgbench's log is {share:.1%} off the one that pgbench printed.",
-            remedy="Run for longer; connecting counts for more in a short run.",
+            text=f"The rate computed from pgbench's log differs by {share:.1%} from the rate that pgbench printed.",
+            remedy="Run for longer; the time to connect matters more in a short run.",
         )

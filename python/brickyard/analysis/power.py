@@ -73,15 +73,15 @@ def _lost_words(event: PowerCut) -> str:
         return f"Acknowledged writes lost: {where or 'nothing'}. "
     count, promised = event.lost_writes, event.lost_promised
     if count == 0:
-        rest = f": {where} were parity, or of requests under way" if where else ""
+        rest = f": {where} were parity, or belonged to requests in flight" if where else ""
         return f"No acknowledged write was lost{rest}. "
     writes = "write was" if count == 1 else "writes were"
     age = format_ns(event.oldest_lost[0].age_ns)
     said = f"{count:,} acknowledged {writes} lost, the oldest {age} after its acknowledgement"
     said += f": {where}. " if where else ". "
     if promised:
-        return f"{said}{promised:,} of them had been flushed or asked to be durable: this brick breaks its promise. "
-    return f"{said}None of them had been flushed or asked to be durable. "
+        return f"{said}{promised:,} of them had been flushed or requested as durable: this brick breaks its promise. "
+    return f"{said}None of them had been flushed or requested as durable. "
 
 
 def _places(event: PowerCut) -> list[str]:
@@ -98,4 +98,4 @@ def _places(event: PowerCut) -> list[str]:
 
 def _failed_words(event: PowerCut) -> str:
     failed = event.failed_requests
-    return f"{failed:,} {'request' if failed == 1 else 'requests'} under way failed."
+    return f"{failed:,} {'request' if failed == 1 else 'requests'} in flight failed."

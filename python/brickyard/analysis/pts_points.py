@@ -14,10 +14,13 @@ from brickyard.analysis.pts import RANGE_MAX, Measured
 from brickyard.store import Record
 from brickyard.units import format_iops, format_ns
 
-QUESTION = "What does the target sustain with the least, middling and most demand (DIRTH)?"
+QUESTION = "What does the target sustain at the lowest, middle and highest demand (DIRTH)?"
 REMEDY = "The table was not steady; measure with longer rounds (PTS: a minute)."
 COLUMNS = ("point", "threads", "QD", "cell IOPS", "IOPS", "difference", "average", "99.999 %", "maximum", "run")
-TITLE = "Operating points: the cell that each was chosen by, and its longer measurement (report RUN draws histograms)"
+TITLE = (
+    "Operating points: the cell by which each was chosen, and its longer measurement (`brickyard report RUN` "
+    "draws histograms)"
+)
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,17 @@ class OperatingPoint:
 def troubles(points: Sequence[OperatingPoint], *, is_steady: bool) -> list[str]:
     """Why these are no operating points; nothing where they are."""
     said = [
-        f"{point.name} is not what its cell promised: {format_iops(point.figures.iops)} IOPS, where the cell"
-        f" ({point.load}) had {format_iops(point.promised.iops)} ({_percent(point.difference)})."
+        f"{point.name} does not match its cell: {format_iops(point.figures.iops)} IOPS, while the cell ({point.load}) "
+        "had"
+        f" {format_iops(point.promised.iops)} ({_percent(point.difference)})."
         for point in points
         if not point.is_as_promised
     ]
     if not all(one.figures.iops < other.figures.iops for one, other in pairwise(points)):
         order = ", ".join(f"{point.name} {format_iops(point.figures.iops)}" for point in points)
-        said.append(f"The points are not in the order of their names: {order} IOPS.")
+        said.append(f"The operating points are not in ascending order: {order} IOPS.")
     if not is_steady:
-        said.append("The state that PTS asks for was not reached.")
+        said.append("The steady state that PTS requires was not reached.")
     return [*said, REMEDY] if said else []
 
 
@@ -67,10 +71,13 @@ def points_answer(points: Sequence[OperatingPoint], records: Sequence[Record], *
     wrong = troubles(points, is_steady=is_steady)
     if wrong:
         figures = ", ".join(f"{format_iops(point.figures.iops)} with {point.load}" for point in points)
-        said = [f"Warning: {' '.join(wrong)}", f"IOPS of the longer measurements, which are no result: {figures}."]
+        said = [
+            f"Warning: {' '.join(wrong)}",
+            f"IOPS of the longer measurements, which are not a valid result: {figures}.",
+        ]
     else:
         figures = ", ".join(f"{point.name} {format_iops(point.figures.iops)} ({point.load})" for point in points)
-        said = [f"{figures}; each within {RANGE_MAX * 100:.0f} % of the cell that it was chosen by."]
+        said = [f"{figures}; each within {RANGE_MAX * 100:.0f} % of the cell by which it was chosen."]
     return Answer(QUESTION, tuple(said), belief(records))
 
 

@@ -59,7 +59,7 @@ def beside(pivots: Sequence[Pivot], published: Sequence[Published]) -> list[Told
     for pivot in pivots:
         rows = [(item, entry) for item in published if item.table == pivot.spec.name for entry in _at(pivot, item.at)]
         if rows:
-            found.append((f"{pivot.spec.title}, beside the source", COLUMNS, _rows(pivot, rows)))
+            found.append((f"{pivot.spec.title}, compared with the source", COLUMNS, _rows(pivot, rows)))
     return found
 
 
@@ -121,7 +121,7 @@ def disagreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
     against = [item for item in found if item.agrees is False]
     if not against:
         return ""
-    who = "The models disagree with their source" if is_modelled else "Here it is otherwise than in the source"
+    who = "The models disagree with their source" if is_modelled else "The results here disagree with the source"
     said = "; ".join(f"{item.conclusion.says} (here {item.ratio or 0:.2f} ×)" for item in against)
     return f"{who} on {len(against)} of {sum(i.agrees is not None for i in found)} conclusions: {said}."
 
@@ -131,4 +131,4 @@ def conclusion_table(found: Sequence[Judged]) -> list[Told]:
     if not known:
         return []
     rows = [[item.conclusion.says, f"{item.ratio or 0:.2f} ×", "yes" if item.agrees else "no"] for item in known]
-    return [("What the source concludes", ("conclusion", "ratio here", "comes out"), rows)]
+    return [("What the source concludes", ("conclusion", "ratio here", "confirmed"), rows)]

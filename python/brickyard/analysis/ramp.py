@@ -108,7 +108,7 @@ def found_words(record: Record) -> list[str]:
         said_limit = f"{limit.when} {'at least' if is_rate else 'within'} {threshold}"
         found, beyond = end.found, end.beyond
         if found is None:
-            said.append(f"{phase_name(record, phase)}: {said_limit} at no {knob} that was tried")
+            said.append(f"{phase_name(record, phase)}: {said_limit}: not with any {knob} that was tried")
             continue
         least = "least" if is_rate else "highest"
         rest = (
@@ -116,10 +116,10 @@ def found_words(record: Record) -> list[str]:
             if beyond is not None
             else ""
         )
-        rest = rest or "; every value that was tried kept it"
+        rest = rest or "; every value that was tried kept the limit"
         said.append(
-            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found.value))}, which"
-            f" does {format_iops(found.rate_per_s)} IOPS and {format_mib_per_s(found.bytes_per_s)} MiB/s{rest}"
+            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found.value))}, with "
+            f"{format_iops(found.rate_per_s)} IOPS and {format_mib_per_s(found.bytes_per_s)} MiB/s{rest}"
             f"{_too_few(limit.when, found)}{_without_rest(record, phase, is_rate=is_rate)}"
         )
     return said
@@ -133,8 +133,8 @@ def _without_rest(record: Record, phase: int, *, is_rate: bool) -> str:
     if is_rate or not searched or not any(step.overloaded or not step.within for step in record.of(RampStep)):
         return ""
     return (
-        "; one search, whose steps follow each other without rest, so that more may be within:"
-        " `brickyard load-curve --limit` measures each from rest, and searches three times"
+        "; this was a single search whose steps follow each other without a pause, so a higher value may keep the "
+        "limit: `brickyard load-curve --limit` starts each step on an idle target, and searches three times"
     )
 
 
@@ -146,7 +146,7 @@ def _too_few(figure: str, step: RampStep) -> str:
     needed = round(10 / (1 - float(figure[1:]) / 100))
     if requests >= needed:
         return ""
-    return f"; judged by {requests:,.0f} requests, but {figure} needs {needed:,}: lengthen `every`"
+    return f"; judged by {requests:,.0f} requests, but {figure} needs {needed:,}: make `every` longer"
 
 
 def turned(knob: str, value: float) -> float:

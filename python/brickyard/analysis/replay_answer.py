@@ -28,7 +28,9 @@ def replay_answer(records: list[Record], limit: Limit | None = None) -> Answer:
         whence = replay_served.served_words(replay_served.served(group))
         said.append(f"{text}, the slowest after {format_ns(whole.response.max_ns)}; {whence}.")
     failed = sum(replay_pages.pages([record])[-1].errors for record in records)
-    failures = f"{format_count(failed)} calls failed; they are in no rate." if failed else "No call failed."
+    failures = (
+        f"{format_count(failed)} calls failed; they are not counted in any rate." if failed else "No call failed."
+    )
     coverage = replay_warnings.coverage_words(records[0])
     cold = replay_served.cold_words(records[0]) or ""
     told = [failures, f"{coverage}." if coverage else "", cold, warned_words(records)]

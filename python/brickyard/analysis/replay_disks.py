@@ -167,7 +167,7 @@ def disk_cells(disk: DiskUse | None) -> list[str]:
 
 
 WHOLE_DEVICE = "whole device, others included"
-"""Samples second by second are the devices' own counters; the servers' share is known for a whole run alone."""
+"""Samples for each second are the devices' own counters; the servers' share is known only for a whole run."""
 WHOLE_READS = f"disk reads/s ({WHOLE_DEVICE})"
 COURSE_COLUMNS = ["second", "calls/s", "mean", "max", WHOLE_READS, "errors"]
 
@@ -177,7 +177,7 @@ def cold_rows(record: Record) -> list[list[str]]:
     seconds = course(record)
     first, rest = seconds[:COLD_S], seconds[COLD_S:]
     rows = [_second_row(f"{s.start_s:.0f} to {s.start_s + s.length_s:.3g}", [s]) for s in first]
-    return [*rows, _second_row("all after", rest)] if rest else rows
+    return [*rows, _second_row("all later", rest)] if rest else rows
 
 
 def _second_row(name: str, seconds: list[Second]) -> list[str]:

@@ -246,18 +246,18 @@ def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str
     if room is not None:
         lines += head_room_lines(room)
     elif why := spoilt(records):
-        lines.append(f"Headroom: not computed: {why}, so the databases did not serve the log's load.")
+        lines.append(f"Headroom: not computed, because {why}: the databases did not serve the log's load.")
     found = within(records, limit)
     if found and limit:
         said = f"{limit.figure} response within {format_ns(limit.above_ns)}"
         best, broken, unmeasured = found.rate_per_s, found.broken_at_per_s, found.unmeasured_at_per_s
         if unmeasured:
             few = f"not measured: too few calls for {limit.figure} at {format_iops(unmeasured)} calls/s"
-            lines.append(f"{said}: up to {format_iops(best)} calls/s; beyond {few}." if best else f"{said}: {few}.")
+            lines.append(f"{said}: up to {format_iops(best)} calls/s; above that {few}." if best else f"{said}: {few}.")
         elif best is None:
-            lines.append(f"{said}: at no offered rate.")
+            lines.append(f"{said}: not at any offered rate.")
         else:
-            end = f"; no longer at {format_iops(broken)}" if broken else ""
+            end = f"; not at {format_iops(broken)}" if broken else ""
             lines.append(f"{said}: up to {format_iops(best)} calls/s{end}.")
     return lines
 
@@ -271,17 +271,18 @@ def head_room_lines(room: HeadRoom) -> list[str]:
             busiest = factor_words(room.fire_hose_per_s / room.busiest_second_calls)
             of += f", {busiest} its busiest second ({format_count(room.busiest_second_calls)} calls)"
     else:
-        of = f"the piece of the log that was replayed (its first{span.removeprefix(' over')}: {normal})"
+        of = f"the part of the log that was replayed (its first{span.removeprefix(' over')}: {normal})"
     fire = f"{format_iops(room.fire_hose_per_s)} calls/s as fast as possible"
     whence = served_words(room.served)
     if room.is_judged and room.served.is_from_memory:
         # Of bricks it says nothing, so neither do its words.
-        return [f"Headroom: {whence}. From memory alone the servers answer {factor_words(room.factor)} {of}; {fire}."]
+        return [f"Headroom: {whence}. From memory alone, the servers serve {factor_words(room.factor)} {of}; {fire}."]
     if room.is_judged:
         return [f"Headroom: the databases can serve {factor_words(room.factor)} {of}; {fire}; {whence}."]
     length = f"{format_seconds(room.fire_hose_s)} and {format_count(room.fire_hose_calls)} calls"
     return [
-        f"Headroom: too short to judge: {fire} lasted {length}, of at least {JUDGED_S:.0f} s and"
-        f" {format_count(JUDGED_CALLS)} calls; use a longer log, or --again with --duration. By this it would be"
+        f"Headroom: too short to judge: {fire} lasted {length}, but at least {JUDGED_S:.0f} s and "
+        f"{format_count(JUDGED_CALLS)} calls are needed; use a longer log, or --again with --duration. By this "
+        "measurement it would be"
         f" {factor_words(room.factor)} {of}; {whence}."
     ]

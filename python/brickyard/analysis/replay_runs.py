@@ -53,7 +53,7 @@ def replay_asked(record: Record) -> ReplayAsked:
     """How the log was replayed; only of a record that `is_replay`."""
     plan = record.info.plan
     if not isinstance(plan, OtherPlan) or plan.replay is None:
-        raise BadInputError(f"run {record.info.id} is no replay")
+        raise BadInputError(f"run {record.info.id} is not a replay")
     return plan.replay
 
 
@@ -164,7 +164,7 @@ def logs_read(record: Record) -> list[LogCounts]:
     try:
         return [log_counts_of(end.logs) for end in ends(record) if end.logs]
     except msgspec.ValidationError as error:
-        raise BadInputError(f"run {record.info.id}: what was in its logs is damaged: {error}") from error
+        raise BadInputError(f"run {record.info.id}: the record of its logs is damaged: {error}") from error
 
 
 def torn_logs(record: Record) -> dict[str, str]:

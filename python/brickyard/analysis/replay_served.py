@@ -134,7 +134,8 @@ def served_words(found: Served) -> str:
         return "nothing: no call was answered"
     if found.reads_per_call is None or found.writes_per_call is None:
         return (
-            f"not known whether from memory or from disks: the servers' devices are not seen from here{_sizes(found)}"
+            "not known whether from memory or from disks: the servers' devices are not visible from this "
+            f"host{_sizes(found)}"
         )
     reads = f"{per_hundred(found.reads_per_call)} disk reads per 100 calls"
     if found.by_run and max(found.by_run) >= max(READS_JUDGED, COLD_FACTOR * min(found.by_run)):
@@ -143,7 +144,7 @@ def served_words(found: Served) -> str:
     if not found.is_from_memory:
         return f"served from the disks: {reads}{_sizes(found)}"
     writes = f" and {per_hundred(found.writes_per_call)} writes" if found.writes_per_call >= READS_JUDGED else ""
-    return f"served from memory: {reads}{writes}; no evidence about the disks{_sizes(found)}"
+    return f"served from memory: {reads}{writes}; the figures say nothing about the disks{_sizes(found)}"
 
 
 def _sizes(found: Served) -> str:
@@ -168,8 +169,8 @@ def cold_words(record: Record) -> str:
         return ""  # Even if the server read all of it in the first seconds: it was others that read.
     rates = [sum(s.calls for s in part) / sum(s.length_s for s in part) for part in (first, rest)]
     return (
-        f"A cold start: {per_hundred(early)} disk reads per 100 calls and {format_iops(rates[0])} calls/s in the first"
-        f" {COLD_S} s, {per_hundred(late)} and {format_iops(rates[1])} after ({WHOLE_DEVICE})."
+        f"A cold start: {per_hundred(early)} disk reads per 100 calls and {format_iops(rates[0])} calls/s in the first "
+        f"{COLD_S} s, {per_hundred(late)} and {format_iops(rates[1])} calls/s after that ({WHOLE_DEVICE})."
     )
 
 

@@ -22,7 +22,7 @@ from brickyard.store import Record
 from brickyard.units import format_count, format_ns, format_percent, format_seconds
 
 OUTLIERS_NAMED = 3
-SORT_REMEDY = "Sort the calls with --sort always, or widen --window."
+SORT_REMEDY = "Sort the calls with --sort always, or increase --window."
 BLINK_S = 0.1  # a database that was away for less took new connections at once
 LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
 
@@ -58,25 +58,29 @@ def replay_warnings(record: Record, watched: list[WatchSheet]) -> list[RunWarnin
         remedy = "Replay against a database larger than the memory, or for a cold start add --drop-caches --manage."
         warn("served_from_memory", text, remedy)
     for place, why in torn_logs(record).items():
-        text = f"{place} is torn: {why}; what came before was replayed."
-        warn("torn_log", text, "Copy or compress the log again: its end is missing.")
+        text = f"{place} is damaged: {why}; the part before that was replayed."
+        warn("torn_log", text, "Copy or compress the log again; its end is missing.")
     for end in ends(record):
         name = f"D{driver_name(record, end.driver)[1:]}"
         lag = end.driver_lag
         if lag and not end.keeps_pace:
-            text = f"{name} did not keep its pace: by itself it was {format_ns(lag.p99_ns)} late (p99)."
+            text = f"{name} did not keep its pace: its own delay was {format_ns(lag.p99_ns)} (p99)."
             warn("driver_pace", text, "Use more drivers, or a host with idle processors.")
         if end.starved_share > 0.1:
             text = f"{name} waited {format_percent(end.starved_share)} of the time for its log to be read."
-            warn("driver_log", text, "Decompress the log first, or use more drivers.")
+            warn("driver_log", text, "Uncompress the log first, or use more drivers.")
         if sum(end.lost_connections):
             lost, again = sum(end.lost_connections), sum(end.reconnects)
-            text = f"{name} lost {format_count(lost)} connections and made {format_count(again)} again."
+            text = f"{name} lost {format_count(lost)} connections and reconnected {format_count(again)} of them."
             warn("lost_connections", text, "See the server's log for why.")
         if end.diverged:
             pages_told = ", ".join(f"{page}: {format_count(n)}" for page, n in end.diverged_pages.items())
-            text = f"{name} got another number of rows than expected in {format_count(end.diverged)} calls"
-            warn("divergence", f"{text} ({pages_told}).", "Check that the database holds what the log asks for.")
+            text = f"{name} got a number of rows other than expected in {format_count(end.diverged)} calls"
+            warn(
+                "divergence",
+                f"{text} ({pages_told}).",
+                "Check that the database contains the data that the log requests.",
+            )
     found += _site_warnings(record)
     return found
 
@@ -86,13 +90,13 @@ def distorted(record: Record) -> str:
     counts = log_counts(record)
     if counts.late:
         return (
-            f"{format_count(counts.late)} calls were sent later than their stamps, up to"
-            f" {format_count(counts.late_burst_calls)} of them within one second: bursts that the log does not have"
+            f"{format_count(counts.late)} calls were sent later than their time stamps, up to "
+            f"{format_count(counts.late_burst_calls)} of them within one second; the log does not have such bursts"
         )
     if counts.missed:
         return (
-            f"{format_count(counts.missed)} requests that belong into the run stood in standard input behind its"
-            " end, further out of order than --window: the replay lacked their calls"
+            f"{format_count(counts.missed)} requests that belong in the run came in standard input after the run's "
+            "end, further out of order than --window: the replay did not make their calls"
         )
     if count := _order(record).beyond_window:
         # A run that ends early may not have come to them, and then lacked their calls from its first second on.
@@ -105,7 +109,10 @@ def unverified(record: Record) -> str:
     counts = log_counts(record)
     if _order(record).is_verified or counts.at_end:
         return ""
-    return "the order of standard input was verified only in part: it had not ended when reading behind the run stopped"
+    return (
+        "the order of standard input was checked only in part: the input had not ended when Brickyard stopped "
+        "reading after the run"
+    )
 
 
 def _order(record: Record) -> OrderKnown:
@@ -121,8 +128,10 @@ def _order_warnings(record: Record) -> list[RunWarning]:
         found.append(RunWarning(id="log_unverified", severity="note", text=text, remedy=SORT_REMEDY))
     if count := log_counts(record).outliers:
         named = "; ".join(outlier_words(replay_asked(record).outliers[:OUTLIERS_NAMED]))
-        text = f"{format_count(count)} requests were left out, whose stamps are far from all others: {named}."
-        remedy = "Set the clock of that server; --keep-outliers replays them, with the time between."
+        text = (
+            f"{format_count(count)} requests were left out, because their time stamps are far from all others: {named}."
+        )
+        remedy = "Set the clock of that server; --keep-outliers replays these requests, including the gap in time."
         found.append(RunWarning(id="log_outliers", severity="warning", text=text, remedy=remedy))
     return found
 
@@ -149,7 +158,10 @@ def _down_warning(record: Record, number: int, target: TargetFacts) -> list[RunW
         text = f"{target.path} could not be reached for {format_seconds(down_s)} of the run."
     else:
         return []
-    remedy = "Its rate counts the time in which it served; its calls meanwhile failed, or waited for the only database."
+    remedy = (
+        "Its rate is over the time in which it served; in the rest of the time its calls failed, or waited if "
+        "it was the only database."
+    )
     return [RunWarning(id="brick_down", severity="warning", text=text, remedy=remedy)]
 
 
@@ -163,13 +175,16 @@ def _site_warnings(record: Record) -> list[RunWarning]:
             continue
         rate = max((_bytes_per_s(event) for event in record.of(Drivers)), default=0.0) * 8 / 1e6
         if rate > LINK_SHARE_MAX * speed:
-            text = f"The drivers' network was full: {rate:,.0f} Mbit/s of results over {link.device} of {speed:,}."
-            remedy = "Drive from other hosts, or over a faster network: the databases may carry more."
+            text = (
+                f"The drivers' network was saturated: {rate:,.0f} Mbit/s of results over {link.device}, which "
+                f"has {speed:,} Mbit/s."
+            )
+            remedy = "Run the drivers on other hosts, or over a faster network: the databases may sustain more."
             found.append(RunWarning(id="driver_network", severity="warning", text=text, remedy=remedy))
     covered = log_counts(record).covered_share
     if covered is not None and covered < 0.9:
         text = f"Only {share_words(covered)} of the requests became calls."
-        remedy = "See the most frequent others with --explain, and add them to the mapping."
+        remedy = "--explain lists the most frequent unmapped requests; add them to the mapping."
         found.append(RunWarning(id="coverage", severity="warning", text=text, remedy=remedy))
     return found
 

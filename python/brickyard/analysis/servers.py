@@ -143,10 +143,10 @@ def _jetstress(record: Record, phase: int, plan: Phase, program: MailboxUser) ->
         if count < JUDGED_LEAST
     ]
     if not sum(row.requests for row in writes):
-        failures.append("no database page was written: the cache holds all that changed, so take a larger database")
+        failures.append("no database page was written: the cache holds all changed pages, so use a larger database")
     failures += _damage(record)
     if record.info.outcome != "done":
-        failures.append("the run did not end in order")
+        failures.append("the run did not end normally")
     mailboxes, each = program.mailboxes, program.mailbox_iops
     made = Jetstress(
         db_reads_per_s=sum(row.iops for row in reads),

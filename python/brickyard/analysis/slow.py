@@ -25,14 +25,18 @@ GENERATOR, PLACES = "late generator", "own queue depth"
 MODEL, STORAGE, ABOVE, RESYNC, UNKNOWN = "the model", "storage or host", "above the device", "resync", "unknown"
 HELD = "cgroup limit"
 RUN_MEANINGS = {
-    GENERATOR: "it was submitted late, though it had a free place: the loop was busy or had no CPU",
+    GENERATOR: (
+        "it was submitted late, although fewer requests than allowed were in flight: the loop was busy or had no CPU"
+    ),
     PLACES: "it waited until one of the stream's own requests in flight had ended",
     MODEL: "in the modelled brick, queues included",
-    STORAGE: "between submission and the moment when its end was seen: storage, kernel, or a CPU that was taken",
-    ABOVE: "in the file system, the page cache or the CPU: the device had no request as long",
+    STORAGE: (
+        "between submission and the moment when its end was seen: in the storage or the kernel, or waiting for a CPU"
+    ),
+    ABOVE: "in the file system, the page cache or the CPU: no request to the device took that long",
     HELD: "the kernel held it back: the run's control group had reached its limit on the device",
-    RESYNC: "the array was rebuilding, checking or initializing",
-    UNKNOWN: "the evidence does not say",
+    RESYNC: "the array was rebuilding, scrubbing or in its initial resync",
+    UNKNOWN: "the evidence does not show the cause",
 }
 """Of the causes that a run knows itself; those of devices are explained where the watch is (`watch.causes`)."""
 HALF = 0.5
@@ -160,9 +164,12 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     places = asked.depth * asked.workers
     deepest = max(cell.depth_max for cell in cells)
     busy = max((cost.loop_busy_share for cost in around.costs(phase, due_ns, sent_ns)), default=0.0)
-    words = f"{late}; at most {deepest} of {places} places were taken, the loops were busy for {format_percent(busy)}"
+    words = (
+        f"{late}; at most {deepest} of {places} allowed requests were in flight, the loops were busy for "
+        f"{format_percent(busy)} of the time"
+    )
     if isinstance(asked.pace, ClosedPace) and not around.is_modelled:
-        return GENERATOR, f"{late}; in a closed loop it was due when its place was free"
+        return GENERATOR, f"{late}; in a closed loop it was due as soon as a place in flight was free"
     if deepest < asked.depth:
         return GENERATOR, words
     if deepest < places:
@@ -178,7 +185,7 @@ def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     for span in around.spans:
         is_at_work = span.target == target and span.condition in WORKING
         if is_at_work and span.start_ns < event.at_ns and span.end_ns > sent_ns:
-            return RESYNC, f"the brick was {span.condition} meanwhile"
+            return RESYNC, f"the brick was {span.condition} at that time"
     took = f"{format_ns(event.service_ns)} from submission to end"
     if around.is_modelled:
         return MODEL, took

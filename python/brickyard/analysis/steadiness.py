@@ -64,7 +64,7 @@ def _is_ramp(record: Record, phase: int) -> bool:
     return bool(asked and asked.ramp) or turned
 
 
-LATE_REMEDY = "Let the run last longer than the storage's longest pause, or look for what made it pause."
+LATE_REMEDY = "Make the run longer than the storage's longest pause, or find out what made it pause."
 
 
 def _late(record: Record) -> Iterator[str]:
@@ -76,8 +76,8 @@ def _late(record: Record) -> Iterator[str]:
         if drain_ns > LATE_NS_MIN and drain_ns > LATE_SHARE * rated_ns:
             yield (
                 f"In {_name(record, phase)} the last answer came {format_ns(drain_ns)} after the end of the"
-                f" {format_ns(rated_ns)} that were measured. What came late is in the requests and in the latency, and"
-                " not in the rates."
+                f" {format_ns(rated_ns)} that were measured. Late requests are in the request counts and the "
+                "latencies, but not in the rates."
             )
 
 
@@ -114,7 +114,8 @@ def _unsteady(record: Record, phases: list[int]) -> Iterator[RunWarning]:
             yield _item(
                 "not_steady",
                 f"{_capital(_name(record, phase))} did not reach steady state{rule}.",
-                "Measure longer, precondition the target first, or read the figures as those of a device on its way.",
+                "Measure longer, precondition the target first, or read the figures as those of a device that has "
+                "not settled.",
             )
         if found.state is State.LEFT:
             last = max(events, key=lambda event: event.at_ns)
@@ -150,13 +151,13 @@ def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
         mean = sum(item.requests for item in requests if item.start_ns in starts) / len(whole)
         alone = 1 / math.sqrt(mean)
         few = found <= 2 * alone
-        explained = f"; so few requests an interval ({mean:.0f}) spread by {format_percent(alone)} anyway"
+        explained = f"; with so few requests per interval ({mean:.0f}), chance alone gives {format_percent(alone)}"
         yield _item(
             "noisy",
             f"{_capital(_name(record, phase))} is noisy: IOPS vary by {cells.variation(found)} between {len(whole)}"
             f" intervals (coefficient of variation){explained if few else ''}.",
             "Measure with longer intervals."
             if few
-            else "Look for other load on host and device, and repeat the run to see how far the means differ.",
+            else "Look for other load on host and device, and repeat the run to see how much the means differ.",
             "note" if few else "warning",
         )

@@ -47,7 +47,7 @@ def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:
     cells = sum(len(pivot.entries) for pivot in pivots)
     said = []
     if cells and once == cells:
-        said.append("Each cell was measured once, so its noise is unknown.")
+        said.append("Each cell was measured only once, so its noise is unknown.")
     elif once:
         said.append(f"{once} of {cells} cells were measured once, so their noise is unknown.")
     if invalid:

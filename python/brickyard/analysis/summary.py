@@ -172,7 +172,9 @@ def verified_words(record: Record) -> str:
     return _joined(
         f"{format_count(counts.checked_blocks)} blocks checked",
         f"{format_count(counts.damaged_blocks)} damaged",
-        f"{format_count(unchecked)} read unchecked, as this run had not written them" if unchecked else "",
+        f"{format_count(unchecked)} read without being checked, because this run had not written them"
+        if unchecked
+        else "",
     )
 
 
@@ -272,7 +274,7 @@ def _database_words(opened: TargetFacts) -> str:
     return _joined(
         f"PostgreSQL {opened.version}",
         format_size(opened.size_bytes) if opened.size_bytes else "",
-        where if opened.is_local else "on another host, or its disks are not to be seen",
+        where if opened.is_local else "on another host, or its disks are not visible",
         settings,
     )
 
@@ -281,7 +283,7 @@ def unwritten_words(opened: TargetFacts) -> str:
     """The start of a run tells a word, or how many bytes were never written."""
     told, whole = opened.unwritten, opened.data_bytes or opened.size_bytes
     if told == "none":
-        return "all of it written before"
+        return "all of it written before the run"
     if not told.isdecimal():
         return "unwritten share unknown"
     share = f" ({format_percent(int(told) / whole)})" if whole else ""

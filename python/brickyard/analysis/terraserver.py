@@ -41,7 +41,9 @@ STUDY_CALLS = {
 
 THROUGHPUT_COLUMNS = ["server", "calls/s", "DB calls", "study: server", "calls/s", "DB calls"]
 RESPONSE_COLUMNS = ["page", "calls", "mean", "max", "mean of max", "study: calls", "mean", "max", "mean of max"]
-NOTE = "The study's figures are of two bricks of 2003 (MSR-TR-2003-70), whose four drivers replayed a day's logs once."
+NOTE = (
+    "The study's figures are for two bricks of 2003 (MSR-TR-2003-70); four drivers replayed the logs of one day once."
+)
 
 
 def is_terraserver(record: Record) -> bool:

@@ -38,7 +38,7 @@ def tool_table(record: Record) -> ToolTable | None:
     if tool == "mdtest":
         rows = [[f.group, f.name, format_count(f.count or 0), _rate(f), _cpu(f)] for f in figures]
         return ToolTable(
-            "In the manner of mdtest",
+            "In mdtest's format",
             ["", "", "operations", "a second", "% CPU"],
             rows,
             2,
@@ -87,10 +87,12 @@ def _bonnie(record: Record, figures: list[ToolFigure]) -> ToolTable:
 
 PARTS = frozenset({"creation alone", "mixed with transactions", "deletion alone"}) | FAILED_LINES
 FAILED_WORDS = (
-    "Calls failed: transactions are counted as begun; they, and whatever else failed in part, have no rate; a file that"
-    " was left incomplete is deleted like the others."
+    "Calls failed: transactions are counted when they begin; transactions and all other operations of which some "
+    "failed have no rate; a file that was left incomplete is deleted like the others."
 )
-MDTEST_FAILED_WORDS = "Calls failed: operations are those that succeeded; where some failed there is no rate."
+MDTEST_FAILED_WORDS = (
+    "Calls failed: only operations that succeeded are counted; operations of which some failed have no rate."
+)
 
 
 def _postmark(record: Record, figures: list[ToolFigure]) -> ToolTable:

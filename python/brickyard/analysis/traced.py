@@ -60,17 +60,18 @@ def _late_because(record: Record) -> str:
     deepest = max((one.depth_max for one in record.intervals), default=0)
     if 0 < places <= deepest:
         return (
-            f"all {places:,} places in flight were taken: the storage is slower than in the trace (see --trace-depth)"
+            f"the limit of {places:,} requests in flight was reached: the storage is slower than in the trace "
+            "(see --trace-depth)"
         )
     sheets = [one.cpu for one in record.info.watch.targets if one and one.cpu is not None]
     busy = max((one.busy_share or 0.0 for one in sheets), default=0.0)
     stolen = max((one.worst_steal_share or one.steal_share or 0.0 for one in sheets), default=0.0)
     seen = f"the host's CPUs were busy for {format_percent(busy)}, and {format_percent(stolen)} of one was stolen"
     if stolen >= STOLEN:
-        return f"{seen}: the hypervisor ran something else"
+        return f"{seen}: the hypervisor ran other work"
     if busy >= BUSY:
         return f"{seen}: threads waited for one another"
-    return f"{seen}, which does not explain it" if sheets else "nothing is known of the host's CPUs meanwhile"
+    return f"{seen}, which does not explain it" if sheets else "the load of the host's CPUs at that time is not known"
 
 
 def late_line(late: Late, because: str) -> str:
@@ -81,4 +82,7 @@ def late_line(late: Late, because: str) -> str:
     )
     if late.is_punctual:
         return line
-    return f"{line} More than {format_ns(PUNCTUAL_NS)} at p99: shorter gaps are not those of the trace; {because}."
+    return (
+        f"{line} The p99 is more than {format_ns(PUNCTUAL_NS)}: shorter gaps between requests are not "
+        f"reproduced; {because}."
+    )

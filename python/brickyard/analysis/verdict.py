@@ -115,7 +115,11 @@ def _dropped(record: Record, requirement: Requirement) -> Finding:
     if ends:
         # The last step without a drop is the answer; those beyond were tried on purpose.
         found = min((end.found.value if end.found else 0.0 for end in ends), default=0.0)
-        note = f"{found:.0f} at once without a drop" if found else "already the first step dropped frames"
+        note = (
+            f"{found:.0f} at the same time without a dropped frame"
+            if found
+            else "the first step already dropped frames"
+        )
         return Finding(requirement, "", 0.0 if found else 1.0, found or None, 0, passed=found > 0, note=note)
     asked = [p for p in players(record) if requirement.stream is None or fnmatchcase(p.stream_name, requirement.stream)]
     if not sum(p.frames for p in asked):
@@ -138,11 +142,14 @@ def _other_load(record: Record, rows: list[Totals], requirement: Requirement) ->
         stream = asked_stream(record, row.phase, row.stream)
         address = tag_of(type(stream.address)) if stream and stream.address else None
         if requirement.address is not None and address not in (None, requirement.address):
-            return f"stream {row.stream_name} is {address}; this is for {requirement.address} streams"
+            return f"stream {row.stream_name} is {address}; this requirement is for {requirement.address} streams"
         sizes = [item.size for item in (stream.request if stream else None) or []]
         if requirement.request_bytes_min is not None and sizes and min(sizes) < requirement.request_bytes_min:
             least = format_size(requirement.request_bytes_min)
-            return f"stream {row.stream_name} has requests of {format_size(min(sizes))}; this is for {least} or more"
+            return (
+                f"stream {row.stream_name} has requests of {format_size(min(sizes))}; this requirement is for "
+                f"{least} or more"
+            )
     return ""
 
 

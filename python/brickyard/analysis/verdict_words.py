@@ -50,7 +50,7 @@ def verdict_title(found: Verdict) -> str:
     """`hd-video: fail, 5 of 8; decided by 1080i 10-bit`."""
     word = found.word
     many = len(found.findings)
-    count = f", {sum(f.passed for f in found.findings)} of {many} hold" if many > 1 else ""
+    count = f", {sum(f.passed for f in found.findings)} of {many} requirements are met" if many > 1 else ""
     return f"{found.ruler.name}: {word}{count}; decided by {found.decided.requirement.name}"
 
 

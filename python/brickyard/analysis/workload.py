@@ -50,7 +50,7 @@ def _demand(records: Sequence[Record]) -> str:
         return "the requests of a trace"
     most = max(len(phase.stream) for record in records for phase in record.info.plan.phase)
     if most > 1:
-        return f"{most} streams, {_span(_in_flight(records))} requests in flight in all"
+        return f"{most} streams, {_span(_in_flight(records))} requests in flight in total"
     knobs = {
         str(phase.ramp.knob)
         for record in records

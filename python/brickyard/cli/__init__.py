@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 REMEDIES = {
-    errno.EACCES: "choose a place where this account may write, or use one that may",
-    errno.EPERM: "choose a place where this account may write, or use one that may",
+    errno.EACCES: "choose a place where this account may write, or use an account that may write there",
+    errno.EPERM: "choose a place where this account may write, or use an account that may write there",
     errno.EROFS: "choose a place that can be written",
     errno.ENOSPC: "make room, or choose another place",
     errno.EDQUOT: "make room, or choose another place",
@@ -52,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         silence_stdout()
         return FAILED
     except sqlite3.Error as error:
-        text = f"the store: {one_line(error)}; what it holds is kept, make room or name another with --store"
+        text = (
+            f"the store: {one_line(error)}; its contents are kept; free some space, or name another store with --store"
+        )
         return _complain(given, text, FAILED, error)
     except ImportError as error:
         if "_core" not in str(error):
@@ -99,7 +101,10 @@ KEYS_OF_OPTIONS = {
     "warmup": "warmup", "io": "io", "address": "address", "operations": "operations", "region": "region",
 }  # fmt: skip
 """What people write as options of a run, with the key of a profile that means it."""
-ENDS = "--runtime ends a run; a profile may end by passes, bytes or requests (--save p.toml, then change it there)."
+ENDS = (
+    "--runtime ends a run; in a profile, a phase can also end after passes, bytes or requests (--save p.toml, "
+    "then edit it)."
+)
 HABITS = {
     "name": "A run has no job name here: leave it out.",
     "filename": "Name the file or device itself, without an option.",
@@ -121,12 +126,12 @@ HABITS = {
     "write-lat-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
     "write-bw-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
     "write-iops-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
-    "percentile-list": "Leave it out: every latency is kept, and those percentiles are shown that the samples support.",
+    "percentile-list": "Leave it out: every latency is kept, and all percentiles that have enough samples are shown.",
     "lat-percentiles": "Leave it out: service and response time both have percentiles.",
     "refill-buffers": "Leave it out: what is written is always unique data.",
     "randrepeat": "Leave it out: the same seed gives the same requests (--set seed=7 for others).",
     "thread": "Leave it out: workers share the process.",
-    "eta": "Leave it out: progress is shown where somebody looks.",
+    "eta": "Leave it out: progress is shown on a terminal.",
 }
 """Options of fio that a load in its words does not have, with what to do instead."""
 
@@ -176,7 +181,7 @@ def _with_stdin(given: list[str]) -> list[str]:
 def _system_words(error: OSError) -> str:
     """What the system refused and what to do about it, for causes that are no mistake of ours."""
     if error.filename is None and error.errno in FULL and _stdout_is_closed():
-        return f"standard output: {error.strerror}; make room or choose another place, what was measured is kept"
+        return f"standard output: {error.strerror}; free some space or choose another place; what was measured is kept"
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return "too many files are open; raise the limit, such as with `ulimit -n 1024`"
     remedy = REMEDIES.get(error.errno or 0)

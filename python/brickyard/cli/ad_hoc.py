@@ -29,7 +29,7 @@ BARE = re.compile(r"\s*(\d+\.?\d*)\s*([kmgtp])(/s)?\s*", re.IGNORECASE)
 """Thousands of requests to fio's `rate_iops`, powers of 1024 bytes to its `rate`."""
 
 
-GROUP = Group("A workload in fio's words", sort_key=5)
+GROUP = Group("A workload given with fio's options", sort_key=5)
 
 
 def _word(about: str, *names: str) -> Parameter:
@@ -44,16 +44,16 @@ class AdHoc:
     rw: Annotated[str | None, _word("read, write, randread, randwrite, rw, randrw, trim or randtrim.")] = None
     bs: Annotated[str | None, _word("Size of a request: 4k, or 4k,64k (reads,writes).", "bs", "blocksize")] = None
     bssplit: Annotated[str | None, _word("Sizes with their shares, such as 4k/60:64k/40.")] = None
-    iodepth: Annotated[str | None, _word("Requests in flight of each job.")] = None
-    numjobs: Annotated[str | None, _word("Jobs that do the same at the same time.")] = None
+    iodepth: Annotated[str | None, _word("Requests in flight per job.")] = None
+    numjobs: Annotated[str | None, _word("Number of identical jobs that run at the same time.")] = None
     rwmixread: Annotated[str | None, _word("Share of reads in rw and randrw, in per cent.")] = None
     rate: Annotated[
         str | None,
         _word("Requests/s of all jobs together, or bytes/s with a unit such as 20MiB."),
     ] = None
-    runtime: Annotated[str | None, _word(f"How long, such as 30 or 5m; {RUNTIME} unless set.")] = None
+    runtime: Annotated[str | None, _word(f"How long to run, such as 30 (seconds) or 5m; {RUNTIME} by default.")] = None
     ramp_time: Annotated[str | None, _word("Warm-up time, which no figure includes.", "ramp-time", "ramp_time")] = None
-    direct: Annotated[str | None, _word("1 (unless set) past the page cache, 0 through it.")] = None
+    direct: Annotated[str | None, _word("1 (default) bypasses the page cache, 0 uses it.")] = None
     fsync: Annotated[str | None, _word("fsync after every N writes.")] = None
     fdatasync: Annotated[str | None, _word("fdatasync after every N writes.")] = None
     sync: Annotated[str | None, _word("sync or dsync for each write.")] = None
@@ -67,7 +67,7 @@ class AdHoc:
     ] = None
     save: Annotated[
         Path | None,
-        Parameter(validator=STREAM, help="Write the profile that these words make to this file.", group=GROUP),
+        Parameter(validator=STREAM, help="Write the profile that these options make to this file.", group=GROUP),
     ] = None
 
     @property
@@ -85,7 +85,7 @@ NO_WORDS = AdHoc()
 def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
     """The profile and what has to be said of it; `--save` writes it."""
     if words.rw is None:
-        raise BadInputError("a load in fio's words needs --rw, such as --rw randread; or name a profile")
+        raise BadInputError("a workload given with fio's options needs --rw, such as --rw randread; or name a profile")
     given = {item.name: value for item in fields(words) if (value := getattr(words, item.name)) is not None}
     _check(words)
     options = {key: str(value) for key, value in given.items() if key not in ("save", "rate")}
@@ -95,7 +95,7 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
     if per_s is not None:
         options["rate_iops"] = _rate(per_s, options)
     title = _title(words, options, per_s)
-    imported = import_jobs(NAME, [Job(NAME, options)], "fio's words on the command line", title=title)
+    imported = import_jobs(NAME, [Job(NAME, options)], "fio's options on the command line", title=title)
     if words.save is not None:
         try:
             write_whole(words.save, imported.text, stream=True)

@@ -41,7 +41,8 @@ PartWords = Annotated[
         negative="",
         show_default=False,
         consume_multiple=True,
-        help="Drives, controllers and volumes by name, or a TOML file with prices; else `advise parts --template`.",
+        help="Drives, controllers and volumes by name, or a TOML file with prices; by default those of `advise "
+        "parts --template`.",
     ),
 ]
 
@@ -53,23 +54,29 @@ def buy(
     require: Annotated[
         tuple[str, ...],
         Parameter(
-            negative="", show_default=False, consume_multiple=True, help="Rulers to meet: a name or 'p99<=20ms'."
+            negative="",
+            show_default=False,
+            consume_multiple=True,
+            help="Requirements to meet: the name of a ruler, or 'p99<=20ms'.",
         ),
     ],
     parts: PartWords = (),
     price: Annotated[
-        tuple[str, ...], Parameter(negative="", show_default=False, help="NAME=USD of a part. May be repeated.")
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="Price of a part, as NAME=USD. May be repeated."),
     ] = (),
     capacity: Annotated[
         str | None, Parameter(help="Usable capacity that is needed, such as 1TB (10^12 bytes) or 1TiB.")
     ] = None,
     budget: Annotated[float | None, Parameter(help="USD that may be spent over --years.")] = None,
-    years: Annotated[float, Parameter(help="Costs are summed over so many years.")] = Terms.years,
-    kwh: Annotated[float, Parameter(help="USD of a kilowatt hour, with its cooling.")] = Terms.usd_a_kwh,
+    years: Annotated[float, Parameter(help="Number of years over which costs are summed.")] = Terms.years,
+    kwh: Annotated[float, Parameter(help="USD per kilowatt hour, including cooling.")] = Terms.usd_a_kwh,
     sure: Annotated[
         bool,
         Parameter(
-            negative="", show_default=False, help="Meet requirements at the worse end of the models' interval too."
+            negative="",
+            show_default=False,
+            help="Require that the requirements are also met at the worse end of the models' interval.",
         ),
     ] = False,
     fastest: Annotated[
@@ -81,11 +88,12 @@ def buy(
             negative="",
             show_default=False,
             consume_multiple=True,
-            help="RAID levels; else all, with redundancy where a condition needs it.",
+            help="RAID levels; by default all, limited to those with redundancy if a condition needs it.",
         ),
     ] = (),
     members: Annotated[
-        tuple[int, ...], Parameter(negative="", show_default=False, consume_multiple=True, help="Counts of drives.")
+        tuple[int, ...],
+        Parameter(negative="", show_default=False, consume_multiple=True, help="Numbers of drives to try."),
     ] = (),
     condition: Annotated[
         tuple[str, ...],
@@ -93,17 +101,18 @@ def buy(
             negative="",
             show_default=False,
             consume_multiple=True,
-            help=f"Else normal, degraded and rebuilding; there are {options.CONDITION_WORDS}.",
+            help=f"Conditions; by default normal, degraded and rebuilding. Possible are {options.CONDITION_WORDS}.",
         ),
     ] = (),
     mttf: Annotated[
-        float | None, Parameter(help="Mean time to failure of every drive in hours; else by class, as published.")
+        float | None,
+        Parameter(help="Mean time to failure of every drive in hours; by default that published for its class."),
     ] = None,
     duration: Annotated[
-        str | None, Parameter(help="Virtual time of each simulation; else 10s, and a ramp to its end.")
+        str | None, Parameter(help="Virtual time of each simulation; by default 10s, and for a ramp until its end.")
     ] = None,
-    runners_up: Annotated[int, Parameter(help="How many more are looked for.")] = 3,
-    most: Annotated[int, Parameter(help="Bricks that are simulated at the most.")] = 120,
+    runners_up: Annotated[int, Parameter(help="How many more bricks to find after the best.")] = 3,
+    most: Annotated[int, Parameter(help="The most bricks to simulate.")] = 120,
     overrides: Annotated[
         tuple[str, ...],
         Parameter(
@@ -117,12 +126,12 @@ def buy(
     output: options.Pictures = None,
     json: options.Json = False,
 ) -> int:
-    """The cheapest (or fastest) modelled brick that meets the rulers in every condition.
+    """The cheapest (or fastest) modelled brick that meets the requirements in every condition.
 
     Parameters
     ----------
     profile
-        The load: the name of a profile that ships with Brickyard, or the path of a TOML file.
+        The workload: the name of a profile that ships with Brickyard, or the path of a TOML file.
     """
     if not 0 < years <= MOST_YEARS or not 0 <= kwh < float("inf"):
         raise BadInputError(f"--years must be above 0 and at most {MOST_YEARS}, and --kwh 0 USD or more")
@@ -220,7 +229,7 @@ def _wanted(
     if (mttf is not None and not 0 < mttf < float("inf")) or (budget is not None and not 0 <= budget < float("inf")):
         raise BadInputError("--mttf must be above 0 hours, and --budget 0 USD or more")
     if capacity is not None and capacity.strip().isdigit() and int(capacity) > 0:
-        raise BadInputError(f"--capacity {capacity}: of what? write {capacity}GB or {capacity}TB")
+        raise BadInputError(f"--capacity {capacity}: needs a unit; write {capacity}GB or {capacity}TB")
     conditions = conditioning.modelled_words(conditions)
     plan = buying.plan_of(profile, [*unverified(profile), *overrides], duration)
     writing = any(writes(stream) for phase in plan.phase for stream in phase.stream)
@@ -260,8 +269,9 @@ def _summed(wanted: buying.Wanted) -> list[str]:
     if len(names) < 2 or not rulers:
         return []
     return [
-        f"{rulers[0]} is the sum over {len(names)} streams ({', '.join(names)}); a brick with more of it can be slower"
-        " in one of them: a ruler file asks of each (stream = …, see `brickyard rulers show exchange`)"
+        f"{rulers[0]} is the sum over {len(names)} streams ({', '.join(names)}); a brick with a higher sum can be "
+        "slower in one of them: a ruler file can set a limit for each stream (stream = …, see `brickyard rulers show "
+        "exchange`)"
     ]
 
 
@@ -278,9 +288,11 @@ class _Progress:
 
 def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str]) -> None:
     out = stdout()
-    count = f"{len(found.trials)} bricks simulated, {found.left_out} not"
+    count = f"{len(found.trials)} bricks simulated, {found.left_out} not simulated"
     shown = found.ranked or sorted(found.trials, key=_nearness, reverse=True)[:4]
-    head = f"Meet the rulers ({count})" if found.ranked else f"None meets the rulers ({count}); the nearest:"
+    head = (
+        f"Meet the requirements ({count})" if found.ranked else f"None meets the requirements ({count}); the nearest:"
+    )
     out.print(head, style="bold", markup=False)
     for number, trial in enumerate(shown, 1):
         print_line(out, f"{number}  {trial.candidate.name}")
@@ -309,7 +321,7 @@ def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str]
     if any(len(t.states) < len(buying.conditions_of(t.candidate, wanted)) for t in shown):
         print_line(out, "–: not simulated, since an earlier condition failed")
     if any(trial.candidate.setting for trial in shown):
-        print_line(out, "a cloud volume has no degraded or rebuilding state that its user sees")
+        print_line(out, "a cloud volume has no degraded or rebuilding state that is visible to its user")
     if unpriced:
         print_line(out, f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one")
     for path in written[:1]:
@@ -329,7 +341,7 @@ def _failures(trial: buying.Trial) -> list[str]:
         value = "not measured" if finding.value is None else figure_text(finding.requirement, finding.value)
         times = "" if not finding.head_room else f", {three_digits(1 / finding.head_room)} times too {_too(finding)}"
         asked = threshold_text(finding.requirement)
-        lines.append(f"{name.replace('_', ' ')}: {value}, {asked} asked{times}")
+        lines.append(f"{name.replace('_', ' ')}: {value}, {asked} required{times}")
     return lines
 
 
@@ -373,11 +385,12 @@ def _span(hours: float) -> str:
 def parts(
     *,
     template: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Print the file of prices to fill in, for --parts.")
+        bool, Parameter(negative="", show_default=False, help="Print a price file for you to fill in, for --parts.")
     ] = False,
     json: options.Json = False,
 ) -> int:
-    """The drives, controllers and volumes a search may use, what fits what, and prices with their dates."""
+    """The drives, controllers and volumes that a search may use, which of them fit together, and prices with their
+    dates."""
     if template:
         stdout().out(parts_of.template(), end="", highlight=False)
         return 0
@@ -424,5 +437,5 @@ def parts(
 
 def _usd(part: parts_of.Part) -> str:
     if part.volume is not None:
-        return f"{part.volume.usd_a_gib_month:g} a GiB a month"
+        return f"{part.volume.usd_a_gib_month:g} per GiB and month"
     return "–" if part.usd is None else f"{part.usd:,.0f}"

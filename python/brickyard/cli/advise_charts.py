@@ -23,7 +23,9 @@ def charts(
     price: Annotated[
         tuple[str, ...],
         Parameter(
-            negative="", show_default=False, help="fc=3, sas=2.5, sata=1: of one drive, in any unit. May be repeated."
+            negative="",
+            show_default=False,
+            help="Price of one drive of a class, in any unit: fc=3, sas=2.5, sata=1. May be repeated.",
         ),
     ] = (),
     response: Annotated[
@@ -31,11 +33,15 @@ def charts(
         Parameter(
             negative="",
             show_default=False,
-            help="high-end=10ms, mid-range=50ms: the mean that OLTP asks for. May be repeated.",
+            help="Mean response time that OLTP requires: high-end=10ms, mid-range=50ms. May be repeated.",
         ),
     ] = (),
     dear: Annotated[
-        float, Parameter(help="NO (cost) where another class does it for less than this part of the cost.")
+        float,
+        Parameter(
+            help="Rate a class NO (cost) if another class meets the requirements for less than this fraction of "
+            "its cost."
+        ),
     ] = 0.5,
     output: Annotated[
         Path | None,
@@ -103,7 +109,7 @@ def _print(found: Charts) -> None:
         rows = [[c.item, c.criterion, c.published, c.computed or "–", _AGREES[c.agrees], c.figure] for c in cells]
         names = ["", "criterion", "published", "computed", "agrees", "from"]
         if chart == SUITABILITY:
-            names.append("turns at a price")
+            names.append("price at which it changes")
             rows = [[*row, cell.why] for row, cell in zip(rows, cells, strict=True)]
         out.print(table(f"{chart} ({study})", [(name, "left") for name in names], rows, keys=2))
         for line in footnotes(found, chart):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from brickyard.analysis.traced import Late
     from brickyard.traces import Replay, TraceComparison
 
-GROUP = Group("A trace as the workload, and a trace of the run", sort_key=6)
+GROUP = Group("Replay of a trace, and saving a run as a trace", sort_key=6)
 MARK = re.compile(rb"\ABYTRACE")
 ENDING = ".byt"
 COMPARED_MOST = 50_000_000  # requests; beyond that a comparison takes minutes
@@ -46,14 +46,14 @@ class Again:
     timing: Annotated[
         Literal["timed", "dependent", "fire_hose"] | None,
         _option(
-            "timed (unless set): at the trace's instants. dependent: each request waits for those that had ended before"
+            "timed (default): at the trace's instants. dependent: each request waits for those that had ended before"
             " it arrived. fire_hose: as fast as --trace-depth allows."
         ),
     ] = None
-    speed: Annotated[float | None, _option("How many times as fast as the trace; 1 unless set.")] = None
+    speed: Annotated[float | None, _option("Speed relative to the trace; 1 by default.")] = None
     fit: Annotated[
         Literal["exact", "wrap", "scale"] | None,
-        _option("Offsets on a target of another size: exact (unless set), wrap (modulo its size) or scale."),
+        _option("Offsets on a target of a different size: exact (default), wrap (modulo its size) or scale."),
     ] = None
     trace_device: Annotated[int | None, _option("The device of the trace, by its number, counted from 0.")] = None
     trace_depth: Annotated[
@@ -95,7 +95,7 @@ def replay_of(path: str, words: Again) -> Replay:
 def refuse_without_trace(words: Again) -> None:
     if words.given:
         option = words.given[0].replace("_", "-")
-        raise BadInputError(f"--{option} belongs to a trace as the workload (a file that ends in {ENDING})")
+        raise BadInputError(f"--{option} needs a trace as the workload (a file that ends in {ENDING})")
 
 
 def refuse_taking(words: Again, name: str, why: str) -> None:

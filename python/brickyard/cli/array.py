@@ -21,16 +21,18 @@ from brickyard.reading import parsed_bytes
 from brickyard.schema import Document, stored
 from brickyard.units import format_mib_per_s, format_percent, format_size
 
-app = App(name="array", help="The arrays of this host: states, members, progress, and what is done to them.")
+app = App(name="array", help="The arrays of this host: list, watch and change them.")
 
 app.command(
-    "brickyard.cli.array_watch:watch", name="watch", help="Watch arrays, drives and file systems; tell each event once."
+    "brickyard.cli.array_watch:watch",
+    name="watch",
+    help="Watch arrays, drives and file systems; report each event once.",
 )
 
 Address = Annotated[str, Parameter(help="/dev/md0, a mount point of btrfs, zfs:POOL, lvm:VG/LV, storcli:/c0/v1 …")]
 
 
-@app.command(name="list", help="Every array that the kernel or an installed controller tool tells of.")
+@app.command(name="list", help="Every array that the kernel or an installed controller tool reports.")
 def list_(*, json: options.Json = False) -> int:
     sheets: list[Sheet] = []
     problems: dict[str, str] = {}
@@ -89,7 +91,7 @@ def _row(sheet: Sheet) -> list[str]:
     ]
 
 
-@app.command(name="show", help="One array: its state, its members, and how far its work is.")
+@app.command(name="show", help="One array: its state, its members, and the progress of its rebuild or scrub.")
 def show(address: Address, /, *, json: options.Json = False) -> int:
     _show(arrays.named(address).sheet(), json)
     return DONE
@@ -134,12 +136,16 @@ def _print(console: Console, sheet: Sheet) -> None:
         console.print(table("", columns, rows))
 
 
-@app.command(name="restore", help="Undo what a run that was killed has left: members taken out, limits, write caches.")
+@app.command(name="restore", help="Undo what a killed run left behind: members taken out, speed limits, write caches.")
 def restore(
     *,
     forget: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Drop what cannot be undone, as of an array that is gone."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Forget changes that cannot be undone, for example because the array is gone.",
+        ),
     ] = False,
     json: options.Json = False,
 ) -> int:
@@ -152,7 +158,7 @@ def restore(
         for item in failed:
             console.print(f"error: {item.error}", markup=False, soft_wrap=True)
         if not told:
-            stdout().print("nothing was left to be undone")
+            stdout().print("nothing to undo")
     return FAILED if failed else DONE
 
 
@@ -164,7 +170,7 @@ Wait = Annotated[
 
 def _need(manage: bool, what: str) -> None:
     if not manage:
-        raise BadInputError(f"{what}: would change an array, which needs --manage")
+        raise BadInputError(f"{what}: would change an array; add --manage")
 
 
 def _managed(address: str, manage: bool) -> Array:
@@ -206,7 +212,9 @@ def create(
     assume_clean: Annotated[
         bool,
         Parameter(
-            negative="", show_default=False, help="Skip the initialization; right only where all devices hold the same."
+            negative="",
+            show_default=False,
+            help="Skip the initial resync; correct only if all devices have the same contents.",
         ),
     ] = False,
     i_know_this_destroys_data: options.DestroysData = False,
@@ -238,7 +246,7 @@ def create(
     return _ended(made, wait, json)
 
 
-@app.command(name="destroy", help="Stop an array and take its marks off the members.")
+@app.command(name="destroy", help="Stop an array and erase its metadata from the members.")
 def destroy(
     address: Address,
     /,
@@ -259,7 +267,7 @@ def destroy(
 @app.command(name="fail", help="Take a member out, never beyond the array's redundancy.")
 def fail(
     address: Address,
-    member: Annotated[str | None, Parameter(help="Which one; without it the last active one.")] = None,
+    member: Annotated[str | None, Parameter(help="The member to take out; by default the last active one.")] = None,
     /,
     *,
     manage: options.Manage = False,
@@ -268,11 +276,11 @@ def fail(
     """A hot spare, where there is one, takes its place at once."""
     array = _managed(address, manage)
     chosen = managing.take_out(array, member)
-    _say(f"{chosen} was taken out of {array.name}; `brickyard array spare {address} {chosen} --manage` gives it back")
+    _say(f"{chosen} was taken out of {array.name}; `brickyard array spare {address} {chosen} --manage` puts it back")
     return _ended(array, False, json)
 
 
-@app.command(name="spare", help="Give a device to an array: as a hot spare, or at once for a member that is missing.")
+@app.command(name="spare", help="Add a device to an array: as a hot spare, or at once in place of a missing member.")
 def spare(
     address: Address,
     device: str,
@@ -288,7 +296,11 @@ def spare(
     return _ended(array, wait, json)
 
 
-@app.command(name="replace", help="Copy a member to another device while it serves; rebuild one that is faulty on it.")
+@app.command(
+    name="replace",
+    help="Copy a member to another device while the array is in use; if the member is faulty, rebuild it on that "
+    "device.",
+)
 def replace(
     address: Address,
     old: str,
@@ -305,12 +317,12 @@ def replace(
     return _ended(array, wait, json)
 
 
-@app.command(name="remove", help="Let go of a member that is faulty, or of a spare.")
+@app.command(name="remove", help="Remove a faulty member, or a spare.")
 def remove(address: Address, member: str, /, *, manage: options.Manage = False, json: options.Json = False) -> int:
-    """What the device carries stays; one that is in use is taken out by `array fail`."""
+    """The data on the device stay. To take out an active member, use `array fail`."""
     array = _managed(address, manage)
     managing.remove(array, member)
-    _say(f"{member} is not a member of {array.name} any more")
+    _say(f"{member} is no longer a member of {array.name}")
     return _ended(array, False, json)
 
 
@@ -325,21 +337,21 @@ def grow(
     json: options.Json = False,
 ) -> int:
     if not devices:
-        raise BadInputError(f"{address}: name the devices that it is to grow by")
+        raise BadInputError(f"{address}: name the devices to add")
     array = _managed(address, manage)
     with managing.locked(array, "array grow", *devices):
         life.grow(array, devices, destroys_data=i_know_this_destroys_data)
     return _ended(array, wait, json)
 
 
-@app.command(name="scrub", help="Read all members and hold their copies or parity against each other.")
+@app.command(name="scrub", help="Read all members and compare their copies or parity.")
 def scrub(
     address: Address,
     /,
     *,
     manage: options.Manage = False,
-    rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB; needs --wait.")] = None,
-    stop: Annotated[bool, Parameter(negative="", show_default=False, help="End the one that goes on.")] = False,
+    rate: Annotated[str | None, Parameter(help="The most bytes per second, such as 20MiB; needs --wait.")] = None,
+    stop: Annotated[bool, Parameter(negative="", show_default=False, help="Stop the scrub that is running.")] = False,
     wait: Wait = False,
     json: options.Json = False,
 ) -> int:
@@ -348,7 +360,9 @@ def scrub(
         array.stop_scrub()
         return _ended(array, False, json)
     if rate and not wait:
-        raise BadInputError("--rate: the limit is taken back at the end, which has to be waited for; add --wait")
+        raise BadInputError(
+            "--rate: the limit is removed when the scrub ends, so the command has to wait for that; add --wait"
+        )
     if not wait:
         managing.begin_scrub(array)
         return _ended(array, False, json)

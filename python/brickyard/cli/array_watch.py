@@ -33,55 +33,71 @@ SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 def watch(
     *,
-    every: Annotated[str, Parameter(help="How often it is looked, such as 30s or 5min.")] = "30s",
+    every: Annotated[str, Parameter(help="Time between checks, such as 30s or 5min.")] = "30s",
     once: Annotated[
-        bool, Parameter(negative="", show_default=False, help="One look, and what is to be told after it.")
+        bool, Parameter(negative="", show_default=False, help="Check once, send the resulting notices, and end.")
     ] = False,
-    full: Annotated[float, Parameter(help="A file system is full from this share on, in per cent.")] = 95,
+    full: Annotated[float, Parameter(help="Used space from which a file system counts as full, in per cent.")] = 95,
     mail_to: Annotated[
-        tuple[str, ...], Parameter(negative="", show_default=False, help="Who gets mail. May be repeated.")
+        tuple[str, ...], Parameter(negative="", show_default=False, help="A recipient of mail. May be repeated.")
     ] = (),
     mail_from: Annotated[str | None, Parameter(help="The sender of the mail.")] = None,
     smtp: Annotated[
         str, Parameter(help="The mail server: HOST or HOST:PORT; 465 is TLS from the start.")
     ] = "localhost",
     smtp_user: Annotated[
-        str | None, Parameter(help="The user there; the password is in BRICKYARD_SMTP_PASSWORD or in a file.")
+        str | None,
+        Parameter(help="The user on the mail server; the password is read from BRICKYARD_SMTP_PASSWORD or a file."),
     ] = None,
     smtp_password_file: Annotated[
-        Path | None, Parameter(validator=options.READ, help="A file that only its owner can read.")
+        Path | None,
+        Parameter(
+            validator=options.READ,
+            help="File with the password of the mail server; only its owner may be able to read it.",
+        ),
     ] = None,
     webhook: Annotated[
-        tuple[str, ...], Parameter(negative="", show_default=False, help="Where each notice is posted as JSON.")
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="A URL to which each notice is posted as JSON."),
     ] = (),
     run: Annotated[
         tuple[str, ...],
-        Parameter(negative="", show_default=False, help="A command for each notice, which is on its standard input."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="A command to run for each notice; it gets the notice on standard input.",
+        ),
     ] = (),
     listen: Annotated[str | None, Parameter(help="Serve Prometheus metrics at HOST:PORT/metrics.")] = None,
     apprise_file: Annotated[
         Path | None,
         Parameter(
             validator=options.READ,
-            help="A file of Apprise addresses (mailto://, ntfy:// …), one a line, that only its owner can read.",
+            help="A file of Apprise addresses (mailto://, ntfy:// …), one per line; only its owner may be able to "
+            "read it.",
         ),
     ] = None,
     test: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Send one test message by every way, and end.")
+        bool, Parameter(negative="", show_default=False, help="Send one test message through every channel, and end.")
     ] = False,
     remind_every: Annotated[
-        str | None, Parameter(help="Send an alarm again after such a span, as 24h, until somebody acknowledges it.")
+        str | None, Parameter(help="Send an alarm again at this interval, such as 24h, until somebody acknowledges it.")
     ] = None,
-    scrub_every: Annotated[str | None, Parameter(help="Scrub each array after such a span, as 30d; --manage.")] = None,
-    scrub_rate: Annotated[str | None, Parameter(help="At most so much a second, such as 20MiB.")] = None,
+    scrub_every: Annotated[
+        str | None, Parameter(help="Scrub each array at this interval, such as 30d; needs --manage.")
+    ] = None,
+    scrub_rate: Annotated[
+        str | None, Parameter(help="The most bytes per second that a scrub reads, such as 20MiB.")
+    ] = None,
     manage: options.Manage = False,
     store: options.StorePlace = None,
     state: Annotated[
-        Path | None, Parameter(validator=options.FILE, help="Where it is kept what was told already.")
+        Path | None, Parameter(validator=options.FILE, help="File that records which events were already reported.")
     ] = None,
     json: options.Json = False,
 ) -> int:
-    """Notice degraded arrays, rebuilds, errors, failing drives, full and read-only file systems; tell each event once.
+    """Watch for degraded arrays, rebuilds, errors, failing drives, full and read-only file systems; report each event
+    once.
 
     Ends with Ctrl-C.
     """
@@ -90,9 +106,9 @@ def watch(
     if scrub_every and not manage:
         raise BadInputError("--scrub-every: scrubs arrays, which needs --manage")
     if scrub_every and once:
-        raise BadInputError("--scrub-every: a scrub outlasts one look; leave --once away")
+        raise BadInputError("--scrub-every: a scrub takes longer than one check; leave --once out")
     if scrub_rate and not scrub_every:
-        raise BadInputError("--scrub-rate: belongs to --scrub-every")
+        raise BadInputError("--scrub-rate: needs --scrub-every")
     channels: list[notify.Channel] = []
     if mail_to:
         channels.append(notify.mail(mail_to, mail_from, smtp, smtp_user, smtp_password_file))
@@ -142,7 +158,7 @@ def watch(
 
 def _test(channels: list[notify.Channel], say: Callable[[str], None]) -> int:
     if not channels:
-        raise BadInputError("--test: name a way to send it, such as --mail-to or --apprise-file")
+        raise BadInputError("--test: name a channel to send it through, such as --mail-to or --apprise-file")
     failed = 0
     for channel in channels:
         try:
@@ -195,5 +211,5 @@ def _stopped() -> Iterator[threading.Event]:
 def span_s(option: str, text: str) -> float:
     match = re.fullmatch(r"(\d{1,6})(s|min|m|h|d|w)", text)
     if match is None or int(match.group(1)) == 0:
-        raise BadInputError(f"{option} {text}: write a span such as 30s, 5min, 12h or 30d")
+        raise BadInputError(f"{option} {text}: write a duration such as 30s, 5min, 12h or 30d")
     return float(int(match.group(1)) * SPAN_S[match.group(2)])

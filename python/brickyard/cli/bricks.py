@@ -49,7 +49,7 @@ def list_bricks(*, json: options.Json = False) -> int:
 
 @app.command(name="show", help="The parts of one modelled target.")
 def show_brick(name: str, /, *, overrides: options.BrickOverrides = (), json: options.Json = False) -> int:
-    """Show the texts that a brick is made of; every value says where it comes from, such as a data sheet.
+    """Show the files that define a brick; every value states its origin, such as a data sheet.
 
     Parameters
     ----------

@@ -31,16 +31,14 @@ def burn_in(
     duration: Annotated[str, Parameter(help="How long each device is burned in, all sessions together.")] = "24h",
     fresh: Annotated[
         bool,
-        Parameter(
-            negative="", show_default=False, help="Begin anew instead of going on where an earlier session ended."
-        ),
+        Parameter(negative="", show_default=False, help="Start again instead of continuing an earlier session."),
     ] = False,
     logs: Annotated[
         Path | None,
         Parameter(
             name="--logs",
             validator=options.FOLDER,
-            help="Where error logs and accounts are kept; else beside the store.",
+            help="Directory for error logs and account files; by default beside the store.",
         ),
     ] = None,
     overrides: options.Overrides = (),
@@ -52,8 +50,8 @@ def burn_in(
 ) -> int:
     """Random 8 KiB reads and writes with every block checked, on many devices at once, for hours to weeks.
 
-    The same command again goes on with what an interrupted, killed or rebooted session left to do. A read is checked
-    against what this session wrote there. Exit code 1: a device failed.
+    Run the same command again to continue after an interruption, a kill or a reboot. A read is checked against what
+    this session wrote there. Exit code 1: a device failed.
 
     Parameters
     ----------
@@ -132,7 +130,7 @@ def _print(ended: list[Account], place: Path) -> None:
         columns, rows = columns[1:], [row[1:] for row in rows]
     out.print(table("Burn-in", columns, rows, wrapped=("device",)))
     if place.exists():
-        print_line(out, f"error logs and accounts: {place}")
+        print_line(out, f"error logs and account files: {place}")
 
 
 def _verdict_line(account: Account) -> str:
@@ -162,8 +160,8 @@ def _before(account: Account) -> str:
     if not account.failed_before:
         return ""
     return (
-        f"{account.failed_before} earlier burn-in(s) of it failed; the error log and the account keep what was found. "
-        "Move both away only if another device has taken its place"
+        f"{account.failed_before} earlier burn-in(s) of this device failed; the error log and the account file keep "
+        "what was found. Move both away only if another device has taken its place"
     )
 
 
@@ -206,7 +204,7 @@ def _progress(account: Account) -> str:
 
 def _row(account: Account) -> list[str]:
     counts = account.counts
-    health = "same" if account.tells_health else "not told"
+    health = "same" if account.tells_health else "not reported"
     return [
         account.device,
         f"{format_ns(account.burned_ns)} of {format_ns(account.planned_ns)}",

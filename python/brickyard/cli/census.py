@@ -34,12 +34,16 @@ def run(
         str | None,
         Parameter(name="--hosts", group=HOSTS, help="Hosts of the fleet, such as a,b,c, or all (docs/fleet.md)."),
     ] = None,
-    profile: Annotated[str, Parameter(help="The load of every unit; census reads only.")] = "census",
+    profile: Annotated[str, Parameter(help="The workload for every unit; the profile census only reads.")] = "census",
     overrides: options.Overrides = (),
     peers: Annotated[str, Parameter(help="What units must have in common to be compared, such as model.")] = "model",
     one_at_a_time: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Never measure two hosts at once; for volumes of one array."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Never measure two hosts at the same time; for volumes that share an array.",
+        ),
     ] = False,
     check: Annotated[
         bool,
@@ -51,7 +55,8 @@ def run(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Find the slow ones among many hosts and volumes: the same short load on each, compared with its peers.
+    """Find the slow ones among many hosts and volumes: run the same short workload on each, and compare it with its
+    peers.
 
     Parameters
     ----------
@@ -180,22 +185,22 @@ def words(found: Census, missing: list[str]) -> list[str]:
     said = [f"Not measured: {', '.join(missing)}."] if missing else []
     if found.errors:
         counts = [f"{unit} ({errors:,})" for unit, errors in found.errors.items()]
-        said.append(f"Requests failed on {_some(counts)}. Units with errors are compared with none.")
+        said.append(f"Requests failed on {_some(counts)}. Units with errors are not compared with other units.")
     if found.not_judged:
         kinds = [f"{kind or 'of no known kind'} ({count})" for kind, count in found.not_judged.items()]
-        said.append(f"Not judged, since {FEWEST_PEERS} of a kind are needed: {_some(kinds)}.")
+        said.append(f"Not judged, since at least {FEWEST_PEERS} units of a kind are needed: {_some(kinds)}.")
     slow = found.slow
     if found.too_few:
         return [*said, "No unit was judged."]
     if not slow:
-        said.append(f"None of {found.judged} units is slow beyond what chance makes of alike ones.")
+        said.append(f"None of {found.judged} units is slower than chance explains for identical units.")
     else:
         said.append(f"{len(slow)} of {found.judged} units are slow: {_some(slow)}.")
     for common in found.common:
         said.append(
-            f"In common: {common.trait} {common.value}: {common.slow_with} of the {common.slow} named have it, and"
-            f" {common.others_with} of the {common.others} others."
+            f"In common: {common.trait} {common.value}: {common.slow_with} of the {common.slow} slow units have it, "
+            f"and {common.others_with} of the {common.others} others."
         )
     if slow and not found.common:
-        said.append("Nothing that is known of them sets them apart from the others.")
+        said.append("No recorded trait distinguishes the slow units from the others.")
     return said

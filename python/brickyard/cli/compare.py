@@ -31,37 +31,43 @@ from brickyard.units import format_name, format_ns, format_percent
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
 ONE_RUN = (
-    "the intervals of one run against several assume that its noise is that of the others; on a noisier day they are"
-    " too narrow, and --check judges none of them"
+    "the intervals of one run against several assume that it is as noisy as the others; on a noisier day they are too "
+    "narrow, so --check judges none of these figures"
 )
-SITTING = "were made within one sitting (an hour), so that they do not show how far days differ; add runs of other days"
+SITTING = (
+    "were made within one hour, so they do not show how much results differ between days; add runs from other days"
+)
 SITTING_NS = 3600 * 10**9  # runs that began within an hour share what the host did in it
 INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
 
 
 def compare(
     *runs: str,
-    baseline: Annotated[str | None, Parameter(help="Hold the runs against this baseline.")] = None,
+    baseline: Annotated[str | None, Parameter(help="Compare the runs with this baseline.")] = None,
     check: Annotated[
         bool,
         Parameter(
             negative="",
             show_default=False,
-            help="Exit code 1 where something got worse by more than the tolerance beyond noise, all figures judged as "
-            "one family; 2 where no figure was measured more than once on both sides, so that nothing can be judged.",
+            help="Exit code 1 if a figure got worse by more than the tolerance beyond noise, with all figures judged "
+            "as one family; 2 if no figure was measured more than once on both sides, so that nothing can be judged.",
         ),
     ] = False,
     across_loads: Annotated[
         bool,
         Parameter(
-            negative="", show_default=False, help="With --check: judge the two sides although their loads differ."
+            negative="", show_default=False, help="With --check: judge the two sides even if their workloads differ."
         ),
     ] = False,
-    tolerance: Annotated[str, Parameter(help="How much worse is still good enough, such as 5%.")] = "5%",
-    confidence: Annotated[str, Parameter(help="Of the intervals and tests, such as 95%.")] = "95%",
+    tolerance: Annotated[str, Parameter(help="How much worse a figure may be without failing, such as 5%.")] = "5%",
+    confidence: Annotated[str, Parameter(help="Confidence of the intervals and tests, such as 95%.")] = "95%",
     figure: Annotated[
         tuple[str, ...],
-        Parameter(negative="", show_default=False, help="iops, mib_per_s, response_p99 … May be repeated."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Figure to compare, such as iops, mib_per_s or response_p99. May be repeated.",
+        ),
     ] = (),
     output: options.Pictures = None,
     store: options.StorePlace = None,
@@ -88,7 +94,7 @@ def compare(
     bad = verdict_lines(found, judged, allowed)
     if check and loads and not across_loads:
         raise BadInputError(
-            f"--check: {_loads_words(loads)}; compare equal loads, or judge them all the same with --across-loads"
+            f"--check: {_loads_words(loads)}; compare equal workloads, or judge these anyway with --across-loads"
         )
     open_words = _unjudged_words(judged) if check and not bad else ""
     notes = [*_left_out_words(left_out), *_assumptions(judged, before if baseline else [])]
@@ -130,7 +136,7 @@ def _refuse_unknown(figures: tuple[str, ...]) -> None:
 def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
     if found.changes:
         return
-    none = "; ".join(["the two sides have no load in common that was measured on both", *loads])
+    none = "; ".join(["no workload was measured on both sides", *loads])
     why = "; ".join(map(_lack_words, found.lacking)) or none
     raise BadInputError(f"nothing can be compared: {why}")
 
@@ -143,15 +149,16 @@ def _unjudged_words(judged: Gate) -> str:
     once = [name for name, several in zip(("before", "after"), sides, strict=True) if several == {False}]
     where = "on both sides" if len(once) == 2 else once[0] if once else "on one of its sides"
     return (
-        f"--check: inconclusive: every figure was measured once {where}, so noise between runs is unknown there and"
-        " nothing can be judged; repeat the run, such as with --repeat 3, or judge it by limits of your own with"
+        f"--check: inconclusive: every figure was measured only once {where}, so the noise between runs is unknown "
+        "there and nothing can be judged; repeat the run, for example with --repeat 3, or judge it by your own limits "
+        "with"
         " `run --ruler NAME --check`"
     )
 
 
 def _left_out_words(left_out: dict[str, list[int]]) -> list[str]:
     return [
-        f"{name}: left out, as {'it' if len(runs) == 1 else 'they'} came to no valid end: {runs_words(runs)}"
+        f"{name}: left out, as {'it' if len(runs) == 1 else 'they'} did not end validly: {runs_words(runs)}"
         for name, runs in left_out.items()
         if runs
     ]
@@ -188,7 +195,7 @@ def _sides(
     kept = [[r for r in side if r.info.outcome == "done" and not r.info.invalid] for side in (before, after)]
     for name, side in zip(("BEFORE", "AFTER"), kept, strict=True):
         if not side:
-            raise BadInputError(f"{name}: none of its runs came to a valid end, so there is nothing to compare")
+            raise BadInputError(f"{name}: none of its runs ended validly, so there is nothing to compare")
     left_out = {
         name: [record.info.id for record in asked if record not in side]
         for name, asked, side in zip(("BEFORE", "AFTER"), (before, after), kept, strict=True)
@@ -215,8 +222,8 @@ def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str
     """What the gate fails for; nothing that was measured before may be missing."""
     said = [f"worse: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
     said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
-    said += [f"not measured: {_lack_words(item)}; the runs before have it" for item in found.lacking if item.is_lost]
-    return said + [f"not measured: {format_name(name)}, which was before" for name in found.only_before]
+    said += [f"not measured: {_lack_words(item)}; the earlier runs have it" for item in found.lacking if item.is_lost]
+    return said + [f"not measured: {format_name(name)}, which was measured before" for name in found.only_before]
 
 
 def _loads_words(loads: list[str]) -> str:
@@ -225,7 +232,7 @@ def _loads_words(loads: list[str]) -> str:
 
 def _failed_words(item: Failures) -> str:
     if not item.failed[0]:
-        return f"failed requests: {format_name(item.name)}: {item.failed[1]:,}, and none before"
+        return f"failed requests: {format_name(item.name)}: {item.failed[1]:,}, and none in the earlier runs"
     sides = [
         f"{failed:,} of {sent:,} ({share * 100:.3g} %)"
         for failed, sent, share in zip(item.failed, item.sent, item.shares, strict=True)
@@ -251,25 +258,27 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
         told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
         said.append(f"{_figures(count)} judged together against {_share(tolerance)}: {told}")
-        alone = f"a change of one figure by {sees_words(judged.lone_share)}"
+        alone = f"a change of a single figure by {sees_words(judged.lone_share)}"
         every = f", or of all of them by {sees_words(judged.all_share)}" if count > 1 else ""
-        said.append(f"power: at this noise these runs would find {alone}{every}, in four of five cases")
+        said.append(f"power: at this noise, these runs would detect {alone}{every} in four of five cases")
     apart = [change for change in unclear if change.worse_by > tolerance]
     said += [
         f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}"
         for c in sorted(apart, key=lambda change: -change.worse_by)[:INCONCLUSIVE_SHOWN]
     ]
     if len(apart) > INCONCLUSIVE_SHOWN:
-        said.append(f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more that are worse by more than the tolerance")
+        said.append(
+            f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more figures that are worse by more than the tolerance"
+        )
     if unclear and judged.repetitions is not None:
         said.append(
-            f"about {judged.repetitions} repetitions a side would show whether the inconclusive figures stay within"
+            f"about {judged.repetitions} repetitions per side would show whether the inconclusive figures stay within"
             f" {_share(tolerance)}"
         )
     elif unclear and tolerance > 0:
         said.append(
-            f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} by any number of"
-            " repetitions"
+            f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} with any number of "
+            "repetitions"
         )
     said += [f"measured once, not judged: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
     return said
@@ -349,8 +358,8 @@ def _noise(change: Change) -> str:
     """What the difference was held against."""
     if change.difference.seen is not None:
         return f"of {change.before.n} and {change.after.n} runs"
-    within = f"; ± {change.within * 100:.1f} % within them" if change.within is not None else ""
-    return f"between runs unknown{within}"
+    within = f"; ± {change.within * 100:.1f} % within the runs" if change.within is not None else ""
+    return f"noise between runs unknown{within}"
 
 
 def _draw(found: Comparison, folder: Path, note: str) -> list[str]:
@@ -407,7 +416,7 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
     Parameters
     ----------
     name
-        The baseline's name; one that exists means these runs from now on.
+        The baseline's name; an existing baseline of that name is replaced by these runs.
     runs
         Runs (12, 3-7), a study (s2, NAME or NAME@LABEL) or latest; without any, the newest study or run.
     """

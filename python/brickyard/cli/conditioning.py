@@ -74,10 +74,10 @@ def wish(
         return NONE
     if condition is None:
         if manage or rebuild_rate or neighbour or array:
-            raise BadInputError("--manage, --rebuild-rate, --neighbour and --array belong to a --condition; name one")
+            raise BadInputError("--manage, --rebuild-rate, --neighbour and --array need a --condition; name one")
         return Wish(targets[0]) if len(targets) == 1 else NONE
     if len(targets) != 1:
-        raise BadInputError("--condition: name the one target whose array is meant")
+        raise BadInputError("--condition: name exactly one target, whose array is to be changed")
     rate = parse_rate(rebuild_rate)
     return Wish(targets[0], conditions.spoken(condition), True, manage, rate, neighbour, array)
 
@@ -95,7 +95,7 @@ def refuse_idle_switch(targets: Sequence[str], spoken: Sequence[str], overrides:
         brick = bricks.resolve(target, overrides).brick
         why = caches.cannot_switch_off(brick)
         if why is not None and not isinstance(brick.drive, CloudVolume):  # the core says that of volumes
-            raise BadInputError(f"--condition write-cache-off changes nothing of {target}: {why}")
+            raise BadInputError(f"--condition write-cache-off has no effect on {target}: {why}")
 
 
 def without_effect(target: str, size: str | None) -> list[str]:

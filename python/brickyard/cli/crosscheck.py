@@ -30,12 +30,12 @@ def crosscheck(
     /,
     *targets: str,
     overrides: options.Overrides = (),
-    repeat: Annotated[int, Parameter(help="How often each of the two runs, in turn.")] = 2,
+    repeat: Annotated[int, Parameter(help="Number of runs of each of the two, in turn.")] = 2,
     placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Run a profile with our engine and with an installed fio in turn, and tell the difference.
+    """Run a profile with Brickyard's engine and with an installed fio in turn, and report the difference.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def crosscheck(
     if repeat < 1:
         raise BadInputError(f"--repeat {repeat}: at least 1")
     if any(bricks.is_modelled(target) for target in targets):
-        raise BadInputError("fio knows no modelled brick; name a file or a device")
+        raise BadInputError("fio cannot run on a modelled brick; name a file or a device")
     text = profiles.read(profile)
     plan = profiles.validate(text, list(overrides))
     refuse_programs(text.name, plan, "crosscheck")
@@ -62,7 +62,7 @@ def crosscheck(
             done = run_crosscheck(kept, terminal, interrupt, spec, repeat)
             if done.outcome != "done":
                 terminal.note(
-                    f"{done.outcome}{': ' + done.message if done.message else ''}; its figures are no comparison"
+                    f"{done.outcome}{': ' + done.message if done.message else ''}; its figures cannot be compared"
                 )
         ours, theirs = ([kept.record(run) for run in runs] for runs in (done.ours, done.theirs))
     found = compare(ours, theirs)
@@ -96,7 +96,7 @@ def _print(console: Console, found: list[Comparison], version: str) -> None:
         rows.append([*place, "difference", share, share, *changes])
     columns = [(name, "left") for name in ("phase", "stream", "operation", "by")]
     columns += [(name, "right") for name in ("IOPS", "MiB/s", "mean", "p50", "p99")]
-    console.print(table("The same load by both, medians of the runs", columns, rows))
+    console.print(table("The same workload with both, medians of the runs", columns, rows))
     for item in found:
         if item.rates is not None and item.rates.seen is not None:
             words = ", ".join((item.phase, item.stream, item.operation))

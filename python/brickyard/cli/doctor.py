@@ -21,7 +21,7 @@ STATE_WIDTH = 8
 
 
 def doctor(target: str | None = None, /, *, store: options.StorePlace = None, json: options.Json = False) -> int:
-    """Tell what this host can and cannot measure, and why.
+    """Report what this host can and cannot measure, and why.
 
     Parameters
     ----------

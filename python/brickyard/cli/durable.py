@@ -88,11 +88,12 @@ def durable(
         Path | None,
         Parameter(
             validator=options.READ,
-            help="What the recorder of `honesty write` noted before a power cut; looked at before anything is written.",
+            help="The file of the recorder of `honesty write` from before a power cut; the target is checked "
+            "against it before anything is written.",
         ),
     ] = None,
     postgres: Annotated[
-        bool, Parameter(name="--pg-test-fsync", help="Run PostgreSQL's pg_test_fsync beside it, if it is installed.")
+        bool, Parameter(name="--pg-test-fsync", help="Also run PostgreSQL's pg_test_fsync, if it is installed.")
     ] = True,
     placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
@@ -175,9 +176,10 @@ def _answer(found: WritePath) -> Answer:
     if page:
         most = found.commits[-1]
         sentences.append(
-            f"With fdatasync the log allows one client at most {format_iops(page.per_s)} commits a second (95 %"
+            f"With fdatasync, the log limits one client to at most {format_iops(page.per_s)} commits a second (95 %"
             f" interval {_interval(page)}), {format_ns(page.each_ns)} each, and {most.clients} clients that share every"
-            f" flush {most.clients} times as many; what a server reaches of that, `brickyard run pgbench` measures."
+            f" flush to at most {most.clients} times as many; `brickyard run pgbench` measures how much of that a "
+            "server reaches."
         )
     if page:
         sentences.append(_faster_words(found))
@@ -187,7 +189,7 @@ def _answer(found: WritePath) -> Answer:
 
 def _etcd_words(held: Verdict | None) -> str:
     if held is None:
-        return "not measured, as the run ended before"
+        return "not measured, because the run ended before that"
     decided = held.decided
     return (
         f"{held.word}, {decided.reason}" if decided.value is None else f"{held.word}, with {format_ns(decided.value)}"
@@ -197,7 +199,7 @@ def _etcd_words(held: Verdict | None) -> str:
 def _faster_words(found: WritePath) -> str:
     better = faster(found.writes, LINUX_DEFAULT)
     if not better:
-        return f"No other wal_sync_method was shown to be faster than {LINUX_DEFAULT}, PostgreSQL's default on Linux."
+        return f"No other wal_sync_method was faster beyond noise than {LINUX_DEFAULT}, PostgreSQL's default on Linux."
     said = " and ".join(f"{method} by {format_percent(item.share)}" for method, item in better)
     return f"Faster than {LINUX_DEFAULT}, PostgreSQL's default on Linux, beyond noise: wal_sync_method = {said}."
 
@@ -241,7 +243,7 @@ def _print(console: Console, found: WritePath) -> None:
     print_warnings(console, found.records)
     last = found.records[-1].info
     if last.outcome != "done":
-        print_line(console, f"{last.outcome}: {last.message}; what was measured until then is above")
+        print_line(console, f"{last.outcome}: {last.message}; the figures above were measured before that")
 
 
 def _together(bytes_per_s: float) -> str:
@@ -280,7 +282,11 @@ def _print_methods(console: Console, found: WritePath) -> None:
     if found.postgres and found.postgres.reason:
         print_line(console, f"pg_test_fsync gave no figures: {found.postgres.reason}", "dim")
     elif found.postgres:
-        print_line(console, f"{found.postgres.program}, one second a method, at another time than ours", "dim")
+        print_line(
+            console,
+            f"{found.postgres.program}, one second per method, not at the same time as Brickyard's measurement",
+            "dim",
+        )
     console.print()
 
 
@@ -304,15 +310,15 @@ def _print_writers(console: Console, found: WritePath) -> None:
                 _range(group) if group else "–",
             ]
         )
-    names = ("each its fdatasync", "each O_DSYNC", "commits/s at most")
+    names = ("each with its own fdatasync", "each with O_DSYNC", "commits/s at most")
     columns = [("clients", "right"), *((name, "right") for name in names)]
     console.print(table("Many writers, in durable writes a second", columns, rows))
     print_line(
         console,
-        "commits/s at most: a server flushes its log once at a time, and every fdatasync serves one commit of each"
-        " client (95 % interval of its rate in brackets); its processors, locks and data files allow fewer, on a fast"
-        " device far fewer. Writers that each flush a place of their own have several flushes in flight, so that they"
-        " may reach more than that.",
+        "commits/s at most: a server makes one log flush at a time, and every fdatasync serves one commit of each "
+        "client (95 % interval of its rate in brackets); the server's processors, locks and data files allow fewer, "
+        "on a fast device far fewer. Writers that each flush their own place have several flushes in flight, so they "
+        "may reach more than that.",
         "dim",
     )
     console.print()

@@ -32,8 +32,12 @@ TABLES: tuple[Rows, ...] = ("intervals", "totals", "runs")
 
 def export(
     *runs: str,
-    format: Annotated[Form | None, Parameter(name=["--format", "-f"], help="Else by the file's ending.")] = None,  # noqa: A002
-    rows: Annotated[Rows | None, Parameter(help="Which table, of CSV and Parquet; intervals unless set.")] = None,
+    format: Annotated[  # noqa: A002
+        Form | None, Parameter(name=["--format", "-f"], help="Format; by default taken from the file's ending.")
+    ] = None,
+    rows: Annotated[
+        Rows | None, Parameter(help="Which table to write as CSV or Parquet; intervals by default.")
+    ] = None,
     output: options.Output = None,
     tables: Annotated[
         Path | None,
@@ -84,7 +88,7 @@ def _check(chosen: Form, rows: Rows | None, output: Path | None, tables: Path | 
     if tables is not None and (output is not None or rows is not None):
         raise BadInputError("--tables writes all three tables; leave --output and --rows out")
     if output is None and tables is None and chosen == "parquet":
-        raise BadInputError("--format parquet is no text; name a file with --output")
+        raise BadInputError("--format parquet is a binary format; name a file with --output")
     if output is None and tables is None and as_json and chosen != "json":
         raise BadInputError("--json and the rows would both go to stdout; name a file with --output")
 

@@ -37,33 +37,38 @@ RUNS = re.compile(r"latest|s?\d+|\d+-\d+")
 def fit_brick(
     *words: str,
     name: Annotated[
-        str | None, Parameter(help="Keeps the brick by this name among your own, as sim:NAME; see -o for a file.")
+        str | None,
+        Parameter(help="Save the fitted brick under this name among your own, as sim:NAME; for a file, use -o."),
     ] = None,
     output: Annotated[
         Path | None,
         Parameter(
-            name=("--output", "-o"), validator=options.FILE, help="File of the fitted brick; else fitted-brick.toml."
+            name=("--output", "-o"),
+            validator=options.FILE,
+            help="File for the fitted brick; by default fitted-brick.toml.",
         ),
     ] = None,
     each: Annotated[
-        str | None, Parameter(help="How long each load is measured; else 1s, or up to 10s on slow storage.")
+        str | None, Parameter(help="How long each workload is measured; by default 1s, or up to 10s on slow storage.")
     ] = None,
     long: Annotated[
         str | None,
-        Parameter(help="Adds one load of this duration, such as 10m: long enough to spend credits or fill a cache."),
+        Parameter(help="Add one workload of this duration, such as 10m, long enough to spend credits or fill a cache."),
     ] = None,
     long_load: Annotated[
         Literal["random-writes", "sequential-writes", "random-reads"] | None,
-        Parameter(help="What --long adds; else random writes, or random reads where none are measured."),
+        Parameter(
+            help="Workload that --long adds; by default random writes, or random reads if no writes are measured."
+        ),
     ] = None,
-    reads_only: Annotated[bool, Parameter(negative="", show_default=False, help="Measures no writes.")] = False,
+    reads_only: Annotated[bool, Parameter(negative="", show_default=False, help="Do not measure writes.")] = False,
     size: options.Size = None,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Estimate a model of a measured brick, and say how well it predicts what it was not fitted to.
+    """Estimate a model of a measured target, and report how well it predicts workloads to which it was not fitted.
 
     Parameters
     ----------
@@ -78,7 +83,7 @@ def fit_brick(
     wanted = _wanted(each, long, long_load, reads_only=reads_only)
     if all(RUNS.fullmatch(word) for word in words):
         if long is not None:
-            raise BadInputError("--long measures a target; name that, or a long run among the others")
+            raise BadInputError("--long measures a target; name a target, or include a long run among the runs")
         with open_store(store) as kept:
             records = select(kept, words).records
     elif len(words) == 1:
@@ -92,7 +97,7 @@ def fit_brick(
     with stderr().status("fitting") as status:
         found = fit(loads, capacity_bytes, status.update)
     if not found:
-        raise BadInputError("nothing to fit to: no rate of a single kind of request")
+        raise BadInputError("nothing to fit to: no run has a rate of a single kind of request")
     best = found[0]
     _write(found, place, target)
     longer = hint(best.model, loads, capacity_bytes)
@@ -267,9 +272,9 @@ def _one_target(records: list[Record]) -> tuple[str, int]:
 
 def _write(found: list[Fitted], place: Path, target: str) -> None:
     best = found[0]
-    errors = f"median error {best.training_error:.1%} where fitted"
+    errors = f"median error {best.training_error:.1%} on the fitted workloads"
     if best.held_out_error is not None:
-        errors += f", {best.held_out_error:.1%} where kept back"
+        errors += f", {best.held_out_error:.1%} on the held-out ones"
     about = [f"{best.verdict.capitalize()}: {errors}.", *array_words(best), *untold(found)]
     text = best.model.text(f"{target}, fitted", "\n".join(about), f"`brickyard advise fit` of {target}", best.fitted_to)
     try:

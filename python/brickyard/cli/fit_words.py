@@ -90,14 +90,18 @@ class Outcome:
         best = self.best
         print_answer(out, self.answer)
         columns = [("load", "left"), ("measured /s", "right"), ("predicted /s", "right"), ("error", "right")]
-        for title, rows in (("Fitted to", best.training), ("Kept back and predicted", best.held_out)):
+        for title, rows in (("Fitted to", best.training), ("Held out and predicted", best.held_out)):
             if rows:
                 out.print(table(title, columns, [_row(p) for p in rows]))
                 out.print()
         if len(self.found) > 1:
-            names = ("class", "fitted to, median", "kept back, median", "largest")
+            names = ("class", "fitted to, median", "held out, median", "largest")
             classes = [(name, "left" if name == "class" else "right") for name in names]
-            out.print(table("Classes, the best at kept-back loads first", classes, [_class_row(f) for f in self.found]))
+            out.print(
+                table(
+                    "Model classes, the best on held-out workloads first", classes, [_class_row(f) for f in self.found]
+                )
+            )
             out.print()
         self._print_falls()
         notes = [*array_words(best), *self.refused[:3]]
@@ -121,7 +125,7 @@ class Outcome:
         """With what the model makes of it; what it could be besides, where the model has none."""
         used = {p.seen.run: p for p in (*self.best.training, *self.best.held_out)}
         if fall.run not in used:
-            return f"{fall.head}; a later run of the same load counts"
+            return f"{fall.head}; a later run of the same workload is used instead"
         predicted = used[fall.run].step
         return (
             f"{fall.head}; the model: {fell(predicted)}" if predicted else f"{fall.words}; the model has no such fall"
@@ -133,8 +137,8 @@ def missing(loads: list[Seen]) -> list[str]:
     found = []
     if not any(s.in_flight == 1 for s in loads):
         found.append(
-            "nothing was measured with one request in flight, so latency and parallelism cannot be separated; "
-            "`advise fit TARGET` measures that"
+            "nothing was measured with one request in flight, so latency and parallelism cannot be separated; `advise "
+            "fit TARGET` measures such a workload"
         )
     if not any(s.operation != "read" for s in loads):
         found.append("no writes were measured; the write path is assumed")
@@ -148,13 +152,16 @@ def untold(found: list[Fitted]) -> list[str]:
     as_good = [f"{f.model.name} ({f.distance:.1%})" for f in found[1:] if f.distance <= limit]
     lines = []
     if as_good:
-        ours = f"{best.model.name} (mean error {best.distance:.1%} on kept-back loads)"
+        ours = f"{best.model.name} (mean error {best.distance:.1%} on held-out workloads)"
         lines.append(f"not distinguished: {ours} and {', '.join(as_good)}")
     for key, others in best.model.alike.items():
         if key in best.fitted_to:
-            lines.append(f"{key}: {others} would do as well as {_value(key, best.model.values[key])}")
+            lines.append(f"{key}: {others} would fit as well as {_value(key, best.model.values[key])}")
     if best.model.kind == "array" and "level" not in best.fitted_to and "writes" in best.model.derived.get("level", ""):
-        lines.append("the level is not told: all members read at every level, and only writes differ")
+        lines.append(
+            "the RAID level cannot be determined: at every level all members serve reads, and levels differ only "
+            "in writes"
+        )
     return lines
 
 
@@ -166,7 +173,7 @@ def array_words(best: Fitted) -> list[str]:
     level, members = str(values["level"]), int(float(values["members"]))
     each = WRITES_EACH[level]
     words = [
-        f"{members} arms",
+        f"{members} drives",
         f"{level} (a small write takes {each} operation{'s' if each > 1 else ''} of members)",
         f"stripe {format_size(int(float(values['stripe'])))}",
     ]
@@ -206,11 +213,11 @@ def _class_row(f: Fitted) -> list[str]:
 
 
 def _sentence(best: Fitted) -> str:
-    words = f"median error {best.training_error:.1%} on {len(best.training)} loads that it was fitted to"
+    words = f"median error {best.training_error:.1%} on the {len(best.training)} workloads to which it was fitted"
     if best.held_out_error is None:
-        words += "; none was kept back, so nothing says how well it predicts"
+        words += "; none was held out, so how well the model predicts is not known"
     else:
-        words += f", {best.held_out_error:.1%} on {len(best.held_out)} kept back"
+        words += f", {best.held_out_error:.1%} on {len(best.held_out)} held out"
     bad = ", ".join(f"{kind} {error:.0%}" for kind, error in best.kinds.items() if error > FITS)
     if best.verdict == "does not fit":
         return (

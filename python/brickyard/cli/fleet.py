@@ -15,7 +15,7 @@ from brickyard.store import Store
 if TYPE_CHECKING:
     from brickyard.fleet.cluster import Cluster
 
-app = App(name="fleet", help="Many hosts: start Ray on them, look at them, collect what they kept.")
+app = App(name="fleet", help="Many hosts: start Ray on them, show their state, collect the records that they kept.")
 KUBERNETES_HOSTS = 3
 
 
@@ -24,21 +24,32 @@ def up(
     *,
     hosts: Annotated[
         Path | None,
-        Parameter(name="--hosts", validator=options.READ, help="hosts.toml: name and address of each host, the head."),
+        Parameter(
+            name="--hosts",
+            validator=options.READ,
+            help="File such as hosts.toml with the name and address of each host, and the head.",
+        ),
     ] = None,
-    address: Annotated[str | None, Parameter(help="A Ray cluster that runs already, such as 10.0.0.1:6379.")] = None,
+    address: Annotated[
+        str | None, Parameter(help="A Ray cluster that is already running, such as 10.0.0.1:6379.")
+    ] = None,
     token: Annotated[
-        Path | None, Parameter(validator=options.READ, help="Its token file; a cluster without a token is refused.")
+        Path | None,
+        Parameter(validator=options.READ, help="Token file of that cluster; a cluster without a token is refused."),
     ] = None,
-    tls: Annotated[bool, Parameter(help="Nodes speak to each other under a certificate made for this fleet.")] = True,
+    tls: Annotated[
+        bool, Parameter(help="Encrypt the traffic between nodes with TLS, with a certificate made for this fleet.")
+    ] = True,
     kubernetes: Annotated[
         str | None, Parameter(help="Print a Kubernetes Job whose pods join the head at this address; start nothing.")
     ] = None,
-    count: Annotated[int, Parameter(validator=options.Count(1, 10_000), help="Pods of that Job.")] = KUBERNETES_HOSTS,
+    count: Annotated[
+        int, Parameter(validator=options.Count(1, 10_000), help="Number of pods in the Job.")
+    ] = KUBERNETES_HOSTS,
     volume: Annotated[
-        str | None, Parameter(help="A volume of this size for each of its pods, such as 100Gi, mounted at /brick.")
+        str | None, Parameter(help="Size of a volume for each pod of the Job, such as 100Gi, mounted at /brick.")
     ] = None,
-    storage_class: Annotated[str | None, Parameter(help="The storage class of these volumes.")] = None,
+    storage_class: Annotated[str | None, Parameter(help="Storage class of the pods' volumes.")] = None,
     json: options.Json = False,
 ) -> int:
     """Start a fleet: Ray on every host, with a token of its own and without a dashboard."""
@@ -48,7 +59,7 @@ def up(
     if sum(given is not None for given in (hosts, address, kubernetes)) != 1:
         raise BadInputError("name one of --hosts hosts.toml, --address HOST:PORT and --kubernetes HOST:PORT")
     if volume is not None and kubernetes is None:
-        raise BadInputError("--volume belongs to --kubernetes")
+        raise BadInputError("--volume needs --kubernetes")
     if volume is None and storage_class is not None:
         raise BadInputError("--storage-class: name the size of a volume as well, with --volume")
     if kubernetes is not None:
@@ -72,7 +83,8 @@ def up(
 
 @app.command
 def status(*, json: options.Json = False) -> int:
-    """List the hosts of the fleet, and whether Ray has them; where Ray does not answer, nothing is known of them."""
+    """List the hosts of the fleet, and whether Ray sees them; if Ray does not answer, the state of the hosts is not
+    known."""
     from brickyard.fleet import cluster
 
     fleet = cluster.load()
@@ -108,11 +120,15 @@ def down(
     *,
     forget: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Also forget hosts that cannot be reached; Ray may run there."),
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Also remove hosts that cannot be reached from the list; Ray may still run there.",
+        ),
     ] = False,
     json: options.Json = False,
 ) -> int:
-    """End what `up` started on the hosts; what cannot be reached stays known, for another `down`."""
+    """Stop what `up` started on the hosts; hosts that cannot be reached stay on the list for another `down`."""
     from brickyard.fleet import up as starting
 
     failures = starting.down(forget=forget)
@@ -129,7 +145,8 @@ def collect(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Make runs of what hosts kept because nobody took it; from the hosts of the fleet, or from files.
+    """Make runs from records that hosts kept because they were not transferred; from the hosts of the fleet, or from
+    files.
 
     Parameters
     ----------
@@ -159,5 +176,5 @@ def collect(
         for name, number in made.items():
             stdout().print(f"{name}: run {number}; see `brickyard show {number}`", markup=False, soft_wrap=True)
         if not made:
-            stdout().print("nothing new was kept on any host", markup=False)
+            stdout().print("no host kept anything new", markup=False)
     return DONE

@@ -35,13 +35,15 @@ def history(
     *,
     figure: Annotated[str, Parameter(help="iops, mib_per_s, response_mean, response_p99 …")] = "iops",
     profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
-    since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
+    since: Annotated[
+        str | None, Parameter(help="Only runs since a day (2026-01-31), or within a period up to now (2h, 7d).")
+    ] = None,
     confidence: Annotated[str, Parameter(help="Confidence from which a change is reported, such as 95%.")] = "95%",
     output: options.Pictures = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """A figure of every load on a target over all runs in the store, and the runs at which it changed for good.
+    """A figure of every workload on a target over all runs in the store, and the runs at which it changed permanently.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def history(
         A path or sim:NAME. A relative path is looked up in this directory first.
     """
     if figure not in COMPARABLE:
-        raise BadInputError(f"--figure {figure}: has no history{nearest(figure, COMPARABLE)}")
+        raise BadInputError(f"--figure {figure}: is not a figure with a history{nearest(figure, COMPARABLE)}")
     since_ns = since_unix_ns(since) if since else 0
     sure = parse_share("--confidence", confidence)
     with open_store(store) as kept:
@@ -79,7 +81,8 @@ def history(
     _print(shown, pictures, sure)
     if len(shown) < len(found):
         steps = (
-            f"{len(found) - len(shown)} loads whose rates a search or load curve chose are left out; --json has them"
+            f"{len(found) - len(shown)} workloads whose rates were chosen by a search or load curve are left "
+            "out; --json has them"
         )
         print_line(stdout(), steps, "dim")
     return 0
@@ -112,7 +115,7 @@ def _by_name(target: str, runs: list[RunHead]) -> list[RunHead]:
                 found.setdefault(place, []).append(run)
     if len(found) > 1:
         several = "; ".join(f"{place} ({runs_words([run.id for run in same])})" for place, same in found.items())
-        raise BadInputError(f"{target}: is the name of several files: {several}; name one of them by its whole path")
+        raise BadInputError(f"{target}: is the name of several files: {several}; give the full path of one of them")
     return next(iter(found.values()), [])
 
 
@@ -152,9 +155,9 @@ def _print(found: list[History], pictures: list[str], sure: float) -> None:
         console.print(table(title, columns, rows))
     if any(len(item.points) >= RUNS_MIN for item in found):
         note = (
-            "of histories of independent runs in which nothing changed, at most"
-            f" {(1 - sure) * 100:.2g} % show a change;"
-            " of runs that follow each other closely more do (docs/statistics.md)"
+            "if nothing changed and runs are independent, at most "
+            f"{(1 - sure) * 100:.2g} % of histories show a change; with runs that follow each other closely, more do "
+            "(docs/statistics.md)"
         )
         console.print(note, style="dim", markup=False, soft_wrap=True)
     for item in found:

@@ -36,8 +36,16 @@ Protected = Annotated[
 ]
 
 app = App(name="honesty", help="Flushes and durable writes, compared with what the medium can do.")
-app.command("brickyard.cli.witness:write", name="write", help="Write until the power goes, with a recorder as witness.")
-app.command("brickyard.cli.witness:verify", name="verify", help="After the power cut: is everything there?")
+app.command(
+    "brickyard.cli.witness:write",
+    name="write",
+    help="Write until the power is cut, while a recorder notes every acknowledged write.",
+)
+app.command(
+    "brickyard.cli.witness:verify",
+    name="verify",
+    help="After the power cut: check that every acknowledged write is there.",
+)
 
 
 @app.default
@@ -54,7 +62,7 @@ def honesty(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Hold flushes and durable writes against what the medium can do, and say what is suspicious.
+    """Compare flushes and durable writes with what the medium can do, and report what is suspicious.
 
     Parameters
     ----------
@@ -63,7 +71,10 @@ def honesty(
     """
     targets = named(target)
     if target and bricks.is_modelled(target):
-        raise BadInputError(f"{target}: a modelled brick does what its model says; name a file or a device")
+        raise BadInputError(
+            f"{target}: a modelled brick only does what its model says, so there is nothing to check; name a file "
+            "or a device"
+        )
     with (
         Store(store) as kept,
         aim_at(
@@ -110,7 +121,7 @@ def _print(console: Console, records: list[Record], measured: Figures, found: li
     console.print()
     if measured.groups:
         rows = [[f"{g.writes:,}", format_iops(g.writes_per_s), format_ns(g.flush_ns)] for g in measured.groups]
-        columns = [("writes a flush", "right"), ("writes/s", "right"), ("flush", "right")]
+        columns = [("writes per flush", "right"), ("writes/s", "right"), ("flush", "right")]
         console.print(table("Group commits", columns, rows))
         console.print()
     if measured.dirty:
@@ -134,5 +145,5 @@ def _print(console: Console, records: list[Record], measured: Figures, found: li
     last = records[-1].info
     if last.outcome != "done":
         console.print(
-            f"{last.outcome}: {last.message}; the findings rest on what was measured until then", markup=False
+            f"{last.outcome}: {last.message}; the findings are based on what was measured before that", markup=False
         )

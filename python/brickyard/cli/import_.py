@@ -25,7 +25,9 @@ def import_(
     file: str,
     /,
     *,
-    format: Annotated[Format | None, Parameter(name=["--format", "-f"], help="Else told by its content.")] = None,  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Format | None, Parameter(name=["--format", "-f"], help="Format; by default recognized by its content.")
+    ] = None,
     command: Annotated[
         bool,
         Parameter(
@@ -36,7 +38,7 @@ def import_(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Print another tool's load as a profile, or keep fio's results as a run.
+    """Print another tool's workload as a profile, or store fio's results as a run.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def import_(
     name = "command" if command else place.stem
     found = format or recognize(text)
     if found not in FORMATS:
-        raise BadInputError(f"{file}: not a format that is known here; --format says which, of {', '.join(FORMATS)}")
+        raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(FORMATS)}")
     if found == "fio-json":
         return _import_result(name, text, store, as_json=json)
     try:

@@ -52,10 +52,12 @@ def interference(
     target: str,
     /,
     *,
-    limit: Annotated[str, Parameter(help="Of the reads' response times: p99:10ms, mean:5ms.")] = "p99:10ms",
+    limit: Annotated[str, Parameter(help="Limit on the response time of reads: p99:10ms, mean:5ms.")] = "p99:10ms",
     read_size: Annotated[str, Parameter(help="Size of a read.")] = "4KiB",
     write_size: Annotated[str, Parameter(help="Size of a write.")] = "4KiB",
-    budget: Annotated[str, Parameter(help="Time on a real target; what is left out then is said.")] = "15min",
+    budget: Annotated[
+        str, Parameter(help="The most time to use on a real target; the output says what was left out.")
+    ] = "15min",
     picture: Annotated[
         Path | None,
         Parameter(validator=options.FOLDER, group=options.OUTPUT, help="Folder for the map as SVG and PNG."),
@@ -65,7 +67,7 @@ def interference(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """What reads are left beside writes within a limit: read latency against both rates, found by search.
+    """How many reads remain beside writes within a latency limit: read latency for both rates, found by search.
 
     Parameters
     ----------
@@ -114,7 +116,7 @@ def _limit(text: str) -> tuple[str, float]:
     except ValueError as error:
         raise BadInputError(f"--limit {text}: {one_line(error)}") from error
     if limit_ns <= 0:
-        raise BadInputError(f"--limit {text}: no read takes so little; write a time such as 10ms")
+        raise BadInputError(f"--limit {text}: no read is that fast; write a time such as 10ms")
     return figure, limit_ns
 
 
@@ -154,7 +156,7 @@ def _mapped(
     def measure(reads: float, writes: float, number: int) -> MapPoint:
         labels: dict[str, object] = {"reads_per_s": reads, "writes_per_s": writes}
         point = point_of(record_of(reads, writes, labels, number), asked, reads, writes)
-        said = format_ns(point.value_ns) if point.kept_up else "not all that was due was sent"
+        said = format_ns(point.value_ns) if point.kept_up else "not all requests that were due were sent"
         line = f"{format_iops(reads)} reads/s beside {format_iops(writes)} writes/s: {asked.figure} {said}"
         stderr().print(line, markup=False, soft_wrap=True)
         return point
@@ -187,14 +189,14 @@ def _sentence(found: InterferenceMap) -> str:
     held = [(writes, reads) for writes, reads in found.frontier(found.limit_ns) if reads is not None]
     within = f"At {format_ns(found.limit_ns)} {found.figure} of reads"
     if not held:
-        return f"{within} you can have no reads at any rate that was tried."
+        return f"{within}, no tried rate of reads is possible."
     parts = [
         f"{format_iops(reads)} reads/s " + (f"beside {format_iops(writes)} writes/s" if writes else "without writes")
         for writes, reads in held
     ]
     open_at = found.points[-1].writes_per_s if found.interrupted or found.cut_short else None
     lost = [writes for writes, reads in found.frontier(found.limit_ns) if reads is None and writes != open_at]
-    more = f"; beside {format_iops(min(lost))} writes/s or more, none" if lost else ""
+    more = f"; beside {format_iops(min(lost))} writes/s or more, no reads" if lost else ""
     return f"{within} you can have {', or '.join(parts)}{more}.{_rest_words(found)}"
 
 
@@ -205,7 +207,7 @@ def _rest_words(found: InterferenceMap) -> str:
     last = found.points[-1].writes_per_s
     beside = f"beside {format_iops(last)} writes/s" if last else "without writes"
     more = last == max(found.columns) < COLUMNS[-1] * found.most_writes_per_s
-    untried = ", and more writes were not tried" if more else ""
+    untried = ", and higher rates of writes were not tried" if more else ""
     return f" The search {beside} was interrupted, so its rate is not confirmed{untried}."
 
 
@@ -228,8 +230,8 @@ def _row(found: InterferenceMap, writes: float, reads: float | None) -> list[str
 def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> None:
     out = stdout()
     print_answer(out, Answer(QUESTION, (_sentence(found),), belief(records)))
-    columns = [("beside writes/s", "right"), ("reads/s", "right"), ("no longer at", "right")]
-    columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads a run, at least", "right")]
+    columns = [("beside writes/s", "right"), ("reads/s", "right"), ("limit broken at", "right")]
+    columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads per run, at least", "right")]
     rows = [_row(found, writes, reads) for writes, reads in found.frontier(found.limit_ns)]
     limit = f"{found.figure} within {format_ns(found.limit_ns)}"
     if rows:
@@ -238,7 +240,7 @@ def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> No
     alone = " and ".join(f"{format_iops(rate)} {unit}" for rate, unit in most if rate)
     print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs, arrivals at random.")
     if found.cut_short:
-        print_line(out, "The time was over before all rates were tried; give more with --budget.")
+        print_line(out, "The time was up before all rates were tried; allow more with --budget.")
     out.print()
     print_circumstances(out, records)
     out.print()

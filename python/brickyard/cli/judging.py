@@ -43,7 +43,7 @@ Check = Annotated[
         group=options.JUDGING,
         negative="",
         show_default=False,
-        help="Exit with 1 when a verdict is fail. A ruler may follow: --check hd-video, --check 'p99<=5ms'.",
+        help="Exit with 1 if a verdict is fail. A requirement may follow: --check hd-video, --check 'p99<=5ms'.",
     ),
 ]
 Usd = Annotated[float | None, Parameter(name="--price", group=options.JUDGING, help="What the storage costs, in USD.")]
@@ -54,7 +54,8 @@ Capacity = Annotated[
     ),
 ]
 Ports = Annotated[
-    int | None, Parameter(name="--ports", group=options.JUDGING, help="How many ports the price buys; with --price.")
+    int | None,
+    Parameter(name="--ports", group=options.JUDGING, help="Number of ports included in the price; with --price."),
 ]
 
 
@@ -132,7 +133,9 @@ def judging(
 ) -> Judging:
     """Everything is read before anything is measured, so that a mistake costs nobody a run."""
     if check and not words:
-        raise BadInputError("--check: against what? name a ruler, such as --check hd-video or --check 'p99<=5ms'")
+        raise BadInputError(
+            "--check: no requirement to compare with; name one, such as --check hd-video or --check 'p99<=5ms'"
+        )
     if usd is None and (capacity is not None or ports is not None):
         raise BadInputError("--capacity and --ports say what a price buys; add --price")
     if usd is not None and not (0 < usd < math.inf):

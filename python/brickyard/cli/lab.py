@@ -18,14 +18,16 @@ from brickyard.units import format_ns, format_size
 app = App(name="lab", help="Emulated disks under real software, and what a power cut leaves on them.")
 app.command("brickyard.cli.lab_crash:app", name="crash", help="Record a workload; look at its crash states.")
 app.command(
-    "brickyard.cli.lab_crash:durability", name="durability", help="Configurations of a database, and what each loses."
+    "brickyard.cli.lab_crash:durability",
+    name="durability",
+    help="What each configuration of a database loses in a power cut.",
 )
 
 LEAST_BYTES = 1 << 20  # of a disk on which anything can be done
 Name = Annotated[str, Parameter(help="The disk, as `lab up` named it.")]
 When = Annotated[
     str | None,
-    Parameter(name="--when", help="Not now but once, at flush:NUMBER or write:OFFSET, such as flush:1000."),
+    Parameter(name="--when", help="Do this once, later, at flush:NUMBER or write:OFFSET, such as flush:1000."),
 ]
 
 
@@ -38,21 +40,22 @@ def up(
         str | None, Parameter(help="A modelled brick, such as sim:msr-2003-wd; without one, no delays.")
     ] = None,
     size: Annotated[
-        str | None, Parameter(name="--size", help="Such as 4GiB; without it, as large as the model.")
+        str | None, Parameter(name="--size", help="Size of the disk, such as 4GiB; by default that of the model.")
     ] = None,
     cache: Annotated[str, Parameter(help="honest, off, lying (flushes do nothing) or lossy:1/50.")] = "honest",
-    cache_size: Annotated[str, Parameter(help="What the volatile cache holds.")] = "8MiB",
+    cache_size: Annotated[str, Parameter(help="Size of the volatile cache.")] = "8MiB",
     fs: Annotated[str | None, Parameter(name="--fs", help="Make and mount ext4, xfs or btrfs.")] = None,
     at: Annotated[Path | None, Parameter(validator=options.FOLDER, help="An empty folder to mount it on.")] = None,
-    speed: Annotated[float, Parameter(help="How many times as fast as the model.")] = 1.0,
+    speed: Annotated[float, Parameter(help="Speed relative to the model.")] = 1.0,
     json: options.Json = False,
 ) -> int:
-    """Make an emulated disk: a block device that is timed by a model and loses what a real one would lose.
+    """Create an emulated disk: a block device whose timing comes from a model and which loses what a real disk would
+    lose.
 
     Parameters
     ----------
     name
-        What it is called from then on.
+        Name of the disk.
     """
     if not 0.001 <= speed <= 1e6:
         raise BadInputError(f"--speed {speed:g}: use a factor from 0.001 to 1,000,000")
@@ -73,7 +76,7 @@ def up(
 
 @app.command(name="list")
 def list_(*, json: options.Json = False) -> int:
-    """List the disks that are up; what killed ones left behind is cleaned up first."""
+    """List the disks that are up, after cleaning up what killed ones left behind."""
     for why in disks.clean().values():
         print_line(stderr(), why)
     found = disks.listed()
@@ -92,7 +95,7 @@ def list_(*, json: options.Json = False) -> int:
 
 @app.command
 def status(name: Name, /, *, json: options.Json = False) -> int:
-    """Show a disk: what it is, what it has done, and what was done to it."""
+    """Show a disk: its properties, the requests that it served, and the faults that were injected."""
     about, answer = disks.named(name), disks.ask(name, "status")
     if json:
         emit(disks.document(about, answer.status))
@@ -137,7 +140,7 @@ def slow(name: Name, factor: float, /, *, when: When = None) -> int:
 
 @app.command
 def stall(name: Name, time: str, /, *, when: When = None) -> int:
-    """Let no request end for a TIME such as 5s."""
+    """Let no request end for TIME, such as 5s."""
     if time[-1:].isdecimal():
         raise BadInputError(f"stall {time}: give a unit, such as {time}s")
     return _broken(name, f"stall {time}", when)
@@ -179,7 +182,7 @@ def _print(about: About, status: Status | None) -> None:
         ("mounted", mounted),
     ]
     if status is not None:
-        late = f", {status.late:,} of them late (see the host's load)" if status.late else ""
+        late = f", {status.late:,} of them late (check the load of the host)" if status.late else ""
         lines += [
             ("ended", f"{status.reads:,} reads, {status.writes:,} writes, {status.flushes:,} flushes{late}"),
             ("failed", f"{status.failed:,}"),
@@ -187,7 +190,7 @@ def _print(about: About, status: Status | None) -> None:
             ("volatile", format_size(status.volatile_bytes)),
         ]
         if about.host_ns:
-            lines.append(("host", f"{format_ns(about.host_ns)} a request, taken off the disk's time"))
+            lines.append(("host", f"{format_ns(about.host_ns)} per request, subtracted from the disk's time"))
         lines.append(("way", "FUSE over io_uring" if about.is_over_ring else "FUSE over /dev/fuse"))
         lines += [(f"at {item.at_ms / 1000:.1f} s", item.what) for item in status.history]
     print_labelled(stdout(), lines)

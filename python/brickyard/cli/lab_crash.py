@@ -33,7 +33,9 @@ app = App(name="crash", help="Record a workload; look at its crash states.")
 SAY_EVERY_S = 5.0  # as progress of a run
 TORN = {"none": 0, "512": 512, "4096": 4096, "4KiB": 4096}
 
-Command = Annotated[str, Parameter(allow_leading_hyphen=True, help="After --, a command for `command`.")]
+Command = Annotated[
+    str, Parameter(allow_leading_hyphen=True, help="With the workload `command`: the command, after --.")
+]
 LogPlace = Annotated[Path, Parameter(name="--log", validator=options.READ, help="Folder of a recorded log.")]
 NewLog = Annotated[Path, Parameter(name="--log", validator=options.FOLDER, help="A new folder for the log.")]
 Settings = Annotated[
@@ -42,13 +44,13 @@ Settings = Annotated[
 ]
 Cache = Annotated[str, Parameter(help="What the disk does with flushes: honest, off, lying:50 or lossy:1/50.")]
 Torn = Annotated[str, Parameter(help="Surviving writes may be torn at 512 or 4096 bytes, or none.")]
-Aim = Annotated[str, Parameter(help="Where cuts lie: mixed, acknowledgements, or marks (checkpoints).")]
-Seed = Annotated[int, Parameter(help="Same log and seed, same states.")]
+Aim = Annotated[str, Parameter(help="Where to cut: mixed, acknowledgements, or marks (checkpoints).")]
+Seed = Annotated[int, Parameter(help="Seed; the same log and seed give the same states.")]
 Report = Annotated[
     Path | None,
     Parameter(validator=options.REPORT, group=options.OUTPUT, help="Write a page with pictures into a folder."),
 ]
-Workers = Annotated[int, Parameter(help="States that are judged at once; a core each.")]
+Workers = Annotated[int, Parameter(help="Number of states judged at the same time, one core each.")]
 CORES = max(1, len(os.sched_getaffinity(0)))
 
 
@@ -83,12 +85,12 @@ def record(
     log: NewLog,
     duration: Annotated[str, Parameter(help="How long the load lasts.")] = "10s",
     fs: Annotated[str, Parameter(name="--fs", help="ext4, xfs or btrfs.")] = "ext4",
-    mount_options: Annotated[str, Parameter(help="Such as nobarrier.")] = "",
-    size: Annotated[str, Parameter(help="Of the disk.")] = "1GiB",
+    mount_options: Annotated[str, Parameter(help="Mount options, such as nobarrier.")] = "",
+    size: Annotated[str, Parameter(help="Size of the disk.")] = "1GiB",
     settings: Settings = (),
     json: options.Json = False,
 ) -> int:
-    """Run a workload on a disk that logs its requests, with every acknowledgement in its place."""
+    """Run a workload on a disk that logs its requests, with the position of every acknowledgement."""
     setup = Setup(
         workload,
         fs,
@@ -130,9 +132,9 @@ def explore_(
         str | None,
         Parameter(help="postgres, sqlite, files, store, or command with one after --; else that of the workload."),
     ] = None,
-    states: Annotated[int, Parameter(help="How many are drawn.")] = 1000,
+    states: Annotated[int, Parameter(help="Number of states to draw.")] = 1000,
     seed: Seed = 1,
-    only: Annotated[tuple[str, ...], Parameter(negative="", help="The seed of one state, to judge it again.")] = (),
+    only: Annotated[tuple[str, ...], Parameter(negative="", help="Judge only the state with this seed again.")] = (),
     cache: Cache = "honest",
     torn: Torn = "512",
     aim: Aim = "mixed",
@@ -142,7 +144,7 @@ def explore_(
 ) -> int:
     """Draw crash states of a log, judge each distinct one, and count what was lost or damaged.
 
-    Exit code 1 if anything was, or if a state could not be judged.
+    Exit code 1 if anything was lost or damaged, or if a state could not be judged.
     """
     if states < 1 or workers < 1:
         raise BadInputError("--states and --workers are at least 1")
@@ -163,7 +165,8 @@ def explore_(
     outcome = explore(wanted, lambda done, all_: say("judged", done, all_))
     if outcome.log is not None and outcome.log.torn_bytes:
         stderr().print(
-            f"warning: the log ends with {outcome.log.torn_bytes:,} bytes that are no whole record; they are left out",
+            f"warning: the log ends with {outcome.log.torn_bytes:,} bytes that do not form a complete record; they "
+            "are left out",
             markup=False,
             soft_wrap=True,
         )
@@ -193,7 +196,7 @@ def _reported(explored: list[tuple[str, Exploration, Outcome]], place: Path | No
         return {}
     from brickyard.report.lab import Explored, write_lab_report
 
-    stderr().print("report: the writes that the first states needed are looked for", soft_wrap=True)
+    stderr().print("report: searching for the writes that the first states needed", soft_wrap=True)
     return {"report": str(write_lab_report([Explored(*one) for one in explored], place))}
 
 
@@ -211,7 +214,7 @@ def look(
     torn: Torn = "512",
     aim: Aim = "mixed",
 ) -> int:
-    """Mount one crash state for a shell, or for the command after --, in its root. Nothing is kept of it.
+    """Mount one crash state and start a shell, or the command after --, in its root. Changes are not kept.
 
     Give the same --cache, --torn and --aim as to `explore`.
     """
@@ -254,21 +257,24 @@ def durability(
     workload: Annotated[str, Parameter(help="postgres, sqlite, files or store (of Brickyard's runs).")] = "postgres",
     /,
     *,
-    states: Annotated[int, Parameter(help="Crash states of each configuration; controls get a tenth.")] = 1000,
+    states: Annotated[
+        int, Parameter(help="Number of crash states for each configuration; controls get a tenth of it.")
+    ] = 1000,
     duration: Annotated[str, Parameter(help="How long each load lasts.")] = "10s",
     fs: Annotated[str, Parameter(name="--fs", help="ext4, xfs or btrfs.")] = "ext4",
     seed: Seed = 1,
     logs: Annotated[
         Path | None,
-        Parameter(validator=options.FOLDER, help="A folder in which the logs stay, for `lab crash explore`."),
+        Parameter(validator=options.FOLDER, help="A folder in which to keep the logs, for `lab crash explore`."),
     ] = None,
     report: Report = None,
     json: options.Json = False,
 ) -> int:
-    """Cut the power at many places of a database's load, and count what it loses, beside controls that must lose.
+    """Cut the power at many points of a database's workload, and count what it loses, compared with controls that must
+    lose data.
 
-    Exit code 1 where a configuration that must keep everything does not, a control is not found out, or a state could
-    not be judged.
+    Exit code 1 if a configuration that must keep everything does not, if a control is not found to lose data, or if a
+    state could not be judged.
     """
     if states < 1:
         raise BadInputError("--states is at least 1")

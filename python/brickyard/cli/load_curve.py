@@ -53,7 +53,7 @@ def load_curve(
     /,
     *targets: str,
     limit: Annotated[
-        str | None, Parameter(help="Also search the highest rate within a limit, such as mean:100ms or p99:20ms.")
+        str | None, Parameter(help="Also search for the highest rate within a limit, such as mean:100ms or p99:20ms.")
     ] = None,
     each: Annotated[
         str, Parameter(help="How long each rate is measured; on a model longer, until its percentiles are known.")
@@ -62,19 +62,19 @@ def load_curve(
     max_rate: Annotated[
         float | None,
         Parameter(
-            help="Requests (or chains) a second up to which rates beyond the levels are offered, each a quarter higher,"
-            " until the storage does not keep up."
+            help="Continue beyond the levels, each rate a quarter higher, until the storage does not keep up, up to "
+            "this many requests (or chains) per second."
         ),
     ] = None,
     searches: options.Searches = SEARCHES,
-    phase: Annotated[str | None, Parameter(help="Which phase, where the profile has several.")] = None,
+    phase: Annotated[str | None, Parameter(help="Which phase to use, if the profile has several.")] = None,
     overrides: options.Overrides = (),
     placing: options.Placing = options.AS_IT_IS,
     output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Response time against offered rate up to saturation, with the knee.
+    """Measure the response time at increasing offered rates up to saturation, and find the knee.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def load_curve(
         raise BadInputError(f"--max-rate {max_rate:g}: above 0 a second")
     only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
     if not targets and any(stream.target for stream in only.stream):
-        raise BadInputError(f"{text.name}: speaks of several targets; name them")
+        raise BadInputError(f"{text.name}: uses several targets; name them")
     with (
         Store(store) as kept,
         nullcontext(aim_modelled(targets, brick_changes))

@@ -38,7 +38,9 @@ TOLERANCE = "1ms"
 ComputedOn = Annotated[
     str | None,
     Parameter(
-        name="--hosts", group=HOSTS, help="Hosts of the fleet that compute, such as a,b,c, or all; else this one."
+        name="--hosts",
+        group=HOSTS,
+        help="Hosts of the fleet that run the simulations, such as a,b,c, or all; by default this host.",
     ),
 ]
 
@@ -46,7 +48,9 @@ ComputedOn = Annotated[
 DrivenOn = Annotated[
     str | None,
     Parameter(
-        name="--hosts", group=HOSTS, help="Hosts of the fleet that drive, such as a,b,c, or all (docs/fleet.md)."
+        name="--hosts",
+        group=HOSTS,
+        help="Hosts of the fleet on which drivers run, such as a,b,c, or all (docs/fleet.md).",
     ),
 ]
 WhenLost = Annotated[
@@ -120,11 +124,15 @@ class Hosts:
     ] = "copies"
     clock_tolerance: Annotated[
         str,
-        Parameter(name="--clock-tolerance", group=HOSTS, help="By how much the start may differ between two hosts."),
+        Parameter(name="--clock-tolerance", group=HOSTS, help="How far apart two hosts may start."),
     ] = TOLERANCE
     late_start: Annotated[
         Literal["mark", "refuse"],
-        Parameter(name="--late-start", group=HOSTS, help="Beyond that, mark the run or refuse it."),
+        Parameter(
+            name="--late-start",
+            group=HOSTS,
+            help="If hosts may start farther apart than --clock-tolerance: mark the run, or refuse it.",
+        ),
     ] = "mark"
     lost: Annotated[
         Literal["keep", "end"],

@@ -15,7 +15,7 @@ from brickyard.store import APPLICATION_ID, IN_MEMORY
 
 LOAD = Group("Workload", sort_key=1)
 CONDITIONS = Group("Condition of the target", sort_key=2)
-PLACES = Group("Target, and what may be written over", sort_key=3)
+PLACES = Group("Target, and permission to overwrite it", sort_key=3)
 JUDGING = Group("Requirements and prices", sort_key=4)
 OUTPUT = Group("Output", sort_key=9)
 
@@ -106,7 +106,7 @@ Searches = Annotated[
         name="--searches",
         group=LOAD,
         validator=Count(1, 100),
-        help="How often the rate within a limit is searched, each time with other arrivals; three give an interval.",
+        help="Number of searches for the rate within a limit, each with different arrivals; three give an interval.",
     ),
 ]
 CONDITION_WORDS = (
@@ -125,7 +125,7 @@ Manage = Annotated[
         group=CONDITIONS,
         negative="",
         show_default=False,
-        help="The array may be changed, never beyond its redundancy, and is brought back to normal.",
+        help="Allow changes to the array, never beyond its redundancy; it is restored to normal afterwards.",
     ),
 ]
 RebuildRate = Annotated[
@@ -143,7 +143,7 @@ ArrayAddress = Annotated[
     Parameter(
         name="--array",
         group=CONDITIONS,
-        help="The array of the target where the kernel does not show it, such as storcli:/c0/v1.",
+        help="The array of the target, if the kernel does not show it, such as storcli:/c0/v1.",
     ),
 ]
 Size = Annotated[
@@ -156,7 +156,7 @@ Scratch = Annotated[
     ),
 ]
 Keep = Annotated[
-    bool, Parameter(name="--keep", group=PLACES, negative="", show_default=False, help="Leave the scratch file behind.")
+    bool, Parameter(name="--keep", group=PLACES, negative="", show_default=False, help="Keep the scratch file.")
 ]
 Overwrite = Annotated[
     tuple[str, ...],
@@ -165,7 +165,7 @@ Overwrite = Annotated[
         group=PLACES,
         negative="",
         show_default=False,
-        help="Name a target that may be written over. May be repeated.",
+        help="A target that may be overwritten. May be repeated.",
     ),
 ]
 DestroysData = Annotated[
@@ -175,7 +175,7 @@ DestroysData = Annotated[
         group=PLACES,
         negative="",
         show_default=False,
-        help="Needed as well where the target carries a file system, partition table, RAID or LVM signature.",
+        help="Also needed if the target carries a file system, a partition table, or a RAID or LVM signature.",
     ),
 ]
 

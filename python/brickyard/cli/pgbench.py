@@ -29,9 +29,9 @@ def run_pgbench(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """PostgreSQL's pgbench on a directory, in which a server of our own is made, or on a running server."""
+    """Run PostgreSQL's pgbench on a directory, in which Brickyard makes its own server, or on a running server."""
     if len(targets) > 1:
-        raise BadInputError(f"pgbench: takes one directory or DSN, and {len(targets)} were named")
+        raise BadInputError(f"pgbench: needs exactly one directory or DSN; {len(targets)} were named")
     spec = read_changes(targets[0] if targets else str(DEFAULT_PLACE), changes)
     check_place(store)
     if dry_run:

@@ -13,7 +13,7 @@ from brickyard.units import format_ns, format_size
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    lines = [str(plan.title or "a profile without a title")]
+    lines = [str(plan.title or "profile without a title")]
     lines += [f"  {key}: {said}" for key, said in (("source", plan.source), ("about", plan.about)) if said]
     lines.append(
         f"  seed {plan.seed}, engine {plan.engine}, {plan.io} I/O, interval {_time(plan.interval)}"
@@ -42,7 +42,7 @@ def _limits(phase: Phase) -> str:
     if phase.stop:
         text += f", or when {phase.stop.when} passes {_time(phase.stop.above)}"
     if phase.steady:
-        text += ", or at steady state" if phase.steady.stop else ", steady state is noted"
+        text += ", or at steady state" if phase.steady.stop else ", steady state is recorded"
     if phase.ramp:
         text += _ramp(phase.ramp)
     if lockstep := phase.lockstep:

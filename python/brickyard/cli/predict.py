@@ -48,8 +48,8 @@ def predict(
     target: str,
     /,
     *,
-    limit: Annotated[str, Parameter(help="Of the response time: mean:100ms, p99:20ms, max:50ms.")],
-    per_mailbox: Annotated[float | None, Parameter(help="Requests a second of one mailbox, such as 0.5.")] = None,
+    limit: Annotated[str, Parameter(help="Limit on the response time: mean:100ms, p99:20ms, max:50ms.")],
+    per_mailbox: Annotated[float | None, Parameter(help="Requests per second of one mailbox, such as 0.5.")] = None,
     per_page: Annotated[float | None, Parameter(help="Requests that one page view makes.")] = None,
     phase: Annotated[str | None, Parameter(help="Which phase of the profile.")] = None,
     condition: Annotated[
@@ -58,11 +58,11 @@ def predict(
             negative="",
             show_default=False,
             consume_multiple=True,
-            help=f"Of a modelled brick, several if you like: {options.CONDITION_WORDS}.",
+            help=f"Condition of a modelled brick, or several: {options.CONDITION_WORDS}.",
         ),
     ] = (),
     duration: Annotated[
-        str | None, Parameter(help="Of each rate; else 60s of virtual time, or 10s on a real target.")
+        str | None, Parameter(help="Duration at each rate; by default 60s of virtual time, or 10s on a real target.")
     ] = None,
     searches: options.Searches = SEARCHES,
     overrides: options.Overrides = (),
@@ -71,12 +71,12 @@ def predict(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """How many requests a second a brick carries before its response time passes a limit.
+    """How many requests per second a target sustains before its response time exceeds a limit.
 
     Parameters
     ----------
     profile
-        The load, whose mix is kept; its pace becomes an open loop with Poisson arrivals.
+        The workload. Its mix is kept; its pace becomes an open loop with Poisson arrivals.
     target
         A modelled brick such as sim:terraserver-2003, or a file or device that exists.
     """
@@ -151,7 +151,7 @@ def _predicted(
 ) -> Predicted:
     console = stderr()
     figure = ruler.requirements[0].figure
-    console.print(f"{condition}: what the brick does when nothing limits the rate …", markup=False)
+    console.print(f"{condition}: measuring the brick without a rate limit …", markup=False)
     unlimited = measure(predicting.for_time(plan, length_s))
     parts = predicting.shares(unlimited)
     if not parts:
@@ -162,7 +162,7 @@ def _predicted(
         record = measure(predicting.at_rate(drawn, rate, parts, figure, length_s, virtual=bricks.is_modelled(target)))
         step = predicting.step(record, ruler, rate)
         said = f"{condition}, {format_iops(rate)} requests/s: {figure} {format_ns(step.value_ns)}"
-        why = "" if step.holds else ", too slow" if step.kept_up else ", not all that was due was sent"
+        why = "" if step.holds else ", too slow" if step.kept_up else ", not all requests that were due were sent"
         console.print(said + why, markup=False)
         return step
 
@@ -234,7 +234,7 @@ def _answer(
         return
     out = stdout()
     print_answer(out, answer)
-    rows = [["requests a second", *(_rates(item, 1, format_iops) for item in found)]]
+    rows = [["requests per second", *(_rates(item, 1, format_iops) for item in found)]]
     if per_mailbox is not None:
         rows.append([f"mailboxes, {per_mailbox:g}/s each", *(_rates(item, per_mailbox, _whole) for item in found)])
     if per_page is not None:
@@ -248,8 +248,8 @@ def _answer(
         if item.rates is None:
             lowest = min(item.steps, key=lambda step: step.rate_per_s)
             out.print(
-                f"{item.condition}: no rate keeps {figure} within {most}; at {format_iops(lowest.rate_per_s)} a "
-                f"second it is {format_ns(lowest.value_ns)}",
+                f"{item.condition}: no rate keeps {figure} within {most}; at {format_iops(lowest.rate_per_s)}/s it is "
+                f"{format_ns(lowest.value_ns)}",
                 markup=False,
                 soft_wrap=True,
             )
@@ -260,25 +260,25 @@ def _answer(
 def _notes(found: list[Predicted]) -> list[str]:
     """What the table's words mean."""
     counts = {rates.n for item in found if (rates := item.rates)}
-    last = "as the profile asks, no limit" if found[0].is_open else "its own requests in flight, no limit"
+    last = "as in the profile, no limit" if found[0].is_open else "its own requests in flight, no limit"
     notes = [f"open loop with Poisson arrivals in the profile's mix; last line: {last}"]
     notes += sorted(
         {
-            f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"
-            f" {spread.words} of theirs ({spread.basis}; docs/truth.md)"
+            f"models of {spread.kind}: nine of ten published figures to which they were not fitted lie within "
+            f"{spread.words} of the models' figures ({spread.basis}; docs/truth.md)"
             for item in found
             if (spread := item.spread)
         }
     )
     if counts - {1}:
-        notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with arrivals of its own")
+        notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with its own arrivals")
     return notes
 
 
 def _doubts(found: list[Predicted], figure: str) -> list[str]:
     """What limits belief in the rates."""
     counts = {rates.n for item in found if (rates := item.rates)}
-    doubts = ["one search, which says nothing of its own spread: use --searches 3"] if 1 in counts else []
+    doubts = ["a single search gives no interval: use --searches 3"] if 1 in counts else []
     few = search.fewest([carried for item in found for carried in item.searches], figure)
     return doubts if few is None else [*doubts, f"{search_words(few, figure)}: use a longer --duration"]
 

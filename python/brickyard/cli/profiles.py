@@ -35,7 +35,7 @@ def show_profile(
     /,
     *,
     format: Annotated[  # noqa: A002
-        Literal["toml", "fio"], Parameter(name=["--format", "-f"], help="fio writes it as a fio job file.")
+        Literal["toml", "fio"], Parameter(name=["--format", "-f"], help="fio: write the profile as a fio job file.")
     ] = "toml",
     overrides: options.Overrides = (),
     json: options.Json = False,
@@ -50,7 +50,7 @@ def show_profile(
     profile = profiles.read(name)
     plan = profiles.validate(profile, list(overrides))
     if overrides and format == "toml" and not json:
-        raise BadInputError("--set changes a plan, not its text; add --format fio or --json")
+        raise BadInputError("--set changes the plan, not the text of the profile; add --format fio or --json")
     text = profile.text if format == "toml" else _as_fio(profile.name, plan)
     if json:
         emit({"name": profile.name, "place": profile.place, "text": text, "plan": plan_document(plan)})

@@ -45,10 +45,12 @@ def pts(
     *,
     test: Annotated[
         tuple[str, ...],
-        Parameter(negative="", show_default=False, help=f"Which: {', '.join(TESTS)}; all unless set. May be repeated."),
+        Parameter(
+            negative="", show_default=False, help=f"Test to run: {', '.join(TESTS)}; all by default. May be repeated."
+        ),
     ] = (),
-    round: Annotated[str, Parameter(help="How long each load is measured; a minute in PTS.")] = "60s",  # noqa: A002
-    rounds: Annotated[int, Parameter(help="Rounds until the state must be steady.")] = tests.ROUNDS_MAX,
+    round: Annotated[str, Parameter(help="How long each workload is measured; a minute in PTS.")] = "60s",  # noqa: A002
+    rounds: Annotated[int, Parameter(help="The most rounds until the state must be steady.")] = tests.ROUNDS_MAX,
     range: Annotated[  # noqa: A002
         str | None, Parameter(help="Part of the target that is used; 75% for clients and 100% for enterprises in PTS.")
     ] = None,
@@ -60,7 +62,7 @@ def pts(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """SNIA's Performance Test Specification on one target, with the tables that it asks for.
+    """Run SNIA's Performance Test Specification on one target, with the tables that it requires.
 
     Parameters
     ----------

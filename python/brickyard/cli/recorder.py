@@ -18,11 +18,13 @@ from brickyard.honesty.recorder import DEFAULT_ADDRESS, Recorder, parse_address
 
 def recorder(
     *,
-    listen: Annotated[str, Parameter(help="Where writers connect to: HOST:PORT.")] = DEFAULT_ADDRESS,
-    file: Annotated[Path, Parameter(validator=options.FILE, help="Where it is kept.")] = Path("brickyard-recorder.log"),
+    listen: Annotated[str, Parameter(help="Address to which writers connect: HOST:PORT.")] = DEFAULT_ADDRESS,
+    file: Annotated[Path, Parameter(validator=options.FILE, help="File for the record.")] = Path(
+        "brickyard-recorder.log"
+    ),
     json: options.Json = False,
 ) -> int:
-    """Keep, on another host, what writers say was acknowledged as durable; ends with Ctrl-C."""
+    """Record, on another host, which writes the writers report as acknowledged; ends with Ctrl-C."""
     host, port = parse_address(listen)
     journal = Journal(file)
     try:
@@ -40,8 +42,12 @@ def recorder(
 
 async def _until_signal(service: Recorder, host: str, port: int) -> None:
     def listening(at: str, on: int) -> None:
-        torn = f"; {service.journal.torn_bytes} bytes of a torn end were cut off" if service.journal.torn_bytes else ""
-        _say(f"listening on {at}:{on}, {service.journal.known:,} writes known from before{torn}")
+        torn = (
+            f"; {service.journal.torn_bytes} bytes of an incomplete record at the end were cut off"
+            if service.journal.torn_bytes
+            else ""
+        )
+        _say(f"listening on {at}:{on}, {service.journal.known:,} writes known from earlier sessions{torn}")
 
     task = asyncio.ensure_future(service.serve(host, port, listening))
     loop = asyncio.get_running_loop()

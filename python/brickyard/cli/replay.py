@@ -43,7 +43,7 @@ def replay(
     *logs: str,
     mapping: Annotated[
         Path,
-        Parameter(name=["--map", "-m"], validator=options.READ, help="The mapping of requests to calls, a TOML file."),
+        Parameter(name=["--map", "-m"], validator=options.READ, help="TOML file that maps requests to calls."),
     ],
     to: Annotated[
         tuple[str, ...],
@@ -61,26 +61,29 @@ def replay(
         str,
         Parameter(help="fire-hose, time-synchronized, both, fixed:RATE, poisson:RATE[,RATE…], or a speed such as 4x."),
     ] = "time-synchronized",
-    speed: Annotated[str, Parameter(help='Of the log\'s time: 4x, 0.5, or "1x to 10x over 10min".')] = "1x",
+    speed: Annotated[
+        str, Parameter(help='Speed relative to the log\'s time: 4x, 0.5, or "1x to 10x over 10min".')
+    ] = "1x",
     drivers: Annotated[
         int,
         Parameter(
-            help="Processes that drive: a log or more each, or a share of the sessions; with --hosts, one a host."
+            help="Number of driver processes: each takes one or more logs, or a share of the sessions; with "
+            "--hosts, one per host."
         ),
     ] = 1,
     hosts: on_hosts.DrivenOn = None,
     lost: on_hosts.WhenLost = "keep",
     sessions: Annotated[
-        int, Parameter(help="Of each driver: calls in flight at the most; several databases share them evenly.")
+        int, Parameter(help="The most calls in flight per driver; several databases share them evenly.")
     ] = 20,
     duration: Annotated[str | None, Parameter(help="End after this time, such as 60s.")] = None,
-    repeat: Annotated[int, Parameter(help="How often each pace is run.")] = 1,
+    repeat: Annotated[int, Parameter(help="Number of runs at each pace.")] = 1,
     limit: Annotated[
-        str | None, Parameter(help="With several rates: find the highest within it, such as p99:50ms.")
+        str | None, Parameter(help="With several rates: find the highest rate within this limit, such as p99:50ms.")
     ] = None,
     again: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Begin with the logs again when they end, until --duration."),
+        Parameter(negative="", show_default=False, help="When the logs end, start them again, until --duration."),
     ] = False,
     in_order: Annotated[
         str | None, Parameter(help="Calls of one client keep their order: client, or cookie:NAME.")
@@ -92,14 +95,16 @@ def replay(
             negative="", show_default=False, help="Name a JSON key or W3C field, such as --field time=ts. Repeat."
         ),
     ] = (),
-    window: Annotated[str, Parameter(help="How far out of order lines may be.")] = "10s",
+    window: Annotated[str, Parameter(help="By how much time lines may be out of order.")] = "10s",
     sort: Annotated[
         Literal["auto", "always", "never"],
         Parameter(help="Sort all calls first, on disk where they are many: auto does where --window is too short."),
     ] = "auto",
     keep_outliers: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="Replay requests whose stamps are far from all others, too."),
+        Parameter(
+            negative="", show_default=False, help="Also replay requests whose time stamps are far from all others."
+        ),
     ] = False,
     drop_caches: Annotated[
         bool,
@@ -110,7 +115,7 @@ def replay(
         ),
     ] = False,
     manage: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Allow what changes the state of this host.")
+        bool, Parameter(negative="", show_default=False, help="Allow changes to the state of this host.")
     ] = False,
     max_errors: Annotated[
         str, Parameter(help="Share of calls that may fail; beyond it the exit code is 1.")
@@ -126,11 +131,13 @@ def replay(
         ),
     ] = False,
     since: Annotated[
-        str | None, Parameter(name="--from", help="Only requests from then on, 2003-06-02T10:00:00Z.")
+        str | None, Parameter(name="--from", help="Only requests from this time on, such as 2003-06-02T10:00:00Z.")
     ] = None,
-    until: Annotated[str | None, Parameter(help="Only requests before then.")] = None,
-    patience: Annotated[str, Parameter(help="How long all databases may be unreachable.")] = "30s",
-    seed: Annotated[int, Parameter(help="Of instants within a logged second, and of Poisson arrivals.")] = 1,
+    until: Annotated[str | None, Parameter(help="Only requests before this time.")] = None,
+    patience: Annotated[
+        str, Parameter(help="End the run after all databases have been unreachable for this long.")
+    ] = "30s",
+    seed: Annotated[int, Parameter(help="Seed for the instants within a logged second, and for Poisson arrivals.")] = 1,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -146,7 +153,9 @@ def replay(
     judge = judges.judging(ruler, check and bool(ruler))
     most_errors = judges.most_errors(max_errors)
     if drop_caches and not manage:
-        raise BadInputError("--drop-caches: changes what this host has cached, for others too; add --manage")
+        raise BadInputError(
+            "--drop-caches: changes the page cache of this host, which affects other programs too; add --manage"
+        )
     driven_on = () if explain else on_hosts.hosts_of_drivers(hosts, drivers)
     spec = ReplaySpec(
         logs=list(logs),

@@ -84,13 +84,15 @@ def _print_rest(console: Console, group: list[Record]) -> None:
     if errors:
         console.print()
         columns = [("SQLSTATE", LEFT), ("what it is", LEFT), ("calls", RIGHT)]
-        console.print(table("Failed calls, in no figure above", columns, errors))
+        console.print(table("Failed calls, not included in any figure above", columns, errors))
         for error in group[0].errors[:3]:
             console.print(Text(f"  {error.at_ns / 1e9:.3f} s  {error.text}"), soft_wrap=True)
     cold = replay_disks.cold_rows(group[0])
     if len(cold) > 1:
         console.print()
-        console.print(table("The first seconds, a cold start or not", _columns(replay_disks.COURSE_COLUMNS), cold))
+        console.print(
+            table("The first seconds (shows whether it was a cold start)", _columns(replay_disks.COURSE_COLUMNS), cold)
+        )
     if said := replay_served.cold_words(group[0]):
         print_line(console, said)
     disk = replay_disks.disk_total(group[0])
@@ -136,7 +138,7 @@ def print_explained(console: Console, found: LogsExplained) -> None:
             console.print(Text.assemble((f"{label:<13} ", "dim"), text), soft_wrap=True)
     for log in told.logs:
         if log.torn:
-            text = f"{log.path} is torn: {log.torn}; only what came before was read"
+            text = f"{log.path} is damaged: {log.torn}; only the part before that was read"
             console.print(Text.assemble((f"{'Warning':<13} ", "yellow"), text), soft_wrap=True)
     _print_pages(console, told)
     _print_left_out(console, told)
@@ -230,7 +232,7 @@ def _print_left_out(console: Console, told: LogCounts) -> None:
         rows = [[item.page, item.parameter, format_count(item.requests)] for item in told.unusable]
         console.print()
         console.print(
-            table("Parameter missing or not of its type", _columns(["page", "parameter", "requests"], 2), rows)
+            table("Parameter missing or of the wrong type", _columns(["page", "parameter", "requests"], 2), rows)
         )
     if told.bad_lines:
         rows = [[why, format_count(count)] for why, count in told.bad_by_reason.items()]

@@ -68,5 +68,5 @@ def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged:
         return None
     found = results(store, design, study.kept.cells or [])
     if not found.counted:
-        raise BadInputError(f"s{study.id}: has no finished run yet; continue it with `brickyard study`")
+        raise BadInputError(f"s{study.id}: the study has no finished run yet; continue it with `brickyard study`")
     return write_study_report(view_of(design, found, study.notes), output or default_directory(found.counted, study))

@@ -16,7 +16,7 @@ app = App(name="rulers", help="List the requirements (SLOs) that a run can be co
 
 @app.default
 def list_rulers(*, json: options.Json = False) -> int:
-    """List the rulers that ship with Brickyard. Others are written out: --ruler 'p99<=5ms'."""
+    """List the rulers that ship with Brickyard. Other requirements can be written directly: --ruler 'p99<=5ms'."""
     found = [rulers.read(name) for name in rulers.names()]
     if json:
         emit({"rulers": [_document(ruler) for ruler in found]})

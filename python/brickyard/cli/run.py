@@ -66,8 +66,8 @@ def run(
     max_errors: Annotated[
         str | None,
         Parameter(
-            help="Share of a stream's requests that may fail, such as 1%; beyond it the exit code is 1. Without it, a"
-            " run fails where nothing succeeded in more than 90 % of a stream's time."
+            help="Share of a stream's requests that may fail, such as 1%; above it the exit code is 1. Without this "
+            "option, a run fails if nothing succeeded in more than 90 % of a stream's time."
         ),
     ] = None,
     each: Annotated[
@@ -78,7 +78,7 @@ def run(
     ] = False,
     engine: Annotated[
         Literal["auto", "io_uring", "psync", "fio"] | None,
-        Parameter(help="Who sends the requests; fio is an installed one, as a cross-check."),
+        Parameter(help="Program that sends the requests; fio uses an installed fio, as a cross-check."),
     ] = None,
     on: Hosts = HERE,
     placing: options.Placing = options.AS_IT_IS,
@@ -96,11 +96,11 @@ def run(
     ----------
     profile
         The name of a profile that ships with Brickyard, or the path of a TOML file or of a trace (.byt), whose requests
-        are issued again; left out where the load is given in
-        fio's words, such as --rw randread --bs 4k --iodepth 32.
+        are replayed; left out if the workload is given with fio's options, such as --rw randread --bs 4k --iodepth 32.
     targets
         Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
-        programs over files (postmark, bonnie, mdtest) directories, in which they work in one of their own; for pgbench
+        programs over files (postmark, bonnie, mdtest) directories, in each of which they make their own directory;
+        for pgbench
         a directory, in which a server is made, or the DSN of a running one; for sqliosim and jetstress a file, device,
         model or directory, or two of them for database and log. Without a target, a scratch file or directory is made,
         and removed at the end.
@@ -124,7 +124,7 @@ def run(
     modelled = any(bricks.is_modelled(target) for target in targets)
     wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
     if engine == "fio" and wish.is_asked:
-        raise BadInputError("--engine fio: conditions are held around our own engine; leave --engine out")
+        raise BadInputError("--engine fio: conditions work only with Brickyard's own engine; leave --engine out")
     changes, brick_changes = split_overrides(targets, changes)
     plan = spread(profiles.changed(text, changes), targets)
     if condition is not None:
@@ -189,7 +189,7 @@ def _refuse_beside_hosts(
     if condition is not None or manage:
         raise BadInputError("--condition and --manage are for arrays of this host; with --hosts set it up there")
     if engine == "fio" or each:
-        raise BadInputError("--hosts: with it neither --engine fio nor --each is possible; leave one of them out")
+        raise BadInputError("--hosts: cannot be combined with --engine fio or --each; leave one of them out")
     traces.refuse_taking(again, "--hosts", "requests stay on the hosts that issue them")
 
 
@@ -268,7 +268,7 @@ def _two_loads(profile: str, words: AdHoc) -> str:
     option = words.given[0].replace("_", "-")
     key = FIO_KEYS.get(option)
     remedy = f"with a profile, write --set {key}=VALUE" if key else "change keys of a profile with --set"
-    return f"--{option} belongs to a workload in fio's words (--rw); {remedy}"
+    return f"--{option} is for a workload given with fio's options (--rw); {remedy}"
 
 
 FIO_KEYS = {"bs": "request", "iodepth": "depth", "numjobs": "workers", "runtime": "duration", "rwmixread": "operations"}
@@ -279,14 +279,14 @@ def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str 
     aimed = aim_modelled(targets, changes, conditioning.parse_rate(rebuild_rate))
     notes = conditioning.without_effect(targets[0], size)
     if rebuild_rate is not None and conditioning.idle_rate(bricks.resolved_of(aimed.targets, aimed.options)):
-        notes.append("--rebuild-rate has no effect: nothing of the brick rebuilds, checks or initializes in this run")
+        notes.append("--rebuild-rate has no effect: the brick does not rebuild, scrub or resync in this run")
     return replace(aimed, notes=(*aimed.notes, *notes))
 
 
 def _check_fio(plan: Plan, *, modelled: bool) -> None:
     """What fio can't do or say is refused before anything is touched."""
     if modelled:
-        raise BadInputError("--engine fio: fio knows no modelled brick; name a file or a device")
+        raise BadInputError("--engine fio: fio cannot run on a modelled brick; name a file or a device")
     export_fio(plan)
 
 
@@ -411,7 +411,7 @@ def _dry_run(
         missing_targets(targets, parse_size(size))
     wanted = _target_count(plan)
     if targets and len(targets) != wanted:
-        raise BadInputError(f"{text.name}: speaks of {_targets(wanted)}, and {len(targets)} were named")
+        raise BadInputError(f"{text.name}: uses {_targets(wanted)}, but {len(targets)} were named")
     _refuse_unnamed(text.name, plan, targets)
     _check_targets(plan, targets, placing, aimed, by_fio=by_fio)
     sizes = _sizes(list(targets) or [""], parse_size(size))

@@ -37,11 +37,13 @@ def runs(
     *,
     profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
     target: Annotated[str | None, Parameter(help="Only runs whose target contains this text.")] = None,
-    since: Annotated[str | None, Parameter(help="Only runs since a day (2026-01-31) or for a span (2h, 7d).")] = None,
-    outcome: Annotated[Outcome | None, Parameter(help="Only these.")] = None,
+    since: Annotated[
+        str | None, Parameter(help="Only runs since a day (2026-01-31), or within a period up to now (2h, 7d).")
+    ] = None,
+    outcome: Annotated[Outcome | None, Parameter(help="Only runs with this outcome.")] = None,
     study: Annotated[str | None, Parameter(help="The runs of one study, such as s3.")] = None,
     each: Annotated[
-        bool, Parameter(negative="", show_default=False, help="A row for each run of studies and searches.")
+        bool, Parameter(negative="", show_default=False, help="Show every run of studies and searches in its own row.")
     ] = False,
     limit: Annotated[int, Parameter(help="Show at most N rows, the newest; 0 shows all.")] = 50,
     store: options.StorePlace = None,
@@ -85,7 +87,11 @@ def runs(
         return 0
     console.print(table("", columns, cells, wrapped=("profile", "load", "target"), keys=1))
     if any(len(group) > 1 for group in groups):
-        print_line(console, "the runs of a study are one row: --study s1 lists those of s1, --each those of all", "dim")
+        print_line(
+            console,
+            "the runs of a study share one row: --study s1 lists those of s1, --each those of all studies",
+            "dim",
+        )
     if len(groups) < len(folded):
         console.print(f"{len(folded) - len(groups)} older rows are not shown; --limit 0 shows all")
     return 0
@@ -113,7 +119,7 @@ def _none_words(listed: Sequence[RunHead], profile: str | None, target: str | No
         return f"no run of {profile}; there are runs of {_some(profiles)}"
     if target is not None and not any(target in path for path in targets):
         return f"no run on {target}; there are runs on {_some(targets)}"
-    return "no run fits what was asked for; leave out an option"
+    return "no run matches; leave out an option"
 
 
 def _some(names: Sequence[str]) -> str:
@@ -147,7 +153,7 @@ def since_unix_ns(text: str, now: datetime | None = None) -> int:
             moment = datetime.fromisoformat(text).astimezone()
         except ValueError as error:
             raise BadInputError(
-                f"--since {text}: write a day such as 2026-01-31, or a span such as 2h or 7d"
+                f"--since {text}: write a day such as 2026-01-31, or a period such as 2h or 7d"
             ) from error
     return int(moment.timestamp() * 1e9)
 

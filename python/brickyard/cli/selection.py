@@ -102,7 +102,7 @@ def _one_study(runs: list[RunHead], studies: dict[int, StudyInfo], word: str) ->
     if len(texts) > 1 or any(len(found) > 1 for found in cells.values()):
         told = ", ".join(f"s{number}" for number in sorted({run.study for run in runs if run.study is not None}))
         raise BadInputError(
-            f"{word}: several studies bear this name, of different files, targets or plans ({told}); name one of them"
+            f"{word}: several studies of different files, targets or plans have this name ({told}); name one of them"
         )
 
 

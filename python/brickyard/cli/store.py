@@ -16,13 +16,13 @@ from brickyard.store.damage import DAMAGED
 from brickyard.store.salvage import Loss
 from brickyard.units import format_count
 
-store = App(name="store", help="Check the store of runs, and save what a damaged one still holds.")
+store = App(name="store", help="Check the store of runs, and copy what can still be read from a damaged store.")
 ROWS_SHOWN = 20
 
 
 @store.command
 def check(*, store: options.StorePlace = None, json: options.Json = False) -> int:
-    """Read every record of the store, and name the runs that are damaged. Exit code 1: something is."""
+    """Read every record of the store, and name the runs that are damaged. Exit code 1: at least one is damaged."""
     with open_store(store, may_be_cut=True) as kept:
         found, losses = kept.examine()
         runs = kept.runs()

@@ -35,7 +35,7 @@ REFERENCE = "reference"
 COMPARISONS_SHOWN = 4  # more than that is a wall of text
 EXIT_CODES = {"done": DONE, "stopped": DONE, "failed": FAILED, "interrupted": INTERRUPTED}
 
-study_app = App(name="study", help="Factors × levels × repetitions, and the tables that come out.")
+study_app = App(name="study", help="Factors × levels × repetitions, and the tables made from them.")
 
 
 @study_app.default
@@ -46,28 +46,35 @@ def study(
     target: Annotated[
         tuple[str, ...],
         Parameter(
-            negative="", show_default=False, help="PATH for all runs, LEVEL=PATH, or LEVEL,LEVEL=PATH. May be repeated."
+            negative="",
+            show_default=False,
+            help="Target: PATH for all runs, LEVEL=PATH, or LEVEL,LEVEL=PATH. May be repeated.",
         ),
     ] = (),
     only: Annotated[
-        tuple[str, ...], Parameter(negative="", show_default=False, help="FACTOR=LEVEL: only these. May be repeated.")
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="FACTOR=LEVEL: run only these levels. May be repeated."),
     ] = (),
     overrides: options.Overrides = (),
     repetitions: Annotated[int | None, Parameter(help="Number of repetitions, instead of the file's.")] = None,
-    label: Annotated[str, Parameter(help="Keeps these runs apart from those of another label, such as monday.")] = "",
+    label: Annotated[str, Parameter(help="Label that keeps these runs separate from others, such as monday.")] = "",
     price: Annotated[
-        tuple[str, ...], Parameter(negative="", show_default=False, help="LEVEL=USD. May be repeated.")
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="Price of a level, as LEVEL=USD. May be repeated."),
     ] = (),
     dry_run: Annotated[
         bool, Parameter(negative="", show_default=False, help="Show the plan and its duration; touch nothing.")
     ] = False,
     no_run: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Only the tables of what is in the store.")
+        bool,
+        Parameter(
+            negative="", show_default=False, help="Measure nothing; only show the tables of the runs in the store."
+        ),
     ] = False,
     manage: Annotated[
         bool,
         Parameter(
-            negative="", show_default=False, help="Arrays may be degraded and rebuilt to bring a condition about."
+            negative="", show_default=False, help="Allow arrays to be degraded and rebuilt to set up a condition."
         ),
     ] = False,
     size: options.Size = None,
@@ -77,7 +84,7 @@ def study(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Carry out a study: what is missing is measured, what is finished is not measured again.
+    """Carry out a study: missing runs are measured, finished ones are not measured again.
 
     Parameters
     ----------
@@ -262,7 +269,7 @@ def _dry_run(
     console.print(f"{len(planned)} runs, {plan.done} of them in the store{left}", markup=False)
     for note in layout.notes:
         console.print(note, markup=False, soft_wrap=True)
-    console.print(f"duration of what is missing: {plan.duration_words()}", markup=False)
+    console.print(f"duration of the missing runs: {plan.duration_words()}", markup=False)
     for target in plan.missing_targets:
         remedy = "check the path" if target.startswith("/dev/") else "check the path, or make it with --size"
         console.print(f"{target}: does not exist, so its runs would be refused; {remedy}", markup=False, soft_wrap=True)
@@ -328,9 +335,9 @@ def reference(
     Parameters
     ----------
     truth
-        Write the page of errors, of fitted tables and of tables that were left out, to this Markdown file.
+        Write the page of errors, with tables fitted and with tables left out, to this Markdown file.
     errors
-        Write the left-out figures, of which `advise` makes its intervals, to this CSV file.
+        Write the left-out figures, from which `advise` computes its intervals, to this CSV file.
     """
     from brickyard.outputs import write_whole
     from brickyard.study.reference import ERRORS_MARK, TRUTH_MARK, left_out_rows, rankings, run_reference, tables

@@ -22,7 +22,7 @@ from brickyard.study.scratch import cache_home, check_scratch
 def named(target: str | None) -> tuple[str, ...]:
     """None where no target was named; an empty name is refused, since a scratch file is not what was meant."""
     if target == "":
-        raise BadInputError("the target's name is empty; a variable of the shell that is not set?")
+        raise BadInputError("the target's name is empty; is a shell variable not set?")
     return () if target is None else (target,)
 
 
@@ -49,10 +49,12 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, 
     if targets and scratch is not None:
         raise BadInputError("--scratch: a program makes its own directory in the target; leave one of them out")
     if len(targets) != wanted and (targets or wanted > 1):
-        raise BadInputError(f"the load works in {wanted} directories, {len(targets)} were named")
+        raise BadInputError(f"the workload needs {wanted} directories, but {len(targets)} were named")
     for path in targets:
         if not os.path.isdir(path):
-            said = "is no directory; a program over files needs one" if os.path.lexists(path) else "no such directory"
+            said = (
+                "is not a directory; a program over files needs one" if os.path.lexists(path) else "no such directory"
+            )
             raise BadInputError(f"{path}: {said}")
     home = scratch or cache_home()
     if not targets and scratch is None:

@@ -28,7 +28,7 @@ from brickyard.units import format_mib_per_s, format_size
 PLAIN_EVERY_S = 5.0  # as progress of a run
 DEFAULT_SIZE = "256MiB"
 
-app = App(name="terraserver", help="The TerraServer database: fill one, make its traffic, a demonstration.")
+app = App(name="terraserver", help="The TerraServer database: fill it, generate its traffic, run a demonstration.")
 app.command("brickyard.cli.terraserver_traffic:traffic", name="traffic", help="Web logs of a busy site.")
 app.command(
     "brickyard.cli.terraserver_demo:demo", name="demo", help="One full run on a server of its own, in 2 minutes."
@@ -38,7 +38,7 @@ To = Annotated[
     str,
     Parameter(name="--to", help="Database as postgresql://USER@HOST:PORT/NAME; several bricks with commas between."),
 ]
-Seed = Annotated[int, Parameter(help="Same seed and size, same tiles.")]
+Seed = Annotated[int, Parameter(help="Seed; the same seed and size give the same tiles.")]
 
 
 class LoadProgress:
@@ -95,7 +95,7 @@ def load(
         Parameter(
             negative="",
             show_default=False,
-            help="As a measured load: one tile a transaction, timed, as a run in the store.",
+            help="Measure the load: one tile per transaction, timed, recorded as a run in the store.",
         ),
     ] = False,
     duration: Annotated[str | None, Parameter(help="With --measured: end after this time, such as 60s.")] = None,
@@ -104,9 +104,9 @@ def load(
 ) -> int:
     """Fill a database with tiles at full speed; with several DSNs, each gets its share.
 
-    The tiles lie in a schema `terraserver` of their own. A load that was interrupted or killed goes on where it stopped
-    when it is started again with the same size, seed and databases. With --measured, where all tiles are there, a new
-    version of each is put in the place of the old one.
+    The tiles are in their own schema `terraserver`. A load that was interrupted or killed continues where it stopped
+    when it is started again with the same size, seed and databases. With --measured, if all tiles are already loaded,
+    each is replaced by a new version.
     """
     if workers is not None and not 1 <= workers <= 64:
         raise BadInputError(f"--workers {workers}: from 1 to 64")
@@ -120,7 +120,8 @@ def load(
         given = [name for name, value in (("--duration", duration), ("--store", store)) if value is not None]
         belong = "belongs" if len(given) == 1 else "belong"
         raise BadInputError(
-            f"{' and '.join(given)} {belong} to --measured; a load without it ends when all is there and is no run"
+            f"{' and '.join(given)} {belong} to --measured; a load without --measured ends when all tiles are "
+            "loaded, and is not recorded as a run"
         )
     stop = loading.Stop()
     with Interrupt() as interrupt, LoadProgress(console) as progress:
@@ -184,7 +185,7 @@ def _document(loaded: Loaded, layout: Layout, dsns: list[str]) -> Document:
 
 def _sentence(loaded: Loaded, layout: Layout) -> str:
     if not loaded.finished:
-        return f"interrupted: {loaded.tiles:,} of {layout.tiles:,} tiles are there; the same command goes on"
+        return f"interrupted: {loaded.tiles:,} of {layout.tiles:,} tiles are there; the same command continues"
     if loaded.resumed_tiles == loaded.tiles:
         return f"all {loaded.tiles:,} tiles of {layout.cities} cities were there already"
     before = f", {loaded.resumed_tiles:,} were there already" if loaded.resumed_tiles else ""
@@ -223,11 +224,13 @@ def mapping(*, to: To | None = None, output: options.Output = None, json: option
 
 @app.command
 def drop(*, to: To, json: options.Json = False) -> int:
-    """Take the schema `terraserver` away, if Brickyard made it."""
+    """Drop the schema `terraserver`, if Brickyard made it."""
     dsns = split_dsns(to)
     dropped = [spoken(dsn) for dsn in dsns if terraserver.drop(dsn)]
     if json:
         emit({"dropped": dropped})
     else:
-        stdout().print("\n".join(f"dropped from {name}" for name in dropped) or "no TerraServer there", markup=False)
+        stdout().print(
+            "\n".join(f"dropped from {name}" for name in dropped) or "no TerraServer database there", markup=False
+        )
     return DONE

@@ -36,19 +36,23 @@ CACHED_SHARE = 10  # of the database, one part in so many fits beside
 
 def demo(
     *,
-    size: Annotated[str, Parameter(help="Bytes of pictures.")] = DEFAULT_SIZE,
+    size: Annotated[str, Parameter(help="Size of the pictures.")] = DEFAULT_SIZE,
     seconds: Annotated[int, Parameter(help="Length of each of the four runs.")] = 15,
-    repeat: Annotated[int, Parameter(help="Runs of each pace.")] = 2,
+    repeat: Annotated[int, Parameter(help="Number of runs at each pace.")] = 2,
     memory: Annotated[
         str | None,
-        Parameter(help="Of our own server and its page cache, or `all`; by default 192 MiB and a tenth of --size."),
+        Parameter(
+            help="Memory for Brickyard's own server and its page cache, or `all`; by default 192 MiB and a tenth "
+            "of --size."
+        ),
     ] = None,
     place: Annotated[
         Path | None,
-        Parameter(validator=options.FOLDER, help="Directory on the volume on which the database shall lie."),
+        Parameter(validator=options.FOLDER, help="Directory for the database, on the volume to be measured."),
     ] = None,
     to: Annotated[
-        str | None, Parameter(help="A database of yours; without it a server is started for the demonstration.")
+        str | None,
+        Parameter(help="Use this database of yours; without this option a server is started for the demonstration."),
     ] = None,
     settings: Annotated[
         tuple[str, ...],
@@ -56,17 +60,18 @@ def demo(
             name="--set",
             negative="",
             show_default=False,
-            help="A setting of our own server, such as --set shared_buffers=1GB.",
+            help="A setting of Brickyard's own server, such as --set shared_buffers=1GB.",
         ),
     ] = (),
     seed: Seed = terraserver.DEFAULT_SEED,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Start a PostgreSQL, load a TerraServer that its memory cannot hold, replay a Monday's busiest hour in both paces.
+    """Start a PostgreSQL server, load a TerraServer database larger than its memory, replay a Monday's busiest hour at
+    both paces.
 
-    Prints tables 7 and 8 with those of the study beside, and the headroom. The server is gone afterwards; with
-    --to, what was loaded stays.
+    Prints tables 7 and 8 beside those of the study, and the headroom. The server is removed afterwards; with --to, the
+    loaded data stay.
     """
     if not 1 <= seconds <= 3600 or not 1 <= repeat <= 100:
         raise BadInputError(f"--seconds {seconds} --repeat {repeat}: 1 to 3,600 seconds, 1 to 100 times")
@@ -75,7 +80,7 @@ def demo(
         raise BadInputError("--set: write NAME=VALUE, such as shared_buffers=1GB")
     if to is not None and (place is not None or memory is not None or pairs or len(split_dsns(to)) > 1):
         raise BadInputError(
-            "--to names a server of yours; --place, --memory and --set are for the one that is started without it"
+            "--to names a server of yours; --place, --memory and --set are for the server that is started without --to"
         )
     size_bytes = parsed_bytes(size, "--size")
     console = stderr()

@@ -29,13 +29,13 @@ OTHERS = round(100 - COVERED_SHARE * 100, 3)
 
 def traffic(
     *,
-    to: Annotated[str | None, Parameter(help="The loaded bricks, whose tiles are asked for.")] = None,
-    size: Annotated[str | None, Parameter(help="Instead of --to: as it was loaded.")] = None,
+    to: Annotated[str | None, Parameter(help="The loaded bricks whose tiles the traffic requests.")] = None,
+    size: Annotated[str | None, Parameter(help="Instead of --to: the size with which the database was loaded.")] = None,
     output: Annotated[
         Path, Parameter(name=["--output", "-o"], validator=options.FOLDER, help="Folder for the logs.")
     ] = Path("terraserver-logs"),
     servers: Annotated[int, Parameter(help="Web servers, each with logs of its own.")] = 4,
-    days: Annotated[int, Parameter(help="Days, one log a server and day.")] = 1,
+    days: Annotated[int, Parameter(help="Number of days; there is one log per server and day.")] = 1,
     first_day: Annotated[str, Parameter(help="The first day, as 2003-06-02; Mondays are busiest.")] = MONDAY,
     requests: Annotated[
         int, Parameter(help="Requests that each server gets on a Monday; the study's got 1,800,000.")
@@ -43,15 +43,17 @@ def traffic(
     hours: Annotated[str, Parameter(help="Only these hours of each day, such as 17-18, in UTC.")] = "0-24",
     zipf: Annotated[float, Parameter(help="How much more popular the first places are: 1/rank^ZIPF.")] = 1.0,
     misses: Annotated[float, Parameter(help="Per cent of tile requests for tiles that do not exist.")] = 0.0,
-    others: Annotated[float, Parameter(help="Per cent of requests that no database call belongs to.")] = OTHERS,
+    others: Annotated[float, Parameter(help="Per cent of requests that have no corresponding database call.")] = OTHERS,
     seed: Seed = terraserver.DEFAULT_SEED,
     json: options.Json = False,
 ) -> int:
-    """Write the logs of a busy site in IIS W3C format: people who pan and zoom, a day's curve, the study's pages."""
+    """Write the logs of a busy site in IIS W3C format: people who pan and zoom, load that varies over the day, the
+    study's pages."""
     console = stderr()
     if (to is None) == (size is None):
         raise BadInputError(
-            f"name either --to, the loaded database, or --size, as it was loaded, such as {DEFAULT_SIZE}"
+            "give either --to with the loaded database, or --size with the size that was loaded, such as "
+            f"{DEFAULT_SIZE}"
         )
     layout = Layout(parsed_bytes(size, "--size")) if size else terraserver.bricks_of(split_dsns(to or ""))[0].layout
     try:

@@ -76,7 +76,13 @@ def _print_together(console: Console, found: Sequence[Repeated]) -> None:
         rows.append([format_name(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
     columns = list(zip(COLUMNS, (LEFT, LEFT, RIGHT, RIGHT, RIGHT, RIGHT), strict=True))
     console.print(table("Repetitions together", columns, rows))
-    console.print("The interval is Student's, of the logarithms of the runs' own figures (docs/statistics.md).")
+    console.print(
+        "The interval is Student's t, computed on the logarithms of the figures of the single runs "
+        "(docs/statistics.md)."
+    )
     if any(item.sample.is_outside for item in found):
-        console.print("A percentile of all requests together may lie outside of the interval of the runs' own.")
+        console.print(
+            "A percentile over all requests may lie outside the interval, which comes from the percentiles of the "
+            "single runs."
+        )
     console.print()

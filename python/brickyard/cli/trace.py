@@ -20,7 +20,9 @@ from brickyard.units import format_count, format_seconds, plural
 
 app = App(name="trace", help="Traces of requests: import, show, compare, and make profiles of them.")
 
-Device = Annotated[int | None, Parameter(name="--trace-device", help="Only this device, by its number from 0.")]
+Device = Annotated[
+    int | None, Parameter(name="--trace-device", help="Only the device with this number, counted from 0.")
+]
 Format = Literal["blktrace", "blkparse", "fio", "msr", "alibaba", "tencent", "systor", "spc", "vscsi"]
 
 
@@ -30,8 +32,10 @@ def import_trace(
     output: Annotated[
         Path, Parameter(name=["--output", "-o"], group=options.OUTPUT, validator=options.FILE, help="The trace (.byt).")
     ],
-    format: Annotated[Format | None, Parameter(name=["--format", "-f"], help="Else told by its content.")] = None,  # noqa: A002
-    device: Annotated[str | None, Parameter(help="Only the device of this name, as the file has it.")] = None,
+    format: Annotated[  # noqa: A002
+        Format | None, Parameter(name=["--format", "-f"], help="Format; by default recognized by its content.")
+    ] = None,
+    device: Annotated[str | None, Parameter(help="Only the device with this name in the file.")] = None,
     json: options.Json = False,
 ) -> int:
     """Write another tool's trace in Brickyard's form.
@@ -39,7 +43,7 @@ def import_trace(
     Parameters
     ----------
     files
-        A trace by blktrace (all of its files, one for each processor), blkparse, fio (write_iolog), or in the form of
+        A trace by blktrace (all of its files, one for each CPU), blkparse, fio (write_iolog), or in the form of
         the MSR Cambridge, Alibaba, Tencent, Systor '17, SPC (UMass) or CloudPhysics traces; also compressed by gzip or
         zstd.
     """
@@ -100,9 +104,9 @@ def compare(
     tolerance: Annotated[str, Parameter(help="Distance up to which a figure counts as reproduced.")] = "10%",
     json: options.Json = False,
 ) -> int:
-    """Whether a trace reproduces another: distances of sizes, order, gaps, depths, reuse and latencies.
+    """Whether one trace reproduces another: distances of sizes, order, gaps, depths, reuse and latencies.
 
-    The exit code is 1 where it does not.
+    The exit code is 1 if it does not.
 
     Parameters
     ----------
@@ -116,7 +120,7 @@ def compare(
     found = traces.compare(traces.examine(first), traces.examine(second), _share(tolerance))
     for name, torn in zip((first, second), found.torn, strict=True):
         if torn:
-            print_line(stderr(), f"note: {name}: cut off: {torn}; what stands before that is compared")
+            print_line(stderr(), f"note: {name}: cut off: {torn}; only the part before that is compared")
     if json:
         emit(comparison_document(found))
     else:
@@ -140,7 +144,7 @@ def profile(
     trace_device: Device = None,
     json: options.Json = False,
 ) -> int:
-    """Make a profile whose load is like that of a trace.
+    """Make a profile whose workload is similar to that of a trace.
 
     Parameters
     ----------

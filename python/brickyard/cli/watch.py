@@ -38,12 +38,15 @@ def watch(
     for_: Annotated[
         str | None, Parameter(name="--for", help="How long to watch, such as 60s; until Ctrl-C unless given.")
     ] = None,
-    every: Annotated[str, Parameter(help="How often the page is drawn and figures are told, such as 1s.")] = "1s",
+    every: Annotated[
+        str, Parameter(help="How often the display is redrawn and figures are reported, such as 1s.")
+    ] = "1s",
     stripe: Annotated[str | None, Parameter(help="Width of a full stripe of the array, such as 256KiB.")] = None,
     method: Annotated[
         str,
         Parameter(
-            help="bpf or tracepoints: every request, as root; counters: rates for everybody; auto: the best that works."
+            help="bpf or tracepoints: every request, needs root; counters: only rates, needs no privileges; auto: "
+            "the best that works."
         ),
     ] = AUTO,
     save: Annotated[
@@ -71,7 +74,7 @@ def watch(
     ] = None,
     json: options.Json = False,
 ) -> int:
-    """What block devices are really asked to do, where the time goes, and why requests were slow.
+    """Show which requests block devices get, where their time goes, and why some were slow.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ def watch(
     watched_devices = found(devices)
     if save is not None and save.suffix == PROFILE_SUFFIX and len(watched_devices) > 1:
         names = ", ".join(one.name for one in watched_devices[:8])
-        raise BadInputError(f"--save {save}: a profile is made of one device; name it ({names})")
+        raise BadInputError(f"--save {save}: a profile is made from one device; name it ({names})")
     for_s = _seconds("--for", for_) if for_ else None
     every_s = _seconds("--every", every)
     stripe_bytes = _stripe(stripe)
@@ -175,7 +178,7 @@ class _Keeping:
             self.failed(f"{option} {place}: {one_line(error)}")
         except OSError as error:
             self.failed(
-                f"{option} {place}: {one_line(error.strerror or error)}; it is not written, choose another place"
+                f"{option} {place}: {one_line(error.strerror or error)}; the file is not written; choose another place"
             )
 
     def lines(self, told: dict[str, object]) -> list[str]:
@@ -192,7 +195,7 @@ def _requests_in(trace: BinaryIO) -> int:
 
 def _check(method: str, save: Path | None) -> None:
     if method not in METHODS:
-        raise BadInputError(f"--method {method}: is one of {', '.join(METHODS)}")
+        raise BadInputError(f"--method {method}: must be one of {', '.join(METHODS)}")
     if save is not None and save.suffix not in (TRACE_SUFFIX, PROFILE_SUFFIX):
         raise BadInputError(f"--save {save}: a trace is named NAME{TRACE_SUFFIX}, a profile NAME{PROFILE_SUFFIX}")
 
@@ -228,7 +231,7 @@ def _stripe(text: str | None) -> int:
     except ValueError as error:
         raise BadInputError(f"--stripe {text}: {error}") from error
     if text and (not found_bytes or found_bytes % 512):
-        raise BadInputError(f"--stripe {text}: is a multiple of 512 bytes")
+        raise BadInputError(f"--stripe {text}: must be a multiple of 512 bytes")
     return found_bytes
 
 
@@ -252,9 +255,9 @@ def _seconds(option: str, text: str) -> float:
     try:
         seconds = _core.parse_duration_ns(text) / 1e9
     except ValueError as error:
-        raise BadInputError(f"{option} {text}: write a span such as 500ms, 60s or 5min") from error
+        raise BadInputError(f"{option} {text}: write a duration such as 500ms, 60s or 5min") from error
     if seconds < LEAST_S:
-        raise BadInputError(f"{option} {text}: is at least 100ms")
+        raise BadInputError(f"{option} {text}: must be at least 100ms")
     return seconds
 
 
@@ -290,7 +293,7 @@ def _drawn(watching: LiveWatch) -> Group:
     watched = watching.watched()
     latest, seconds = watching.latest()
     parts: list[object] = [
-        Text(f"watching by {watched.method}, {watched.totals.seconds:.0f} s; Ctrl-C ends it", style="dim")
+        Text(f"watching with {watched.method}, {watched.totals.seconds:.0f} s; Ctrl-C ends it", style="dim")
     ]
     columns = [(name, LEFT if number == 0 else RIGHT) for number, name in enumerate(figures.OPERATION_COLUMNS)]
     for name, device in latest.items():

@@ -21,18 +21,26 @@ def web(
     *,
     port: Annotated[int, Parameter(help="Port; 0 takes a free one.", validator=options.Count(0, 65535))] = 8737,
     listen: Annotated[
-        str, Parameter(help="Address; any but this host's own needs --tls-certificate and --tls-key.")
+        str,
+        Parameter(help="Address to listen on; any other than this host's own needs --tls-certificate and --tls-key."),
     ] = "127.0.0.1",
     host: Annotated[
         tuple[str, ...],
-        Parameter(negative="", show_default=False, help="A name by which browsers call it. May be repeated."),
+        Parameter(
+            negative="", show_default=False, help="A host name by which browsers address the server. May be repeated."
+        ),
     ] = (),
     token_file: Annotated[
         Path | None,
-        Parameter(validator=options.FILE, help="Tokens of operator and reader, mode 600; made where it is missing."),
+        Parameter(
+            validator=options.FILE,
+            help="File with the tokens of operator and reader, mode 600; created if it does not exist.",
+        ),
     ] = None,
     tls_certificate: Annotated[Path | None, Parameter(validator=options.READ, help="Certificate chain, PEM.")] = None,
-    tls_key: Annotated[Path | None, Parameter(validator=options.READ, help="Its key, PEM.")] = None,
+    tls_key: Annotated[
+        Path | None, Parameter(validator=options.READ, help="Private key of the certificate, PEM.")
+    ] = None,
     allow_target: Annotated[
         tuple[str, ...],
         Parameter(
@@ -54,7 +62,7 @@ def web(
         Parameter(
             negative="",
             show_default=False,
-            help="A mapping of a log's requests to calls, as `brickyard replay --map` takes it. May be repeated.",
+            help="A mapping of a log's requests to calls, as for `brickyard replay --map`. May be repeated.",
         ),
     ] = (),
     allow_database: Annotated[
@@ -72,7 +80,8 @@ def web(
 ) -> int:
     """Serve runs, results, modelled bricks and arrays to browsers.
 
-    Ends with Ctrl-C; runs that were started go on. In a terminal, the address that it prints logs an operator in.
+    Ends with Ctrl-C; runs that were started from the pages continue. In a terminal, the printed address logs you in as
+    operator.
     """
     try:
         import starlette  # noqa: F401
@@ -121,7 +130,7 @@ def _check_traces(paths: tuple[str, ...]) -> None:
         from brickyard import traces
     for path in paths:
         if not traces.is_trace(path):
-            raise BadInputError(f"--allow-trace {path}: is no trace; make one with `brickyard trace import`")
+            raise BadInputError(f"--allow-trace {path}: is not a trace; make one with `brickyard trace import`")
 
 
 def _checked_databases(logs: tuple[str, ...], mappings: tuple[str, ...], dsns: tuple[str, ...]) -> list[str]:

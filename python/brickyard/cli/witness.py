@@ -27,23 +27,25 @@ def write(
     /,
     *,
     recorder: Annotated[str, Parameter(help="Where `brickyard recorder` listens, on another host: HOST:PORT.")],
-    writers: Annotated[int, Parameter(help="How many write at the same time.")] = 4,
-    slots: Annotated[int, Parameter(help="How many blocks each of them writes in turn.")] = 64,
+    writers: Annotated[int, Parameter(help="Number of writers that write at the same time.")] = 4,
+    slots: Annotated[int, Parameter(help="Number of blocks that each writer overwrites in turn.")] = 64,
     block: Annotated[str, Parameter(help="Size of a block.")] = "4KiB",
     sync: Annotated[str, Parameter(help="How a write is made durable: dsync, fdatasync, fsync.")] = "dsync",
-    duration: Annotated[str | None, Parameter(help="End after this time; otherwise with the power, or Ctrl-C.")] = None,
+    duration: Annotated[
+        str | None, Parameter(help="End after this time; by default at the power cut or Ctrl-C.")
+    ] = None,
     writes: Annotated[int | None, Parameter(help="End after N writes each.")] = None,
     size: options.Size = None,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
     json: options.Json = False,
 ) -> int:
-    """Write durably until the power goes, and tell a recorder of each write that storage acknowledged.
+    """Make durable writes until the power is cut, and report to a recorder each write that the storage acknowledged.
 
     Parameters
     ----------
     target
-        A file of Brickyard's or a block device.
+        A file made by Brickyard, or a block device.
     """
     address = parse_address(recorder)
     layout = new_layout(writers, slots, block_bytes := parsed_bytes(block, "--block"))
@@ -85,7 +87,8 @@ def write(
     else:
         said = f": {done.message}" if done.message else ""
         stdout().print(
-            f"{done.outcome}{said}; {total:,} writes were acknowledged and recorded (how fast is no benchmark figure)",
+            f"{done.outcome}{said}; {total:,} writes were acknowledged and recorded (the rate is not a benchmark "
+            "figure)",
             markup=False,
             soft_wrap=True,
         )
@@ -99,7 +102,7 @@ def verify(
     recorder_file: Annotated[Path, Parameter(validator=options.READ, help="The recorder's file.")],
     json: options.Json = False,
 ) -> int:
-    """After a power cut: is every write there that was acknowledged? Exit code 1 when one is missing.
+    """After a power cut, check that every acknowledged write is there. Exit code 1 if one is missing.
 
     Parameters
     ----------
@@ -134,7 +137,7 @@ def _doubts(found: Verified, recorder_file: Path) -> list[str]:
         writer, after = found.gaps[0]
         lines.append(
             f"the recorder's file has {len(found.gaps):,} holes, the first after writer {writer}'s write {after:,}:"
-            " what stood there is not looked for"
+            " writes recorded there are not checked"
         )
     if not found.missing_count and not has_started_since(recorder_file):
         lines.append(f"but {NOT_STARTED}")
@@ -143,7 +146,10 @@ def _doubts(found: Verified, recorder_file: Path) -> list[str]:
 
 def _lines(found: Verified) -> list[str]:
     torn = (
-        [f"the last {found.torn_bytes:,} bytes of the recorder's file are torn; what they told is not looked for"]
+        [
+            f"the last {found.torn_bytes:,} bytes of the recorder's file are damaged; writes recorded there are "
+            "not checked"
+        ]
         if found.torn_bytes
         else []
     )
@@ -155,8 +161,8 @@ def _lines(found: Verified) -> list[str]:
     lines = [f"run {found.run}: {found.missing_count:,} of {found.acknowledged:,} acknowledged writes are missing"]
     if found.foreign_count:
         lines.append(
-            f"in the places of {found.foreign_count:,} of them lies something that no run known to the recorder wrote:"
-            " if anything wrote to the target since, such as `brickyard run`, this says nothing of the storage"
+            f"the places of {found.foreign_count:,} of them hold data that no run known to the recorder wrote: if "
+            "anything has written to the target since, such as `brickyard run`, this says nothing about the storage"
         )
     lines += [f"  writer {writer}, sequence {sequence:,}" for writer, sequence in found.missing[:NAMES_SHOWN]]
     more = found.missing_count - len(found.missing[:NAMES_SHOWN])
