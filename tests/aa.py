@@ -385,7 +385,7 @@ def report() -> str:
         lines.append(f"| {name} | " + " | ".join(percent(false_changes(n, draw)) for n in (10, 20, 50)) + " |")
     lines += [
         "",
-        "Change points found after the figure fell at run 12, by the size of the fall in standard deviations of "
+        "Change points found where the figure fell after 12 runs, by the size of the fall in standard deviations of "
         "the noise",
         "and the number of runs since then:",
         "",

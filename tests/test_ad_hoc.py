@@ -133,7 +133,7 @@ def test_a_run_begins_with_its_figures(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["run", "--rw", "randread", "--runtime", "1s", "sim:iodrive-160-slc", *store]) == 0
     assert main(["show", "latest", *store]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert 0 < out.index("requests/s") < out.index("Before you believe it") < out.index("Target")
+    assert 0 < out.index("requests/s") < out.index("Before you rely on it") < out.index("Target")
 
 
 def test_what_was_submitted_in_a_call_is_in_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,7 +247,7 @@ def test_an_overloaded_open_loop_has_no_percentile_of_what_was_never_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _ = headline(capsys, tmp_path, "--rw", "randread", "--iodepth", "8", "--rate", "500", "--runtime", "10")
-    first = out[out.index("requests/s") : out.index("Before you believe it")]
+    first = out[out.index("requests/s") : out.index("Before you rely on it")]
     assert "Only 1" in first
     assert "of the requests that were due could be sent" in first
     assert "half of them" not in first

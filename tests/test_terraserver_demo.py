@@ -86,7 +86,7 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
     assert 192 << 20 <= memory["bytes"] < 194 << 20
     assert main(["report", "s1", "--store", str(place), "-o", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "report.html").read_text()
-    for said in ("Table 7. Calls a second", "Table 8b", "1,892,377", "1,606,854"):
+    for said in ("Table 7. Calls per second", "Table 8b", "1,892,377", "1,606,854"):
         assert said in page
     assert "password" not in json.dumps([fire.info.plan_document, fire.info.targets, fire.info.options])
 

@@ -174,7 +174,7 @@ def array_items(name: str, state: _Busy) -> Iterator[RunWarning]:
             "array_degraded",
             "warning",
             f"The array {name}{level} is degraded: {state.degraded}{of} members are missing.",
-            "Replace the missing member, or compare this run only with others of the degraded condition.",
+            "Replace the missing member, or compare this run only with others in the degraded condition.",
         )
 
 
@@ -237,7 +237,7 @@ def device_cache(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "cache_unknown",
                 "note",
-                f"The cache below {target.path} is unknown ({target.why('cache_bytes', 'not told')}), so it is not "
+                f"The cache below {target.path} is unknown ({target.why('cache_bytes', 'not reported')}), so it is not "
                 f"known whether {size(here) if here else 'the target'} is large enough to exceed it.",
                 "Look the cache up in the data sheet and use a target of at least four times its size.",
             )

@@ -104,8 +104,8 @@ def slow_words(record: Record) -> list[str]:
             continue
         told = sheet.slow
         found.append(
-            f"Watched beside the run: {', '.join(told.devices)}, {format_count(told.requests)} requests,"
-            f" {format_count(told.slow)} of them slow ({told.whose}); the watch used"
+            f"Watched beside the run: {', '.join(told.devices)}, {format_count(told.requests)} requests, "
+            f"{format_count(told.slow)} of them slow ({told.whose}); the watch itself used"
             f" {format_percent(told.cpu_ns / max(told.duration_ns, 1))} of one core."
             + (f" It ended early: {told.stopped}." if told.stopped else "")
         )

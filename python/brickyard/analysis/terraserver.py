@@ -58,7 +58,7 @@ def study_tables(records: list[Record]) -> list[tuple[str, list[str], list[list[
     paces = by_pace(records)
     found = []
     if "fire hose" in paces:
-        title = f"Table 7. Calls a second, fire hose{_repeated(paces['fire hose'])}"
+        title = f"Table 7. Calls per second, fire hose{_repeated(paces['fire hose'])}"
         found.append((title, THROUGHPUT_COLUMNS, throughput_rows(paces["fire hose"])))
     for number, (name, group) in enumerate(paces.items()):
         letter = "ab"[number] if len(paces) == 2 else ""

@@ -81,7 +81,7 @@ def _bonnie(record: Record, figures: list[ToolFigure]) -> ToolTable:
             groups[-1] = (figure.group, groups[-1][1] + 2)
         else:
             groups.append((figure.group, 2))
-    note = "K/s are KiB a second; % CPU is that of one processor, both user and system."
+    note = "K/s is KiB per second; % CPU is the share of one processor, user and system time together."
     return ToolTable("In Bonnie's order", columns, [cells], text_columns=1, groups=tuple(groups), note=note)
 
 

@@ -283,7 +283,7 @@ class _Progress:
 
     def __call__(self, done: int, total: int) -> None:
         left = (time.monotonic() - self.began) / done * (total - done) if done else 0.0
-        self.show(f"{done} of at most {total} bricks simulated, {left:.0f} s left at the most")
+        self.show(f"{done} of at most {total} bricks simulated, at most {left:.0f} s left")
 
 
 def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str]) -> None:

@@ -109,7 +109,7 @@ def _check(devices: tuple[str, ...], overwrite: tuple[str, ...]) -> None:
     if len(set(devices)) < len(devices):
         raise BadInputError("burn-in: a device is named twice; name each once")
     if any(bricks.is_modelled(device) for device in devices):
-        raise BadInputError("burn-in: a modelled brick carries no data to check; name devices or files")
+        raise BadInputError("burn-in: a modelled brick holds no data to check; name devices or files")
     for path in overwrite:
         if path not in devices:
             raise BadInputError(f"--overwrite {path}: not among the devices; name it as a device as well")

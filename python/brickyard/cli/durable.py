@@ -176,8 +176,8 @@ def _answer(found: WritePath) -> Answer:
     if page:
         most = found.commits[-1]
         sentences.append(
-            f"With fdatasync, the log limits one client to at most {format_iops(page.per_s)} commits a second (95 %"
-            f" interval {_interval(page)}), {format_ns(page.each_ns)} each, and {most.clients} clients that share every"
+            f"With fdatasync, the log limits one client to at most {format_iops(page.per_s)} commits/s (95 % "
+            f"interval {_interval(page)}), {format_ns(page.each_ns)} each, and {most.clients} clients that share every"
             f" flush to at most {most.clients} times as many; `brickyard run pgbench` measures how much of that a "
             "server reaches."
         )
@@ -312,7 +312,7 @@ def _print_writers(console: Console, found: WritePath) -> None:
         )
     names = ("each with its own fdatasync", "each with O_DSYNC", "commits/s at most")
     columns = [("clients", "right"), *((name, "right") for name in names)]
-    console.print(table("Many writers, in durable writes a second", columns, rows))
+    console.print(table("Many writers, in durable writes/s", columns, rows))
     print_line(
         console,
         "commits/s at most: a server makes one log flush at a time, and every fdatasync serves one commit of each "

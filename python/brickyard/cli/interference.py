@@ -42,7 +42,7 @@ from brickyard.study.load_curve import brick_of
 from brickyard.study.runner import Runner, RunSpec
 from brickyard.units import format_count, format_iops, format_ns, format_size
 
-QUESTION = "How many reads are left beside writes?"
+QUESTION = "How many reads remain beside writes?"
 FIGURES = ("mean", "p50", "p90", "p95", "p99", "p99.9")
 REAL_S, REAL_MOST_S = 4.0, 15.0
 MODEL_S, MODEL_MOST_S = 30.0, 600.0
@@ -185,7 +185,7 @@ def _alone(found: InterferenceMap, record_of: Callable[..., Record], target: str
 
 def _sentence(found: InterferenceMap) -> str:
     if not found.points:
-        return "It was interrupted before any rate of reads was tried beside writes."
+        return "The search was interrupted before any rate of reads beside writes was tried."
     held = [(writes, reads) for writes, reads in found.frontier(found.limit_ns) if reads is not None]
     within = f"At {format_ns(found.limit_ns)} {found.figure} of reads"
     if not held:

@@ -128,7 +128,7 @@ def _broken(name: str, words: str, when: str | None) -> int:
 
 @app.command(name="power-cut")
 def power_cut(name: Name, /, *, when: When = None) -> int:
-    """Fail all requests under way, lose what was volatile, and switch on again."""
+    """Fail all requests in flight, lose all volatile data, and switch the power on again."""
     return _broken(name, "power-cut", when)
 
 

@@ -130,7 +130,10 @@ def explore_(
     log: LogPlace,
     check: Annotated[
         str | None,
-        Parameter(help="postgres, sqlite, files, store, or command with one after --; else that of the workload."),
+        Parameter(
+            help="postgres, sqlite, files, store, or command with one after --; by default the check of the "
+            "recorded workload."
+        ),
     ] = None,
     states: Annotated[int, Parameter(help="Number of states to draw.")] = 1000,
     seed: Seed = 1,

@@ -88,7 +88,7 @@ def load_curve(
     plan = profiles.changed(text, changes)
     refuse_programs(text.name, plan, "load-curve")
     if max_rate is not None and not max_rate > 0:
-        raise BadInputError(f"--max-rate {max_rate:g}: above 0 a second")
+        raise BadInputError(f"--max-rate {max_rate:g}: must be above 0 per second")
     only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
     if not targets and any(stream.target for stream in only.stream):
         raise BadInputError(f"{text.name}: uses several targets; name them")

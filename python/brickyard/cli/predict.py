@@ -239,7 +239,7 @@ def _answer(
         rows.append([f"mailboxes, {per_mailbox:g}/s each", *(_rates(item, per_mailbox, _whole) for item in found)])
     if per_page is not None:
         pages = [_rates(item, per_page, format_iops) for item in found]
-        rows.append([f"page views a second, {per_page:g} requests each", *pages])
+        rows.append([f"page views per second, {per_page:g} requests each", *pages])
     alone = "at the profile's own rate (open loop)" if found[0].is_open else "closed loop (set by the profile)"
     rows.append([alone, *(format_iops(item.unlimited_per_s) for item in found)])
     out.print(f"What {target} sustains of {profile} with {figure} within {most}", style="bold", markup=False)

@@ -40,7 +40,7 @@ def show_profile(
     overrides: options.Overrides = (),
     json: options.Json = False,
 ) -> int:
-    """Show the text of one profile, or the same load as a fio job file.
+    """Show the text of one profile, or the same workload as a fio job file.
 
     Parameters
     ----------

@@ -81,11 +81,11 @@ def pts(
     targets = () if target is None else (target,)
     modelled = bricks.is_modelled(target or "")
     if overrides and not modelled:
-        raise BadInputError("--set changes keys of a modelled drive; the loads are those of the specification")
+        raise BadInputError("--set changes keys of a modelled drive; the workloads are fixed by the specification")
     others, changes = split_overrides(targets, list(overrides))
     if others:
         raise BadInputError(
-            f"--set {others[0]}: no key of a brick that --set knows; the loads are those of the specification"
+            f"--set {others[0]}: not a key of a brick that --set knows; the workloads are fixed by the specification"
         )
     with (
         Store(store) as kept,
@@ -170,10 +170,10 @@ def _carry_out(store: Store, setting: Setting, names: list[str], aimed: Aim) -> 
 def _notes(setting: Setting, *, modelled: bool) -> list[str]:
     said = []
     if not setting.is_by_the_book:
-        said.append("shorter rounds, fewer rounds or another range than PTS asks for: no PTS result")
+        said.append("shorter rounds, fewer rounds or a different range than PTS requires: not a PTS result")
     if not modelled:
         cache = setting.kind.write_cache
-        said.append(f"PTS begins with a purge of the drive and its write cache {cache}; neither is done here")
+        said.append(f"PTS begins by purging the drive and setting its write cache {cache}; Brickyard does neither")
     return said
 
 
@@ -192,7 +192,10 @@ def _dry_run(setting: Setting, names: list[str], *, as_json: bool) -> int:
         rows.append([TITLES[name], str(item.loads), counted, takes])
     columns = [("test", "left"), ("loads", "right"), ("rounds", "right"), ("takes", "right")]
     stdout().print(table(f"{setting.kind.title}, range {setting.region}", columns, rows))
-    print_line(stderr(), "preconditioning comes on top: the range twice by 128 KiB; nothing was touched (--dry-run)")
+    print_line(
+        stderr(),
+        "preconditioning is additional: it writes the range twice in 128 KiB requests; nothing was touched (--dry-run)",
+    )
     return DONE
 
 
@@ -263,4 +266,4 @@ def _print_stimuli(console: Console, found: Found) -> None:
     console.print(table(title, heads, rows))
     back = recovery(found.stimuli.get("A", []), found.stimuli.get("C", []), tests.WINDOW)
     said = "never" if back is None else f"in round {back}"
-    print_line(console, f"C is back within 10 % of what A had at its end: {said}")
+    print_line(console, f"C returns to within 10 % of A's value at its end: {said}")

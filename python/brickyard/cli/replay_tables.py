@@ -34,7 +34,7 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
     """The runs of one command: the answer, calls/s by driver, figures by page."""
     print_answer(console, replay_answer(records, limit))
     columns, rows = replay_pages.throughput_rows(records)
-    console.print(table("Calls a second", _columns(columns), rows))
+    console.print(table("Calls per second", _columns(columns), rows))
     _print_curve(console, records)
     for title, names, told in terraserver.study_tables(records):
         console.print()

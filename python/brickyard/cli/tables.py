@@ -45,7 +45,7 @@ def print_answer(console: Console, found: Answer) -> None:
         print_line(console, found.question, "bold")
     for sentence in found.sentences:
         print_line(console, sentence)
-    print_line(console, f"Before you believe it: {found.belief}", "dim")
+    print_line(console, f"Before you rely on it: {found.belief}", "dim")
     console.print()
 
 
@@ -310,10 +310,10 @@ def print_errors(console: Console, record: Record) -> None:
     damage = [f"{DAMAGE_WORDS[name]}: {count:,}" for name, count in by_kind.items() if name in DAMAGE_WORDS]
     failed = {name: count for name, count in {**by_kind, **by_errno}.items() if name not in DAMAGE_WORDS}
     if damage:
-        console.print(Text(f"Damaged data: {', '.join(damage)}; in no figure above", style="red"))
+        console.print(Text(f"Damaged data: {', '.join(damage)}; not included in any figure above", style="red"))
     if failed or not damage:
         counts = ", ".join(f"{name} {count:,}" for name, count in failed.items())
-        console.print(Text(f"Errors: {counts or len(record.errors)}; in no figure above", style="red"))
+        console.print(Text(f"Errors: {counts or len(record.errors)}; not included in any figure above", style="red"))
     for error in record.errors[: summary.SLOWEST_SHOWN]:
         console.print(
             Text(

@@ -33,7 +33,7 @@ def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[lis
     of_profile = [change for change in overrides if change not in of_bricks]
     for change in of_profile if modelled else ():
         if (key := bricks.meant(change)) is not None:
-            raise BadInputError(f"--set {change}: no key of a profile or of a brick; did you mean {key}?")
+            raise BadInputError(f"--set {change}: not a key of a profile or of a brick; did you mean {key}?")
     return of_profile, of_bricks
 
 

@@ -125,8 +125,9 @@ def _print(shown: Demo, records: list[Record]) -> None:
     console.print()
     server = f"PostgreSQL {shown.server.version} of our own" if shown.server else "your server"
     console.print(
-        f"{shown.loaded.tiles:,} tiles of {shown.layout.cities} cities, {_loaded_words(shown)}, in {server}; out of a"
-        f" busy Monday hour of {SERVERS} web servers with {shown.requests:,} requests",
+        f"{shown.loaded.tiles:,} tiles of {shown.layout.cities} cities, {_loaded_words(shown)}, in {server}; replayed "
+        "from a busy Monday hour of "
+        f"{SERVERS} web servers with {shown.requests:,} requests",
         markup=False,
         soft_wrap=True,
     )
