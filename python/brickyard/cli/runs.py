@@ -56,7 +56,8 @@ def runs(
         raise BadInputError(f"--limit {limit}: 0 for all, or more")
     since_ns = since_unix_ns(since) if since else 0
     with open_store(store) as kept:
-        # What is shown is read whole, so that a damaged run is seen; of the others only what is filtered by.
+        # What is shown is read whole, so that a damaged run is seen; of the others only what is filtered by. Of a
+        # study with more than READ_AT_ONCE runs the others are read as heads.
         listed: Sequence[RunHead] = kept.runs() if outcome == DAMAGED else kept.heads()
         found = [
             run
@@ -74,8 +75,7 @@ def runs(
         names = {one.id: one.name for one in kept.studies()} if study is None and not each else {}
         folded = _folded(found, names)
         groups = folded[-limit:] if limit else folded
-        whole = {run.id: run for run in _whole(kept, [run.id for group in groups for run in group])}
-        rows = [_row([whole[run.id] for run in group], names) for group in groups]
+        rows = list(_rows(kept, groups, names))
     places = [
         place for place, name in enumerate(COLUMNS) if name not in MAY_BE_EMPTY or any(row[place] for row in rows)
     ]
@@ -100,6 +100,24 @@ def runs(
 def _whole(store: Store, ids: Sequence[int]) -> Iterator[RunInfo]:
     for first in range(0, len(ids), READ_AT_ONCE):
         yield from store.runs(ids[first : first + READ_AT_ONCE])
+
+
+def _rows(store: Store, groups: Sequence[list[RunHead]], names: Mapping[int, str]) -> Iterator[list[str]]:
+    for some in _some_at_once(groups):
+        whole = {run.id: run for run in store.runs([run.id for group in some for run in group[:READ_AT_ONCE]])}
+        yield from (_row(whole[group[0].id], [whole.get(run.id, run) for run in group], names) for group in some)
+
+
+def _some_at_once(groups: Sequence[list[RunHead]]) -> Iterator[list[list[RunHead]]]:
+    """So many of them that no more runs are in memory than is meant."""
+    some: list[list[RunHead]] = []
+    for group in groups:
+        if some and sum(map(len, some)) + len(group) > READ_AT_ONCE:
+            yield some
+            some = []
+        some.append(group)
+    if some:
+        yield some
 
 
 def _folded(found: Sequence[RunHead], names: Mapping[int, str]) -> list[list[RunHead]]:
@@ -127,9 +145,8 @@ def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMES_SHOWN])}{more}"
 
 
-def _row(runs: Sequence[RunInfo], names: Mapping[int, str]) -> list[str]:
+def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> list[str]:
     """Several runs are a study, and bear its name where a run has its number."""
-    first = runs[0]
     study = f"s{first.study}" if first.study else ""
     if len(runs) == 1:
         cells = (first.outcome, first.profile, _load(first), ", ".join(first.targets))
