@@ -31,8 +31,8 @@ pub(crate) use background::Background;
 pub use background::Progress;
 use jobs::{Job, Step};
 use ledger::Ledger;
-use pool::Pool;
 pub use ledger::LostWrites;
+use pool::Pool;
 use resync::Resync;
 
 /// A request to data that are gone is refused after this time: what a system call of nothing but an error takes, so that

@@ -131,8 +131,7 @@ impl System {
         let operations = self.spare.pop().unwrap_or_default();
         let pending = targets.len() as u32;
         let owner = Owner::Request(number);
-        let job =
-            Job { array: array as u32, kind: Kind::Flush, writing: true, pending, ..Job::of(owner, operations) };
+        let job = Job { array: array as u32, kind: Kind::Flush, writing: true, pending, ..Job::of(owner, operations) };
         let job = self.jobs.insert(job);
         if targets.is_empty() {
             self.jobs.get(job).operations.lost = true;

@@ -32,6 +32,8 @@ const MOST_DELAY_NS: u64 = 100_000_000;
 const FREE_DIRTY_MAXIMA: u64 = 4;
 /// Top-level vdevs whose labels take the root of a transaction group (SPA_SYNC_MIN_VDEVS).
 const ROOT_VDEVS: u64 = 3;
+/// Chunks of a rebuild that are planned at a time at the most, so that a wide dRAID needs no more memory.
+const MOST_CHUNKS: u64 = 2048;
 /// Where a mirror's copies are equally busy, which one is read changes every 2 MiB (zfs_vdev_mirror_shift).
 const MIRROR_SHIFT: u32 = 21;
 
@@ -318,14 +320,14 @@ impl Pool {
         self.spared[member].is_some()
     }
 
-    /// Chunks of a rebuild or scrub under way at a time.
+    /// Chunks of a rebuild or scrub under way at a time. A rebuild's limit is of the data that it moves over all disks, a
+    /// scrub's of each disk (vdev_rebuild.c, vr_bytes_inflight_max; dsl_scan.c).
     pub(super) fn chunks_at_a_time(&self, member: usize, chunk_bytes: u64) -> u32 {
         let limit = match self.spared[member] {
-            // Over all disks; a chunk is of each disk of a group.
-            Some(_) => self.zfs.rebuild_vdev_limit.0 / 2,
+            Some(_) => self.zfs.rebuild_vdev_limit.0 * self.layout.width / self.layout.group_data(),
             None => self.zfs.scan_vdev_limit.0,
         };
-        (limit / chunk_bytes.max(1)).clamp(1, 256) as u32
+        (limit / chunk_bytes.max(1)).clamp(1, MOST_CHUNKS) as u32
     }
 
     pub(super) fn background_class(&self, condition: Condition, member: usize) -> Class {
@@ -605,7 +607,8 @@ impl System {
         let Some(pool) = self.pool.as_mut() else { return };
         let array = &self.arrays[0];
         let all = 0..array.loads.len() as u32;
-        let wanted = all.filter(|m| !array.is_absent(*m as usize) && members.as_ref().is_none_or(|some| some.contains(m)));
+        let wanted =
+            all.filter(|m| !array.is_absent(*m as usize) && members.as_ref().is_none_or(|some| some.contains(m)));
         let targets: Vec<u32> = wanted.collect();
         let owner = Owner::Pool { work: pool.works.insert(work) };
         let pending = targets.len() as u32;

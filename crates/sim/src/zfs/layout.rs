@@ -210,6 +210,11 @@ impl Layout {
         self.draid.as_ref().map_or(0, |d| d.group_width * ROW_BYTES)
     }
 
+    /// Data disks of a block's stripe.
+    pub fn group_data(&self) -> u64 {
+        self.draid.as_ref().map_or(self.width, |d| d.group_width) - self.parity
+    }
+
     /// Records in a group of a dRAID. (OpenZFS lets one lie across two groups; here the rest of a group stays free.)
     fn group_slots(&self) -> u64 {
         self.group_bytes() / self.asize(self.record_bytes)

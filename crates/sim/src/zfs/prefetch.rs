@@ -72,7 +72,8 @@ impl Prefetch {
         }
         let wanted = (end + stream.distance).next_multiple_of(self.record_bytes).min(self.end);
         let mut fetch = None;
-        if wanted > stream.fetched_to && (wanted - stream.fetched_to >= stream.distance / 2 || end > stream.fetched_to) {
+        if wanted > stream.fetched_to && (wanted - stream.fetched_to >= stream.distance / 2 || end > stream.fetched_to)
+        {
             self.ids += 1;
             let (from, to) = (stream.fetched_to, wanted);
             fetch = Some((self.ids, from, to - from));

@@ -104,10 +104,6 @@ impl DiskQueue {
     pub fn load(&self) -> u32 {
         self.active.iter().sum::<u32>() + self.waiting.iter().map(|w| w.len() as u32).sum::<u32>()
     }
-
-    pub fn waiting_of(&self, class: Class) -> usize {
-        self.waiting[class as usize].len()
-    }
 }
 
 /// More writes of a transaction group are under way the more there is to write.
