@@ -22,7 +22,7 @@ TEMPLATE = "prices-2026.toml"
 KINDS = ("drives", "controllers", "volumes")
 LEVELS = ("raid0", "raid1", "raid5", "raid6", "raid10", "jbod")
 ZFS_LEVELS = ("zmirror", "raidz1", "raidz2", "raidz3", "draid1", "draid2", "draid3")
-"""Kept by software.linux-zfs alone; a search takes them where `--levels` names them."""
+"""Kept by software.linux-zfs alone; a search takes them where `--level` names them."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def buy(
             negative="",
             show_default=False,
             consume_multiple=True,
-            help="RAID levels; else all, with redundancy where a condition needs it.",
+            help="RAID levels; else all but those of ZFS, with redundancy where a condition needs it.",
         ),
     ] = (),
     members: Annotated[

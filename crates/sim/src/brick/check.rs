@@ -108,12 +108,6 @@ impl Brick {
         if self.spares > 0 {
             return Err("spares of a dRAID lie on its members; take draid_spares".into());
         }
-        if self.condition == Condition::Degraded && self.draid_spares > 0 {
-            return Err(
-                "a failed member is replaced by a distributed spare; take condition=rebuilding, or draid_spares=0"
-                    .into(),
-            );
-        }
         self.check_zfs_conditions()
     }
 
