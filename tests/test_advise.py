@@ -75,10 +75,9 @@ def test_zfs_loses_data_by_its_tolerated_failures_and_resilvers_at_the_pace_of_i
     assert hours is not None
     # 16 of 20 TB, each MiB behind a user's request on each disk.
     assert hours == pytest.approx(16e12 / 1_048_576 * (2 * 0.01217 + 1_048_576 / 190e6) / 3600, rel=0.15)
-    wide = [
-        rebuild_hours(bricks.resolve("zfs-raidz2", ["level=draid2", "draid_spares=1", f"members={n}"]).brick, writes=True)
-        for n in (11, 21, 91)
-    ]
+    draid = ["level=draid2", "draid_spares=1"]
+    of = [bricks.resolve("zfs-raidz2", [*draid, f"members={n}"]).brick for n in (11, 21, 91)]
+    wide = [rebuild_hours(brick, writes=True) for brick in of]
     assert wide == pytest.approx([hours, hours / 2, hours / 9])
 
 
@@ -96,7 +95,7 @@ def test_advice_takes_zfs_where_its_levels_are_named() -> None:
     # Data, parity and padding, and a fifth that stays free; slop and the log's metaslab besides.
     assert 0.74 * 10 * 20e12 < rooms["raidz2", 12] < 0.8 * 10 * 20e12
     assert rooms["raid6", 12] > rooms["raidz2", 12]
-    assert not candidates_of_zfs(buy.LEVELS)
+    assert not candidates_of_zfs(parts.LEVELS)
 
 
 def candidates_of_zfs(levels: tuple[str, ...]) -> list[Candidate]:
