@@ -82,8 +82,6 @@ pub(super) struct Pool {
     pub(super) log: Log,
     /// Distributed spares by the disk that they stand for: which one, and whether it is whole.
     spared: Vec<Option<(u64, bool)>>,
-    /// Transaction groups that have been written, for whoever checks the model.
-    pub(super) txgs: u64,
 }
 
 impl Pool {
@@ -131,7 +129,6 @@ impl Pool {
             txg_began_ns: 0,
             tick_planned: false,
             spared,
-            txgs: 0,
             zfs,
         }))
     }
@@ -589,7 +586,6 @@ impl System {
 
     fn txg_ended(&mut self, now_ns: u64) {
         let Some(pool) = self.pool.as_mut() else { return };
-        pool.txgs += 1;
         pool.is_syncing = false;
         pool.syncing.clear();
         pool.space.txg_ended();

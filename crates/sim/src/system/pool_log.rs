@@ -40,8 +40,6 @@ pub(super) struct Log {
     /// Where each vdev's next block goes, and which vdev is next.
     cursors: Vec<u64>,
     turn: usize,
-    /// Bytes that blocks have taken: data of the log alone.
-    pub(super) written_bytes: u64,
 }
 
 impl Log {
@@ -54,7 +52,6 @@ impl Log {
             latency_ns: 0,
             cursors: vec![0; vdevs as usize],
             turn: 0,
-            written_bytes: 0,
         }
     }
 
@@ -133,7 +130,6 @@ impl System {
             let at = pool.layout.log_offset(pool.log.cursors[vdev], asize);
             (pool.log.cursors[vdev], pool.log.turn) = (at + asize, vdev + 1);
             pool.write_block(&self.arrays[0], vdev as u64, at, psize, &mut operations);
-            pool.log.written_bytes += psize;
             left = left.saturating_sub(psize);
         }
         block.records.sort_unstable();
