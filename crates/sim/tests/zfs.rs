@@ -56,7 +56,7 @@ proptest! {
             let data: u64 = columns.iter().filter(|c| !c.parity).map(|c| c.bytes).sum();
             let of_parity: u64 = columns.iter().filter(|c| c.parity).map(|c| c.bytes).sum();
             prop_assert_eq!(data, sectors << ashift);
-            prop_assert_eq!(of_parity, parity * sectors.div_ceil(width - parity) << ashift);
+            prop_assert_eq!(of_parity, (parity * sectors.div_ceil(width - parity)) << ashift);
             let mut members: Vec<u32> = columns.iter().map(|c| c.member).collect();
             members.sort_unstable();
             members.dedup();
