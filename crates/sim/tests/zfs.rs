@@ -166,7 +166,7 @@ fn capacities_are_as_documented() {
     }
 }
 
-/// Capacities that FreeBSD showed of pools of 4 TB disks (reference/zfs_calomel.csv), as multiples of what a mirror has.
+/// Capacities that were shown of pools of 4 TB disks (reference/zfs_calomel.csv), as multiples of what a mirror has.
 #[test]
 fn measured_capacities_are_met() {
     let of = |level: &str, members: u32, vdevs: u32| {
@@ -492,7 +492,7 @@ fn what_is_not_modelled_is_refused_in_one_line() {
     assert!(found.contains("lower that or software.zfs_fill_percent"), "{found}");
 }
 
-/// Sequential writes and reads of calomel.org's table (reference/zfs_calomel.csv): bonnie++ on FreeBSD 10, 4 TB SATA disks of
+/// Sequential writes and reads of calomel.org's table (reference/zfs_calomel.csv): bonnie++, 4 TB SATA disks of
 /// which one writes 108 and reads 204 MB/s through ZFS. Rates are compared as multiples of one disk's, up to the ceiling of
 /// that host (650 to 700 MB/s of writes, 1,000 to 1,400 of reads), which no disk makes. Nothing was fitted to it.
 #[test]
