@@ -64,6 +64,45 @@ def test_unreadable_sectors_by_hand() -> None:
     assert rebuild_fails("raid0", 8, 100_000, 10, 0) == 1
 
 
+def test_zfs_loses_data_by_its_tolerated_failures_and_resilvers_at_the_pace_of_its_disks() -> None:
+    share = unreadable(1e12, 1e15)
+    for level, like in (("zmirror", "raid10"), ("raidz1", "raid5"), ("draid1", "raid5"), ("raidz2", "raid6")):
+        assert rebuild_fails(level, 8, 1e6, 10, share) == rebuild_fails(like, 8, 1e6, 10, share)
+    assert rebuild_fails("raidz3", 8, 100_000, 10, 0) == pytest.approx(7 * 6 * 5 * 1e-12)
+    assert data_loss_hours("draid3", 8, 1e6, 10) > 1e3 * data_loss_hours("draid2", 8, 1e6, 10)
+    raidz = bricks.resolve("zfs-raidz2", []).brick
+    hours = rebuild_hours(raidz, writes=True)
+    assert hours is not None
+    # 16 of 20 TB, each MiB behind a user's request on each disk.
+    assert hours == pytest.approx(16e12 / 1_048_576 * (2 * 0.01217 + 1_048_576 / 190e6) / 3600, rel=0.15)
+    draid = ["level=draid2", "draid_spares=1"]
+    of = [bricks.resolve("zfs-raidz2", [*draid, f"members={n}"]).brick for n in (11, 21, 91)]
+    wide = [rebuild_hours(brick, writes=True) for brick in of]
+    assert wide == pytest.approx([hours, hours / 2, hours / 9])
+
+
+def test_advice_takes_zfs_where_its_levels_are_named() -> None:
+    chosen = parts.read(["nearline-20tb", "linux-zfs", "linux-md"])
+    made = candidates(chosen, ["raidz2", "zmirror", "draid1", "raid6"], (4, 7, 12), ("normal", "rebuilding"))
+    names = {f"{c.level} of {c.members} by {c.keeper.name}" for c in made}
+    assert names == {
+        *(f"raidz2 of {n} by linux-zfs" for n in (4, 7, 12)),
+        *(f"zmirror of {n} by linux-zfs" for n in (4, 12)),
+        *(f"draid1 of {n} by linux-zfs" for n in (4, 7, 12)),
+        *(f"raid6 of {n} by linux-md" for n in (4, 7, 12)),
+    }
+    rooms = {(c.level, c.members): c.capacity_bytes for c in made}
+    # Data, parity and padding, and a fifth that stays free; slop and the log's metaslab besides.
+    assert 0.72 * 10 * 20e12 < rooms["raidz2", 12] < 0.8 * 10 * 20e12
+    assert rooms["raid6", 12] > rooms["raidz2", 12]
+    assert not candidates_of_zfs(parts.LEVELS)
+
+
+def candidates_of_zfs(levels: tuple[str, ...]) -> list[Candidate]:
+    found = candidates(parts.read(["nearline-20tb", "linux-zfs", "linux-md"]), levels, (4,), ("normal",))
+    return [c for c in found if c.keeper.name == "linux-zfs"]
+
+
 def test_a_rebuild_takes_the_pace_beside_users_and_never_more_than_the_drive() -> None:
     known = bricks.resolve("terraserver-2003", ["members=8", "level=raid5"]).brick
     assert isinstance(known.drive, RotatingDrive)

@@ -361,7 +361,7 @@ def test_what_verification_checked_is_told(tmp_path: Path) -> None:
         events = [interval(0, SECOND, cell([MS] * 50)), phase_end(verified=counts, errors_by_kind={"bits": 1})]
         record = store.record(add_run(store, events))
     assert summary.run_document(record)["verified"] == counts
-    words = "12 blocks checked, 1 damaged, 3,000 read unchecked, as this run had not written them"
+    words = "12 blocks checked, 1 damaged, 3,000 read without being checked, because this run had not written them"
     assert ("Verified", words) in summary.circumstances([record])
     shown = Console(width=200, record=True)
     print_run(shown, record)
@@ -377,7 +377,7 @@ def test_unwritten_is_a_count_of_bytes() -> None:
         )
 
     assert words(str(1 << 30)) == "1 GiB (25 %) of it never written"
-    assert words("none") == "all of it written before"
+    assert words("none") == "all of it written before the run"
     assert words("unknown") == "unwritten share unknown"
 
 
@@ -474,7 +474,7 @@ def test_a_mark_stands_in_the_table_with_its_words(tmp_path: Path, capsys: pytes
     assert main(["show", "1", "--store", str(place)]) == 0
     told = capsys.readouterr().out
     assert "5.00 s*" in told
-    assert "*: the samples beyond that percentile come from one or two events, such as one stall" in told
+    assert "*: the samples beyond this percentile come from one or two events, such as a single stall" in told
 
 
 def test_the_record_of_a_run_holds_no_histogram(tmp_path: Path) -> None:

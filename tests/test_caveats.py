@@ -225,7 +225,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "damage",
         "warning",
         {"phase_ends.0.errors_by_kind": {"bits": 1, "misplaced": 2}},
-        "3 damaged blocks were read, with other data than what was written (changed bits: 1, blocks from elsewhere: 2)",
+        "3 blocks were read with data other than what was written (changed bits: 1, blocks from elsewhere: 2)",
     ),
     (
         "unverified",
@@ -248,7 +248,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     ),
     ("foreign_unknown", "note", {"watch.foreign": {"known": False, "reason": "not known: NFS"}}, "(NFS)"),
     ("steal", "warning", {"watch.cpu.steal_share": 0.011}, "1.1%"),
-    ("steal", "warning", {"watch.cpu.worst_steal_share": 0.2}, "20.0% on the CPU it hit most"),
+    ("steal", "warning", {"watch.cpu.worst_steal_share": 0.2}, "20.0% on the most affected CPU"),
     (
         "cpu_shared",
         "warning",
@@ -306,7 +306,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "hung_requests",
         "warning",
         {"hangs": [{"outstanding_ns": 16 * SECOND}, {"outstanding_ns": 15 * SECOND}]},
-        "2 requests hung; the longest was named when it had been outstanding for 16.0 s",
+        "2 requests hung; the longest had been outstanding for 16.0 s when it was reported",
     ),
     ("outstanding", "warning", {"phase_ends.0.outstanding": 7}, "7 requests"),
     ("unwritten_unknown", "warning", {"start.targets.0.unwritten": "unknown"}, "/data/scratch"),
@@ -332,7 +332,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         {"facts.target.stack.0.type": "loop", "facts.target.stack.0.loop": {"direct_io": True, "backing_file": "/img"}},
         "/img",
     ),
-    ("memory_device", "note", {"facts.target.stack.0.type": "zram"}, "lives in memory"),
+    ("memory_device", "note", {"facts.target.stack.0.type": "zram"}, "is a memory device"),
     (
         "governor",
         "note",
@@ -451,4 +451,4 @@ def test_a_rule_that_fails_leaves_the_others_what_they_say(monkeypatch: pytest.M
     monkeypatch.setattr(caveats, "RULES", (broken, *caveats.RULES))
     found = caveats.warnings(judged(changed({"release_build": False})))
     assert [item.id for item in found] == ["debug_build", "unreadable"]
-    assert "broken could not read this record (ValueError: not requests)" in found[1].text
+    assert "The warning rule broken could not process this record (ValueError: not requests)" in found[1].text

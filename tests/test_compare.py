@@ -63,7 +63,7 @@ def test_a_figure_that_the_new_side_lacks_fails_the_gate_by_name(capsys: pytest.
     assert main(["compare", "1-3", "7-9", "--check", "--figure", "response_mean", "--figure", "response_p99"]) == 1
     told = capsys.readouterr().out
     assert (
-        "not measured: a-load, read, p99 of the response time: runs 7-9 (after) lack it; the runs before have it"
+        "not measured: a-load, read, p99 of the response time: runs 7-9 (after) lack it; the earlier runs have it"
         in told
     )
     assert main(["compare", "7-9", "1-3", "--check", "--figure", "response_mean", "--figure", "response_p99"]) == 0
@@ -109,10 +109,12 @@ def test_several_loads_of_one_name_are_never_pooled(capsys: pytest.CaptureFixtur
     told = {(", ".join(change["load"]), change["figure"]): change["after"] for change in found["changes"]}
     assert told["a-load, depth 8, read", "iops"] == pytest.approx(2000)  # not the mean of 2,000 and 500
     assert found["only_after"] == [["a-load", "depth 2", "read"]]
-    assert found["loads_differ"] == ["a-load stands for several loads: depth 8 (runs 1-2, 5-6); depth 2 (runs 3-4)"]
+    assert found["loads_differ"] == [
+        "a-load is the name of several workloads: depth 8 (runs 1-2, 5-6); depth 2 (runs 3-4)"
+    ]
     assert main(["baseline", "save", "mixed", "1-4"]) == 0
     assert main(["compare", "5-6", "--baseline", "mixed", "--check"]) == 2
-    assert "a-load stands for several loads" in capsys.readouterr().err
+    assert "a-load is the name of several workloads" in capsys.readouterr().err
     assert main(["compare", "1-4", "3-6", "--check"]) == 0  # the same loads on both sides, each with its own
     assert main(["compare", "5", "3-4"]) == 0
     assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
@@ -137,13 +139,13 @@ def test_one_new_run_against_a_baseline_gets_no_verdict_however_far_off_it_is(
     told = capsys.readouterr()
     assert "worse:" not in told.out
     assert "measured once, not judged: a-load, read" in told.out
-    assert "measured once after, so noise between runs is unknown there" in told.err
+    assert "measured only once after, so the noise between runs is unknown there" in told.err
     assert "--repeat 3" in told.err
     assert "--ruler NAME --check" in told.err
     found = document(capsys, "compare", "4", "--baseline", "good", "--check", code=2)
     assert (found["passed"], found["worse"]) == (None, [])
     assert {change["verdict"] for change in found["changes"]} == {"measured once"}
-    assert "measured once after" in found["not_judged"]
+    assert "measured only once after" in found["not_judged"]
     assert any("it is as noisy as the others" in note for note in found["notes"])
     assert any("within one hour" in note for note in found["notes"])
 
@@ -171,11 +173,11 @@ def test_a_side_is_not_compared_with_itself_and_what_is_left_out_is_named(capsys
             add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], outcome=outcome)
     assert main(["compare", "2", "1-2"]) == 2
     told = capsys.readouterr().err
-    assert "AFTER: left out, as it came to no valid end: run 1" in told
+    assert "AFTER: left out, as it did not end validly: run 1" in told
     assert "both sides are run 2" in told
     found = document(capsys, "compare", "4", "1-3")
     assert found["left_out"] == {"BEFORE": [], "AFTER": [1]}
-    assert "AFTER: left out, as it came to no valid end: run 1" in found["notes"]
+    assert "AFTER: left out, as it did not end validly: run 1" in found["notes"]
 
 
 def test_what_was_set_of_a_model_is_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,7 +182,7 @@ def test_sentences_count_who_beats_whom() -> None:
     made = pivot(spec(), [MIRROR, STATE], seen(values, "mirror", "condition"))
     said = conclusions([made])
     (line,) = (line for line in said if line.startswith("Mirror, by IOPS: software beats 3ware in 1 of 2 cells; no"))
-    assert re.search(r"no difference seen \([\d.]+ % or more would be\) in 1\.$", line), line
+    assert re.search(r"no difference seen \([\d.]+ % or more would have been seen\) in 1\.$", line), line
     assert any(s.startswith("Volume Rebuild against Normal, by IOPS: ") for s in said)
     once = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): 100.0, ("hardware", "normal"): 80.0,
                                                 ("software", "rebuilding"): 50.0, ("hardware", "rebuilding"): 50.1},
@@ -203,7 +203,7 @@ def test_the_median_of_a_summary_counts_every_cell() -> None:
     made = pivot(spec(rows=("volume",), within=None), [volume, STATE], seen(values, "volume", "condition"))
     (line,) = [text for text in conclusions([made]) if text.startswith("Volume Rebuild against Normal")]
     assert line == (
-        "Volume Rebuild against Normal, by IOPS: between -60 % and +0 %, in the median +0 %; less than 1 % apart in 3"
+        "Volume Rebuild against Normal, by IOPS: between -60 % and +0 %, median +0 %; less than 1 % apart in 3"
         " of 5 cells (measured once, noise unknown)."
     )
 
@@ -386,7 +386,7 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
-    assert "power: at this noise these runs would find a change of one figure by" in told
+    assert "power: at this noise, these runs would detect a change of a single figure by" in told
 
 
 def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -405,7 +405,7 @@ def test_a_gate_judges_no_single_runs(capsys: pytest.CaptureFixture[str]) -> Non
         for service_ms in (10, 12):
             add_run(store, [interval(0, SECOND, cell([service_ms * MS] * 200)), phase_end()])
     assert main(["compare", "1", "2", "--check"]) == 2
-    assert "measured once on both sides" in capsys.readouterr().err
+    assert "measured only once on both sides" in capsys.readouterr().err
     assert main(["compare", "1", "2"]) == 0
     told = capsys.readouterr().out
     assert "measured once, not judged" in told

@@ -5,6 +5,8 @@
 //! Secondary Storage, 1994). Layouts are left-symmetric, parity moving down one member a row. RAID-1 has as many copies
 //! as members. RAID-10 has two of each stripe unit, next to one another (the layout "near" of Linux md): over an even number
 //! of members these are fixed pairs, over an odd one they move by one each row.
+//!
+//! Of ZFS's levels only the states of the members are kept here; `zfs::layout` says where their blocks lie.
 
 use crate::brick::{Brick, Condition, DriveParameters, Level, MirrorRead};
 use crate::stamps::Stamped;
@@ -83,8 +85,11 @@ impl Array {
     pub fn new(brick: &Brick, members: u32, member_bytes: u64) -> Array {
         let unit_bytes = brick.stripe_bytes;
         let whole = member_bytes / unit_bytes * unit_bytes;
-        let plain = matches!(brick.level, Level::Jbod | Level::Raid1);
+        let plain = matches!(brick.level, Level::Jbod | Level::Raid1) || brick.level.is_zfs();
         let broken = matches!(brick.condition, Condition::Degraded | Condition::Rebuilding);
+        // A distributed spare leaves the disk that it stands for where it is.
+        let spared = brick.draid_spares > 0 && brick.condition == Condition::Rebuilding;
+        let gone = brick.condition == Condition::Degraded || spared;
         Array {
             level: brick.level,
             members: u64::from(members),
@@ -92,7 +97,7 @@ impl Array {
             member_bytes: if plain { member_bytes } else { whole },
             mirror_read: brick.keeper().map_or(MirrorRead::Idle, |k| k.mirror_read),
             unreadable: (0..members).map(|m| broken && m == 0).collect(),
-            absent: (0..members).map(|m| brick.condition == Condition::Degraded && m == 0).collect(),
+            absent: (0..members).map(|m| gone && m == 0).collect(),
             next_copy: vec![0; members as usize],
             arms: matches!(brick.drive, DriveParameters::Rotating(_)),
             last_end: vec![0; members as usize],
@@ -108,6 +113,8 @@ impl Array {
             Level::Raid5 => self.members - 1,
             Level::Raid6 => self.members - 2,
             Level::Raid10 => (self.members / 2).max(1),
+            // Of ZFS the pool knows what lies where.
+            _ => self.members,
         }
     }
 
@@ -216,7 +223,7 @@ impl Array {
                     out.push(member, false, at, n);
                 }
             }
-            Level::Raid5 | Level::Raid6 => self.each_unit(offset, bytes, |array, row, p, unit| {
+            _ => self.each_unit(offset, bytes, |array, row, p, unit| {
                 let member = array.data_member(row, p.data);
                 let (at, n) = (row * unit + p.from, p.to - p.from);
                 if !array.unreadable[member] {
@@ -249,7 +256,7 @@ impl Array {
                 out.lost |= copies.iter().all(|(m, _)| array.unreadable[*m]);
                 copies.iter().filter(|(m, _)| !array.absent[*m]).for_each(|(m, at)| out.push(*m, true, *at, n));
             }),
-            Level::Raid5 | Level::Raid6 => {
+            _ => {
                 out.lost |= self.unreadable.iter().filter(|u| **u).count() as u64 > self.parity_count();
                 let row_bytes = self.row_bytes();
                 let (mut at, end) = (offset, offset + bytes);
@@ -416,6 +423,11 @@ impl Array {
         found
     }
 
+    /// Whether a member cannot be read.
+    pub fn is_unreadable(&self, member: usize) -> bool {
+        self.unreadable[member]
+    }
+
     /// Whether a member gets no commands at all.
     pub fn is_absent(&self, member: usize) -> bool {
         self.absent[member]
@@ -453,7 +465,7 @@ impl Array {
                 let next = self.unreadable.iter().cycle().skip(1);
                 self.unreadable.iter().zip(next).all(|(one, other)| !one || !other)
             }
-            Level::Raid5 | Level::Raid6 => gone <= self.parity_count(),
+            _ => gone <= self.parity_count(),
         }
     }
 

@@ -21,6 +21,7 @@ pub mod ssd;
 pub mod stamps;
 pub mod system;
 pub mod write_back;
+pub mod zfs;
 
 /// An instant that never comes.
 pub const NEVER: u64 = u64::MAX;

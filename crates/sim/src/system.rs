@@ -8,6 +8,8 @@ mod background;
 mod caching;
 mod jobs;
 mod ledger;
+mod pool;
+mod pool_log;
 mod power;
 mod requests;
 mod resync;
@@ -30,6 +32,7 @@ pub use background::Progress;
 use jobs::{Job, Step};
 use ledger::Ledger;
 pub use ledger::LostWrites;
+use pool::Pool;
 use resync::Resync;
 
 /// A request to data that are gone is refused after this time: what a system call of nothing but an error takes, so that
@@ -91,6 +94,11 @@ enum Event {
         array: u32,
         due: Due,
     },
+    /// The throttle lets a write into a ZFS pool.
+    PoolWrite(u32),
+    /// It is time for a transaction group, and for a block of the log.
+    TxgTick,
+    LogDue(u64),
     /// The power fails and comes back.
     PowerCut,
     /// A member fails: which one in the brick's list.
@@ -134,6 +142,11 @@ pub struct Losses {
     pub writes: LostWrites,
 }
 
+/// A chunk of a resilver is no larger than what a disk's queue merges.
+fn chunk_of(pool: Option<&Pool>, chunk_bytes: u64) -> u64 {
+    pool.map_or(chunk_bytes, |pool| pool.aggregation_bytes().min(chunk_bytes))
+}
+
 #[derive(Debug)]
 pub struct System {
     members: Vec<Member>,
@@ -150,6 +163,8 @@ pub struct System {
     /// Links that drives share.
     links: Vec<Link>,
     caches: Vec<Cache>,
+    /// ZFS in place of stripes; its one array has the members' states.
+    pool: Option<Box<Pool>>,
     /// Redundancy is kept in front of the controllers.
     software: bool,
     /// The host's own stripe over the arrays of several controllers.
@@ -211,12 +226,17 @@ impl System {
         let arrays: Vec<Array> = (0..parts).map(|_| Array::new(brick, brick.members / parts, member_bytes)).collect();
         let array_bytes = arrays[0].capacity_bytes() / brick.stripe_bytes * brick.stripe_bytes;
         let array_bytes = if parts == 1 { arrays[0].capacity_bytes() } else { array_bytes };
+        let pool = Pool::new(brick, member_bytes)?.map(Box::new);
+        let array_bytes = pool.as_ref().map_or(array_bytes, |pool| pool.capacity_bytes());
+        let whole_bytes = pool.as_ref().map_or(member_bytes, |pool| pool.used_bytes());
         if array_bytes == 0 {
             return Err(format!("sim:{}: members smaller than one stripe unit; choose a smaller stripe", brick.name));
         }
         let keeper = brick.keeper();
         let caches = arrays.iter().map(|a| cache_of(keeper, a, is_rebuilding(brick))).collect();
         members.iter_mut().for_each(|m| m.set_write_cache(drive_caches(brick)));
+        let background = background_of(brick, keeper, whole_bytes);
+        let background = background.map(|b| Background { chunk_bytes: chunk_of(pool.as_deref(), b.chunk_bytes), ..b });
         let resync = Resync::new(brick, arrays[0].has_parity(), members.len());
         let mut system = System {
             member_next_ns: vec![NEVER; members.len()],
@@ -232,6 +252,7 @@ impl System {
             controllers,
             links: links_of(brick),
             caches,
+            pool,
             software,
             stripe_bytes: brick.stripe_bytes,
             array_bytes,
@@ -250,7 +271,7 @@ impl System {
             spare: Vec::new(),
             events: BinaryHeap::new(),
             sequence: 0,
-            background: background_of(brick, keeper, member_bytes),
+            background,
             resync,
             background_since_ns: 0,
             background_spent_ns: 0,
@@ -464,6 +485,9 @@ impl System {
             Event::Chunk { turn, at, bytes } => self.begin_chunk(now_ns, turn, at, bytes),
             Event::JobEnded(job) => self.job_ended(now_ns, job),
             Event::Background { turn } => self.background_chunk(now_ns, turn),
+            Event::PoolWrite(number) => self.pool_write(now_ns, number),
+            Event::TxgTick => self.txg_due(now_ns, true),
+            Event::LogDue(id) => self.log_due(now_ns, id),
             Event::RowDue { array, due } => self.row_due(now_ns, array as usize, due),
             Event::PowerCut => self.power_comes_back(now_ns),
             Event::Failure(index) => self.member_fails(now_ns, self.brick.failures[index as usize].member),

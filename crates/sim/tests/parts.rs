@@ -157,7 +157,7 @@ fn what_is_wrong_with_a_file_of_the_users_own_is_told_with_its_line() {
             "line 4: members: \"many\" was given; a whole number".into(),
         ),
         (array.replace("level", "levle"), "line 3: levle: no such key; did you mean `level`?".into()),
-        (array.replace("\"jbod\"", "\"raid7\""), "line 3: level: `raid7` was given; `jbod`, `raid0`".into()),
+        (array.replace("\"jbod\"", "\"raid7\""), "line 3: level: `raid7` was given; did you mean `raid0`?".into()),
         (format!("{array}broken = \n"), "line 5: ".into()),
         (changed, "line 6: drive.rpm=fast: a whole number from 0 is needed".into()),
         (

@@ -201,9 +201,10 @@ fn every_brick_that_ships_can_be_built() {
     }
     // Every controller serves some brick or can be given to one.
     for place in common::brick_texts().keys().filter_map(|p| p.strip_prefix("controllers/")) {
-        let software = place.contains("mirror") || place.contains("md");
+        let software = ["mirror", "md", "zfs"].iter().any(|word| place.contains(word));
         let key = if software { "software" } else { "controller" };
-        let spoken = format!("msr-2003-wd,level=raid1,members=2,{key}={place}");
+        let level = if place.contains("zfs") { "zmirror" } else { "raid1" };
+        let spoken = format!("msr-2003-wd,level={level},members=2,{key}={place}");
         sim::brick::resolve(&spoken, &common::brick_texts(), &[]).expect(place);
     }
 }

@@ -16,7 +16,7 @@ from brickyard import profiles
 from brickyard.advise.candidates import Candidate
 from brickyard.advise.costs import TERMS, Terms
 from brickyard.advise.lifetime import HOURS_A_YEAR, FailureRate, data_loss_hours, failures_of, rebuild_hours, unreadable
-from brickyard.advise.parts import LEVELS
+from brickyard.advise.parts import LEVELS, ZFS_LEVELS
 from brickyard.advise.simulate import Carrier, dearest, filled, here, rates, simulate
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
@@ -238,7 +238,7 @@ def _at_best_step(record: Record, number: int, phase: Phase) -> Phase:
 def _lasts(candidate: Candidate, wanted: Wanted, repair: float | None) -> tuple[FailureRate | None, float | None]:
     """What fails how often, and the mean time to data loss in hours."""
     failures = _failures(candidate, wanted)
-    if failures is None or failures.a_year <= 0 or (candidate.level in REDUNDANT and repair is None):
+    if failures is None or failures.a_year <= 0 or (candidate.level in REDUNDANT + ZFS_LEVELS and repair is None):
         return failures, None
     share = unreadable(candidate.drive_bytes, candidate.drive.bits_per_read_error)
     level, members = candidate.level, candidate.members

@@ -28,6 +28,7 @@ MOST_ARMS = 4  # of one mirror; more than that nobody builds
 VOLUMES = (1, 2, 3, 4, 6, 8)  # volumes in a stripe, where one does not suffice
 UNASKED_GIB = 1024  # a volume's size where no capacity is asked for
 STEP = 1.08  # between the rates that a volume is offered with
+DRAID_SPARES = 1  # what a dRAID is bought for: a distributed spare
 SOFTWARE = Part("linux-md", 0.0, "part of the operating system")
 
 
@@ -102,6 +103,8 @@ class Candidate:
             f'title = "{self.name}"\ndrive = "{drive}"\n{role} = "{self.keeper.name}"\n'
             f'level = "{self.level}"\nmembers = {self.members}\ncontrollers = {self.controllers}\n'
         )
+        if self.level.startswith("draid"):
+            text += f"draid_spares = {DRAID_SPARES}\n"
         if self.setting is not None and self.drive.volume is not None:
             mb_per_s = self.setting.throughput * self.drive.volume.unit_bytes / 1e6
             text += (
@@ -199,8 +202,9 @@ def _mean_request_bytes(plan: Plan | None) -> float:
 
 
 def _is_software(drive: Part, keeper: Part) -> bool:
+    level, count = ("zmirror", 2) if "zmirror" in keeper.levels else ("jbod", 1)
     try:
-        found = Candidate(drive, keeper, "jbod", 1, software=True).resolved.brick.software
+        found = Candidate(drive, keeper, level, count, software=True).resolved.brick.software
     except BadInputError:
         return False
     return found is not None and found.software

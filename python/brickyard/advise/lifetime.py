@@ -9,7 +9,10 @@ come to its end. The mean time to that is F / N over the chance that a rebuild f
   RAID-1 of two for the last copy;
 - RAID-5: 1 - (1 - (N - 1) * R / F) * (1 - u) ** (N - 1): the same of any of the others;
 - RAID-6: (N - 1) * R / F * (1 - (1 - (N - 2) * R / F) * (1 - u) ** (N - 2)): a second fails, and then a third does or
-  cannot be read. With one drive missing it still corrects a sector that cannot be read.
+  cannot be read. With one drive missing it still corrects a sector that cannot be read;
+- ZFS: pairs of mirrors as RAID-10, raidz1 and draid1 as RAID-5, raidz2 and draid2 as RAID-6; raidz3 and draid3 by one
+  failure more: (N - 1) * (N - 2) * (R / F)² * (1 - (1 - (N - 3) * R / F) * (1 - u) ** (N - 3)). Of a dRAID any further
+  failure counts, since its groups are spread over all disks; R is the time until the distributed spare is whole.
 
 Without unreadable sectors (u = 0) these are F² / (N · R), F² / (N · (N - 1) · R) (Patterson, Gibson, Katz: A Case for
 Redundant Arrays of Inexpensive Disks, SIGMOD 1988, with one group) and F³ / (N · (N - 1) · (N - 2) · R²) (Chen, Lee,
@@ -29,7 +32,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from brickyard.bricks.resolved import ModelledBrick, ModelledKeeper
+from brickyard.bricks.resolved import ModelledBrick, ModelledKeeper, ModelledZfs, RotatingDrive
 from brickyard.errors import BadInputError
 
 HOURS_A_YEAR = 8766.0
@@ -70,21 +73,38 @@ def unreadable(capacity_bytes: float, bits_per_error: float | None) -> float:
     return -math.expm1(-capacity_bytes * 8 / bits_per_error) if bits_per_error else 0.0
 
 
+_LIKE = {
+    "zmirror": "raid10",
+    "raidz1": "raid5",
+    "draid1": "raid5",
+    "raidz2": "raid6",
+    "draid2": "raid6",
+    "draid3": "raidz3",
+}
+"""Levels of ZFS whose data are lost as those of another level."""
+
+
 def rebuild_fails(level: str, members: int, mttf_hours: float, repair_hours: float, unreadable_share: float) -> float:
     """The chance that data are lost once a member has failed."""
     if level in ("raid0", "jbod"):
         return 1.0
     if repair_hours <= 0:
         raise BadInputError("the repair time must be above 0")
-    others = {"raid1": 1, "raid10": 1, "raid5": members - 1, "raid6": members - 1}.get(level)
+    level = _LIKE.get(level, level)
+    one_of = {"raid1": 1, "raid10": 1, "raid5": members - 1, "raid6": members - 1, "raidz3": members - 1}
+    others = one_of.get(level)
     if others is None:
         raise BadInputError(f"{level}: no formula for the mean time to data loss of this level")
     if level == "raid1":
         survived = (min(1.0, left * repair_hours / mttf_hours) for left in range(members - 1, 1, -1))
         return math.prod(survived) * _lost(min(1.0, repair_hours / mttf_hours), 1, unreadable_share)
     second = min(1.0, others * repair_hours / mttf_hours)
-    if level != "raid6":
+    if level not in ("raid6", "raidz3"):
         return _lost(second, others, unreadable_share)
+    if level == "raidz3":
+        third = min(1.0, (members - 2) * repair_hours / mttf_hours)
+        fourth = min(1.0, (members - 3) * repair_hours / mttf_hours)
+        return second * third * _lost(fourth, members - 3, unreadable_share)
     return second * _lost(min(1.0, (members - 2) * repair_hours / mttf_hours), members - 2, unreadable_share)
 
 
@@ -111,11 +131,28 @@ def rebuild_hours(brick: ModelledBrick, *, writes: bool) -> float | None:
     keeper = brick.keeper
     if keeper is None or brick.level in ("raid0", "jbod"):
         return None
+    if keeper.zfs is not None:
+        allocated = brick.drive.capacity_bytes * keeper.zfs.fill_percent / 100
+        return allocated / (resilver_mb_per_s(brick, keeper.zfs) * 1e6) / 3600
     pace = keeper.rebuild_writing_mb_per_s if writes else keeper.rebuild_min_mb_per_s
     if keeper.rebuild_drains:
         pace = max(pace, min(draining_mb_per_s(brick, keeper), keeper.rebuild_max_mb_per_s))
     own = brick.drive.own_mb_per_s
     return brick.drive.capacity_bytes / (min(pace, own) * 1e6) / 3600 if pace > 0 else None
+
+
+def resilver_mb_per_s(brick: ModelledBrick, zfs: ModelledZfs) -> float:
+    """The pace of a resilver beside users that always have a request for each disk: its commands and theirs take turns.
+    Onto a distributed spare it scales with the disks over the width of a group (OpenZFS documentation, dRAID)."""
+    drive = brick.drive
+    rotating = isinstance(drive, RotatingDrive)
+    chunk = zfs.vdev_aggregation_limit if rotating else zfs.vdev_aggregation_limit_non_rotating
+    pace = chunk / 1e6 / (2 * drive.access_s + chunk / (drive.own_mb_per_s * 1e6))
+    if not brick.draid_spares:
+        return pace
+    parity = int(brick.level[-1])
+    data = brick.draid_data or min(8, brick.members - parity - brick.draid_spares)
+    return pace * (brick.members - 1) / (data + parity)
 
 
 def draining_mb_per_s(brick: ModelledBrick, keeper: ModelledKeeper) -> float:

@@ -21,6 +21,8 @@ ASSUMED = "assumed"
 TEMPLATE = "prices-2026.toml"
 KINDS = ("drives", "controllers", "volumes")
 LEVELS = ("raid0", "raid1", "raid5", "raid6", "raid10", "jbod")
+ZFS_LEVELS = ("zmirror", "raidz1", "raidz2", "raidz3", "draid1", "draid2", "draid3")
+"""Kept by software.linux-zfs alone; a search takes them where `--level` names them."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +183,8 @@ def _part(at: str, base: Part, item: Mapping[str, object]) -> Part:
     levels = item.get("levels", list(base.levels))
     if not _are_words(takes) or not _are_words(levels):
         raise BadInputError(f"{at}: interface is a word; takes and levels are lists of words")
-    if wrong := sorted(set(levels) - set(LEVELS)):
-        raise BadInputError(f"{at}: no level {one_line(wrong[0])}; there are {', '.join(LEVELS)}")
+    if wrong := sorted(set(levels) - {*LEVELS, *ZFS_LEVELS}):
+        raise BadInputError(f"{at}: no level {one_line(wrong[0])}; there are {', '.join(LEVELS + ZFS_LEVELS)}")
     part = replace(base, fits=tuple(takes), levels=tuple(levels), bits_per_read_error=bits)
     return _with_prices(at, part, item)
 

@@ -71,7 +71,7 @@ def fill_s(brick: ModelledBrick) -> int:
 
     Twice the entries of a drive's cache, as some drain meanwhile; drives are filled side by side.
     """
-    if caches.write_back(brick) is not None:
+    if caches.write_back(brick) is not None or caches.dirty_bytes(brick):
         return FILL_S
     rotating = [d for d in brick.drives if isinstance(d, RotatingDrive) and caches.caches_writes(brick, d)]
     entries = max((drive.write_cache_entries for drive in rotating), default=0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from statistics import fmean, median
 
@@ -138,12 +139,14 @@ def _noise(logs: Sequence[float]) -> float:
 
 def _sure(places: list[int], values: Sequence[float], confidence: float) -> list[int]:
     """The least sure change is taken back until the test agrees with all that are left."""
+
+    @cache  # a change that is taken back leaves the tests of all but its two neighbours as they were
+    def doubt(before: int, place: int, after: int) -> float:
+        return _doubt(values[before:place], values[place:after])
+
     while places:
         edges = [0, *places, len(values)]
-        doubts = [
-            _doubt(values[before:place], values[place:after])
-            for before, place, after in zip(edges, edges[1:], edges[2:], strict=False)
-        ]
+        doubts = [doubt(*three) for three in zip(edges, edges[1:], edges[2:], strict=False)]
         worst = max(range(len(doubts)), key=doubts.__getitem__)
         # Places were chosen because they look like changes, so the level is divided among all that could have been.
         if doubts[worst] * len(values) < 1 - confidence:

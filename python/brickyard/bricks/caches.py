@@ -34,7 +34,13 @@ def to_write_bytes(brick: ModelledBrick) -> int:
         for drive, count in zip(brick.drives, counts, strict=False)
         if caches_writes(brick, drive)
     )
-    return of_drives + (back.cache_bytes if back else 0)
+    return of_drives + (back.cache_bytes if back else 0) + dirty_bytes(brick)
+
+
+def dirty_bytes(brick: ModelledBrick) -> int:
+    """What ZFS keeps of writes in memory; 0 where it is not ZFS."""
+    keeper = brick.keeper
+    return keeper.zfs.dirty_data_max if keeper and keeper.zfs else 0
 
 
 def words(brick: ModelledBrick) -> str:
@@ -45,6 +51,8 @@ def words(brick: ModelledBrick) -> str:
         kind = "write-back" if found.write_back else "for reads alone"
         battery = (", with a battery" if found.battery else ", no battery") if found.write_back else ""
         parts.append(f"controller: {format_size(found.cache_bytes)} {kind}{battery}")
+    if dirty := dirty_bytes(brick):
+        parts.append(f"ZFS: up to {format_size(dirty)} of writes in memory")
     return "; ".join(dict.fromkeys(parts))
 
 
@@ -72,6 +80,8 @@ def volatile(brick: ModelledBrick) -> list[str]:
     back = write_back(brick)
     if back is not None and not back.battery:
         found.append("its controller caches writes without a battery")
+    if dirty_bytes(brick):
+        found.append("ZFS keeps writes in memory until their transaction group is written")
     return found
 
 

@@ -100,6 +100,16 @@ class CloudVolume(_Drive, frozen=True, kw_only=True, tag_field="kind", tag="clou
 ModelledDrive = RotatingDrive | FlashDrive | CloudVolume
 
 
+class ModelledZfs(msgspec.Struct, frozen=True, kw_only=True):
+    """What ZFS is set to."""
+
+    recordsize: int
+    fill_percent: float
+    dirty_data_max: int
+    vdev_aggregation_limit: int
+    vdev_aggregation_limit_non_rotating: int
+
+
 class ModelledKeeper(msgspec.Struct, frozen=True, kw_only=True):
     """A controller, or an operating system's software array."""
 
@@ -115,6 +125,7 @@ class ModelledKeeper(msgspec.Struct, frozen=True, kw_only=True):
     rebuild_writing_mb_per_s: float
     """Beside users who write."""
     rebuild_drains: bool
+    zfs: ModelledZfs | None = None
 
 
 class ModelledFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +142,9 @@ class ModelledBrick(msgspec.Struct, frozen=True, kw_only=True):
     level: str
     members: int
     spares: int
+    draid_data: int
+    """Data disks of a dRAID's groups; 0 for OpenZFS's default."""
+    draid_spares: int
     drive: ModelledDrive
     other_drive: ModelledDrive | None
     """The last members are of another kind."""

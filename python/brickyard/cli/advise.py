@@ -88,7 +88,8 @@ def buy(
             negative="",
             show_default=False,
             consume_multiple=True,
-            help="RAID levels; by default all, limited to those with redundancy if a condition needs it.",
+            help="RAID levels; by default all except those of ZFS, limited to those with redundancy if a condition "
+            "needs it.",
         ),
     ] = (),
     members: Annotated[

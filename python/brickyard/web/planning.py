@@ -20,7 +20,8 @@ from brickyard.web.sessions import Session
 
 _modelling = BoundedSemaphore(1)
 """One question at a time: a model takes a core, which a run may need."""
-LEVELS = ("jbod", "raid0", "raid1", "raid5", "raid6", "raid10")
+OF_ZFS = ("zmirror", "raidz1", "raidz2", "raidz3", "draid1", "draid2", "draid3")
+LEVELS = ("jbod", "raid0", "raid1", "raid5", "raid6", "raid10", *OF_ZFS)
 
 
 @reads

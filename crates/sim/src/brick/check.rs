@@ -1,16 +1,22 @@
 //! What makes a brick impossible, in one line each.
 
-use super::{Brick, Condition, DriveParameters, Level, MAX_DRIVE_BYTES, MAX_PIECE_BYTES};
+use super::{Brick, Condition, DriveParameters, Level, MAX_DRIVE_BYTES, MAX_PIECE_BYTES, ZfsParameters};
+
+/// A record of ZFS (SPA_MAXBLOCKSIZE).
+const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 impl Brick {
     pub(super) fn check(&self) -> Result<(), String> {
+        self.check_zfs()?;
         let least = match self.level {
             Level::Jbod | Level::Raid0 => 1,
             Level::Raid1 => 2,
             Level::Raid5 => 3,
             Level::Raid6 => 4,
             Level::Raid10 if self.any_copies() => 2,
-            Level::Raid10 => 4,
+            // `check_zfs` has counted them.
+            _ if self.level.is_zfs() => 2,
+            _ => 4,
         };
         let n = self.members;
         if n < least || n > 1_000 {
@@ -41,6 +47,78 @@ impl Brick {
         }
         check_drive("drive", &self.drive)?;
         self.other_drive.iter().try_for_each(|drive| check_drive("other_drive", drive))
+    }
+
+    /// ZFS keeps its own levels and no others, and takes what it has been modelled with.
+    fn check_zfs(&self) -> Result<(), String> {
+        let (level, n, vdevs) = (self.level, self.members, self.vdevs);
+        let word = level.word();
+        let Some(zfs) = self.zfs().filter(|_| level.is_zfs()) else {
+            if level.is_zfs() {
+                return Err(format!("{word} is kept by ZFS; take software=linux-zfs"));
+            }
+            if self.zfs().is_some() {
+                return Err(format!("ZFS keeps no {word}; take zmirror, raidz1 to raidz3 or draid1 to draid3"));
+            }
+            if vdevs + self.draid_data + self.draid_spares > 0 {
+                return Err(format!("vdevs, draid_data and draid_spares are ZFS's; {word} has none"));
+            }
+            return Ok(());
+        };
+        if self.software.is_none() {
+            return Err("ZFS is software; name it in software, and its host adapter in controller".into());
+        }
+        check_zfs_values(zfs)?;
+        if !level.is_draid() && self.draid_data + self.draid_spares > 0 {
+            return Err(format!("draid_data and draid_spares are a dRAID's; {word} has none"));
+        }
+        if level == Level::Zmirror && vdevs == 0 && n % 2 == 1 {
+            return Err(format!("{n} members in mirrors of two; an even number is needed, or vdevs for wider mirrors"));
+        }
+        let count = match (vdevs, level) {
+            (0, Level::Zmirror) => (n / 2).max(1),
+            (0, _) => 1,
+            _ => vdevs,
+        };
+        if n == 0 || n % count > 0 {
+            return Err(format!("{n} members cannot be shared out evenly over {count} vdevs"));
+        }
+        let (width, parity) = (n / count, level.zfs_parity() as u32);
+        if width <= parity.max(1) || width > 255 {
+            return Err(format!("{width} members in a vdev; {word} takes from {} to 255", parity.max(1) + 1));
+        }
+        if level.is_draid() {
+            return self.check_draid(width, parity);
+        }
+        self.check_zfs_conditions()
+    }
+
+    fn check_draid(&self, width: u32, parity: u32) -> Result<(), String> {
+        if self.vdevs > 1 {
+            return Err("vdevs: one dRAID vdev is modelled, which takes up to 255 members".into());
+        }
+        let (spares, asked) = (u64::from(self.draid_spares), u64::from(self.draid_data));
+        let data = crate::zfs::layout::draid_data(width.into(), parity.into(), spares, asked);
+        if data == 0 || data + u64::from(parity) + spares > u64::from(width) {
+            return Err(format!(
+                "{width} members; groups of {data} data and {parity} parity disks and {spares} spares need {}",
+                data.max(1) + u64::from(parity) + spares
+            ));
+        }
+        if self.spares > 0 {
+            return Err("spares of a dRAID lie on its members; take draid_spares".into());
+        }
+        self.check_zfs_conditions()
+    }
+
+    fn check_zfs_conditions(&self) -> Result<(), String> {
+        if self.condition == Condition::Initializing {
+            return Err("ZFS has no initial resync; take condition=normal".into());
+        }
+        if self.power_cut_ns.is_some() {
+            return Err("power_cut_at: what ZFS loses at a power cut is not modelled".into());
+        }
+        Ok(())
     }
 
     /// Whether whoever keeps the redundancy has mirrors of any number of members.
@@ -129,6 +207,46 @@ impl Brick {
             _ => Ok(()),
         }
     }
+}
+
+fn check_zfs_values(zfs: &ZfsParameters) -> Result<(), String> {
+    let checked = Checked("software");
+    checked.rates(&[
+        ("zfs_copy_mb_per_s", zfs.copy_mb_per_s),
+        ("zfs_fill_percent", zfs.fill_percent),
+        ("zfs_dirty_data_sync_percent", zfs.dirty_data_sync_percent),
+    ])?;
+    checked.counts(&[
+        ("zfs_vdev_sync_read_max_active", zfs.vdev_sync_read_max_active.into(), 1000),
+        ("zfs_vdev_sync_write_max_active", zfs.vdev_sync_write_max_active.into(), 1000),
+        ("zfs_vdev_async_read_max_active", zfs.vdev_async_read_max_active.into(), 1000),
+        ("zfs_vdev_async_write_min_active", zfs.vdev_async_write_min_active.into(), 1000),
+        ("zfs_vdev_async_write_max_active", zfs.vdev_async_write_max_active.into(), 1000),
+        ("zfs_vdev_scrub_max_active", zfs.vdev_scrub_max_active.into(), 1000),
+        ("zfs_vdev_rebuild_max_active", zfs.vdev_rebuild_max_active.into(), 1000),
+        ("zfs_vdev_nia_credit", zfs.vdev_nia_credit.into(), 1000),
+        ("zfs_spa_slop_shift", zfs.spa_slop_shift.into(), 31),
+        ("zfs_txg_timeout in ns", zfs.txg_timeout.ns, u64::MAX),
+        ("zfs_request in ns", zfs.request.ns, u64::MAX),
+    ])?;
+    if !(9..=16).contains(&zfs.ashift) {
+        return Err(format!("software.zfs_ashift = {}; from 9 to 16", zfs.ashift));
+    }
+    let record = zfs.recordsize.0;
+    if !record.is_power_of_two() || record > MAX_RECORD_BYTES || record < 1 << zfs.ashift {
+        let said = plan::format_bytes(record);
+        return Err(format!("software.zfs_recordsize = {said}; a power of 2 from a sector to 16MiB is needed"));
+    }
+    if zfs.fill_percent > 100.0 {
+        return Err(format!("software.zfs_fill_percent = {}; above 0, up to 100", zfs.fill_percent));
+    }
+    checked.sizes(&[
+        ("zfs_dirty_data_max", zfs.dirty_data_max.0, record),
+        ("zfs_zil_maxblocksize", zfs.zil_maxblocksize.0, 4096),
+        ("zfs_vdev_aggregation_limit", zfs.vdev_aggregation_limit.0, 4096),
+        ("zfs_vdev_aggregation_limit_non_rotating", zfs.vdev_aggregation_limit_non_rotating.0, 4096),
+        ("zfs_metaslab_aliquot", zfs.metaslab_aliquot.0, 4096),
+    ])
 }
 
 /// Values of a part by their keys, each held against what a model can be built from.

@@ -10,7 +10,7 @@ use super::offers::{self, CloudVolume};
 use super::sheet::{DiskSheet, SsdSheet};
 use super::{
     Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Failure, Level, RotatingParameters,
-    SsdParameters,
+    SsdParameters, ZfsParameters,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -31,6 +31,12 @@ struct ArrayFile {
     members: u32,
     #[serde(default)]
     spares: u32,
+    #[serde(default)]
+    vdevs: u32,
+    #[serde(default)]
+    draid_data: u32,
+    #[serde(default)]
+    draid_spares: u32,
     #[serde(default = "default_stripe")]
     stripe: Bytes,
     #[serde(default)]
@@ -118,7 +124,7 @@ fn half() -> f64 {
 pub const PARTS: [&str; 4] = ["drive", "controller", "software", "other_drive"];
 
 /// Keys of an array file that a user may change: `members=8`.
-pub const OVERRIDES: [&str; 18] = [
+pub const OVERRIDES: [&str; 21] = [
     "drive",
     "controller",
     "software",
@@ -126,6 +132,9 @@ pub const OVERRIDES: [&str; 18] = [
     "level",
     "members",
     "spares",
+    "vdevs",
+    "draid_data",
+    "draid_spares",
     "stripe",
     "write_cache",
     "queue_limit",
@@ -185,6 +194,9 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
         level: file.level,
         members: file.members,
         spares: file.spares,
+        vdevs: file.vdevs,
+        draid_data: file.draid_data,
+        draid_spares: file.draid_spares,
         stripe_bytes: file.stripe.0,
         write_cache: file.write_cache,
         queue_limit: file.queue_limit.unwrap_or(u32::MAX),
@@ -198,6 +210,10 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
         seed: 0,
     };
     brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
+    let spoken_of = spoken.split(',').skip(1).chain(overrides.iter().map(String::as_str));
+    if brick.level.is_zfs() && spoken_of.map(str::trim_start).any(|wish| wish.starts_with("stripe=")) {
+        return Err(format!("sim:{name}: stripe: ZFS has records in place of stripes; take software.zfs_recordsize"));
+    }
     Ok(brick)
 }
 
@@ -264,7 +280,9 @@ fn needed_value(name: &str, spoken: &str, key: &str) -> String {
     let needed = match key {
         "drive" | "other_drive" => "the name of a drive is needed; `brickyard advise parts` lists them",
         "controller" | "software" => "the name of a controller is needed; `brickyard advise parts` lists them",
-        "level" => "jbod, raid0, raid1, raid5, raid6 or raid10 is needed",
+        "level" => {
+            "jbod, raid0, raid1, raid5, raid6 or raid10 is needed, or of ZFS zmirror, raidz1 to raidz3 or draid1 to draid3"
+        }
         "stripe" => "a size such as 64KiB is needed",
         "write_cache" => "true or false is needed",
         "host_request" => "a time such as 20us is needed",
@@ -448,6 +466,9 @@ fn changed_line(text: &str, part: &str, key: &str, value: &Value) -> Option<usiz
     (written.get_ref() == value).then(|| plan::line_of(text, written.span().start))
 }
 
+/// What keys of ZFS begin with.
+const ZFS: &str = "zfs_";
+
 /// What is read out of a drive's or a controller's file.
 trait Part: Sized {
     fn read(table: &Table) -> Result<Self, Fault>;
@@ -460,8 +481,17 @@ fn values<T: for<'de> Deserialize<'de>>(table: &Table) -> Result<T, Fault> {
 }
 
 impl Part for ControllerParameters {
+    /// Keys of ZFS are a table of their own, whose faults are told with the keys that the file has.
     fn read(table: &Table) -> Result<ControllerParameters, Fault> {
-        values(table)
+        let of_zfs = |key: &str| key.strip_prefix(ZFS).map(str::to_string);
+        let own = table.iter().filter(|(key, _)| of_zfs(key).is_none());
+        let mut read: ControllerParameters = values(&own.map(|(key, value)| (key.clone(), value.clone())).collect())?;
+        let zfs: Table = table.iter().filter_map(|(key, value)| Some((of_zfs(key)?, value.clone()))).collect();
+        if !zfs.is_empty() {
+            let named = |fault: Fault| Fault { key: format!("{ZFS}{}", fault.key), ..fault };
+            read.zfs = Some(values::<ZfsParameters>(&zfs).map_err(named)?);
+        }
+        Ok(read)
     }
 }
 

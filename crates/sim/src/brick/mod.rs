@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use files::{OVERRIDES, PARTS, Texts, needed, resolve};
 pub use parameters::{
     CloudParameters, ControllerParameters, DriveParameters, MirrorRead, RotatingParameters, Scheduler, SsdParameters,
+    ZfsParameters,
 };
 
 /// Stripe units and rebuild chunks; a member operation counts its bytes in 32 bits.
@@ -31,6 +32,40 @@ pub enum Level {
     Raid5,
     Raid6,
     Raid10,
+    /// ZFS: pairs of disks, or sets of more copies.
+    Zmirror,
+    Raidz1,
+    Raidz2,
+    Raidz3,
+    Draid1,
+    Draid2,
+    Draid3,
+}
+
+impl Level {
+    /// Whether ZFS keeps it: records, transaction groups and a log in place of stripes.
+    pub fn is_zfs(self) -> bool {
+        self == Level::Zmirror || self.zfs_parity() > 0
+    }
+
+    pub fn is_draid(self) -> bool {
+        matches!(self, Level::Draid1 | Level::Draid2 | Level::Draid3)
+    }
+
+    /// Parity columns of a raidz or dRAID; 0 for any other level.
+    pub fn zfs_parity(self) -> u64 {
+        match self {
+            Level::Raidz1 | Level::Draid1 => 1,
+            Level::Raidz2 | Level::Draid2 => 2,
+            Level::Raidz3 | Level::Draid3 => 3,
+            _ => 0,
+        }
+    }
+
+    /// As users write it.
+    pub fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +96,11 @@ pub struct Brick {
     pub level: Level,
     pub members: u32,
     pub spares: u32,
+    /// ZFS: top-level vdevs that the members make up; 0 is one, and of mirrors pairs.
+    pub vdevs: u32,
+    /// dRAID: data disks of a redundancy group, 0 for OpenZFS's default; and distributed spares.
+    pub draid_data: u32,
+    pub draid_spares: u32,
     pub stripe_bytes: u64,
     pub write_cache: Option<bool>,
     pub queue_limit: u32,
@@ -90,5 +130,10 @@ impl Brick {
     /// Who keeps the redundancy: the software array if there is one, else the controller.
     pub fn keeper(&self) -> Option<&ControllerParameters> {
         self.software.as_ref().or(self.controller.as_ref())
+    }
+
+    /// What ZFS is set to, where it keeps the redundancy.
+    pub fn zfs(&self) -> Option<&ZfsParameters> {
+        self.keeper().and_then(|k| k.zfs.as_ref())
     }
 }

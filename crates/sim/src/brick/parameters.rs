@@ -242,4 +242,56 @@ pub struct ControllerParameters {
     /// While anything is rebuilt, a write to a region of this size that was not written lately waits until every member
     /// has a record of it. 0: no such record is kept.
     pub region_log_bytes: Bytes,
+    /// Where it is ZFS: the file's keys that begin with `zfs_`.
+    #[serde(default, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub zfs: Option<ZfsParameters>,
+}
+
+/// What ZFS is set to. Keys are the names of OpenZFS's properties and module parameters, with `zfs_` before them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZfsParameters {
+    /// Bytes of a record: a data set's recordsize or a volume's volblocksize.
+    pub recordsize: Bytes,
+    /// Sectors of 2 to the power of this.
+    pub ashift: u32,
+    /// So much of the usable space is the volume; the rest stays free for copy-on-write.
+    pub fill_percent: f64,
+    /// What a request costs on a processor beside the disks, and at what rate its data are copied and summed.
+    pub request: Duration,
+    pub copy_mb_per_s: f64,
+    pub txg_timeout: Duration,
+    pub dirty_data_max: Bytes,
+    pub dirty_data_sync_percent: f64,
+    pub delay_min_dirty_percent: f64,
+    pub delay_scale: u64,
+    pub immediate_write_sz: Bytes,
+    pub zil_maxblocksize: Bytes,
+    pub commit_timeout_pct: f64,
+    pub vdev_sync_read_max_active: u32,
+    pub vdev_sync_write_max_active: u32,
+    pub vdev_async_read_min_active: u32,
+    pub vdev_async_read_max_active: u32,
+    pub vdev_async_write_min_active: u32,
+    pub vdev_async_write_max_active: u32,
+    pub vdev_async_write_active_min_dirty_percent: f64,
+    pub vdev_async_write_active_max_dirty_percent: f64,
+    pub vdev_scrub_min_active: u32,
+    pub vdev_scrub_max_active: u32,
+    pub vdev_rebuild_min_active: u32,
+    pub vdev_rebuild_max_active: u32,
+    pub vdev_nia_delay: u32,
+    pub vdev_nia_credit: u32,
+    pub vdev_aggregation_limit: Bytes,
+    pub vdev_aggregation_limit_non_rotating: Bytes,
+    pub vdev_read_gap_limit: Bytes,
+    pub vdev_mirror_rotating_seek_inc: u32,
+    pub vdev_mirror_non_rotating_seek_inc: u32,
+    pub vdev_mirror_rotating_seek_offset: Bytes,
+    pub zfetch_min_distance: Bytes,
+    pub zfetch_max_distance: Bytes,
+    pub metaslab_aliquot: Bytes,
+    pub scan_vdev_limit: Bytes,
+    pub rebuild_vdev_limit: Bytes,
+    pub spa_slop_shift: u32,
 }

@@ -4,9 +4,10 @@
 //! short beside the run. A spare takes its place at once, gets every write from then on, and serves reads when it is
 //! whole. A rebuild ends at once where too little is left to rebuild from. Requests to data that are on no member fail.
 
-use super::jobs::Owner;
+use super::jobs::{Job, Owner};
 use super::{Change, Event, System};
 use crate::SECTOR_BYTES;
+use crate::array::Operations;
 use crate::assembly::drive_caches;
 use crate::brick::{Brick, Condition, ControllerParameters};
 use crate::controller::Controller;
@@ -93,11 +94,11 @@ impl System {
         if planned.drains && !self.has_room_for(&planned) {
             return;
         }
+        let member_bytes = self.whole_bytes(planned.array);
         let Some(background) = self.background.as_mut() else { return };
         background.started_ns = now_ns;
         background.in_flight += 1;
         let Background { condition, array, at, chunk_bytes: bytes, .. } = *background;
-        let member_bytes = self.arrays[array].member_bytes() / SECTOR_BYTES * SECTOR_BYTES;
         let bytes = bytes.min(member_bytes - at);
         background.at = if at + bytes >= member_bytes { 0 } else { at + bytes };
         background.all_begun |= background.at == 0 && !background.repeats;
@@ -115,6 +116,12 @@ impl System {
         self.plan_background(now_ns);
     }
 
+    /// What a background goes through of each member.
+    fn whole_bytes(&self, array: usize) -> u64 {
+        let own = self.arrays[array].member_bytes() / SECTOR_BYTES * SECTOR_BYTES;
+        self.pool.as_ref().map_or(own, |pool| pool.used_bytes())
+    }
+
     /// The controller that keeps this array's redundancy; its processor and its bus are what a chunk takes. Behind a
     /// software array each member operation takes those of the controller that it passes.
     fn own_controller(&mut self, array: usize) -> Option<&mut Controller> {
@@ -126,6 +133,18 @@ impl System {
             return;
         };
         let owner = Owner::Background { turn, bytes };
+        if let Some(pool) = &self.pool {
+            let (mut operations, layout) = (Operations::default(), &self.arrays[array]);
+            match condition {
+                Condition::Scrubbing => pool.scrub(layout, at, bytes, &mut operations),
+                _ => pool.resilver(layout, member as u32, at, bytes, &mut operations),
+            }
+            let class = pool.background_class(condition, member);
+            let writing = operations.reads.is_empty();
+            let job = Job { kind: Kind::Write, class, writing, ..Job::of(owner, operations) };
+            let job = self.jobs.insert(job);
+            return self.start_stage(now_ns, job);
+        }
         self.start_job(now_ns, owner, array, Kind::Write, false, |array, out| match condition {
             Condition::Initializing => array.initialize(at, bytes, out),
             Condition::Scrubbing => array.scrub(at, bytes, out),
@@ -155,6 +174,16 @@ impl System {
     fn plan_background(&mut self, now_ns: u64) {
         if self.background.is_some_and(|b| b.drains) {
             return self.plan_window(now_ns);
+        }
+        if let (Some(pool), Some(background)) = (&self.pool, self.background.as_mut()) {
+            // The queues before the disks hold it back, nothing else.
+            let most = pool.chunks_at_a_time(background.member, background.chunk_bytes);
+            if !background.planned && !background.all_begun && background.in_flight < most {
+                background.planned = true;
+                let turn = background.turn;
+                self.plan(now_ns + 1, Event::Background { turn });
+            }
+            return;
         }
         let recent = |at_ns: Option<u64>| at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < IN_USE_NS);
         let writing = recent(self.last_write_ns);
@@ -188,7 +217,7 @@ impl System {
             condition: self.background_condition,
             done_bytes: self.background_bytes,
             spent_ns,
-            whole_bytes: self.arrays[0].member_bytes() / SECTOR_BYTES * SECTOR_BYTES,
+            whole_bytes: self.whole_bytes(0),
         })
     }
 
@@ -198,7 +227,7 @@ impl System {
         let (array, member) = (place as usize / here, place as usize % here);
         self.arrays[array].fail(member);
         let its_own = |b: &Background| b.array == array && b.member == member;
-        if self.background.as_ref().is_some_and(|b| its_own(b) || !self.arrays[b.array].is_whole()) {
+        if self.background.as_ref().is_some_and(|b| its_own(b) || !self.is_whole(b.array)) {
             self.end_rebuild(now_ns);
         }
         self.take_spare(now_ns);
@@ -207,9 +236,11 @@ impl System {
 
     /// Puts a spare into the first place that wants one, unless a rebuild goes on.
     fn take_spare(&mut self, now_ns: u64) {
-        let left = self.brick.spares - self.spares_used;
-        let wanting = self.arrays.iter().enumerate().filter(|(_, a)| a.is_whole());
-        let Some((array, member)) = wanting.filter_map(|(n, a)| a.first_absent().map(|m| (n, m))).next() else {
+        let distributed = self.pool.is_some() && self.brick.draid_spares > 0;
+        let spares = if distributed { self.brick.draid_spares } else { self.brick.spares };
+        let left = spares - self.spares_used;
+        let wanting = (0..self.arrays.len()).filter(|array| self.is_whole(*array));
+        let Some((array, member)) = wanting.filter_map(|n| self.first_absent(n).map(|m| (n, m))).next() else {
             return;
         };
         let Some(keeper) = self.brick.keeper().filter(|_| left > 0 && self.background.is_none()) else { return };
@@ -217,13 +248,18 @@ impl System {
         let turn = self.turns;
         let rebuild =
             Background { array, member, repeats: false, turn, at: 0, started_ns: now_ns, ..Background::of(keeper) };
-        self.background = Some(self.window_of(rebuild));
+        let chunk_bytes = super::chunk_of(self.pool.as_deref(), rebuild.chunk_bytes);
+        self.background = Some(self.window_of(Background { chunk_bytes, ..rebuild }));
         (self.background_since_ns, self.background_condition) = (now_ns, Condition::Rebuilding);
         let log_bytes = keeper.region_log_bytes.0;
         let here = self.places.len() / self.arrays.len();
-        self.places[array * here + member] = self.brick.members + self.spares_used;
+        if let Some(pool) = self.pool.as_mut().filter(|_| distributed) {
+            pool.spare_for(member, self.spares_used.into());
+        } else {
+            self.places[array * here + member] = self.brick.members + self.spares_used;
+            self.arrays[array].replace(member);
+        }
         self.spares_used += 1;
-        self.arrays[array].replace(member);
         if log_bytes > 0 && self.arrays[array].is_mirror() && self.caches[array].region_log.is_none() {
             self.caches[array].region_log = Some(RegionLog::new(log_bytes));
         }
@@ -232,7 +268,9 @@ impl System {
     }
 
     fn rebuilt(&mut self, now_ns: u64, background: Background) {
-        self.arrays[background.array].restore(background.member);
+        if !self.pool.as_mut().is_some_and(|pool| pool.rebuilt(background.member)) {
+            self.arrays[background.array].restore(background.member);
+        }
         self.end_rebuild(now_ns);
         self.take_spare(now_ns);
         self.note_condition(now_ns);
@@ -254,13 +292,25 @@ impl System {
         self.members.iter_mut().for_each(|m| m.set_write_cache(wanted));
     }
 
+    /// Whether all data can still be had.
+    fn is_whole(&self, array: usize) -> bool {
+        let layout = &self.arrays[array];
+        self.pool.as_ref().map_or_else(|| layout.is_whole(), |pool| pool.is_whole(layout))
+    }
+
+    /// A member that is gone and that nothing stands for.
+    fn first_absent(&self, array: usize) -> Option<usize> {
+        let layout = &self.arrays[array];
+        self.pool.as_ref().map_or_else(|| layout.first_absent(), |pool| pool.first_absent(layout))
+    }
+
     fn note_condition(&mut self, now_ns: u64) {
-        let absent = |a: &crate::array::Array| a.first_absent().is_some();
-        let condition = if self.arrays.iter().any(|a| !a.is_whole()) {
+        let arrays = || 0..self.arrays.len();
+        let condition = if arrays().any(|array| !self.is_whole(array)) {
             "failed"
         } else if self.background.is_some() {
             "rebuilding"
-        } else if self.arrays.iter().any(absent) {
+        } else if arrays().any(|array| self.first_absent(array).is_some()) {
             "degraded"
         } else {
             "normal"

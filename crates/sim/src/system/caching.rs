@@ -8,6 +8,7 @@ use crate::gather::{Due, Gathered};
 use crate::member::Kind;
 use crate::region_log::RegionLog;
 use crate::write_back::{Destage, WriteBack};
+use crate::zfs::queue::Class;
 
 /// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
 const DESTAGES_A_MEMBER: usize = 4;
@@ -129,18 +130,8 @@ impl System {
         let targets: Vec<usize> = (0..here).filter(|m| !self.arrays[array].is_absent(*m)).collect();
         let operations = self.spare.pop().unwrap_or_default();
         let pending = targets.len() as u32;
-        let job = Job {
-            owner: Owner::Request(number),
-            array: array as u32,
-            operations,
-            kind: Kind::Flush,
-            writing: true,
-            durable: false,
-            pending,
-            stamp: 0,
-            stripes: 0,
-            passes: false,
-        };
+        let owner = Owner::Request(number);
+        let job = Job { array: array as u32, kind: Kind::Flush, writing: true, pending, ..Job::of(owner, operations) };
         let job = self.jobs.insert(job);
         if targets.is_empty() {
             self.jobs.get(job).operations.lost = true;
@@ -148,7 +139,8 @@ impl System {
         }
         for member in targets {
             let op = MemberOp { member: (array * here + member) as u32, write: false, offset_bytes: 0, bytes: 0 };
-            let step = self.steps.insert(Step { job, op, kind: Kind::Flush, durable: false, stamp: 0 });
+            let class = Class::SyncWrite;
+            let step = self.steps.insert(Step { job, op, kind: Kind::Flush, durable: false, stamp: 0, class });
             self.give_member(now_ns, step);
         }
     }

@@ -5,6 +5,7 @@ use super::{Event, REFUSED_NS, System};
 use crate::array::{Array, MemberOp, Operations};
 use crate::controller::Link;
 use crate::member::{Command, Kind};
+use crate::zfs::queue::Class;
 
 /// A page of a stripe of Linux md (drivers/md/raid5.h, STRIPE_SIZE).
 pub(super) const PAGE_BYTES: u64 = 4096;
@@ -34,6 +35,10 @@ pub(super) enum Owner {
         turn: u32,
         bytes: u64,
     },
+    /// Work of a ZFS pool.
+    Pool {
+        work: u32,
+    },
 }
 
 #[derive(Debug)]
@@ -50,6 +55,26 @@ pub(super) struct Job {
     /// What it holds of md's stripe cache, and whether it is beside md's barrier, while something is rebuilt.
     pub(super) stripes: u64,
     pub(super) passes: bool,
+    /// Which queue of a ZFS pool its commands wait in.
+    pub(super) class: Class,
+}
+
+impl Job {
+    pub(super) fn of(owner: Owner, operations: Operations) -> Job {
+        Job {
+            owner,
+            array: 0,
+            kind: Kind::Read,
+            operations,
+            writing: false,
+            durable: false,
+            pending: 0,
+            stamp: 0,
+            stripes: 0,
+            passes: false,
+            class: Class::SyncRead,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +84,7 @@ pub(super) struct Step {
     pub(super) kind: Kind,
     pub(super) durable: bool,
     pub(super) stamp: u64,
+    pub(super) class: Class,
 }
 
 impl System {
@@ -79,8 +105,7 @@ impl System {
         let stamp = if kind == Kind::Write { self.stamp_of(owner, array) } else { 0 };
         let lost = operations.lost;
         let array = array as u32;
-        let job =
-            Job { owner, array, kind, operations, writing, durable, pending: 0, stamp, stripes: 0, passes: false };
+        let job = Job { array, kind, writing, durable, stamp, ..Job::of(owner, operations) };
         let job = self.jobs.insert(job);
         if lost {
             return self.plan(now_ns + REFUSED_NS, Event::JobEnded(job));
@@ -120,7 +145,7 @@ impl System {
 
     pub(super) fn start_stage(&mut self, now_ns: u64, number: u32) {
         let job = self.jobs.get(number);
-        let (array, durable, stamp) = (job.array as usize, job.durable, job.stamp);
+        let (array, durable, stamp, class) = (job.array as usize, job.durable, job.stamp, job.class);
         let kind = if job.writing { job.kind } else { Kind::Read };
         let list = if job.writing { &mut job.operations.writes } else { &mut job.operations.reads };
         if job.writing {
@@ -145,13 +170,11 @@ impl System {
             if rebuilds_now {
                 self.resync.asks(self.places[op.member as usize], op.bytes);
             }
-            let step = self.steps.insert(Step { job: number, op, kind, durable: durable && op.write, stamp });
-            if self.software && !self.controllers.is_empty() {
-                let controller = self.controller_of(op.member);
-                let at_ns = self.controllers[controller].command(now_ns, op.write);
-                self.then(now_ns, at_ns, Event::StepCommanded(step));
+            let step = self.steps.insert(Step { job: number, op, kind, durable: durable && op.write, stamp, class });
+            if self.pool.is_some() {
+                self.pool_queue(now_ns, step);
             } else {
-                self.then(now_ns, turn_ns, Event::StepTurn(step));
+                self.send_step(now_ns, step, turn_ns);
             }
         }
         // The list goes back, so that its memory is used again.
@@ -162,6 +185,18 @@ impl System {
             if list.is_empty() {
                 *list = ops;
             }
+        }
+    }
+
+    /// Sends an operation on its way to its member.
+    pub(super) fn send_step(&mut self, now_ns: u64, number: u32, turn_ns: u64) {
+        let op = self.steps.get(number).op;
+        if self.software && !self.controllers.is_empty() {
+            let controller = self.controller_of(op.member);
+            let at_ns = self.controllers[controller].command(now_ns, op.write);
+            self.then(now_ns, at_ns, Event::StepCommanded(number));
+        } else {
+            self.then(now_ns, turn_ns, Event::StepTurn(number));
         }
     }
 
@@ -179,7 +214,7 @@ impl System {
     }
 
     pub(super) fn give_member(&mut self, now_ns: u64, number: u32) {
-        let Step { op, durable, kind, job, stamp } = *self.steps.get(number);
+        let Step { op, durable, kind, job, stamp, .. } = *self.steps.get(number);
         // A controller keeps its rebuild's pace however much waits for the drive; a host's queue knows no such turn.
         let urgent = !self.software && matches!(self.jobs.get(job).owner, Owner::Background { .. });
         let member = self.places[op.member as usize] as usize;
@@ -191,7 +226,7 @@ impl System {
     }
 
     pub(super) fn member_ended(&mut self, now_ns: u64, number: u32) {
-        let Step { op, job, kind, .. } = *self.steps.get(number);
+        let Step { op, job, kind, class, .. } = *self.steps.get(number);
         let work = &mut self.work[self.places[op.member as usize] as usize];
         match kind {
             Kind::Read => (work.reads, work.read_bytes) = (work.reads + 1, work.read_bytes + u64::from(op.bytes)),
@@ -204,6 +239,7 @@ impl System {
             let array = self.jobs.get(job).array as usize;
             let here = self.arrays[array].loads.len();
             self.arrays[array].loads[op.member as usize - array * here] -= 1;
+            self.pool_member_ended(now_ns, op.member, class);
         }
         let mut at_ns = now_ns;
         if kind == Kind::Read {
@@ -267,6 +303,7 @@ impl System {
                 }
             }
             Owner::Record { array } => self.recorded(now_ns, array as usize),
+            Owner::Pool { work } => self.pool_work_ended(now_ns, work, lost),
             Owner::Background { turn, .. } => self.background_ended(now_ns, turn),
         }
     }

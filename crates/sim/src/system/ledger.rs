@@ -133,7 +133,7 @@ impl System {
                 };
                 numbers.map(piece).collect()
             }
-            Owner::Fetch { .. } | Owner::Record { .. } | Owner::Background { .. } => return 0,
+            Owner::Fetch { .. } | Owner::Record { .. } | Owner::Background { .. } | Owner::Pool { .. } => return 0,
         };
         let stamp = ledger.stamp();
         ledger.bundles.insert(stamp, Bundle { array, pieces, moving: true });

@@ -44,6 +44,9 @@ impl System {
 
     /// A request is where its redundancy is kept: in the cache's or the array's hands from here on.
     pub(super) fn serve(&mut self, now_ns: u64, number: u32) {
+        if self.pool.is_some() {
+            return self.pool_serve(now_ns, number);
+        }
         let request = self.active.get(number).request;
         match request.kind {
             Kind::Flush => self.flush(now_ns, number),
@@ -149,6 +152,9 @@ impl System {
         active.parts -= 1;
         if active.parts > 0 {
             return;
+        }
+        if self.pool.is_some() {
+            return self.pool_parts_ended(now_ns, number);
         }
         let Active { request, controller, not_before_ns, .. } = *active;
         let mut at_ns = now_ns.max(not_before_ns);
