@@ -156,7 +156,7 @@ fn what_fits_in_memory_is_read_from_the_device_once() {
     host.read_in_order(32 * MIB);
     assert_eq!(host.device().read_bytes, first);
     let call_ns = host.read(0, 8192);
-    assert!((1_000..3_000).contains(&call_ns), "a copy and a call: {call_ns} ns");
+    assert!((3_000..5_000).contains(&call_ns), "a copy and a call: {call_ns} ns");
 }
 
 #[test]
@@ -276,6 +276,80 @@ fn ext2_reads_a_block_of_pointers_for_each_four_mebibytes() {
     host.read_in_order(64 * MIB);
     assert_eq!(host.cached.work_by_now().metadata_reads, 16);
 }
+
+/// Addresses of a linear congruential generator, as the measurement below had them.
+fn places(unit: u64) -> impl Iterator<Item = u64> {
+    let mut x = 12345u64;
+    (0..2000).map(move |_| {
+        x = (x * 1_103_515_245 + 12345) & 0x7fff_ffff;
+        (x >> 7) % (400 * MIB / unit) * unit
+    })
+}
+
+/// Linux 6.18 was asked the same on 24 November 2026: a file of 400 MiB on ext4 without a journal on a loop device, with
+/// `read_ahead_kb` as stated and `max_sectors_kb` 512; requests and bytes are the differences of /sys/block/loop8/stat.
+#[test]
+fn the_device_is_asked_for_what_linux_asks_it_for() {
+    let stream = |bytes: u32| {
+        move |host: &mut Host| {
+            for at in (0..64 * MIB).step_by(bytes as usize) {
+                host.read(at, bytes);
+            }
+        }
+    };
+    let two = |host: &mut Host| {
+        for at in (0..32 * MIB).step_by(8192) {
+            host.read(at, 8192);
+            host.read(at + 200 * MIB, 8192);
+        }
+    };
+    let random =
+        |bytes: u32| move |host: &mut Host| places(u64::from(bytes)).for_each(|at| drop_ns(host.read(at, bytes)));
+    let writes = |bytes: u32| {
+        move |host: &mut Host| {
+            places(u64::from(bytes)).for_each(|at| drop_ns(host.write(at, bytes)));
+            host.flush();
+        }
+    };
+    let in_order = |host: &mut Host| {
+        (0..64 * MIB).step_by(8192).for_each(|at| drop_ns(host.write(at, 8192)));
+        host.flush();
+    };
+    // What, the settings, reads and bytes read, writes and bytes written.
+    type Load = Box<dyn Fn(&mut Host)>;
+    let measured: [(&str, &str, Load, [u64; 4]); 11] = [
+        ("stream of 4 KiB", "128KiB", Box::new(stream(4096)), [518, 67_239_936, 0, 0]),
+        ("stream of 8 KiB", "128KiB", Box::new(stream(8192)), [518, 67_239_936, 0, 0]),
+        ("stream of 64 KiB", "128KiB", Box::new(stream(65_536)), [513, 67_239_936, 0, 0]),
+        ("stream of 1 MiB", "128KiB", Box::new(stream(1 << 20)), [129, 67_633_152, 0, 0]),
+        ("stream of 8 KiB, 32 KiB ahead", "32KiB", Box::new(stream(8192)), [2050, 67_141_632, 0, 0]),
+        ("stream of 8 KiB, 512 KiB ahead", "512KiB", Box::new(stream(8192)), [135, 67_633_152, 0, 0]),
+        ("random 8 KiB", "128KiB", Box::new(random(8192)), [1966, 16_121_856, 0, 0]),
+        ("random 64 KiB", "128KiB", Box::new(random(65_536)), [1729, 115_720_192, 0, 0]),
+        ("8 KiB written in order", "128KiB", Box::new(in_order), [0, 0, 147, 67_112_960]),
+        ("8 KiB written at random", "128KiB", Box::new(writes(8192)), [0, 0, 1900, 16_101_376]),
+        ("512 B written at random", "128KiB", Box::new(writes(512)), [1983, 8_122_368, 1938, 8_126_464]),
+    ];
+    let close = |found: u64, real: u64, percent: u64| found.abs_diff(real) * 100 <= real * percent;
+    for (what, ahead, load, real) in measured {
+        let ahead = format!("page_cache.read_ahead_bytes={ahead}");
+        let mut host = Host::new(&[&ahead]);
+        load(&mut host);
+        let device = host.device();
+        let found = [device.reads, device.read_bytes, device.writes, device.written_bytes];
+        println!("{what}: {found:?}, Linux {real:?}");
+        // Of what is written in order Linux splits some where folios end.
+        let percent = [3, 2, 15, 1];
+        assert!((0..4).all(|n| close(found[n], real[n], percent[n])), "{what}: {found:?}, Linux {real:?}");
+    }
+    let mut host = Host::new(&[]);
+    two(&mut host);
+    // Two streams on one open file: 978 and 67,305,472 B there.
+    println!("two streams: {:?}", host.device());
+    assert!(close(host.device().reads, 978, 60) && close(host.device().read_bytes, 67_305_472, 2));
+}
+
+fn drop_ns(_: u64) {}
 
 #[test]
 fn what_cannot_be_is_refused_in_one_line() {
