@@ -98,6 +98,8 @@ pub struct Cached {
     facts: PageCacheFacts,
     layout: Layout,
     file_pages: u64,
+    /// What lies behind it was never written.
+    end_page: u64,
     page_bytes: u64,
     request_pages: u64,
     ahead_pages: u64,
@@ -144,6 +146,7 @@ impl Cached {
         Ok(Cached {
             facts: facts_of(brick),
             file_pages: layout.file_pages(),
+            end_page: if rules.new_file { 0 } else { layout.file_pages() },
             page_bytes,
             request_pages: rules.request_bytes.0 / page_bytes,
             ahead_pages: rules.read_ahead_bytes.0 / page_bytes,
@@ -370,7 +373,7 @@ impl Cached {
                 && begin + self.page_bytes <= request.offset_bytes + u64::from(request.bytes);
             match self.pages.get(page).map(|found| found.reading) {
                 Some(Some(io)) => return self.wait(io, number),
-                None if !is_whole => {
+                None if !is_whole && page < self.end_page => {
                     self.work.reads_before_writes += 1;
                     self.fetch(now_ns, Fetch { first: page, pages: 1, ahead: 0 });
                     match self.pages.get(page).and_then(|found| found.reading) {
@@ -383,6 +386,7 @@ impl Cached {
                 _ => {}
             }
             self.change(now_ns, page);
+            self.end_page = self.end_page.max(page + 1);
             self.calls.get(number).at += 1;
         }
     }
@@ -738,6 +742,7 @@ fn facts_of(brick: &Brick) -> PageCacheFacts {
         .into(),
         write_requests: rules.write_requests,
         barriers: rules.barriers,
+        new_file: rules.new_file,
         file_system: match brick.file_system {
             FileSystem::None => "none",
             FileSystem::Ext2 => "ext2",

@@ -94,6 +94,7 @@ pub struct PageCacheFacts {
     pub write_order: String,
     pub write_requests: u32,
     pub barriers: bool,
+    pub new_file: bool,
     /// `none`, `ext2`, `ext3`, `xfs`.
     pub file_system: String,
 }

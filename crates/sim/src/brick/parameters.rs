@@ -284,6 +284,9 @@ pub struct PageCacheParameters {
     /// A flush of the file flushes the device's cache too, as Linux does since 2.6.33 (Documentation/block/
     /// writeback_cache_control.rst).
     pub barriers: bool,
+    /// The file is empty when the run begins and grows as it is written, so that nothing is read before it is written for
+    /// the first time. Otherwise it is there, as a target on real storage is.
+    pub new_file: bool,
 }
 
 impl Default for PageCacheParameters {
@@ -301,6 +304,7 @@ impl Default for PageCacheParameters {
             write_order: WriteOrder::Offset,
             write_requests: 32,
             barriers: true,
+            new_file: false,
         }
     }
 }
