@@ -514,6 +514,7 @@ class PageCacheFacts(msgspec.Struct, frozen=True, kw_only=True):
     file_system: str
     """`none`, `ext2`, `ext3`, `xfs`."""
     memory_bytes: int
+    new_file: bool
     page_bytes: int
     read_ahead_bytes: int
     request_bytes: int
