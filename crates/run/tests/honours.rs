@@ -89,8 +89,6 @@ fn a_model_refuses_or_names_what_it_would_ignore() {
     for (set, words) in [
         ("reap = 8\n", "reap = 8 has no effect on a modelled brick"),
         ("submit = 1\n", "submit has no effect on a modelled brick"),
-        ("io = \"buffered\"\n", "no page cache"),
-        ("cache = \"as_is\"\n", "no page cache"),
     ] {
         refused(&format!("{set}{READS}"), brick, &model, words);
     }

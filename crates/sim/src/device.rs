@@ -9,12 +9,76 @@ use plan::SyncMode;
 
 use crate::NEVER;
 use crate::member::Kind;
+use crate::page_cache::Work;
 use crate::system::{Change, MemberWork, Progress, Request, System};
+
+/// What requests are put to: a system, or one with the page cache of its host before it. A run has either, so that none
+/// pays for the other.
+pub trait Volume: std::fmt::Debug + Send + 'static {
+    fn submit(&mut self, now_ns: u64, request: Request);
+    fn next_event(&self) -> u64;
+    /// Lets everything happen that is due by `now_ns`.
+    fn advance(&mut self, now_ns: u64);
+    fn has_ended(&self) -> bool;
+    fn has_changed(&self) -> bool;
+    fn take_changes(&mut self) -> Vec<Change>;
+    /// Takes the requests that have ended: tag, instant, and whether they failed.
+    fn take_outcomes(&mut self, each: impl FnMut((u32, u64, bool)));
+    fn background_by(&self, now_ns: u64) -> Option<Progress>;
+    fn members_work(&self) -> &[MemberWork];
+    fn page_cache_work(&self) -> Option<Work> {
+        None
+    }
+}
+
+impl Volume for System {
+    #[inline]
+    fn submit(&mut self, now_ns: u64, request: Request) {
+        System::submit(self, now_ns, request);
+    }
+
+    #[inline]
+    fn next_event(&self) -> u64 {
+        System::next_event(self)
+    }
+
+    #[inline]
+    fn advance(&mut self, now_ns: u64) {
+        System::advance(self, now_ns);
+    }
+
+    #[inline]
+    fn has_ended(&self) -> bool {
+        System::has_ended(self)
+    }
+
+    #[inline]
+    fn has_changed(&self) -> bool {
+        System::has_changed(self)
+    }
+
+    fn take_changes(&mut self) -> Vec<Change> {
+        System::take_changes(self)
+    }
+
+    #[inline]
+    fn take_outcomes(&mut self, each: impl FnMut((u32, u64, bool))) {
+        System::take_outcomes(self, each);
+    }
+
+    fn background_by(&self, now_ns: u64) -> Option<Progress> {
+        System::background_by(self, now_ns)
+    }
+
+    fn members_work(&self) -> &[MemberWork] {
+        System::members_work(self)
+    }
+}
 
 /// All bricks of a run and their common clock. They live from phase to phase.
 #[derive(Debug)]
-pub struct Bricks {
-    systems: Arc<Mutex<Vec<System>>>,
+pub struct Bricks<V: Volume> {
+    systems: Arc<Mutex<Vec<V>>>,
     now_ns: Arc<AtomicU64>,
     changes: Changes,
 }
@@ -28,7 +92,7 @@ pub const HONOURS: Honours = Honours {
     reap: false,
     submit: false,
     engine: false,
-    page_cache: false,
+    page_cache: true,
     fill: false,
     data: false,
     hangs: false,
@@ -40,8 +104,8 @@ pub const HONOURS: Honours = Honours {
 /// What a request to data that are gone fails with: EIO.
 const EIO: i32 = 5;
 
-impl Bricks {
-    pub fn new(systems: Vec<System>) -> Bricks {
+impl<V: Volume> Bricks<V> {
+    pub fn new(systems: Vec<V>) -> Bricks<V> {
         Bricks { systems: Arc::new(Mutex::new(systems)), now_ns: Arc::default(), changes: Changes::default() }
     }
 
@@ -57,7 +121,13 @@ impl Bricks {
     }
 }
 
-impl Bricks {
+impl<V: Volume> Bricks<V> {
+    /// What the page caches have done, of a run that has any.
+    pub fn page_cache_work(&self) -> Vec<Option<Work>> {
+        let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        systems.iter().map(Volume::page_cache_work).collect()
+    }
+
     /// What the members of each brick have done so far.
     pub fn members_work(&self) -> Vec<Vec<MemberWork>> {
         let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,10 +135,10 @@ impl Bricks {
     }
 }
 
-impl Devices for Bricks {
-    type Device = Virtual;
+impl<V: Volume> Devices for Bricks<V> {
+    type Device = Virtual<V>;
 
-    fn open(&self, setup: &Setup) -> Result<Virtual, String> {
+    fn open(&self, setup: &Setup) -> Result<Virtual<V>, String> {
         let systems = std::mem::take(&mut *self.systems.lock().unwrap_or_else(PoisonError::into_inner));
         if systems.is_empty() {
             return Err("modelled bricks serve one loop at a time".into());
@@ -105,23 +175,23 @@ struct Flight {
 
 /// The device of the one loop of a simulated run.
 #[derive(Debug)]
-pub struct Virtual {
-    home: Arc<Mutex<Vec<System>>>,
+pub struct Virtual<V: Volume> {
+    home: Arc<Mutex<Vec<V>>>,
     shared_now_ns: Arc<AtomicU64>,
-    systems: Vec<System>,
+    systems: Vec<V>,
     now_ns: u64,
     flights: Vec<Flight>,
     in_flight: u32,
     changes: Changes,
 }
 
-impl Drop for Virtual {
+impl<V: Volume> Drop for Virtual<V> {
     fn drop(&mut self) {
         *self.home.lock().unwrap_or_else(PoisonError::into_inner) = std::mem::take(&mut self.systems);
     }
 }
 
-impl Device for Virtual {
+impl<V: Volume> Device for Virtual<V> {
     const VIRTUAL: bool = true;
 
     fn now_ns(&mut self) -> u64 {

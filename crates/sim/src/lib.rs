@@ -13,6 +13,7 @@ pub mod device;
 pub mod drive;
 pub mod gather;
 pub mod member;
+pub mod page_cache;
 pub mod reference;
 pub mod region_log;
 pub mod session;

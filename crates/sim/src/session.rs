@@ -6,12 +6,13 @@ use engine::conductor::{self, RunControl};
 use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, SCHEMA, Start, StreamFacts, TargetFacts};
 use engine::program::{NoPrograms, Programs};
 use engine::streams::{TargetArea, Verifiers, build_lanes_with};
-use plan::Profile;
+use plan::{CacheState, IoMode, Profile};
 use serde::Deserialize;
 
 use crate::SECTOR_BYTES;
 use crate::brick::{Condition, Texts, resolve};
-use crate::device::{Bricks, HONOURS};
+use crate::device::{Bricks, HONOURS, Volume};
+use crate::page_cache::Cached;
 use crate::system::{Change, Progress, System};
 
 /// What the user wishes, beside the profile.
@@ -33,10 +34,16 @@ pub struct Options {
 pub struct Session {
     profile: Profile,
     areas: Vec<TargetArea>,
-    bricks: Arc<Bricks>,
+    bricks: Built,
     start: Start,
     programs: Box<dyn Programs>,
     take: Option<std::path::PathBuf>,
+}
+
+/// The bricks of a run: all with page caches, or none.
+enum Built {
+    Direct(Arc<Bricks<System>>),
+    Buffered(Arc<Bricks<Cached>>),
 }
 
 /// Whether a target names a modelled brick.
@@ -63,8 +70,9 @@ pub fn prepare_with(
             targets.len()
         ));
     }
-    let notes = HONOURS.check(&profile, false)?;
-    let mut systems = Vec::new();
+    let mut notes = HONOURS.check(&profile, false)?;
+    let is_buffered = profile.io == IoMode::Buffered;
+    let (mut systems, mut cached) = (Vec::new(), Vec::new());
     let mut areas = Vec::new();
     let mut facts = Vec::new();
     let mut features = Vec::new();
@@ -76,7 +84,16 @@ pub fn prepare_with(
         brick.name = spoken.to_string();
         brick.seed = profile.seed;
         let system = System::new(&brick)?;
-        let size_bytes = system.capacity_bytes();
+        let mut size_bytes = system.capacity_bytes();
+        let mut page_cache = None;
+        if is_buffered {
+            let above = Cached::new(&brick, system)?;
+            size_bytes = above.capacity_bytes();
+            page_cache = Some(above.facts());
+            cached.push(above);
+        } else {
+            systems.push(system);
+        }
         let length_bytes = size_bytes / SECTOR_BYTES * SECTOR_BYTES;
         areas.push(area(target, length_bytes));
         facts.push(TargetFacts {
@@ -87,20 +104,28 @@ pub fn prepare_with(
             data_bytes: length_bytes,
             align_bytes: SECTOR_BYTES as u32,
             unwritten: "none".into(),
+            page_cache,
             ..TargetFacts::default()
         });
         features.push(format!("condition={}", word(brick.condition)));
-        systems.push(system);
     }
     let tried = programs();
     for phase in 0..profile.phase.len() {
         build_lanes_with(&profile, phase, &areas, &mut Verifiers::new(0), &*tried)?;
     }
+    if profile.cache == CacheState::AsIs {
+        notes.push(
+            "cache = \"as_is\" has no effect on a modelled brick: its page cache is empty when a run begins".into(),
+        );
+    }
     let start = Start { notes, ..start_facts(&profile, options.start_unix_ns, facts, features) };
     Ok(Session {
         profile,
         areas,
-        bricks: Arc::new(Bricks::new(systems)),
+        bricks: match is_buffered {
+            true => Built::Buffered(Arc::new(Bricks::new(cached))),
+            false => Built::Direct(Arc::new(Bricks::new(systems))),
+        },
         start,
         programs: programs(),
         take: options.take.clone(),
@@ -136,6 +161,7 @@ fn area(path: &str, length_bytes: u64) -> TargetArea {
 }
 
 fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>, features: Vec<String>) -> Start {
+    let is_buffered = profile.io == IoMode::Buffered;
     let stream_facts = |s: &plan::Stream| StreamFacts {
         name: s.name.clone(),
         target: s.target,
@@ -150,8 +176,8 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
         start_unix_ns,
         engine: "sim".into(),
         engine_reason: "the target is modelled".into(),
-        io: "direct".into(),
-        io_reason: String::new(),
+        io: if is_buffered { "buffered" } else { "direct" }.into(),
+        io_reason: if is_buffered { "the profile asks for it; the page cache is modelled" } else { "" }.into(),
         clock: ClockFacts { source: "virtual".into(), read_cost_ns: 0.0 },
         reap: Some(profile.reap),
         submit: None,
@@ -189,9 +215,15 @@ fn background_of(target: usize, at_ns: u64, done: Progress) -> Event {
 impl Session {
     /// Runs to the end. Events go to `emit`; the last one is [`Event::End`].
     pub fn run(self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
-        emit(Event::Start(Box::new(self.start)));
-        let changes = self.bricks.changes();
-        let bricks = self.bricks.clone();
+        match &self.bricks {
+            Built::Direct(bricks) => self.run_on(bricks, control, emit),
+            Built::Buffered(bricks) => self.run_on(bricks, control, emit),
+        }
+    }
+
+    fn run_on<V: Volume>(&self, bricks: &Arc<Bricks<V>>, control: &RunControl, emit: &mut dyn FnMut(Event)) {
+        emit(Event::Start(Box::new(self.start.clone())));
+        let changes = bricks.changes();
         let (profile, verifiers) = (&self.profile, Verifiers::new(0));
         let mut tell = |event: Event| {
             let told = std::mem::take(&mut *changes.lock().unwrap_or_else(PoisonError::into_inner));
@@ -202,11 +234,14 @@ impl Session {
                 for (target, members) in bricks.members_work().into_iter().enumerate() {
                     emit(Event::BrickMembers { target, at_ns, members });
                 }
+                for (target, work) in bricks.page_cache_work().into_iter().enumerate() {
+                    work.into_iter().for_each(|work| emit(Event::PageCache { target, at_ns, work }));
+                }
             }
             emit(event);
         };
         let Some(path) = &self.take else {
-            let bricks = self.bricks.clone();
+            let bricks = bricks.clone();
             return conductor::run_with(profile, &self.areas, bricks, verifiers, &*self.programs, control, &mut tell);
         };
         let device = |area: &TargetArea| trace::Device {
@@ -220,7 +255,7 @@ impl Session {
             source: "a run of brickyard".into(),
             ..trace::Header::default()
         };
-        match retrace::take(self.bricks.clone(), path, &header, vec![0; self.areas.len()]) {
+        match retrace::take(bricks.clone(), path, &header, vec![0; self.areas.len()]) {
             Ok(taken) => {
                 let taken = Arc::new(taken);
                 let run = |emit: &mut dyn FnMut(Event)| {

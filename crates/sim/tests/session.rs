@@ -183,7 +183,7 @@ fn what_cannot_be_modelled_is_refused_in_one_line() {
     refused(read, "sim:msr-2003-wd,stripe=8GiB", "up to 1GiB");
     refused(read, "sim:wd2500jd,condition=neighbour_rebuilding", "could rebuild a neighbour");
     refused(read, "sim:msr-2003-wd,level=raid5,members=9", "8 ports");
-    refused(&format!("io = \"buffered\"\n{read}"), "sim:wd2500jd", "page cache");
+    refused(&format!("io = \"buffered\"\n{read}"), "sim:wd2500jd,power_cut_at=1s", "page cache");
     let mut broken = options();
     broken.bricks.insert("drives/odd".into(), "title = \"odd\"\nkind = \"rotating\"\nrpm = 7200\n[basis]\n".into());
     let profile = Profile::from_toml(read, &[]).expect("a profile");

@@ -17,6 +17,7 @@ from brickyard import bricks
 from brickyard.analysis.steady import State, steady
 from brickyard.analysis.totals import full_intervals
 from brickyard.bricks import caches
+from brickyard.schema import PageCacheFacts
 from brickyard.schema.plan import Phase
 from brickyard.store import CHAINS, Record
 from brickyard.units import format_percent, format_size
@@ -64,9 +65,16 @@ def held_bytes(record: Record) -> tuple[int | None, bool]:
     info = record.info
     if info.targets and all(bricks.is_modelled(target) for target in info.targets):
         found = bricks.resolved_of(info.targets, info.asked)
-        return (sum(caches.to_write_bytes(brick) for brick in found) if found else None), True
+        opened = info.start.targets if info.start else []
+        of_host = sum(_dirty_bytes(target.page_cache) for target in opened if target.page_cache)
+        return (sum(caches.to_write_bytes(brick) for brick in found) + of_host if found else None), True
     known = [sheet.cache_bytes for sheet in info.facts.targets]
     return (sum(size for size in known if size) if known and None not in known else None), False
+
+
+def _dirty_bytes(cache: PageCacheFacts) -> int:
+    """What a modelled page cache holds before a writer waits for the device."""
+    return int(cache.memory_bytes * cache.dirty_percent / 100)
 
 
 def _fell(record: Record, phase: int) -> float | None:

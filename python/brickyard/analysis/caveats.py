@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     caveats_site.modelled_write_cache,
     caveats_site.arrays_busy,
     caveats_site.memory,
+    caveats_site.modelled_page_cache,
     caveats_site.device_cache,
     caveats_site.unwritten,
     caveats_site.neighbours,

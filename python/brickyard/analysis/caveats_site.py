@@ -21,6 +21,8 @@ BUSY_SHARE_MAX = 0.85
 OTHERS_SHARE_MAX = 0.2
 # A cache of a quarter of the target answers a quarter of uniform requests.
 CACHE_FACTOR = 4
+# What memory answers makes a rate faster by at least this share.
+CACHED_SHARE_MAX = 0.05
 
 
 def targets(run: Judged) -> list[TargetSheet]:
@@ -186,7 +188,7 @@ def target_bytes(run: Judged, index: int, target: TargetSheet | None) -> int | N
 
 def memory(run: Judged) -> Iterator[RunWarning]:
     total = run.host.memory_bytes
-    if run.start is None or run.start.io != "buffered" or not total:
+    if run.start is None or run.start.io != "buffered" or run.is_simulated or not total:
         return
     for index, target in enumerate(targets(run)):
         if is_directory(run, index):
@@ -200,6 +202,34 @@ def memory(run: Judged) -> Iterator[RunWarning]:
                 f"{target.path} has {size(here)} and the host {size(total)} of memory: this buffered run may have been "
                 "served from the page cache.",
                 "Use O_DIRECT, or a file larger than the memory.",
+            )
+
+
+def modelled_page_cache(run: Judged) -> Iterator[RunWarning]:
+    """How much of a run on models was answered by their page caches, which counted it."""
+    for did in run.page_caches:
+        opened = run.start.targets[did.target] if run.start and did.target < len(run.start.targets) else None
+        if opened is None or opened.page_cache is None:
+            continue
+        memory = size(opened.page_cache.memory_bytes)
+        asked = did.hits + did.misses
+        from_memory = max(0.0, 1 - did.read_pages / asked) if asked else 0.0
+        if from_memory > CACHED_SHARE_MAX:
+            yield item(
+                "smaller_than_memory",
+                "warning",
+                f"{from_memory:.0%} of the pages that were read of {opened.path} came out of the {memory} of its "
+                "modelled page cache: these are figures of the cache as well.",
+                'Use a larger region or less memory (--set memory=256MiB), or io = "direct".',
+            )
+        unwritten = did.dirty_pages / did.dirtied_pages if did.dirtied_pages else 0.0
+        if unwritten > CACHED_SHARE_MAX:
+            yield item(
+                "smaller_than_memory",
+                "warning",
+                f"{unwritten:.0%} of the pages that were written to {opened.path} were still in the {memory} of its "
+                "modelled page cache when the run ended: these are figures of the cache as well.",
+                "Write more, use less memory (--set memory=256MiB), or flush (`fsync = true`).",
             )
 
 

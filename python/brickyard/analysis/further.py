@@ -6,7 +6,7 @@ Refusal: no layout.
 from __future__ import annotations
 
 from brickyard.analysis import background, frames, hosts, pgbench, power, ramp, targets
-from brickyard.schema import Document, DropEvent, PowerCut, RampEnd
+from brickyard.schema import Document, DropEvent, PageCache, PowerCut, RampEnd
 from brickyard.store import Record
 
 FurtherTable = tuple[str, tuple[str, ...], list[list[str]]]
@@ -52,6 +52,7 @@ def further_document(record: Record) -> Document:
         "ramp": [ramp.step_document(step) for step in ramp.steps(record)],
         "background": background.background_documents(record),
         "power_cuts": record.documents_of(PowerCut),
+        "page_caches": record.documents_of(PageCache),
         **({"pgbench": told} if (told := pgbench.document(record)) is not None else {}),
         "ramp_found": record.documents_of(RampEnd),
     }

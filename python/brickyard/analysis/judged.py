@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from brickyard.schema import (
     HangEvent,
     HostSheet,
+    PageCache,
     PhaseEnd,
     PowerCut,
     RunWarning,
@@ -53,6 +54,8 @@ class Judged:
     """When the power of modelled targets was to fail."""
     failures_ns: list[int] = field(default_factory=list)
     """When members of modelled targets were to fail."""
+    page_caches: list[PageCache] = field(default_factory=list)
+    """What modelled page caches did."""
     volatile_caches: list[VolatileCaches] = field(default_factory=list)
     write_bytes: int | None = None
     """By the run itself; None where that is not known."""

@@ -124,6 +124,34 @@ class BrickMembers(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     target: int
 
 
+class PageCache(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="page_cache"):
+    """What the modelled page cache above a modelled target did in the run."""
+
+    at_ns: int
+    commits: int
+    dirtied_pages: int
+    """Pages that became dirty, and that were given to the device."""
+    dirty_pages: int
+    """Pages that are dirty or being written at the end."""
+    hits: int
+    journal_bytes: int
+    metadata_reads: int
+    """Blocks of pointers that were read."""
+    misses: int
+    peak_pages: int
+    """As many pages as were in memory at once at the most."""
+    read_pages: int
+    """Pages that were read from the device, those that were read ahead and blocks of pointers included."""
+    read_requests: int
+    reads_before_writes: int
+    """Pages that were read because a part of them was to be written."""
+    target: int
+    throttled: int
+    """How often a writer waited because too much was dirty."""
+    write_requests: int
+    written_pages: int
+
+
 class BrickBackground(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="brick_background"):
     """What a rebuild, initial resync or scrub of a modelled target had done by the run's end, and in how much time. A
     member has `whole_bytes`."""
@@ -473,6 +501,28 @@ class MemberWork(msgspec.Struct, frozen=True, kw_only=True):
     written_bytes: int
 
 
+class PageCacheFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """How a modelled page cache was set; what the values mean is in docs/models.md."""
+
+    barriers: bool
+    call_ns: int
+    copy_mb_per_s: float
+    dirty_background_percent: float
+    dirty_expire_ns: int
+    dirty_percent: float
+    dirty_writeback_ns: int
+    file_system: str
+    """`none`, `ext2`, `ext3`, `xfs`."""
+    memory_bytes: int
+    new_file: bool
+    page_bytes: int
+    read_ahead_bytes: int
+    request_bytes: int
+    write_order: str
+    """`offset`, `age`."""
+    write_requests: int
+
+
 class PgbenchEnd(msgspec.Struct, frozen=True, kw_only=True):
     """What pgbench printed at its end, to be held against what its log told."""
 
@@ -702,7 +752,7 @@ class StreamFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A target; what follows `unwritten` is known of databases alone."""
+    """A target; `version` to `settings` are known of databases alone."""
 
     align_bytes: int = 0
     data_bytes: int = 0
@@ -712,6 +762,8 @@ class TargetFacts(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """`block`, `file`, `directory`, `sim`, `postgresql`."""
     link: LinkFacts | None = None
+    page_cache: PageCacheFacts | None = None
+    """Of a model: the page cache that buffered requests went through, which was modelled too."""
     path: str
     server_address: str | None = None
     settings: list[tuple[str, str]] | None = None
@@ -741,6 +793,7 @@ Event = (
     | RampEnd
     | BrickCondition
     | BrickMembers
+    | PageCache
     | BrickBackground
     | PowerCut
     | Steady

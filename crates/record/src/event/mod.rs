@@ -26,7 +26,7 @@ pub use phase_end::{
 };
 pub use ramp::{RampEnd, RampStep};
 pub use server::{PgbenchEnd, ServerSample};
-pub use start::{ClockFacts, PhaseFacts, Start, StreamFacts, TargetFacts};
+pub use start::{ClockFacts, PageCacheFacts, PhaseFacts, Start, StreamFacts, TargetFacts};
 pub use words::{Bound, Counted, PhaseReason, RunOutcome, Timed};
 
 /// Of the events as they are described here; in [`Start::schema`]. 0, which stands nowhere, is what came before.
@@ -69,6 +69,14 @@ pub enum Event {
         target: usize,
         at_ns: u64,
         members: Vec<MemberWork>,
+    },
+    /// What the modelled page cache above a modelled target did in the run.
+    #[schemars(title = "PageCache")]
+    PageCache {
+        target: usize,
+        at_ns: u64,
+        #[serde(flatten)]
+        work: PageCacheWork,
     },
     /// What a rebuild, initial resync or scrub of a modelled target had done by the run's end, and in how much time. A
     /// member has `whole_bytes`.
@@ -213,6 +221,32 @@ pub struct MemberWork {
     pub written_bytes: u64,
     /// Flushes and trims.
     pub others: u64,
+}
+
+/// What a modelled page cache did. A page that was asked for is a hit where it was there or on its way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageCacheWork {
+    pub hits: u64,
+    pub misses: u64,
+    /// Pages that were read from the device, those that were read ahead and blocks of pointers included.
+    pub read_pages: u64,
+    pub read_requests: u64,
+    /// Blocks of pointers that were read.
+    pub metadata_reads: u64,
+    /// Pages that were read because a part of them was to be written.
+    pub reads_before_writes: u64,
+    /// Pages that became dirty, and that were given to the device.
+    pub dirtied_pages: u64,
+    pub written_pages: u64,
+    pub write_requests: u64,
+    /// How often a writer waited because too much was dirty.
+    pub throttled: u64,
+    pub commits: u64,
+    pub journal_bytes: u64,
+    /// Pages that are dirty or being written at the end.
+    pub dirty_pages: u64,
+    /// As many pages as were in memory at once at the most.
+    pub peak_pages: u64,
 }
 
 /// A failed request.

@@ -41,7 +41,7 @@ pub struct ClockFacts {
     pub read_cost_ns: f64,
 }
 
-/// A target; what follows `unwritten` is known of databases alone.
+/// A target; `version` to `settings` are known of databases alone.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TargetFacts {
     pub path: String,
@@ -72,6 +72,31 @@ pub struct TargetFacts {
     pub link: Option<LinkFacts>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Vec<(String, String)>>,
+    /// Of a model: the page cache that buffered requests went through, which was modelled too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCacheFacts>,
+}
+
+/// How a modelled page cache was set; what the values mean is in docs/models.md.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PageCacheFacts {
+    pub memory_bytes: u64,
+    pub page_bytes: u64,
+    pub call_ns: u64,
+    pub copy_mb_per_s: f64,
+    pub read_ahead_bytes: u64,
+    pub request_bytes: u64,
+    pub dirty_background_percent: f64,
+    pub dirty_percent: f64,
+    pub dirty_expire_ns: u64,
+    pub dirty_writeback_ns: u64,
+    /// `offset`, `age`.
+    pub write_order: String,
+    pub write_requests: u32,
+    pub barriers: bool,
+    pub new_file: bool,
+    /// `none`, `ext2`, `ext3`, `xfs`.
+    pub file_system: String,
 }
 
 /// The network device that leads to a server.

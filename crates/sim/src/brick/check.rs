@@ -42,6 +42,7 @@ impl Brick {
         self.check_condition()?;
         self.check_failures()?;
         self.check_write_cache()?;
+        self.check_page_cache()?;
         if self.other_members > n || (self.other_members > 0) != self.other_drive.is_some() {
             return Err(format!("other_members = {}: name other_drive as well, and up to {n}", self.other_members));
         }
@@ -163,6 +164,42 @@ impl Brick {
         }
         if on && self.keeper().is_some_and(|k| !k.drive_write_cache) {
             return Err("write_cache=true: its controller keeps the write caches of its drives off".into());
+        }
+        Ok(())
+    }
+
+    fn check_page_cache(&self) -> Result<(), String> {
+        let p = &self.page_cache;
+        let checked = Checked("page_cache");
+        checked.rates(&[("copy_mb_per_s", p.copy_mb_per_s)])?;
+        checked.counts(&[("write_requests", p.write_requests.into(), 1 << 16)])?;
+        checked.sizes(&[("page_bytes", p.page_bytes.0, 512), ("request_bytes", p.request_bytes.0, p.page_bytes.0)])?;
+        if !p.page_bytes.0.is_power_of_two() || p.page_bytes.0 > 1 << 20 || p.request_bytes.0 > 1 << 30 {
+            return Err("page_cache: page_bytes is a power of two up to 1MiB, request_bytes at most 1GiB".into());
+        }
+        if p.read_ahead_bytes.0 > 1 << 30 {
+            return Err("page_cache.read_ahead_bytes: at most 1GiB".into());
+        }
+        if !(0.0..=p.dirty_percent).contains(&p.dirty_background_percent) || !(0.1..=90.0).contains(&p.dirty_percent) {
+            return Err(format!(
+                "page_cache: dirty_background_percent = {}, dirty_percent = {}; the first is at most the second, which is \
+                 from 0.1 to 90",
+                p.dirty_background_percent, p.dirty_percent
+            ));
+        }
+        if p.dirty_writeback.ns == 0 {
+            return Err("page_cache.dirty_writeback = 0; a time above 0 is needed".into());
+        }
+        let least = 1024 * p.page_bytes.0;
+        if !(least..=1 << 40).contains(&self.memory_bytes) {
+            return Err(format!(
+                "memory={}: from {} (1,024 pages) to 1TiB is needed",
+                plan::format_bytes(self.memory_bytes),
+                plan::format_bytes(least)
+            ));
+        }
+        if self.file_system != super::FileSystem::None && p.page_bytes.0 != 4096 {
+            return Err("file_system: its blocks are of 4KiB; leave page_cache.page_bytes out".into());
         }
         Ok(())
     }

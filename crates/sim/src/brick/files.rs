@@ -9,8 +9,8 @@ use toml::{Spanned, Table, Value};
 use super::offers::{self, CloudVolume};
 use super::sheet::{DiskSheet, SsdSheet};
 use super::{
-    Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Failure, Level, RotatingParameters,
-    SsdParameters, ZfsParameters,
+    Brick, CloudParameters, Condition, ControllerParameters, DriveParameters, Failure, FileSystem, Level,
+    PageCacheParameters, RotatingParameters, SsdParameters, ZfsParameters,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -59,6 +59,10 @@ struct ArrayFile {
     other_drive: Option<String>,
     #[serde(default)]
     other_members: u32,
+    #[serde(default = "default_memory")]
+    memory: Bytes,
+    #[serde(default = "no_file_system")]
+    file_system: FileSystem,
     /// What differs from the files of the parts, by part: `[changes.controller]`.
     #[serde(default)]
     changes: BTreeMap<String, Table>,
@@ -72,7 +76,7 @@ impl ArrayFile {
     fn has(&self, part: &str) -> bool {
         let named = |reference: &Option<String>| reference.as_ref().is_some_and(|r| !r.is_empty());
         match part {
-            "drive" => true,
+            "drive" | "page_cache" => true,
             "controller" => named(&self.controller),
             "software" => named(&self.software),
             _ => named(&self.other_drive),
@@ -113,6 +117,13 @@ fn one() -> u32 {
 fn default_stripe() -> Bytes {
     Bytes(65_536)
 }
+/// 1 GiB: the middle of the hosts of the five studies (512 MB to 4 GB).
+fn default_memory() -> Bytes {
+    Bytes(1 << 30)
+}
+fn no_file_system() -> FileSystem {
+    FileSystem::None
+}
 fn normal() -> Condition {
     Condition::Normal
 }
@@ -121,10 +132,10 @@ fn half() -> f64 {
 }
 
 /// Parts whose own keys a user may change as well: `controller.cache_bytes=1GiB`.
-pub const PARTS: [&str; 4] = ["drive", "controller", "software", "other_drive"];
+pub const PARTS: [&str; 5] = ["drive", "controller", "software", "other_drive", "page_cache"];
 
 /// Keys of an array file that a user may change: `members=8`.
-pub const OVERRIDES: [&str; 21] = [
+pub const OVERRIDES: [&str; 23] = [
     "drive",
     "controller",
     "software",
@@ -146,6 +157,8 @@ pub const OVERRIDES: [&str; 21] = [
     "power_cut_at",
     "other_drive",
     "other_members",
+    "memory",
+    "file_system",
 ];
 
 /// Texts of brick files by `drives/NAME`, `controllers/NAME` and `arrays/NAME`; `files/NAME` is a user's own, which is a
@@ -207,6 +220,9 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
         power_cut_ns: file.power_cut_at.map(|at| at.ns),
         other_drive: other.map(|d| read.part("other_drive", &format!("drives/{d}"))).transpose()?,
         other_members: file.other_members,
+        memory_bytes: file.memory.0,
+        page_cache: read.changed("page_cache")?,
+        file_system: file.file_system,
         seed: 0,
     };
     brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
@@ -286,6 +302,8 @@ fn needed_value(name: &str, spoken: &str, key: &str) -> String {
         "stripe" => "a size such as 64KiB is needed",
         "write_cache" => "true or false is needed",
         "host_request" => "a time such as 20us is needed",
+        "memory" => "a size such as 512MiB is needed",
+        "file_system" => "none, ext2, ext3 or xfs is needed",
         "power_cut_at" => "a time after the run's begin is needed, such as 30s",
         "condition" => {
             "normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing is needed; write caches are \
@@ -403,6 +421,13 @@ impl Reading<'_> {
         let Some(changes) = self.changes.get(part).filter(|changes| !changes.is_empty()) else { return Ok(own) };
         table.extend(changes.iter().map(|(key, value)| (key.clone(), value.clone())));
         T::read(&table).map_err(|fault| self.changed_words(part, changes, &fault))
+    }
+
+    /// What has no file of its own: what it is by itself, with what an array file or the user changes of it.
+    fn changed(&self, part: &str) -> Result<PageCacheParameters, String> {
+        let none = Table::new();
+        let changes = self.changes.get(part).unwrap_or(&none);
+        values(changes).map_err(|fault| self.changed_words(part, changes, &fault))
     }
 
     /// One key of a part that cannot be what it was changed to.

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use files::{OVERRIDES, PARTS, Texts, needed, resolve};
 pub use parameters::{
-    CloudParameters, ControllerParameters, DriveParameters, MirrorRead, RotatingParameters, Scheduler, SsdParameters,
-    ZfsParameters,
+    CloudParameters, ControllerParameters, DriveParameters, FileSystem, MirrorRead, PageCacheParameters,
+    RotatingParameters, Scheduler, SsdParameters, WriteOrder, ZfsParameters,
 };
 
 /// Stripe units and rebuild chunks; a member operation counts its bytes in 32 bits.
@@ -114,6 +114,10 @@ pub struct Brick {
     /// The last members are of another kind.
     pub other_drive: Option<DriveParameters>,
     pub other_members: u32,
+    /// The host's memory that its page cache has, how that works, and the file system above: of buffered runs alone.
+    pub memory_bytes: u64,
+    pub page_cache: PageCacheParameters,
+    pub file_system: FileSystem,
     /// What is left to chance in a brick follows it: how spindles stand, which reads of flash are slow, latencies of a
     /// volume.
     pub seed: u64,

@@ -295,3 +295,79 @@ pub struct ZfsParameters {
     pub rebuild_vdev_limit: Bytes,
     pub spa_slop_shift: u32,
 }
+
+/// In which order dirty pages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteOrder {
+    /// From where the last write-back ended to the end of the file, then from its beginning: Linux since 2.6
+    /// (`range_cyclic`, mm/page-writeback.c).
+    Offset,
+    /// The oldest first, `write_requests` of them at a time, which the queue sorts: Linux 2.4's list of dirty buffers
+    /// (fs/buffer.c, `write_some_buffers`), FreeBSD's (sys/kern/vfs_bio.c, `flushbufqueues`).
+    Age,
+}
+
+/// How the host's page cache works. The defaults are those of Linux 2.6.30 and later; each has its source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PageCacheParameters {
+    /// What is read, marked dirty and written as a whole. A page of x86; the block of a file system that knows no smaller
+    /// unit, as FreeBSD's does.
+    pub page_bytes: Bytes,
+    /// What a call costs beside the copy, and how fast memory is copied, in 10^6 bytes/s: 1.7 µs and 4,000 were measured
+    /// with cached `pread` calls of 4 and 128 KiB on a virtual machine of 2026 (docs/models.md).
+    pub call: Duration,
+    pub copy_mb_per_s: f64,
+    /// The largest window of read-ahead: `read_ahead_kb` (Documentation/ABI/stable/sysfs-block; VM_READAHEAD_PAGES). 0:
+    /// none.
+    pub read_ahead_bytes: Bytes,
+    /// The largest request that pages are merged into: `max_sectors_kb`, 512 from 2.6 to 4.1 (BLK_DEF_MAX_SECTORS).
+    pub request_bytes: Bytes,
+    /// Shares of the memory: `dirty_background_ratio` and `dirty_ratio` (Documentation/admin-guide/sysctl/vm.rst).
+    pub dirty_background_percent: f64,
+    pub dirty_percent: f64,
+    /// `dirty_expire_centisecs` and `dirty_writeback_centisecs` (the same document).
+    pub dirty_expire: Duration,
+    pub dirty_writeback: Duration,
+    pub write_order: WriteOrder,
+    /// So many requests of write-back are with the device at a time; reads go past those that wait. 32: NCQ's depth.
+    pub write_requests: u32,
+    /// A flush of the file flushes the device's cache too, as Linux does since 2.6.33 (Documentation/block/
+    /// writeback_cache_control.rst).
+    pub barriers: bool,
+    /// The file is empty when the run begins and grows as it is written, so that nothing is read before it is written for
+    /// the first time. Otherwise it is there, as a target on real storage is.
+    pub new_file: bool,
+}
+
+impl Default for PageCacheParameters {
+    fn default() -> PageCacheParameters {
+        PageCacheParameters {
+            page_bytes: Bytes(4096),
+            call: Duration { ns: 1_700 },
+            copy_mb_per_s: 4_000.0,
+            read_ahead_bytes: Bytes(128 << 10),
+            request_bytes: Bytes(512 << 10),
+            dirty_background_percent: 10.0,
+            dirty_percent: 20.0,
+            dirty_expire: Duration { ns: 30_000_000_000 },
+            dirty_writeback: Duration { ns: 5_000_000_000 },
+            write_order: WriteOrder::Offset,
+            write_requests: 32,
+            barriers: true,
+            new_file: false,
+        }
+    }
+}
+
+/// What lies between the file of a buffered run and the blocks of the brick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileSystem {
+    /// The file's pages are the brick's, from its first on.
+    None,
+    Ext2,
+    Ext3,
+    Xfs,
+}
