@@ -66,7 +66,7 @@ def cell_of(record: Record) -> Cell | None:
         return None  # a page of a replay
     operations = [name for name, share in shares(stream.operations).items() if share > 0]
     address = tag_of(type(stream.address))
-    rows = totals(record)
+    rows = [row for row in totals(record) if row.operation in operations]
     if (
         stream.chain
         or stream.program

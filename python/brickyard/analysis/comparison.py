@@ -17,8 +17,8 @@ from brickyard.analysis.independent import Repeat, independent
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
-from brickyard.schema import Document
-from brickyard.store import CHAIN, Record
+from brickyard.schema import Document, is_on_data
+from brickyard.store import Record
 
 COMPARED = ("iops", "response_mean", "response_p99")
 SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
@@ -348,7 +348,7 @@ def _value(row: Totals, figure: Figure) -> float | None:
     if figure.kind == "rate":
         return row.iops if row.is_rated else None
     if figure.kind == "mib":
-        return row.bytes_per_s / (1 << 20) if row.is_rated and row.operation != CHAIN else None
+        return row.bytes_per_s / (1 << 20) if row.is_rated and is_on_data(row.operation) else None
     whole = row.measures.get(figure.measure)
     if whole is None:
         return None

@@ -9,10 +9,10 @@ from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.load_curve import CurvePoint, Limit
 from brickyard.analysis.totals import phase_name, profile_phase, whole_intervals
-from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep
+from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep, in_rate, is_request
 from brickyard.schema.plan import Limit as RampLimit
 from brickyard.schema.plan import TimeKind
-from brickyard.store import CHAINS, IntervalCost, Record
+from brickyard.store import IntervalCost, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
 COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors", "limit")
@@ -58,16 +58,18 @@ def _knob(told: KnobEvent | None) -> tuple[str, float] | None:
 
 def _step(record: Record, phase: int, knob: str, value: float, costs: list[IntervalCost]) -> Step:
     starts, length_ns = {cost.start_ns for cost in costs}, sum(cost.end_ns - cost.start_ns for cost in costs)
-    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and i.operation not in CHAINS]
+    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and is_request(i.operation)]
     once = [item for item in items if item.measure == "service"]
+    counted = in_rate({item.operation for item in once})
+    rated = [item for item in once if item.operation in counted]
     answers = [item for item in items if item.measure == "response"]
     return Step(
         phase=phase,
         phase_name=phase_name(record, phase),
         knob=knob,
         value=value,
-        iops=sum(item.requests for item in once) / length_ns * 1e9 if length_ns else 0.0,
-        bytes_per_s=sum(item.bytes for item in once) / length_ns * 1e9 if length_ns else 0.0,
+        iops=sum(item.requests for item in rated) / length_ns * 1e9 if length_ns else 0.0,
+        bytes_per_s=sum(item.bytes for item in rated) / length_ns * 1e9 if length_ns else 0.0,
         errors=sum(item.errors for item in once),
         response=latency_of(answers),
     )
