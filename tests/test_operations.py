@@ -10,6 +10,7 @@ import pytest
 from brickyard import profiles, rulers
 from brickyard.advise.predict import shares, step
 from brickyard.advise.simulate import Brick, rates, simulate
+from brickyard.analysis import ramp
 from brickyard.analysis.answers import answer
 from brickyard.analysis.characterization import characterization
 from brickyard.analysis.conditions import condition_spans
@@ -22,11 +23,11 @@ from brickyard.analysis.targets import target_rows
 from brickyard.analysis.totals import phase_rates, totals
 from brickyard.analysis.verdict import verdict
 from brickyard.cli.progress import figures
-from brickyard.schema import Counted, Interval, RunWarning, in_rate, is_on_data, is_request, typed
+from brickyard.schema import Counted, Interval, RampStep, RunWarning, in_rate, is_on_data, is_request, typed
 from brickyard.store import Json, Record, Store
 from brickyard.study import circumstances
 from brickyard.study.interference import MapAsked, point_of
-from brickyard.units import format_percent
+from brickyard.units import format_ns, format_percent
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 SPAN = 2
@@ -197,3 +198,45 @@ def test_a_write_profile_that_flushes_is_charted_by_its_writes() -> None:
         (wrote,) = [row for row in totals(record) if row.operation == "write"]
         assert item.cell.row == wrote
         assert item.cell.row.bytes_per_s > 0
+
+
+MIXED = "operations = { read = 50, write = 50 }"
+RAMPED = """
+[[phase]]
+name = "climb"
+duration = "60s"
+ramp = { knob = "depth", from = 1, to = 8, step = 1, every = "1s", limit = LIMIT }
+
+[[phase.stream]]
+name = "a"
+request = "4KiB"
+address = "random"
+STREAM
+"""
+
+
+def ramped(limit: str, stream: str) -> Record:
+    text = RAMPED.replace("LIMIT", limit).replace("STREAM", stream)
+    return simulate(profiles.validate(profiles.ProfileText("climb", text, ""), []), Brick("barracuda-es-500"))
+
+
+@pytest.mark.parametrize(
+    ("limit", "stream", "words", "is_drawn"),
+    [
+        ('{ when = "mean", above = "900ms" }', MIXED, "mean", True),
+        ('{ when = "p99", above = "900ms" }', 'chain = ["read", "write"]', "p99", False),
+        ('{ when = "p99", above = "900ms", operation = "read" }', MIXED, "read p99", False),
+        ('{ when = "mean", above = "900ms", of = "service" }', MIXED, "service mean", False),
+    ],
+)
+def test_a_step_shows_what_the_ramp_judged(limit: str, stream: str, words: str, is_drawn: bool) -> None:
+    record = ramped(limit, stream)
+    found = steps(record)
+    told = record.of(RampStep)
+    assert [step.judged for step in found] == [event.figure for event in told]
+    column = ramp.COLUMNS.index("judged")
+    assert [row[column] for row in ramp.step_rows(found)] == [f"{words} {format_ns(e.figure)}" for e in told]
+    assert (ramp.limit_of(record, 0) is not None) == is_drawn
+    if is_drawn:
+        shown = [step.response.mean_ns for step in found if step.response]
+        assert shown == [pytest.approx(event.figure, rel=0.01) for event in told]
