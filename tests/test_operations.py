@@ -240,3 +240,14 @@ def test_a_step_shows_what_the_ramp_judged(limit: str, stream: str, words: str, 
     if is_drawn:
         shown = [step.response.mean_ns for step in found if step.response]
         assert shown == [pytest.approx(event.figure, rel=0.01) for event in told]
+
+
+def test_an_invalid_run_is_no_cell_and_has_no_headline() -> None:
+    record = commits()
+    good = replace(record.info, outcome="done")
+    bad = replace(good, invalid="the condition did not last")
+    assert characterization([replace(record, info=good)])
+    assert characterization([replace(record, info=bad)]) == {}
+    told = answer([replace(record, info=bad)], {})
+    assert told.sentences == ()
+    assert "invalid, so no figure of it is quoted here: the condition did not last." in told.belief

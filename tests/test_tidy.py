@@ -243,6 +243,20 @@ def test_which_operations_a_figure_is_of_stands_in_one_place() -> None:
     assert told == [], "use is_request, is_on_data, in_rate or is_paced"
 
 
+def test_a_valid_run_is_defined_once() -> None:
+    """`RunHead.is_valid`: nobody else looks at both the outcome and the reason why a run is invalid."""
+    told = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources().items()
+        if name != "store/record.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BoolOp)
+        and {"outcome", "invalid"} <= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+        and any(getattr(part, "value", None) == "done" for part in ast.walk(node))
+    ]
+    assert told == [], "use is_valid"
+
+
 ONE_THREAD = ("fleet", "lab", "watch")
 """Rooms where one thread alone reads types of its own."""
 

@@ -61,7 +61,7 @@ CHARACTERIZED = "How fast is this target, by request size, pattern and operation
 
 def answer(records: list[Record], patterns: Patterns, planned: int | None = None) -> Answer:
     """Of runs that no study file asked for; `planned` cells, where they were to characterize a target."""
-    done = [record for record in records if record.info.outcome == "done"]
+    done = [record for record in records if record.info.is_valid]
     if analysis.is_graph(patterns):
         found = cached.doubted(done)
         wrote = sum(cell.cell.operation == "write" for cells in patterns.values() for cell in cells)
@@ -138,14 +138,17 @@ def _held_against(records: Sequence[Record]) -> list[str]:
 
 
 def _unfinished(records: Sequence[Record]) -> list[str]:
-    """What did not come to its end is in the tables, but no headline."""
-    left = [record.info for record in records if record.info.outcome != "done"]
+    """What did not come to its end is in the tables, but no headline; so is what was not what it was meant to be."""
+    left = [record.info for record in records if not record.info.is_valid]
     if not left:
         return []
+    if len(records) == 1 and left[0].invalid:
+        return [f"The run is invalid, so no figure of it is quoted here: {left[0].invalid}."]
     if len(records) == 1:
         return [f"The run did not finish ({left[0].outcome}), so its figures cover only a part of it."]
-    names = ", ".join(f"run {info.id} ({info.outcome})" for info in left)
-    return [f"Left out because they did not finish: {names}."]
+    names = ", ".join(f"run {info.id} ({'invalid' if info.invalid else info.outcome})" for info in left)
+    why = "did not end validly" if any(info.invalid for info in left) else "did not finish"
+    return [f"Left out because they {why}: {names}."]
 
 
 def _characterized(patterns: Patterns, doubts: dict[int, str], *, is_whole: bool) -> list[str]:

@@ -177,12 +177,12 @@ def _shares(found: list[tuple[Record, Totals]]) -> list[float | None]:
 
     groups: dict[tuple[str, str, str, str], list[float]] = {}
     for record, row in found:
-        if record.info.outcome == "done":
+        if record.info.is_valid:
             groups.setdefault(load(record, row), []).append(row.iops)  # of what has no rate it is 0
     shares: list[float | None] = []
     for record, row in found:
         rates = groups.get(load(record, row), [])
-        compared = record.info.outcome == "done" and row.is_rated and len(rates) > 1 and max(rates) > 0
+        compared = record.info.is_valid and row.is_rated and len(rates) > 1 and max(rates) > 0
         shares.append(row.iops / max(rates) if compared else None)
     return shares
 
