@@ -13,6 +13,7 @@ import support
 from brickyard import schema
 from brickyard.analysis import caveats
 from brickyard.analysis.judged import IntervalSums, Judged
+from brickyard.analysis.sending import Sent
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, OtherPlan, Plan
 
 GIB = 1 << 30
@@ -129,6 +130,12 @@ def judged(record: dict[str, Any]) -> Judged:
             IntervalSums(interval["phase"], interval["end_ns"], cell["requests"], cell["errors"])
             for interval, cell in whole
         ],
+        sent={
+            end["phase"]: Sent(
+                sum(cell["requests"] for _, cell in whole), end["unsent"], "calls" if kind else "requests"
+            )
+            for end in record["phase_ends"]
+        },
         phase_ends=[msgspec.convert({**support.phase_end(), **end}, schema.PhaseEnd) for end in record["phase_ends"]],
         hangs=[msgspec.convert({**hang, "event": "hang", **told}, schema.HangEvent) for told in record["hangs"]],
         write_bytes=sum(cell["bytes"] for _, cell in cells if cell["operation"] == "write"),

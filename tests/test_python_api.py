@@ -15,6 +15,7 @@ import pytest
 import brickyard
 from brickyard.cli import main
 from brickyard.errors import BadInputError
+from support import MS, SECOND, add_run, cell, interval, phase_end
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (Path(__file__).parent.parent / "docs/python.md").read_text(), re.DOTALL)
 MODEL = ["sim:terraserver-2003"]
@@ -97,3 +98,18 @@ def test_what_the_command_refuses_is_refused(targets: list[str], more: dict[str,
         brickyard.run(store, "sqlio-random-read-4", targets, **more)
     with brickyard.Store(":memory:") as store, pytest.raises(BadInputError, match="a program over files"):
         brickyard.run(store, "postmark", targets)
+
+
+def test_runs_that_did_not_end_validly_are_not_compared() -> None:
+    """As `brickyard compare` and the page do it."""
+    with brickyard.Store(":memory:") as store:
+        told = [interval(0, SECOND, cell([MS] * 2000)), phase_end()]
+        good, also_good, cut = (add_run(store, told, outcome=outcome) for outcome in ("done", "done", "interrupted"))
+        runs = {number: brickyard.measured(store, [number]) for number in (good, also_good, cut)}
+        found = brickyard.compare(runs[good], runs[also_good] + runs[cut])
+        assert found.sides.left_out == {"BEFORE": [], "AFTER": [cut]}
+        assert [record.info.id for record in found.sides.after] == [also_good]
+        with pytest.raises(BadInputError, match="comparing a run with itself"):
+            brickyard.compare(runs[good], runs[good] + runs[cut])
+        with pytest.raises(BadInputError, match="AFTER: none of its runs ended validly"):
+            brickyard.compare(runs[good], runs[cut])

@@ -210,6 +210,53 @@ def test_converted_rooms_read_typed_events() -> None:
     assert set(EVENTS_AS_DOCUMENTS) == left, "a room that is converted leaves this list"
 
 
+OF_OPERATIONS = ("advise", "analysis")
+"""Rooms whose figures are of operations."""
+SETS_OF_OPERATIONS = ("CHAIN", "CHAINS", "METADATA", "FLUSH")
+
+
+def sets_by_hand(name: str, tree: ast.Module) -> Iterator[int]:
+    """Lines that choose operations for a figure by a set of their own: unions of sets and comparisons with their names
+    anywhere, and with a word where figures are made."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            sides: list[ast.expr] = [node.left, node.right]
+            words = False
+        elif isinstance(node, ast.Compare) and any(isinstance(op, ast.NotIn | ast.NotEq) for op in node.ops):
+            sides, words = [node.left, *node.comparators], room_of(name) in OF_OPERATIONS
+        else:
+            continue
+        inside = [part for side in sides for part in ast.walk(side)]
+        named = any(getattr(part, "id", getattr(part, "attr", "")) in SETS_OF_OPERATIONS for part in inside)
+        if named or (words and any(getattr(part, "value", None) in ("flush", "trim") for part in inside)):
+            yield node.lineno
+
+
+def test_which_operations_a_figure_is_of_stands_in_one_place() -> None:
+    """`schema/operations.py`: what is a request, what a rate counts, what a pace is of."""
+    told = [
+        f"{name}:{line}"
+        for name, tree in sources().items()
+        if name != "schema/operations.py"
+        for line in sets_by_hand(name, tree)
+    ]
+    assert told == [], "use is_request, is_on_data, in_rate or is_paced"
+
+
+def test_a_valid_run_is_defined_once() -> None:
+    """`RunHead.is_valid`: nobody else looks at both the outcome and the reason why a run is invalid."""
+    told = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources().items()
+        if name != "store/record.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BoolOp)
+        and {"outcome", "invalid"} <= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+        and any(getattr(part, "value", None) == "done" for part in ast.walk(node))
+    ]
+    assert told == [], "use is_valid"
+
+
 ONE_THREAD = ("fleet", "lab", "watch")
 """Rooms where one thread alone reads types of its own."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from brickyard import analysis, bricks, profiles
-from brickyard.analysis.comparison import Comparison, default_figures, loads_differ
+from brickyard.analysis.comparison import Comparison, Sides, default_figures, loads_differ, valid_sides
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.gate import Gate, gate
 from brickyard.analysis.totals import Totals
@@ -110,6 +110,8 @@ class Compared:
     judged: Gate
     loads_differ: list[str] = field(default_factory=list)
     """How the loads of the two sides differ; a difference in figures then says nothing of the storage."""
+    sides: Sides = field(default_factory=lambda: Sides([], [], {}))
+    """The runs that were compared, and those that were left out because they did not end validly."""
 
 
 @dataclass(frozen=True)
@@ -381,10 +383,12 @@ def table(runs: Sequence[Measured], which: Rows = "totals") -> Table:
 def compare(
     before: Sequence[Measured], after: Sequence[Measured], *, tolerance: float = 0.05, confidence: float = 0.95
 ) -> Compared:
-    """Like with like. Repeat runs on both sides: two single runs have no verdict."""
-    sides = [[item.record for item in side] for side in (before, after)]
-    found = compared(*sides, names=default_figures(*sides), confidence=confidence)
-    return Compared(found, gate(found.changes, tolerance, confidence), loads_differ(*sides))
+    """Like with like. Repeat runs on both sides: two single runs have no verdict. Runs that did not end validly are
+    left out; raises BadInputError where a side has no others, or both sides are the same runs."""
+    sides = valid_sides(*([item.record for item in side] for side in (before, after)))
+    both = sides.before, sides.after
+    found = compared(*both, names=default_figures(*both), confidence=confidence)
+    return Compared(found, gate(found.changes, tolerance, confidence), loads_differ(*both), sides)
 
 
 def draw(runs: Sequence[Measured], place: Path | str) -> Path:

@@ -161,8 +161,7 @@ class Listing:
                 for head in reversed(self._heads.values())
                 if head.id < record.info.id
                 and (head.profile, head.targets) == (record.info.profile, record.info.targets)
-                and head.outcome == "done"
-                and not head.invalid
+                and head.is_valid
             ]
 
     def _read_on(self, store: Store) -> None:
@@ -447,22 +446,15 @@ class TwoSides:
 
 def compared(store: Store, before: Sequence[int], after: Sequence[int], tolerance: float = 0.05) -> TwoSides:
     """Raises BadInputError where there is nothing to compare."""
-    sides = [[Measured(store.record(run)) for run in runs] for runs in (before, after)]
-    good = [[one for one in side if one.outcome == "done" and not one.record.info.invalid] for side in sides]
-    if not all(good):
-        raise BadInputError("on one side no run came to a valid end, so there is nothing to compare")
-    if {one.run for one in good[0]} == {one.run for one in good[1]}:
-        raise BadInputError("both sides are the same runs; comparing a run with itself shows nothing")
-    found = compare(good[0], good[1], tolerance=tolerance)
-    records = [[one.record for one in side] for side in good]
+    found = compare(*([Measured(store.record(run)) for run in runs] for runs in (before, after)), tolerance=tolerance)
+    records = [found.sides.before, found.sides.after]
     differing = [(item.label, item.words) for item in differing_between(records[0], records[1])]
     rows = [(item.change, difference_text(item.change.difference), item.finding) for item in found.judged.judged]
     if not rows:
         raise BadInputError("the two sides have no load in common that was measured on both")
     titles = {record.info.plan.title or "" for side in records for record in side}
     hashes = {match[0] for item, _, _ in rows if (match := HASHED.match(item.name[0]))}
-    used = {one.run for side in good for one in side}
-    left_out = tuple(one.run for side in sides for one in side if one.run not in used)
+    left_out = tuple(run for runs in found.sides.left_out.values() for run in runs)
     title = titles.pop() if len(titles) == 1 and len(hashes) == 1 else ""
     return TwoSides(found, differing, rows, title, left_out)
 
@@ -487,7 +479,7 @@ def pin(store: Store, name: str, runs: Sequence[int]) -> None:
     if not BASELINE.fullmatch(name):
         raise BadInputError("the name of a baseline is a letter and then letters, digits, - . or _")
     for record in (store.record(run) for run in runs):
-        if record.info.outcome != "done" or record.info.invalid:
+        if not record.info.is_valid:
             raise BadInputError(f"run {record.info.id}: came to no valid end, so it is no baseline")
     store.add_baseline(name, runs)
 

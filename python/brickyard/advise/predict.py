@@ -12,15 +12,15 @@ from msgspec.structs import replace
 
 from brickyard import rulers
 from brickyard.analysis.search import SURE, Step, enough
-from brickyard.analysis.totals import totals
+from brickyard.analysis.sending import sent
+from brickyard.analysis.totals import rated_rows, totals
 from brickyard.analysis.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
-from brickyard.schema import Duration, PhaseEnd
+from brickyard.schema import Duration, is_request
 from brickyard.schema.plan import Arrivals, OpenPace, Plan
-from brickyard.store import CHAINS, Record
+from brickyard.store import Record
 
-OVERLOADED_SHARE = 0.01  # of what was due and was not sent: the limit from which a record says overloaded
 OUTSTANDING = 64  # requests in flight of each stream; later arrivals wait in front, and their waiting counts
 MOST_REQUESTS = 100_000  # of a step, enough for p99.9; a second or two of simulation
 INTERVALS = 100  # of a step; histograms are merged anyway, and long virtual times need no second-by-second course
@@ -66,12 +66,11 @@ def for_time(plan: Plan, length_s: float) -> Plan:
 
 def shares(record: Record) -> dict[int, float]:
     """Which part of the requests each stream sends when nothing holds it back."""
-    sent: dict[int, int] = {}
-    for row in totals(record):
-        if row.operation not in CHAINS | {"flush"}:
-            sent[row.stream] = sent.get(row.stream, 0) + row.requests
-    whole = sum(sent.values())
-    return {stream: count / whole for stream, count in sent.items() if count}
+    counts: dict[int, int] = {}
+    for row in rated_rows(totals(record)):
+        counts[row.stream] = counts.get(row.stream, 0) + row.requests
+    whole = sum(counts.values())
+    return {stream: count / whole for stream, count in counts.items() if count}
 
 
 def at_rate(
@@ -100,7 +99,6 @@ def at_rate(
 def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
     """Whether a rate holds: the limited figure within its limit, and no more unsent than 1 % of what was due."""
     found = verdict(record, ruler)
-    unsent = sum(end.unsent for end in record.of(PhaseEnd))
-    sent = sum(row.requests for row in totals(record) if row.operation not in CHAINS)
-    kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
-    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up, sent)
+    requests = sum(row.requests for row in totals(record) if is_request(row.operation))
+    kept_up = sent(record).kept_up
+    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up, requests)

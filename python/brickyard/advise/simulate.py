@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from brickyard import bricks, profiles
-from brickyard.analysis.totals import totals
+from brickyard.analysis.totals import rated_rows, totals
 from brickyard.bricks import caches
 from brickyard.bricks.resolved import ModelledBrick, Resolved, RotatingDrive
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.schema import Duration, End, RunFacts, RunOptions, RunOutcome, encode, failed_end, plan_text, told
 from brickyard.schema.plan import Phase, Plan, StepWord, Stream
-from brickyard.store import CHAINS, Record, Store
+from brickyard.store import Record, Store
 
 EVENT_WAIT_MS = 50
 
@@ -165,7 +165,7 @@ def simulate(
 
 def rates(record: Record) -> tuple[float, float]:
     """Requests/s and bytes/s of all streams, in the phase that did the least."""
-    rows = [row for row in totals(record) if row.operation not in CHAINS | {"flush"}]
+    rows = rated_rows(totals(record))
     phases = sorted({row.phase for row in rows})
     return min(
         (

@@ -13,11 +13,12 @@ from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.hosts import host_words
-from brickyard.analysis.totals import FLUSH, profile_phase
+from brickyard.analysis.sending import sent
+from brickyard.analysis.totals import profile_phase, rated_rows
 from brickyard.analysis.workload import VIRTUAL
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import KINDS, spread_of
-from brickyard.schema import Bound, Document, HangEvent, PhaseEnd
+from brickyard.schema import Bound, Document, HangEvent, PhaseEnd, is_request
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
@@ -60,7 +61,7 @@ CHARACTERIZED = "How fast is this target, by request size, pattern and operation
 
 def answer(records: list[Record], patterns: Patterns, planned: int | None = None) -> Answer:
     """Of runs that no study file asked for; `planned` cells, where they were to characterize a target."""
-    done = [record for record in records if record.info.outcome == "done"]
+    done = [record for record in records if record.info.is_valid]
     if analysis.is_graph(patterns):
         found = cached.doubted(done)
         wrote = sum(cell.cell.operation == "write" for cells in patterns.values() for cell in cells)
@@ -137,14 +138,17 @@ def _held_against(records: Sequence[Record]) -> list[str]:
 
 
 def _unfinished(records: Sequence[Record]) -> list[str]:
-    """What did not come to its end is in the tables, but no headline."""
-    left = [record.info for record in records if record.info.outcome != "done"]
+    """What did not come to its end is in the tables, but no headline; so is what was not what it was meant to be."""
+    left = [record.info for record in records if not record.info.is_valid]
     if not left:
         return []
+    if len(records) == 1 and left[0].invalid:
+        return [f"The run is invalid, so no figure of it is quoted here: {left[0].invalid}."]
     if len(records) == 1:
         return [f"The run did not finish ({left[0].outcome}), so its figures cover only a part of it."]
-    names = ", ".join(f"run {info.id} ({info.outcome})" for info in left)
-    return [f"Left out because they did not finish: {names}."]
+    names = ", ".join(f"run {info.id} ({'invalid' if info.invalid else info.outcome})" for info in left)
+    why = "did not end validly" if any(info.invalid for info in left) else "did not finish"
+    return [f"Left out because they {why}: {names}."]
 
 
 def _characterized(patterns: Patterns, doubts: dict[int, str], *, is_whole: bool) -> list[str]:
@@ -216,7 +220,7 @@ def _run_words(record: Record) -> str:
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
     head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
-    unsent = _unsent_words(record, rows)
+    unsent = _unsent_words(record)
 
     def words(group: list[Totals]) -> str:
         return "; ".join(_row_words(row, with_times=not unsent) for row in group)
@@ -260,13 +264,13 @@ def _few(records: Sequence[Record]) -> str:
 
 
 def _fewest(record: Record) -> int:
-    """Requests of the rate that the fewest were counted for, where they are too few; flushes come with writes."""
+    """Requests of the rate that the fewest were counted for, where they are too few."""
     if not isinstance(record.info.plan, Plan):
         return 0
     counts = [
         row.rated_requests
-        for row in analysis.totals(record)
-        if row.operation != FLUSH and not _has_program(profile_phase(record, row.phase))
+        for row in rated_rows(analysis.totals(record))
+        if not _has_program(profile_phase(record, row.phase))
     ]
     return min((count for count in counts if 0 < count < REQUESTS_MIN), default=0)
 
@@ -275,20 +279,18 @@ def _has_program(phase: Phase | None) -> bool:
     return phase is not None and any(stream.program for stream in phase.stream)
 
 
-def _unsent_words(record: Record, rows: Sequence[Totals]) -> str:
+def _unsent_words(record: Record) -> str:
     """Where much that was due was never sent, the times of the rest say how long the run was, and little else."""
     if not any(warning.id == OVERLOADED for warning in record.info.warnings):
         return ""
-    unsent = sum(end.unsent for end in record.of(PhaseEnd))
-    sent = sum(row.requests + row.errors for row in rows if row.operation not in CHAINS)
-    share = format_percent(sent / (sent + unsent))
-    return (
-        f" Only {share} of the requests that were due could be sent, so the response time of the others is not known."
-    )
+    phases = [told for end in record.of(PhaseEnd) if not (told := sent(record, end.phase)).kept_up] or [sent(record)]
+    share = format_percent(sum(told.sent for told in phases) / max(1, sum(told.due for told in phases)))
+    noun = phases[0].noun if len({told.noun for told in phases}) == 1 else "requests and chains"
+    return f" Only {share} of the {noun} that were due could be sent, so the response time of the others is not known."
 
 
 def _row_words(row: Totals, *, with_times: bool = True) -> str:
-    if row.requests and not row.rated_requests and row.operation not in CHAINS:
+    if row.requests and not row.rated_requests and is_request(row.operation):
         return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
     measure = (row.response or row.service) if with_times else None
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
@@ -299,7 +301,7 @@ def _row_words(row: Totals, *, with_times: bool = True) -> str:
 
 
 def _failures(records: Sequence[Record]) -> list[str]:
-    rows = [row for record in records for row in analysis.totals(record) if row.operation not in CHAINS]
+    rows = [row for record in records for row in analysis.totals(record) if is_request(row.operation)]
     found = [summaries.errors_by(record, "errors_by_kind") for record in records]
     damaged = sum(int(count) for kinds in found for name, count in kinds.items() if name in DAMAGE_WORDS)
     errors = max(sum(row.errors for row in rows) - damaged, 0)

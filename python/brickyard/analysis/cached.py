@@ -17,9 +17,9 @@ from brickyard import bricks
 from brickyard.analysis.steady import State, steady
 from brickyard.analysis.totals import full_intervals
 from brickyard.bricks import caches
-from brickyard.schema import PageCacheFacts
+from brickyard.schema import PageCacheFacts, is_request
 from brickyard.schema.plan import Phase
-from brickyard.store import CHAINS, Record
+from brickyard.store import Record
 from brickyard.units import format_percent, format_size
 
 CACHE_TIMES = 4
@@ -84,7 +84,7 @@ def _fell(record: Record, phase: int) -> float | None:
         return None
     requests: dict[int, int] = {}
     for item in record.intervals:
-        if item.phase == phase and item.measure == "service" and item.operation not in CHAINS:
+        if item.phase == phase and item.measure == "service" and is_request(item.operation):
             requests[item.start_ns] = requests.get(item.start_ns, 0) + item.requests
     half = len(spans) // 2
     first, last = ([requests.get(span.start_ns, 0) for span in part] for part in (spans[:half], spans[-half:]))

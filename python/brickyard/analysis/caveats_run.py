@@ -14,8 +14,6 @@ from brickyard.schema import Bound, PhaseEnd, RunWarning, VerifiedEvent
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
 from brickyard.units import format_count, format_ns, format_percent
 
-# Above this a record says `overloaded`: one request in a hundred that was due was never sent.
-UNSENT_SHARE_MAX = 0.01
 # Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
 CHECKED_SHARE_MIN = 0.10
 
@@ -264,14 +262,14 @@ def searches(run: Judged, phase: int) -> bool:
 
 def overload(run: Judged) -> Iterator[RunWarning]:
     for end in run.phase_ends:
-        due = end.unsent + run.requests(end.phase)
-        if end.unsent > UNSENT_SHARE_MAX * due and not searches(run, end.phase):
+        told = run.sent.get(end.phase)
+        if told is not None and not told.kept_up and not searches(run, end.phase):
+            what = "database" if run.is_replay else "storage"
             yield item(
                 "overloaded",
                 "warning",
-                f"In {run.phase_name(end.phase)} {end.unsent} of {due} {run.asked} that were due "
-                f"({end.unsent / due:.1%}) were never sent: the {'database' if run.is_replay else 'storage'} did not "
-                "keep up.",
+                f"In {run.phase_name(end.phase)} {told.unsent} of {told.due} {told.noun} that were due "
+                f"({told.unsent / told.due:.1%}) were never sent: the {what} did not keep up.",
                 "Lower the rate, or take this run as proof that the rate is too high.",
             )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from brickyard.analysis.latency import FEW_EVENTS, PERCENTILES, Latency, percentile_name
 from brickyard.analysis.totals import Totals
-from brickyard.store import CHAIN, CHAINS, FRAME, METADATA
+from brickyard.schema import is_on_data
+from brickyard.store import CHAIN, FRAME
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
 DASH = "–"
@@ -19,7 +20,7 @@ def iops(row: Totals) -> str:
 
 def mib_per_s(row: Totals) -> str:
     """A chain moves nothing by itself: its requests have rows of their own."""
-    return format_mib_per_s(row.bytes_per_s) if row.is_rated and row.operation not in CHAINS | METADATA else DASH
+    return format_mib_per_s(row.bytes_per_s) if row.is_rated and is_on_data(row.operation) else DASH
 
 
 WHOLE = "all, including the transient"

@@ -22,10 +22,11 @@ from functools import cache
 import numpy as np
 from scipy import optimize, stats
 
+from brickyard.analysis.figures import IOPS, RATES_BY_OPERATION
 from brickyard.analysis.hosts import fleet_of
 from brickyard.analysis.totals import asked_phase, totals
-from brickyard.schema import Document, TargetSheet
-from brickyard.store import CHAINS, Record
+from brickyard.schema import Document, TargetSheet, is_request
+from brickyard.store import Record
 from brickyard.units import format_size
 
 FALSE_ALARMS = 0.05
@@ -365,12 +366,12 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
     errors = 0
     for row in totals(record):
         asked = asked_phase(record, row.phase)
-        if row.operation in CHAINS or asked is None or asked.stream[row.stream].target != target:
+        if not is_request(row.operation) or asked is None or asked.stream[row.stream].target != target:
             continue
         errors += row.errors
         if not row.is_rated:
             continue
-        rates[f"{row.phase_name}, {row.operation} IOPS"] = row.iops
+        rates[f"{row.phase_name}, {row.operation} {RATES_BY_OPERATION.get(row.operation, IOPS)}"] = row.iops
         p99 = row.measures["response"].percentiles["p99"] if "response" in row.measures else None
         if p99:
             times[f"{row.phase_name}, {row.operation} p99"] = float(p99)

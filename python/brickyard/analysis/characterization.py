@@ -66,7 +66,7 @@ def cell_of(record: Record) -> Cell | None:
         return None  # a page of a replay
     operations = [name for name, share in shares(stream.operations).items() if share > 0]
     address = tag_of(type(stream.address))
-    rows = totals(record)
+    rows = [row for row in totals(record) if row.operation in operations]
     if (
         stream.chain
         or stream.program
@@ -82,9 +82,9 @@ def cell_of(record: Record) -> Cell | None:
 def characterization(records: Iterable[Record]) -> dict[tuple[str, str], list[RankedCell]]:
     """Cells by (address, operation), each list in the order of request sizes; patterns without a cell are absent.
 
-    A run that did not come to its end is no cell: what it had measured until then is no answer to the question.
+    A run that did not end validly is no cell: what it had measured until then is no answer to the question.
     """
-    finished = (record for record in records if record.info.outcome == "done")
+    finished = (record for record in records if record.info.is_valid)
     cells = [cell for record in finished if (cell := cell_of(record)) is not None]
     found = {}
     for pattern in PATTERNS:

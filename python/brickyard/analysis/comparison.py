@@ -17,8 +17,9 @@ from brickyard.analysis.independent import Repeat, independent
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
-from brickyard.schema import Document
-from brickyard.store import CHAIN, Record
+from brickyard.errors import BadInputError
+from brickyard.schema import Document, is_on_data
+from brickyard.store import Record
 
 COMPARED = ("iops", "response_mean", "response_p99")
 SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
@@ -151,6 +152,40 @@ class _Side:
     found: list[tuple[Record, Totals]]
     batches: Batches
     """Of the first run, which tells its own noise where it is the only one."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The runs of two sides that ended validly, and by side the others."""
+
+    before: list[Record]
+    after: list[Record]
+    left_out: dict[str, list[int]]
+
+
+def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
+    """Raises BadInputError where a side has no valid run, or both are the same."""
+    asked = {"BEFORE": before, "AFTER": after}
+    kept = [[record for record in side if record.info.is_valid] for side in asked.values()]
+    for name, side in zip(asked, kept, strict=True):
+        if not side:
+            raise BadInputError(f"{name}: none of its runs ended validly, so there is nothing to compare")
+    left_out = {name: [record.info.id for record in side if not record.info.is_valid] for name, side in asked.items()}
+    found = Sides(*kept, left_out)
+    one, other = ({(record.info.id, record.info.created_unix_ns) for record in side} for side in kept)
+    if one == other:
+        told = runs_words([record.info.id for record in found.before])
+        same = f"both sides are {told}; comparing a run with itself shows nothing"
+        raise BadInputError("; ".join([same, *left_out_words(found)]))
+    return found
+
+
+def left_out_words(sides: Sides) -> list[str]:
+    return [
+        f"{name}: left out, as {'it' if len(runs) == 1 else 'they'} did not end validly: {runs_words(runs)}"
+        for name, runs in sides.left_out.items()
+        if runs
+    ]
 
 
 def compare(
@@ -348,7 +383,7 @@ def _value(row: Totals, figure: Figure) -> float | None:
     if figure.kind == "rate":
         return row.iops if row.is_rated else None
     if figure.kind == "mib":
-        return row.bytes_per_s / (1 << 20) if row.is_rated and row.operation != CHAIN else None
+        return row.bytes_per_s / (1 << 20) if row.is_rated and is_on_data(row.operation) else None
     whole = row.measures.get(figure.measure)
     if whole is None:
         return None

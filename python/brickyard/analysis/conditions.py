@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.totals import asked_targets, rated_intervals
-from brickyard.schema import BrickCondition, Document
-from brickyard.store import CHAIN, Record
+from brickyard.schema import BrickCondition, Document, in_rate, is_request
+from brickyard.store import Record
 
 BEFORE, NORMAL_AGAIN = "normal", "normal again"
 
@@ -81,15 +81,17 @@ def _span(record: Record, target: int, name: str, start_ns: int, end_ns: int) ->
     items = [
         item
         for item in record.intervals
-        if (item.phase, item.start_ns) in keys and (item.phase, item.stream) in streams and item.operation != CHAIN
+        if (item.phase, item.start_ns) in keys and (item.phase, item.stream) in streams and is_request(item.operation)
     ]
     once = [item for item in items if item.measure == "service"]
+    counted = in_rate({item.operation for item in once})
+    done = [item for item in once if item.operation in counted]
     empty = Span(target, name, start_ns, end_ns, 0, 0, 0, 0, None)
     return replace(
         empty,
         measured_ns=sum(cost.end_ns - cost.start_ns for cost in within),
-        requests=sum(item.requests for item in once),
-        bytes=sum(item.bytes for item in once),
+        requests=sum(item.requests for item in done),
+        bytes=sum(item.bytes for item in done),
         errors=sum(item.errors for item in once),
         response=latency_of(item for item in items if item.measure == "response"),
     )

@@ -55,7 +55,7 @@ def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None
     points = [
         curve_point(record, offered)
         for record in records
-        if record.info.outcome == "done" and (offered := record.info.marks.offered_per_s) is not None
+        if record.info.is_valid and (offered := record.info.marks.offered_per_s) is not None
     ]
     points.sort(key=lambda point: point.offered_per_s)
     limit = limit_of(study)
@@ -69,7 +69,7 @@ def searches_of(records: Sequence[Record], limit: Limit) -> list[Carried]:
     steps: dict[int, list[Step]] = {}
     for record in records:
         number, rate = record.info.marks.search, record.info.marks.searched_per_s
-        if number is not None and rate is not None and record.info.outcome == "done":
+        if number is not None and rate is not None and record.info.is_valid:
             steps.setdefault(number, []).append(step_of(curve_point(record, rate), limit))
     return [carried(found) for _, found in sorted(steps.items())]
 

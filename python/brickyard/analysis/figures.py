@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from brickyard.analysis.condition import condition_samples
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.ramp import steps
-from brickyard.analysis.totals import Totals, totals
-from brickyard.store import CHAIN, CHAINS, METADATA, Record
+from brickyard.analysis.totals import Totals, rated_rows, totals
+from brickyard.schema import Counted, is_on_data, is_request
+from brickyard.store import CHAIN, Record
 from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
 
-UNCOUNTED = ("flush", "trim")  # they move nothing, so that they are in no rate unless asked for
 DASH = "–"
 BUCKET_SHARE = 1 / 128  # of HdrHistogram's buckets with two digits, at most
 
@@ -51,6 +51,11 @@ class Figure:
     @property
     def point(self) -> str:
         return self.name.removeprefix(f"{self.measure}_")
+
+    @property
+    def is_of_requests(self) -> bool:
+        """Of every single request, not of a rate alone."""
+        return self.kind in ("time", "errors")
 
     @property
     def is_percentile(self) -> bool:
@@ -88,14 +93,32 @@ def _times() -> list[Figure]:
     ]
 
 
-RATES_BY_OPERATION = {"call": "calls/s", "load": "tiles/s"}
-"""What is no request at an offset has a rate of its own name."""
+IOPS = "IOPS"
+RATES_BY_OPERATION: dict[str, str] = {
+    **dict.fromkeys((name for name in Counted if is_on_data(name)), IOPS),
+    Counted.FLUSH: "flushes/s",
+    Counted.CREATE: "creations/s",
+    Counted.OPEN: "opens/s",
+    Counted.CLOSE: "closes/s",
+    Counted.STAT: "lookups/s",
+    Counted.UNLINK: "deletions/s",
+    Counted.MKDIR: "directories made/s",
+    Counted.RMDIR: "directories removed/s",
+    Counted.CHAIN: "chains/s",
+    Counted.CREATE_FILE: "files created/s",
+    Counted.READ_FILE: "files read/s",
+    Counted.APPEND_FILE: "files appended/s",
+    Counted.FRAME: "frames/s",
+    Counted.CALL: "calls/s",
+    Counted.LOAD: "tiles/s",
+}
+"""Only requests on data have IOPS; what else is counted has a rate of its own name."""
 
 
 def figure_of(figure: Figure, operation: str) -> Figure:
     """A figure as it is called for an operation: nobody's calls are IOPS."""
-    title = RATES_BY_OPERATION.get(operation)
-    return replace(figure, title=title, unit=title) if title and figure.name == "iops" else figure
+    title = RATES_BY_OPERATION.get(operation, IOPS)
+    return replace(figure, title=title, unit=title) if figure.name == "iops" else figure
 
 
 _FIGURES = (
@@ -165,22 +188,26 @@ def measured_of(
     usd: float | None = None,
 ) -> list[Measured]:
     """As `measured`, of the rows of `totals`, for whoever needs several figures of one record."""
-    chosen = [row for row in rows if _is_asked(row, figure, where or {})]
+    chosen = [row for row in _of_figure(rows, figure, where or {}) if _is_asked(row, where or {})]
     groups: dict[Part, list[Totals]] = {}
     for row in chosen:
         groups.setdefault(_part(row, split), []).append(row)
     return [_one(record, figure, part, same, limit_ns, usd) for part, same in groups.items()]
 
 
-def _is_asked(row: Totals, figure: Figure, where: dict[str, tuple[str, ...]]) -> bool:
-    named = {"phase": row.phase_name, "stream": row.stream_name, "operation": row.operation}
-    if any(named[key] not in where[key] for key in named if key in where):
-        return False
+def _of_figure(rows: Iterable[Totals], figure: Figure, where: dict[str, tuple[str, ...]]) -> list[Totals]:
+    """Rows that a figure is of where nobody names operations: rates of what IOPS counts, times and failures of every
+    request."""
     if figure.name == "chains_per_s":
-        return row.operation == CHAIN
+        return [row for row in rows if row.operation == CHAIN]
     if "operation" in where:
-        return True
-    return row.operation not in CHAINS | METADATA and row.operation not in UNCOUNTED
+        return list(rows)
+    return [row for row in rows if is_request(row.operation)] if figure.is_of_requests else rated_rows(rows)
+
+
+def _is_asked(row: Totals, where: dict[str, tuple[str, ...]]) -> bool:
+    named = {"phase": row.phase_name, "stream": row.stream_name, "operation": row.operation}
+    return all(named[key] in where[key] for key in named if key in where)
 
 
 def _part(row: Totals, split: tuple[str, ...]) -> Part:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from brickyard.analysis.latency import Latency, as_one
-from brickyard.analysis.totals import Totals, asked_phase, phase_name, rated_intervals, totals
-from brickyard.schema import Document, Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning
-from brickyard.store import CHAINS, Record
+from brickyard.analysis.totals import Totals, asked_phase, phase_name, rated_intervals, rated_rows, totals
+from brickyard.schema import Document, Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning, is_request
+from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
 
 COLUMNS = ("host", "state", "requests", "IOPS", "MiB/s", "mean", "p50", "p99", "max", "errors")
@@ -68,29 +68,33 @@ def host_rows(record: Record) -> list[HostRow]:
     if fleet is None or not any(host.targets for host in fleet.hosts):  # hosts of drivers have no target of their own
         return []
     states = states_of(record)
-    rows = [row for row in totals(record) if row.operation not in CHAINS]
+    rows = [row for row in totals(record) if is_request(row.operation)]
     of_target = {target: host.host for host in fleet.hosts for target in host.targets}
     found: list[HostRow] = []
     for phase in sorted({row.phase for row in rows}):
         asked = asked_phase(record, phase)
         hosts = [of_target.get(stream.target, "") for stream in asked.stream] if asked else []
         own = [row for row in rows if row.phase == phase]
+        counted = {row.operation for row in rated_rows(own)}
         by_host = {host.host: [row for row in own if hosts[row.stream] == host.host] for host in fleet.hosts}
         mine = [
-            _row(record, phase, name, states.get(name, ""), some) for name, some in by_host.items() if name in hosts
+            _row(record, phase, name, states.get(name, ""), some, counted)
+            for name, some in by_host.items()
+            if name in hosts
         ]
         found += sorted(
             mine, key=lambda row: (-(row.percentile("p99") or 0), -(row.response.mean_ns if row.response else 0))
         )
         lost = [name for name in by_host if name in hosts and states.get(name) == LOST]
         others = [row for row in own if hosts[row.stream] not in lost]
-        found.append(_row(record, phase, "", f"without {', '.join(lost)}" if lost else "", others))
+        found.append(_row(record, phase, "", f"without {', '.join(lost)}" if lost else "", others, counted))
     return found
 
 
-def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals]) -> HostRow:
+def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals], counted: set[str]) -> HostRow:
     """Totals have rates over the whole phase, in part of which a lost host was dead."""
     share = _delivered_share(record, phase, {row.stream for row in rows}) if state == LOST else 1.0
+    rated = [row for row in rows if row.operation in counted]
     return HostRow(
         phase=phase,
         phase_name=phase_name(record, phase),
@@ -98,8 +102,8 @@ def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals]) 
         state=state,
         requests=sum(row.requests for row in rows),
         errors=sum(row.errors for row in rows),
-        iops=sum(row.iops for row in rows) / share,
-        bytes_per_s=sum(row.bytes_per_s for row in rows) / share,
+        iops=sum(row.iops for row in rated) / share,
+        bytes_per_s=sum(row.bytes_per_s for row in rated) / share,
         response=as_one(row.measures["response"] for row in rows if "response" in row.measures),
     )
 

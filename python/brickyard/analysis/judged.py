@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from brickyard.analysis.sending import Sent
 from brickyard.schema import (
     HangEvent,
     HostSheet,
@@ -47,6 +48,8 @@ class Judged:
     watches: list[WatchSheet] = field(default_factory=list)
     start: Start | None = None
     intervals: list[IntervalSums] = field(default_factory=list)
+    sent: dict[int, Sent] = field(default_factory=dict)
+    """Of each phase, what of that which was due was sent."""
     phase_ends: list[PhaseEnd] = field(default_factory=list)
     hangs: list[HangEvent] = field(default_factory=list)
     power_cuts: list[PowerCut] = field(default_factory=list)

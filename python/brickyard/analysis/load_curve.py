@@ -19,11 +19,11 @@ from enum import Enum
 
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.search import Step
-from brickyard.analysis.totals import Totals, profile_stream, rated_intervals, totals
-from brickyard.schema import Document, PhaseEnd
-from brickyard.store import CHAIN, CHAINS, Record
+from brickyard.analysis.sending import is_kept_up, sent
+from brickyard.analysis.totals import Totals, asked_stream, rated_intervals, totals
+from brickyard.schema import Document, is_paced, is_request
+from brickyard.store import Record
 
-UNSENT_SHARE_MAX = 0.01  # as where a record says `overloaded`
 SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
 BEND_SHARE = 0.1  # less power than that is no noise of a mean over thousands of requests
 SHORTFALL_MIN = 0.05  # of the offered rate: what the ends of a run of seconds can lack
@@ -43,6 +43,8 @@ class CurvePoint:
     mean_ns: float | None
     max_ns: int | None
     percentiles: dict[str, int | None] = field(default_factory=dict)
+    sent: int | None = None
+    """Of which, with `unsent`, the latter is a share: the warm-up and failures are in it; None for `requests`."""
 
     @property
     def chance(self) -> float | None:
@@ -53,8 +55,8 @@ class CurvePoint:
     @property
     def overloaded(self) -> bool:
         """More was due than was done, by more than chance explains."""
-        due = self.requests + self.unsent
-        if not self.requests or self.unsent > UNSENT_SHARE_MAX * due:
+        due = (self.requests if self.sent is None else self.sent) + self.unsent
+        if not self.requests or not is_kept_up(self.unsent, due):
             return True
         chance = SHORTFALL_DEVIATIONS / math.sqrt(self.requests)
         return self.achieved_per_s < self.offered_per_s * (1 - max(SHORTFALL_MIN, chance))
@@ -82,16 +84,7 @@ class Limit:
 
 def counted_rows(record: Record) -> list[Totals]:
     """What is offered: chains of a stream that has them, else its requests without the flushes that its writes owe."""
-    found = []
-    for row in totals(record):
-        asked = profile_stream(record, row.phase, row.stream)
-        if asked and asked.chain:
-            counted = row.operation == CHAIN
-        else:
-            counted = not (row.operation == "flush" and asked and asked.flush_every)
-        if counted:
-            found.append(row)
-    return found
+    return [row for row in totals(record) if is_paced(row.operation, asked_stream(record, row.phase, row.stream))]
 
 
 def stream_rates(record: Record) -> dict[int, float]:
@@ -111,13 +104,15 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
         if not item.warmup and item.measure == "response" and (item.stream, item.operation) in counted
     )
     span_ns = sum(span.end_ns - span.start_ns for span in rated_intervals(record, 0))
+    told = sent(record)
     return CurvePoint(
         run=record.info.id,
         offered_per_s=offered_per_s,
         achieved_per_s=sum(row.rated_requests for row in rows) / span_ns * 1e9 if span_ns else 0.0,
         requests=sum(row.requests for row in rows),
-        unsent=sum(end.unsent for end in record.of(PhaseEnd)),
-        errors=sum(row.errors for row in totals(record) if row.operation not in CHAINS),
+        unsent=told.unsent,
+        sent=told.sent,
+        errors=sum(row.errors for row in totals(record) if is_request(row.operation)),
         mean_ns=figures.mean_ns if figures else None,
         max_ns=figures.max_ns if figures else None,
         percentiles=dict(figures.percentiles) if figures else {},

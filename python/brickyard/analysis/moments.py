@@ -11,8 +11,9 @@ import msgspec
 
 from brickyard import _core
 from brickyard.analysis.latency import merge
+from brickyard.schema import in_rate, is_on_data, is_request
 from brickyard.schema.plan import OtherPlan, Phase, Plan
-from brickyard.store import CHAINS, METADATA, READS, Interval, IntervalCost
+from brickyard.store import READS, Interval, IntervalCost
 
 BINS_PER_DECADE = 4
 HEAT_EDGES_NS = [1, *(round(10 ** (3 + step / BINS_PER_DECADE)) for step in range(8 * BINS_PER_DECADE + 1))]
@@ -61,9 +62,10 @@ def moments(intervals: Sequence[Interval], costs: Sequence[tuple[int, IntervalCo
 
 
 def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
-    counted = [item for item in cells if item.measure == "service" and item.operation not in CHAINS]
-    named = sum(item.requests for item in counted if item.operation in METADATA)
-    waited = [item for item in cells if item.measure == "response" and item.operation not in CHAINS] or counted
+    counted = [item for item in cells if item.measure == "service" and is_request(item.operation)]
+    named = sum(item.requests for item in counted if not is_on_data(item.operation))
+    rated = in_rate({item.operation for item in counted})
+    waited = [item for item in cells if item.measure == "response" and is_request(item.operation)] or counted
     late = [item for item in cells if item.measure == "lateness"]
     deepest: dict[int, int] = {}
     for item in counted:
@@ -76,7 +78,7 @@ def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
         end_ns=cost.end_ns,
         warmup=cost.warmup,
         drain=cost.drain,
-        requests=sum(item.requests for item in counted) - named,
+        requests=sum(item.requests for item in counted if item.operation in rated),
         reads=sum(item.requests for item in counted if item.operation in READS),
         names=named,
         bytes=sum(item.bytes for item in counted),

@@ -19,10 +19,6 @@ class Observed:
     troubles: list[str]
 
 
-def is_counted(record: Record) -> bool:
-    return record.info.outcome == "done" and not record.info.invalid
-
-
 def observe(
     records: Sequence[Record], specs: Sequence[TableSpec], axes: Sequence[Axis], *, confidence: float = 0.95
 ) -> Observed:
@@ -50,7 +46,7 @@ def observations(records: Sequence[Record], spec: TableSpec) -> Found:
     for record in records:
         marks = record.info.marks
         levels = marks.levels or {}
-        if not is_counted(record) or any(levels.get(name) not in wanted for name, wanted in of_levels.items()):
+        if not record.info.is_valid or any(levels.get(name) not in wanted for name, wanted in of_levels.items()):
             continue
         fixed = {name: wanted[0] for name, wanted in of_parts.items() if len(wanted) == 1}
         found = measured(record, FIGURES[spec.figure], split=split, where=of_parts, limit_ns=limit_ns, usd=marks.usd)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard.analysis.totals import totals
+from brickyard.analysis.totals import rated_rows, totals
 from brickyard.schema import Document
-from brickyard.store import CHAINS, METADATA, Record
+from brickyard.store import Record
 from brickyard.units import MIB
 
 TB = 10**12  # capacities are sold in powers of ten
@@ -35,7 +35,7 @@ class Cost:
 
 def costs(record: Record, price: Price) -> list[Cost]:
     """What all streams of a phase do together, held against the price."""
-    rows = [row for row in totals(record) if row.operation not in CHAINS | METADATA | {"flush"}]
+    rows = rated_rows(totals(record))
     phases = {row.phase: row.phase_name for row in rows}
     return [
         Cost(

@@ -9,19 +9,20 @@ from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.load_curve import CurvePoint, Limit
 from brickyard.analysis.totals import phase_name, profile_phase, whole_intervals
-from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep
+from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep, in_rate, is_request
 from brickyard.schema.plan import Limit as RampLimit
-from brickyard.schema.plan import TimeKind
-from brickyard.store import CHAINS, IntervalCost, Record
+from brickyard.schema.plan import LimitFigure, TimeKind
+from brickyard.store import IntervalCost, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
-COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors", "limit")
+COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors", "judged", "limit")
 KNOBS = {"depth": "depth", "workers": "workers", "rate_per_s": "rate", "load_percent": "load"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """All intervals of a phase that had the same value of its knob. The response time is what a ramp is judged by."""
+    """All intervals of a phase that had the same value of its knob. Response times are of every single request; what
+    the ramp judged, which may be whole chains, one operation or service times, is in `judged`."""
 
     phase: int
     phase_name: str
@@ -34,6 +35,9 @@ class Step:
     within: bool | None = None
     """Whether the limit was kept; None where there is none."""
     overloaded: bool = False
+    judged: float | None = None
+    """The limited figure as the ramp compared it: ns, requests/s, bytes/s or frames; None where there is no limit."""
+    judged_words: str = ""
 
 
 def steps(record: Record) -> list[Step]:
@@ -45,9 +49,31 @@ def steps(record: Record) -> list[Step]:
     judged = {(told.phase, str(told.knob), turned(told.knob, told.value)): told for told in record.of(RampStep)}
     made = [(key, _step(record, *key, costs)) for key, costs in spans.items()]
     return [
-        replace(step, within=told.within, overloaded=told.overloaded) if (told := judged.get(key)) else step
+        replace(
+            step,
+            within=told.within,
+            overloaded=told.overloaded,
+            judged=told.figure,
+            judged_words=_figure_words(ramp_limit(record, step.phase), told.figure),
+        )
+        if (told := judged.get(key))
+        else step
         for key, step in made
     ]
+
+
+def _figure_words(limit: RampLimit | None, figure: float) -> str:
+    if limit is None:
+        return ""
+    if limit.when is LimitFigure.IOPS:
+        return f"{format_iops(figure)} IOPS"
+    if limit.when is LimitFigure.THROUGHPUT:
+        return f"{format_mib_per_s(figure)} MiB/s"
+    if limit.when is LimitFigure.DROPPED:
+        return f"{format_count(round(figure))} dropped"
+    of = [str(limit.operation.value)] if limit.operation else []
+    of += ["service"] if limit.of is TimeKind.SERVICE else []
+    return " ".join([*of, limit.when, format_ns(figure)])
 
 
 def _knob(told: KnobEvent | None) -> tuple[str, float] | None:
@@ -58,16 +84,18 @@ def _knob(told: KnobEvent | None) -> tuple[str, float] | None:
 
 def _step(record: Record, phase: int, knob: str, value: float, costs: list[IntervalCost]) -> Step:
     starts, length_ns = {cost.start_ns for cost in costs}, sum(cost.end_ns - cost.start_ns for cost in costs)
-    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and i.operation not in CHAINS]
+    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and is_request(i.operation)]
     once = [item for item in items if item.measure == "service"]
+    counted = in_rate({item.operation for item in once})
+    rated = [item for item in once if item.operation in counted]
     answers = [item for item in items if item.measure == "response"]
     return Step(
         phase=phase,
         phase_name=phase_name(record, phase),
         knob=knob,
         value=value,
-        iops=sum(item.requests for item in once) / length_ns * 1e9 if length_ns else 0.0,
-        bytes_per_s=sum(item.bytes for item in once) / length_ns * 1e9 if length_ns else 0.0,
+        iops=sum(item.requests for item in rated) / length_ns * 1e9 if length_ns else 0.0,
+        bytes_per_s=sum(item.bytes for item in rated) / length_ns * 1e9 if length_ns else 0.0,
         errors=sum(item.errors for item in once),
         response=latency_of(answers),
     )
@@ -84,6 +112,7 @@ def step_rows(found: list[Step]) -> list[list[str]]:
             format_ns(step.response.mean_ns) if step.response else cells.DASH,
             *(format_ns(step.response.percentiles[name]) if step.response else cells.DASH for name in ("p50", "p99")),
             format_count(step.errors),
+            step.judged_words,
             _limit_word(step),
         ]
         for step in found
@@ -178,6 +207,7 @@ def step_document(step: Step) -> Document:
         "iops": step.iops,
         "bytes_per_s": step.bytes_per_s,
         "errors": step.errors,
+        "judged": step.judged,
         "within": step.within,
         "overloaded": step.overloaded,
         "response_mean_ns": step.response.mean_ns if step.response else None,
@@ -210,9 +240,13 @@ def as_point(record: Record, step: Step) -> CurvePoint | None:
 
 
 def limit_of(record: Record, phase: int) -> Limit | None:
-    """The limit of a ramp as a line of its picture, where it is one of response times that are drawn."""
+    """The limit of a ramp as a line of its picture, where it is of the times that are drawn: response times of every
+    single request."""
     limit = ramp_limit(record, phase)
     if limit is None or limit.when not in ("mean", "p50", "p99") or limit.of is not TimeKind.RESPONSE:
+        return None
+    asked = profile_phase(record, phase)
+    if limit.operation is not None or any(stream.chain for stream in (asked.stream if asked else [])):
         return None
     return Limit(limit.when, _core.parse_duration_ns(str(limit.above)))
 

@@ -16,7 +16,7 @@ from brickyard.analysis.figures import COMPARABLE, FIGURES, PARTS, Part, measure
 from brickyard.analysis.totals import totals
 from brickyard.store import Record
 
-FORMULA = 3
+FORMULA = 4
 
 
 class PartFigures(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from brickyard import _core
 from brickyard.analysis.latency import merge
 from brickyard.analysis.totals import full_intervals, full_stream_name
-from brickyard.store import CHAINS, Interval, Record
+from brickyard.schema import is_request
+from brickyard.store import Interval, Record
 
 BINS_PER_DECADE = 8
 
@@ -66,7 +67,7 @@ def throughput(records: list[Record]) -> list[Point]:
         requests: Counter[tuple[int, int, int, str]] = Counter()
         moved: Counter[tuple[int, int, int, str]] = Counter()
         for item in record.intervals:
-            if item.measure == "service" and item.operation not in CHAINS:
+            if item.measure == "service" and is_request(item.operation):
                 key = item.phase, item.start_ns, item.stream, item.operation
                 requests[key] += item.requests
                 moved[key] += item.bytes
@@ -113,7 +114,7 @@ def heat_map(records: list[Record], *, columns: int) -> list[HeatCell]:
         spans += [
             (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i)
             for i in record.intervals
-            if i.measure == measure and i.histograms and not i.warmup and i.operation not in CHAINS
+            if i.measure == measure and i.histograms and not i.warmup and is_request(i.operation)
         ]
     if not spans:
         return []

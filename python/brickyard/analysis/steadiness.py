@@ -20,9 +20,9 @@ from brickyard.analysis.totals import (
     variation,
     whole_intervals,
 )
-from brickyard.schema import RunWarning
+from brickyard.schema import RunWarning, in_rate, is_request
 from brickyard.schema.plan import SteadyRule
-from brickyard.store import CHAINS, Record
+from brickyard.store import Record
 from brickyard.units import format_ns, format_percent
 
 # A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
@@ -138,11 +138,10 @@ def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
         whole = full_intervals(record, phase)
         if len(whole) < INTERVALS_MIN or _is_ramp(record, phase):
             continue
-        requests = [
-            item
-            for item in record.intervals
-            if item.phase == phase and item.measure == "service" and item.operation not in CHAINS
-        ]
+        every = [item for item in record.intervals if item.phase == phase and item.measure == "service"]
+        counted = in_rate({item.operation for item in every})
+        # A phase that works on names alone has no IOPS, and a rate that may be noisy all the same.
+        requests = [item for item in every if (item.operation in counted if counted else is_request(item.operation))]
         found = variation(rates(record, phase, requests))
         if found is None or found <= VARIATION_MAX:
             continue
@@ -152,9 +151,10 @@ def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
         alone = 1 / math.sqrt(mean)
         few = found <= 2 * alone
         explained = f"; with so few requests per interval ({mean:.0f}), chance alone gives {format_percent(alone)}"
+        rate = "IOPS" if counted else "operations/s"
         yield _item(
             "noisy",
-            f"{_capital(_name(record, phase))} is noisy: IOPS vary by {cells.variation(found)} between {len(whole)}"
+            f"{_capital(_name(record, phase))} is noisy: {rate} vary by {cells.variation(found)} between {len(whole)}"
             f" intervals (coefficient of variation){explained if few else ''}.",
             "Measure with longer intervals."
             if few

@@ -37,11 +37,12 @@ from brickyard.schema import (
     TargetFacts,
     TargetSheet,
     VerifiedEvent,
+    is_request,
 )
 from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
-from brickyard.store import CHAINS, Json, Record, RunInfo
+from brickyard.store import Json, Record, RunInfo
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 SLOWEST_SHOWN = 10
@@ -188,7 +189,7 @@ def errors_by(record: Record, key: str) -> dict[str, int]:
 def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
     """User and system CPU that the generator used for one request, warm-up left out."""
     rows = totals(record, with_transient=True)
-    requests = sum(row.requests + row.errors for row in rows if row.operation not in CHAINS)
+    requests = sum(row.requests + row.errors for row in rows if is_request(row.operation))
     spans = [cost for cost in record.costs if not cost.warmup]
     if not requests or not spans:
         return None
@@ -395,7 +396,7 @@ def interval_sums(record: Record) -> list[IntervalSums]:
     requests: Counter[tuple[int, int]] = Counter()
     errors: Counter[tuple[int, int]] = Counter()
     for item in record.intervals:
-        if item.measure == "service" and item.operation not in CHAINS:
+        if item.measure == "service" and is_request(item.operation):
             requests[item.phase, item.start_ns] += item.requests
             errors[item.phase, item.start_ns] += item.errors
     return [

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from brickyard.analysis.latency import as_one
 from brickyard.analysis.replay_runs import is_replay
-from brickyard.analysis.totals import Totals, asked_phase, rated_intervals, totals
+from brickyard.analysis.totals import Totals, asked_phase, rated_intervals, rated_rows, totals
+from brickyard.schema import is_request
 from brickyard.schema.plan import OtherStream, Stream
-from brickyard.store import CHAINS, Record
+from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
 
 COLUMNS = ("target", "queue", "bytes", "ops", "elapsed", "MiB/s", "IOPS", "latency", "% CPU", "errors")
@@ -39,7 +40,7 @@ def target_rows(record: Record) -> list[TargetRow]:
     """Where a run has several targets: for each phase a row a target, then their sum."""
     if len(record.info.targets) < 2 or is_replay(record):  # whose tables tell its databases apart themselves
         return []
-    rows = [row for row in totals(record) if row.operation not in CHAINS]
+    rows = [row for row in totals(record) if is_request(row.operation)]
     found: list[TargetRow] = []
     for phase in sorted({row.phase for row in rows}):
         asked = asked_phase(record, phase)
@@ -50,17 +51,21 @@ def target_rows(record: Record) -> list[TargetRow]:
             for target in set(of.values())
         }
         own = [row for row in rows if row.phase == phase]
+        counted = {row.operation for row in rated_rows(own)}
         for target in sorted(queues):
             name = record.info.targets[target]
             mine = [row for row in own if of.get(row.stream) == target]
             if mine:
-                found.append(_row(record, phase, name, queues[target], mine, None))
-        found.append(_row(record, phase, "", sum(queues.values()), own, _cpu_share(record, phase)))
+                found.append(_row(record, phase, name, queues[target], mine, counted, None))
+        found.append(_row(record, phase, "", sum(queues.values()), own, counted, _cpu_share(record, phase)))
     return found
 
 
-def _row(record: Record, phase: int, name: str, queue: int, rows: list[Totals], cpu: float | None) -> TargetRow:
+def _row(
+    record: Record, phase: int, name: str, queue: int, rows: list[Totals], counted: set[str], cpu: float | None
+) -> TargetRow:
     figures = as_one(row.service for row in rows if row.service)
+    rated = [row for row in rows if row.operation in counted]
     return TargetRow(
         phase=rows[0].phase_name,
         target=name,
@@ -70,8 +75,8 @@ def _row(record: Record, phase: int, name: str, queue: int, rows: list[Totals], 
         requests=sum(row.requests for row in rows),
         errors=sum(row.errors for row in rows),
         elapsed_ns=sum(span.end_ns - span.start_ns for span in rated_intervals(record, phase)),
-        bytes_per_s=sum(row.bytes_per_s for row in rows),
-        iops=sum(row.iops for row in rows),
+        bytes_per_s=sum(row.bytes_per_s for row in rated),
+        iops=sum(row.iops for row in rated),
         mean_ns=figures.mean_ns if figures else None,
         cpu_share=cpu,
     )

@@ -16,12 +16,12 @@ from statistics import fmean, median, stdev
 from brickyard.analysis.imported import as_imported, imported_figures
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.steady import Steady, headline_from_ns, steady
+from brickyard.schema import in_rate, is_on_data, is_request
 from brickyard.schema.plan import OtherPhase, OtherStream, Phase, Stream
-from brickyard.store import CHAINS, METADATA, Interval, IntervalCost, Record
+from brickyard.store import Interval, IntervalCost, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
 STUB_SHARE = 0.1  # what an interruption left of a phase tells no rate below this share of an interval
-FLUSH = "flush"
 FULL_INTERVAL_SHARE = 0.9  # the last interval of a phase may be a stub; its rate says little
 VARIATION_OF_MIN = 3  # two values have a spread, but no more than one step of it
 
@@ -231,10 +231,19 @@ def _totals(
     )
 
 
+def rated_rows(rows: Iterable[Totals]) -> list[Totals]:
+    """Those that the IOPS and MiB/s of their phase count, by `schema.in_rate`."""
+    every = list(rows)
+    found: dict[int, set[str]] = {}
+    for row in every:
+        found.setdefault(row.phase, set()).add(row.operation)
+    counted = {phase: in_rate(operations) for phase, operations in found.items()}
+    return [row for row in every if row.operation in counted[row.phase]]
+
+
 @dataclass(frozen=True)
 class PhaseRate:
-    """What all streams and operations of a phase did together: the sums of its rows in `totals`. Flushes are counted
-    only where nothing else was done, since each belongs to the write before it."""
+    """What all streams and operations of a phase did together: the sums of its `rated_rows`."""
 
     phase_name: str
     iops: float
@@ -247,21 +256,21 @@ class PhaseRate:
 
 def phase_rates(record: Record) -> list[PhaseRate]:
     """One for each phase that measured anything, without reading a histogram."""
-    counted = [i for i in record.intervals if not i.warmup and i.measure == "service" and i.operation not in CHAINS]
+    counted = [i for i in record.intervals if not i.warmup and i.measure == "service" and is_request(i.operation)]
     found = []
     for phase in sorted({item.phase for item in counted}):
         spans = rated_intervals(record, phase)
         starts, rated_ns = {span.start_ns for span in spans}, sum(span.end_ns - span.start_ns for span in spans)
         rated = [item for item in counted if item.phase == phase and item.start_ns in starts]
-        asked = [item for item in rated if item.operation != FLUSH] or rated
+        asked = in_rate({item.operation for item in counted if item.phase == phase})
         found.append(
             PhaseRate(
                 phase_name=phase_name(record, phase),
-                iops=_per_second((i for i in asked if i.operation not in METADATA), rated_ns),
-                bytes_per_s=sum(item.bytes for item in rated) / rated_ns * 1e9 if rated_ns else 0.0,
+                iops=_per_second((i for i in rated if i.operation in asked), rated_ns),
+                bytes_per_s=_bytes(rated, asked) / rated_ns * 1e9 if rated_ns else 0.0,
                 errors=sum(item.errors for item in counted if item.phase == phase),
                 is_rated=rated_ns > 0 and (bool(_requests(rated)) or not _requests(counted, phase)),
-                metadata_per_s=_per_second((i for i in rated if i.operation in METADATA), rated_ns),
+                metadata_per_s=_per_second((i for i in rated if not is_on_data(i.operation)), rated_ns),
             )
         )
     return found
@@ -269,6 +278,10 @@ def phase_rates(record: Record) -> list[PhaseRate]:
 
 def _requests(intervals: Iterable[Interval], phase: int | None = None) -> int:
     return sum(item.requests for item in intervals if phase in (None, item.phase))
+
+
+def _bytes(intervals: Iterable[Interval], operations: frozenset[str]) -> int:
+    return sum(item.bytes for item in intervals if item.operation in operations)
 
 
 def _per_second(intervals: Iterable[Interval], rated_ns: int) -> float:

@@ -11,11 +11,11 @@ from fnmatch import fnmatchcase
 from brickyard.analysis.frames import players
 from brickyard.analysis.latency import as_one
 from brickyard.analysis.ramp import ramp_limit
-from brickyard.analysis.totals import Totals, asked_stream, totals
+from brickyard.analysis.totals import Totals, asked_stream, rated_rows, totals
 from brickyard.rulers import Requirement, Ruler
-from brickyard.schema import Document, Knob, RampEnd, tag_of
+from brickyard.schema import Document, Knob, RampEnd, is_request, tag_of
 from brickyard.schema.plan import LimitFigure
-from brickyard.store import CHAINS, METADATA, Record
+from brickyard.store import Record
 from brickyard.units import format_size
 
 
@@ -87,7 +87,7 @@ def verdict(record: Record, ruler: Ruler) -> Verdict:
             return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False)
         if requirement.is_count:
             return _dropped(record, requirement)
-        asked = [row for row in rows if _is_asked(row, requirement)]
+        asked = _asked(rows, requirement)
         if note := _other_load(record, asked, requirement):
             return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False, applies=False)
         return _worst(asked, requirement)
@@ -171,13 +171,15 @@ def _worst(asked: list[Totals], requirement: Requirement) -> Finding:
     return min(found, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
 
 
-def _is_asked(row: Totals, requirement: Requirement) -> bool:
-    if requirement.operation is None:
-        # A chain is made of requests that are counted already; a flush and what is done to names move nothing.
-        chosen = row.operation not in (CHAINS | METADATA | {"flush"} if requirement.is_rate else CHAINS)
+def _asked(rows: list[Totals], requirement: Requirement) -> list[Totals]:
+    """Rates of what IOPS counts, times and shares of every request, unless an operation is named."""
+    if requirement.operation is not None:
+        chosen = [row for row in rows if row.operation == requirement.operation]
+    elif requirement.is_rate:
+        chosen = rated_rows(rows)
     else:
-        chosen = row.operation == requirement.operation
-    return chosen and (requirement.stream is None or fnmatchcase(row.stream_name, requirement.stream))
+        chosen = [row for row in rows if is_request(row.operation)]
+    return [row for row in chosen if requirement.stream is None or fnmatchcase(row.stream_name, requirement.stream)]
 
 
 def _share_failed(rows: list[Totals], requirement: Requirement) -> Finding:

@@ -80,7 +80,7 @@ def run(
         else:
             study, outcomes, runs, refused = _on_hosts(kept, text.name, plan, targets, hosts, placing, one_at_a_time)
         records = [kept.record(run) for run in runs]
-    measured = [record for record in records if record.info.outcome == "done"]
+    measured = [record for record in records if record.info.is_valid]
     found = census([unit for record in measured for unit in units_of(record)], peers)
     missing = [target for record in records if record.info.outcome != "done" for target in record.info.targets]
     missing += refused

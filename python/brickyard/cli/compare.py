@@ -11,7 +11,17 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from brickyard import outputs
-from brickyard.analysis.comparison import Change, Comparison, Failures, Lack, default_figures, loads_differ
+from brickyard.analysis.comparison import (
+    Change,
+    Comparison,
+    Failures,
+    Lack,
+    Sides,
+    default_figures,
+    left_out_words,
+    loads_differ,
+    valid_sides,
+)
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
@@ -84,7 +94,8 @@ def compare(
     _refuse_unknown(figure)
     allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
     with open_store(store) as kept:
-        before, after, left_out = _sides(kept, runs, baseline)
+        sides = _sides(kept, runs, baseline)
+    before, after = sides.before, sides.after
     names = figure or default_figures(before, after)
     found = compared(before, after, names=names, confidence=sure)
     judged = gate(found.changes, allowed, sure)
@@ -97,11 +108,11 @@ def compare(
             f"--check: {_loads_words(loads)}; compare equal workloads, or judge these anyway with --across-loads"
         )
     open_words = _unjudged_words(judged) if check and not bad else ""
-    notes = [*_left_out_words(left_out), *_assumptions(judged, before if baseline else [])]
+    notes = [*left_out_words(sides), *_assumptions(judged, before if baseline else [])]
     pictures = _draw(found, output, "; ".join(_workload_lines(before, after))) if output else []
     code = FAILED if check and bad else BAD_INPUT if open_words else DONE
     if json:
-        about = {"loads_differ": loads, "left_out": left_out, "notes": notes, "not_judged": open_words or None}
+        about = {"loads_differ": loads, "left_out": sides.left_out, "notes": notes, "not_judged": open_words or None}
         emit(_document(found, judged, before, after, differing, bad, pictures) | about)
         return code
     console = stdout()
@@ -156,14 +167,6 @@ def _unjudged_words(judged: Gate) -> str:
     )
 
 
-def _left_out_words(left_out: dict[str, list[int]]) -> list[str]:
-    return [
-        f"{name}: left out, as {'it' if len(runs) == 1 else 'they'} did not end validly: {runs_words(runs)}"
-        for name, runs in left_out.items()
-        if runs
-    ]
-
-
 def _assumptions(judged: Gate, baseline: list[Record]) -> list[str]:
     """What the figures take for granted."""
     once = any(
@@ -177,10 +180,7 @@ def _sitting(baseline: list[Record]) -> list[str]:
     return [f"the baseline's runs {SITTING}"] if began and max(began) - min(began) < SITTING_NS else []
 
 
-def _sides(
-    store: Store, words: tuple[str, ...], baseline: str | None
-) -> tuple[list[Record], list[Record], dict[str, list[int]]]:
-    """The runs that are compared, and by side those that came to no valid end."""
+def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> Sides:
     if baseline is None:
         if len(words) != 2:
             raise BadInputError("name BEFORE and AFTER, or AFTER with --baseline NAME")
@@ -192,20 +192,7 @@ def _sides(
             raise BadInputError(f"--baseline {baseline}: no such baseline{hint}")
         before = [store.record(run) for run in known[baseline][1]]
         after = select(store, words).records
-    kept = [[r for r in side if r.info.outcome == "done" and not r.info.invalid] for side in (before, after)]
-    for name, side in zip(("BEFORE", "AFTER"), kept, strict=True):
-        if not side:
-            raise BadInputError(f"{name}: none of its runs ended validly, so there is nothing to compare")
-    left_out = {
-        name: [record.info.id for record in asked if record not in side]
-        for name, asked, side in zip(("BEFORE", "AFTER"), (before, after), kept, strict=True)
-    }
-    if {r.info.id for r in kept[0]} == {r.info.id for r in kept[1]}:
-        raise BadInputError(
-            f"both sides are {_runs(kept[0])}; comparing a run with itself shows nothing"
-            + "".join(f"; {words}" for words in _left_out_words(left_out))
-        )
-    return kept[0], kept[1], left_out
+    return valid_sides(before, after)
 
 
 def parse_share(option: str, text: str) -> float:
@@ -424,7 +411,7 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
         raise BadInputError(f"{name}: a name is a letter and then letters, digits, - . or _")
     with Store(store, must_exist=True) as kept:
         records = select(kept, runs).records
-        good = [record.info.id for record in records if record.info.outcome == "done" and not record.info.invalid]
+        good = [record.info.id for record in records if record.info.is_valid]
         if not good:
             raise BadInputError("none of these runs is finished and valid; name others for the baseline")
         replaced = kept.baselines().get(name)

@@ -61,7 +61,7 @@ def history(
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
             raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
-        good = {run.id: run for run in chosen if run.outcome == "done" and not run.invalid}
+        good = {run.id: run for run in chosen if run.is_valid}
         figures = figures_of_runs(kept, list(good), leave_out, _note)
         known_runs = [(good[run], found) for run, found in figures.items()]
         found = histories(known_runs, figure, kept.record, confidence=sure)

@@ -15,10 +15,19 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from brickyard.analysis import PhaseRate
 from brickyard.analysis.moments import planned_ns
-from brickyard.analysis.totals import FLUSH
 from brickyard.cli.output import stderr
-from brickyard.schema import Event, Fill, HangEvent, Interval, PhaseStart, Start, Steady
-from brickyard.store import CHAINS, METADATA
+from brickyard.schema import (
+    Event,
+    Fill,
+    HangEvent,
+    Interval,
+    PhaseStart,
+    Start,
+    Steady,
+    in_rate,
+    is_on_data,
+    is_request,
+)
 from brickyard.store.record import marks_of
 from brickyard.study.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
@@ -57,12 +66,13 @@ def _rates(rate: PhaseRate, words: str) -> str:
 def figures(interval: Interval, words: str = IOPS) -> str:
     """Rates over an interval, and the worst p99 of its operations."""
     seconds = max((interval.end_ns - interval.start_ns) / 1e9, 1e-9)
-    cells = [cell for cell in interval.cells if cell.operation not in CHAINS]
-    cells = [cell for cell in cells if cell.operation != FLUSH] or cells
-    requests, moved = sum(cell.requests for cell in cells), sum(cell.bytes for cell in cells)
+    cells = [cell for cell in interval.cells if is_request(cell.operation)]
+    counted = in_rate({cell.operation for cell in cells})
+    rated = [cell for cell in cells if cell.operation in counted]
+    requests, moved = sum(cell.requests for cell in rated), sum(cell.bytes for cell in rated)
     errors = sum(cell.errors for cell in cells)
-    named = sum(cell.requests for cell in cells if cell.operation in METADATA)
-    text = _rates(PhaseRate("", (requests - named) / seconds, moved / seconds, 0, True, named / seconds), words)
+    named = sum(cell.requests for cell in cells if not is_on_data(cell.operation))
+    text = _rates(PhaseRate("", requests / seconds, moved / seconds, 0, True, named / seconds), words)
     p99 = [cell.measures.response.p99_ns for cell in cells if cell.measures.response is not None]
     if any(p99):
         text += f"  p99 {format_ns(max(p99))}"

@@ -81,10 +81,7 @@ def _of_study(store: Store, word: str) -> list[int]:
     good = [
         run
         for run in store.heads()
-        if run.marks.study == name
-        and (not at or run.marks.label == label)
-        and run.outcome == "done"
-        and not run.invalid
+        if run.marks.study == name and (not at or run.marks.label == label) and run.is_valid
     ]
     if good:
         _one_study(good, {study.id: study for study in store.studies()}, word)

@@ -20,8 +20,8 @@ from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.totals import Totals
 from brickyard.analysis.workload import workload_words
 from brickyard.cli.output import print_labelled, print_line, table, warning_text
-from brickyard.schema import HangEvent
-from brickyard.store import CHAINS, METADATA, Record
+from brickyard.schema import HangEvent, is_on_data, is_request
+from brickyard.store import METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
@@ -53,15 +53,19 @@ def print_circumstances(console: Console, records: list[Record]) -> None:
     print_labelled(console, summary.circumstances(records))
 
 
+def _is_named(row: Totals) -> bool:
+    return row.operation in METADATA
+
+
 def print_totals(console: Console, record: Record) -> None:
     """One row for each stream and operation, then its latencies by measure.
 
     Only requests have IOPS: whole files, chains and frames, and what is done to names, stand apart.
     """
-    rows = [row for row in analysis.totals(record) if row.requests or row.errors or row.operation not in METADATA]
-    requests = [row for row in rows if row.operation not in CHAINS | METADATA]
-    chains = [row for row in rows if row.operation in CHAINS]
-    named = [row for row in rows if row.operation in METADATA]
+    rows = [row for row in analysis.totals(record) if row.requests or row.errors or not _is_named(row)]
+    requests = [row for row in rows if is_on_data(row.operation)]
+    chains = [row for row in rows if not is_request(row.operation)]
+    named = [row for row in rows if _is_named(row)]
     if requests or not named:
         _print_throughput(console, record, requests)
     for title, noun, apart in (
@@ -90,7 +94,7 @@ def print_totals(console: Console, record: Record) -> None:
 
 def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> None:
     over = cells.over_columns(rows)
-    whole = [row for row in summary.with_transient(record) if row.operation not in CHAINS | METADATA]
+    whole = [row for row in summary.with_transient(record) if is_on_data(row.operation)]
     told = [(row, cells.over(row)) for row in rows] + [(row, cells.WHOLE) for row in whole]
     _print_rows(
         console,

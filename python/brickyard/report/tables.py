@@ -12,8 +12,8 @@ from brickyard.analysis.characterization import footnotes
 from brickyard.analysis.further import further_tables
 from brickyard.analysis.tool_cells import tool_table
 from brickyard.analysis.workload import workload_words
-from brickyard.schema import HangEvent
-from brickyard.store import CHAINS, METADATA, FailedRequest, Record
+from brickyard.schema import HangEvent, is_on_data, is_request
+from brickyard.store import METADATA, FailedRequest, Record
 from brickyard.units import (
     format_count,
     format_ns,
@@ -86,8 +86,8 @@ def totals_tables(records: list[Record]) -> list[Table]:
     """Throughput and latency apart, so that each fits a page; a column that says the same everywhere is left out."""
     every = [(record, row) for record in records for row in analysis.totals(record)]
     named = [(record, row) for record, row in every if row.operation in METADATA and (row.requests or row.errors)]
-    chains = [(record, row) for record, row in every if row.operation in CHAINS]
-    found = [(record, row) for record, row in every if row.operation not in CHAINS | METADATA]
+    chains = [(record, row) for record, row in every if not is_request(row.operation)]
+    found = [(record, row) for record, row in every if is_on_data(row.operation)]
     many_runs = len(records) > 1
     many_phases = any(len(record.info.plan.phase) > 1 for record in records)
     shares = _shares(found)
@@ -103,7 +103,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
         (record, row, None, cells.WHOLE)
         for record in records
         for row in summaries.with_transient(record)
-        if row.operation not in CHAINS | METADATA
+        if is_on_data(row.operation)
     ]
     shown = [(record, row, share, cells.over(row)) for (record, row), share in zip(found, shares, strict=True)]
     throughput = [
@@ -177,12 +177,12 @@ def _shares(found: list[tuple[Record, Totals]]) -> list[float | None]:
 
     groups: dict[tuple[str, str, str, str], list[float]] = {}
     for record, row in found:
-        if record.info.outcome == "done":
+        if record.info.is_valid:
             groups.setdefault(load(record, row), []).append(row.iops)  # of what has no rate it is 0
     shares: list[float | None] = []
     for record, row in found:
         rates = groups.get(load(record, row), [])
-        compared = record.info.outcome == "done" and row.is_rated and len(rates) > 1 and max(rates) > 0
+        compared = record.info.is_valid and row.is_rated and len(rates) > 1 and max(rates) > 0
         shares.append(row.iops / max(rates) if compared else None)
     return shares
 

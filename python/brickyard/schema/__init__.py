@@ -92,7 +92,18 @@ from brickyard.schema.generated import (
     VerifiedEvent,
 )
 from brickyard.schema.host_sheet import HostSheet
-from brickyard.schema.operations import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
+from brickyard.schema.operations import (
+    CHAIN,
+    CHAINS,
+    FRAME,
+    METADATA,
+    READS,
+    WRITES,
+    in_rate,
+    is_on_data,
+    is_paced,
+    is_request,
+)
 from brickyard.schema.options import RunOptions
 from brickyard.schema.sheets import stored
 from brickyard.schema.target_sheet import DeviceSheet, StorePlace, TargetSheet
@@ -181,6 +192,10 @@ __all__ = [
     "facts_document",
     "facts_of",
     "failed_end",
+    "in_rate",
+    "is_on_data",
+    "is_paced",
+    "is_request",
     "plan_document",
     "plan_of",
     "plan_text",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from brickyard.schema.generated import Counted
-from brickyard.schema.plan import Operations
+from brickyard.schema.plan import Operations, OtherStream, Stream
 
 CHAIN, FRAME = Counted.CHAIN, Counted.FRAME
 CHAINS: frozenset[str] = frozenset({CHAIN, Counted.CREATE_FILE, Counted.READ_FILE, Counted.APPEND_FILE, FRAME})
@@ -12,8 +14,36 @@ METADATA: frozenset[str] = frozenset(
     {Counted.CREATE, Counted.OPEN, Counted.CLOSE, Counted.STAT, Counted.UNLINK, Counted.MKDIR, Counted.RMDIR}
 )
 """Move no data of a file; never in one rate with those that do."""
+FLUSH = Counted.FLUSH
 READS: frozenset[str] = frozenset({Counted.READ, Counted.GET})
 WRITES: frozenset[str] = frozenset({Counted.WRITE, Counted.APPEND, Counted.PUT})
+
+
+def is_request(operation: str) -> bool:
+    """One request, in counts, failures and times of all requests, flushes and operations on names among them: whoever
+    asked waits for each of these. Whole chains and frames are counted beside their requests."""
+    return operation not in CHAINS
+
+
+def is_on_data(operation: str) -> bool:
+    """A request that stands in tables with an IOPS column; operations on names have rates of their own."""
+    return operation not in CHAINS | METADATA
+
+
+def in_rate(operations: Iterable[str]) -> frozenset[str]:
+    """Of all that a phase did, the operations that its IOPS and MiB/s count: every request on data but flushes, each of
+    which belongs to the write before it. Flushes are counted where nothing else was done."""
+    found = frozenset(filter(is_request, operations))
+    return found if found == {FLUSH} else frozenset(name for name in found if is_on_data(name) and name != FLUSH)
+
+
+def is_paced(operation: str, asked: Stream | OtherStream | None) -> bool:
+    """Whether a stream's pace, and so its count of what was due, is of these: chains where it has them, else requests
+    without the flushes that its writes owe."""
+    if isinstance(asked, Stream) and asked.chain:
+        return operation == CHAIN
+    owed = isinstance(asked, Stream) and asked.flush_every is not None and operation == FLUSH
+    return is_request(operation) and not owed
 
 
 def shares(operations: Operations) -> dict[str, float]:

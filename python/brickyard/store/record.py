@@ -161,6 +161,11 @@ class RunHead:
     """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
 
     @property
+    def is_valid(self) -> bool:
+        """Whether it came to its end and was what it was meant to be: only such runs are compared and charted."""
+        return self.outcome == "done" and not self.invalid
+
+    @property
     def marks(self) -> RunMarks:
         """Raises BadInputError where the labels are damaged."""
         try:

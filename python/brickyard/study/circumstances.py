@@ -12,6 +12,7 @@ from brickyard.analysis import caveats, pgbench, replay_runs, replay_warnings
 from brickyard.analysis.hosts import host_warnings
 from brickyard.analysis.judged import Judged, VolatileCaches
 from brickyard.analysis.moments import planned_ns
+from brickyard.analysis.sending import sent
 from brickyard.analysis.steadiness import steadiness_warnings
 from brickyard.analysis.summary import interval_sums
 from brickyard.analysis.totals import asked_stream
@@ -166,6 +167,7 @@ def warnings(store: Store, record: Record, watched: list[WatchSheet]) -> list[Ru
             watches=watched,
             start=info.start,
             intervals=interval_sums(record),
+            sent={end.phase: sent(record, end.phase) for end in record.of(PhaseEnd)},
             phase_ends=record.of(PhaseEnd),
             hangs=record.of(HangEvent),
             write_bytes=_written(record),

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from brickyard.analysis.latency import least_count
+from brickyard.analysis.sending import sent
 from brickyard.analysis.totals import totals
-from brickyard.schema import PhaseEnd
 from brickyard.store import Record
 
 COLUMNS = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the most writes that the target takes alone
@@ -26,7 +26,6 @@ MOST_STEPS = 7  # of a column
 CONFIRMED_BY = 3  # runs at a rate, each with arrivals of its own; most of them have to keep the limit
 MOST_LOWERED = 3  # times that a rate which was not confirmed is lowered
 LEAST_SHARE = 0.01  # of the most reads: less is none
-OVERLOADED_SHARE = 0.01
 DEPTH = 256
 CLOSED_DEPTH = 32
 SURE = 10  # times the reads that a percentile needs at the least
@@ -169,9 +168,7 @@ def point_of(record: Record, asked: MapAsked, reads_per_s: float, writes_per_s: 
             return None
         return found.mean_ns if asked.figure == "mean" else found.percentiles.get(asked.figure)
 
-    unsent = sum(end.unsent for end in record.of(PhaseEnd))
-    sent = sum(row.requests for row in rows)
-    kept_up = unsent <= OVERLOADED_SHARE * max(1, sent + unsent)
+    kept_up = sent(record).kept_up
     reads = sum(row.requests for row in rows if row.operation == "read")
     return MapPoint(reads_per_s, writes_per_s, value("read"), value("write"), kept_up, record.info.id, reads)
 

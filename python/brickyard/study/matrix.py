@@ -120,10 +120,6 @@ def finished(runs: Iterable[RunHead], identities: Iterable[str]) -> dict[str, li
     return found
 
 
-def is_good(run: RunHead) -> bool:
-    return run.outcome == "done" and not run.invalid
-
-
 class Matrix:
     """One study being carried out."""
 
@@ -155,7 +151,7 @@ class Matrix:
 
     @property
     def missing(self) -> list[Step]:
-        return [step for step in self.planned if not any(map(is_good, self.earlier.get(step.identity, [])))]
+        return [step for step in self.planned if not any(run.is_valid for run in self.earlier.get(step.identity, []))]
 
     def run(self) -> MatrixResult:
         todo = self.missing
@@ -275,7 +271,7 @@ class Matrix:
         if step.repetition <= PRECISE_FROM:
             return False
         others = [s for s in self.planned if s.cell.levels == step.cell.levels and s.repetition < step.repetition]
-        runs = [r for s in others for r in finished(self.store.heads(), [s.identity]).get(s.identity, []) if is_good(r)]
+        runs = [r for s in others for r in finished(self.store.heads(), [s.identity]).get(s.identity, []) if r.is_valid]
         figure = FIGURES[self.design.tables[0].figure]
         values = [m.value for run in runs for m in measured(self.store.record(run.id), figure) if m.value is not None]
         made = sample(values) if len(values) >= PRECISE_FROM else None

@@ -19,7 +19,7 @@ from brickyard.store import Store, default_place
 from brickyard.study.check import check_run
 from brickyard.study.design import Design
 from brickyard.study.forecast import forecast
-from brickyard.study.matrix import Step, finished, is_good
+from brickyard.study.matrix import Step, finished
 from brickyard.units import format_seconds
 
 MODELLED_S = 0.3  # a minute of virtual time with its record; a guess until this study's own runs tell
@@ -158,4 +158,4 @@ def _done(planned: Sequence[Step], place: Path | None) -> set[str]:
         return set()
     with Store(place, must_exist=True) as store:
         runs = finished(store.heads(), (step.identity for step in planned))
-    return {identity for identity, group in runs.items() if any(map(is_good, group))}
+    return {identity for identity, group in runs.items() if any(run.is_valid for run in group)}

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from brickyard import bricks
 from brickyard.analysis import demartek, kirkwood
 from brickyard.analysis.answers import Answer
-from brickyard.analysis.observe import Observed, is_counted, observe
+from brickyard.analysis.observe import Observed, observe
 from brickyard.analysis.published import beside, conclusion_table, disagreement, judged
 from brickyard.analysis.study_answer import study_answer
 from brickyard.store import Record, Store, StudyInfo
 from brickyard.study.design import Design, read_design
-from brickyard.study.matrix import finished, is_good
+from brickyard.study.matrix import finished
 from brickyard.study.texts import StudyText
 
 
@@ -71,8 +71,8 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
 
 def results(store: Store, design: Design, identities: Sequence[str]) -> Results:
     runs = finished(store.heads(), identities)
-    chosen = [good[-1].id for identity in identities if (good := [r for r in runs.get(identity, []) if is_good(r)])]
-    counted = [record for record in map(store.record, sorted(chosen)) if is_counted(record)]
+    chosen = [good[-1].id for identity in identities if (good := [r for r in runs.get(identity, []) if r.is_valid])]
+    counted = [record for record in map(store.record, sorted(chosen)) if record.info.is_valid]
     invalid = [store.record(run.id) for group in runs.values() for run in group if run.invalid]
     return Results(counted, invalid, observe(counted, design.tables, design.axes))
 

@@ -116,7 +116,7 @@ def run_page(request: Request, web: Web) -> Response:
     with web.opened() as store:
         shown = browsing.shown(store, number, web.listing)
         info = shown.record.info
-        is_good = info.outcome == "done" and not info.invalid
+        is_good = info.is_valid
         against = _against(store, [shown.last], number) if is_good and shown.last is not None else None
         baseline = _against(store, shown.alike_baseline[1], number) if is_good and shown.alike_baseline else None
     required = web.thresholds.all().get(info.profile, [])

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-from brickyard.store import CHAINS, METADATA, Record
+from brickyard.schema import in_rate
+from brickyard.store import Record
 
 LEAST_FALL = 1.3  # first rate over lasting rate; less than that is the unrest of a host
 STRETCH = 3  # intervals of a steady stretch at the least
@@ -43,8 +44,9 @@ class Step:
 def course(record: Record) -> Course:
     drains = {(cost.start_ns, cost.end_ns) for cost in record.costs if cost.drain}
     counts: dict[tuple[int, int], int] = defaultdict(int)
+    counted = in_rate({item.operation for item in record.intervals})
     for item in record.intervals:
-        if item.measure == "service" and item.operation not in CHAINS | METADATA | {"flush"}:
+        if item.measure == "service" and item.operation in counted:
             counts[item.start_ns, item.end_ns] += item.requests
     return [
         (start / 1e9, end / 1e9, count * 1e9 / (end - start))

@@ -17,10 +17,9 @@ from brickyard.advise.fitting.model import Model, Stage
 from brickyard.advise.fitting.rates import Step, course, done_in, parts, step
 from brickyard.advise.fitting.seen import PARTS, Seen, split, spread
 from brickyard.advise.simulate import Brick, simulate
-from brickyard.analysis.totals import totals
+from brickyard.analysis.totals import rated_rows, totals
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.schema import Document
-from brickyard.store import CHAIN
 from brickyard.units import format_size
 
 SWEEPS = 2
@@ -303,7 +302,7 @@ def _figures(own: dict[str, str], load: Seen, most_writes: int) -> Figures | Non
         record = simulate(load.plan(most_writes), Brick("fit", own=own))
     except (BadInputError, BrickyardError):
         return None
-    rows = [row for row in totals(record) if row.operation != CHAIN]
+    rows = rated_rows(totals(record))
     p10_ns, p90_ns = spread(rows)
     if not load.parts:
         return Figures(sum(row.iops for row in rows), p90_ns, p10_ns)

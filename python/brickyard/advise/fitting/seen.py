@@ -12,10 +12,10 @@ from statistics import fmean
 
 from brickyard import _core, profiles
 from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
-from brickyard.analysis.totals import Totals, totals
+from brickyard.analysis.totals import Totals, rated_rows, totals
 from brickyard.schema import tag_of
 from brickyard.schema.plan import ClosedPace, IoMode, Phase, Plan, RandomAddress, SequentialAddress, Stream
-from brickyard.store import CHAIN, Record
+from brickyard.store import Record
 from brickyard.units import format_size
 
 READ, WRITE, MIXED = "read", "write", "mixed"
@@ -137,7 +137,7 @@ def seen(record: Record) -> Seen | str:
     stream = plan.phase[0].stream[0]
     if reason := _unusable(plan, plan.phase[0], stream):
         return f"run {record.info.id}: {reason}"
-    rows = [row for row in totals(record) if row.operation != CHAIN]
+    rows = rated_rows(totals(record))
     if not rows or not rows[0].is_rated or sum(row.iops for row in rows) <= 0:
         return f"run {record.info.id} has no rate"
     requests = sum(row.rated_requests for row in rows)
