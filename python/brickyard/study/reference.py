@@ -265,13 +265,15 @@ def truth(outcomes: list[Outcome]) -> str:
     beyond = sum(error > _GOAL for error in left_out)
     lines = [
         _HEAD.format(cells=len(outcomes), seeds=len(SEEDS)),
-        f"Left out, the median error is {statistics.median(left_out):.1%} and the largest {max(left_out):.0%}; of "
-        f"{len(outcomes)} cells {beyond} are off by more than {_GOAL:.0%}.",
-        f"Of tables that nothing was fitted to ({len(unfitted)} figures) the median is "
-        f"{statistics.median(unfitted):.1%}, the largest {max(unfitted):.0%}.",
-        f"Of {ranked.pairs} pairs of one published table that differ by more than 10 % as published, {alike} are "
-        "ordered alike;",
-        "pairs of a cell in normal condition and one under a rebuild are counted as well, but stand in no row below.",
+        f"With the table left out, the median error is {statistics.median(left_out):.1%} and the largest "
+        f"{max(left_out):.0%}; of {len(outcomes)} cells,",
+        f"{beyond} are off by more than {_GOAL:.0%}. For tables to which nothing was fitted ({len(unfitted)} "
+        "figures), the",
+        f"median is {statistics.median(unfitted):.1%} and the largest {max(unfitted):.0%}. Of {ranked.pairs} pairs "
+        "of cells in the same published table",
+        f"that differ by more than 10 % as published, {alike} are simulated in the same order. This",
+        "includes pairs of a cell in normal condition and one under a rebuild, which are in no",
+        "row below.",
         "",
         *_intervals(rows),
         "",
@@ -333,10 +335,13 @@ def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
     lines = [
         "## Intervals of answers",
         "",
-        "`advise buy` and `predict` cite these factors, which hold nine tenths of the left-out figures of a kind of",
-        f"storage. Where a kind has fewer than {FEW_TABLES} tables, the factor is the widest that one of them needs,",
-        f"and no less than that of all kinds together. With fewer than {LEAST_TABLES} there is no factor, and nothing",
-        "is called sure. *Of left-out tables*: the share of figures in the interval that was made without their table.",
+        "`advise buy` and `predict` use these factors, whose intervals contain nine tenths of the left-out",
+        f"figures of a kind of storage. If a kind has fewer than {FEW_TABLES} tables, the factor is the widest "
+        "that one",
+        f"of them needs, and no less than that of all kinds together. If it has fewer than {LEAST_TABLES} tables, "
+        "there is",
+        "no factor, and nothing is called sure. *Of left-out tables*: the share of figures within the",
+        "interval that was computed without their table.",
         "",
         "| kind | tables | figures | factor | of left-out tables |",
         "|---|---|---|---|---|",
@@ -355,8 +360,9 @@ _PROGRAMS = (
     "",
     "## Loads of servers",
     "",
-    "Loads that are programs have no figure a request here. Demartek's tables of SQLIOSim and Jetstress stand beside",
-    "our own in [servers](servers.md#beside-demarteks-tables), with what the models order otherwise.",
+    "Workloads that are programs have no figures per request, so they are not in these tables.",
+    "[servers](servers.md#beside-demarteks-tables) compares Demartek's tables of SQLIOSim and Jetstress with",
+    "Brickyard's, and says where the models give a different order.",
 )
 ERRORS_MARK = re.compile(rb"^table,kind,cell,published,simulated")
 """What the file of left-out figures begins with."""
@@ -379,11 +385,13 @@ _HEAD = """# How true the models are
 
 Written by `brickyard study reference --truth docs/truth.md`; do not edit.
 
-{cells} published figures, each simulated with {seeds} seeds, which move spindles, places and the beginnings of
-streams; an error is that of the median. *Fitted*: with the values that ship. *Left out*: with the values that the
-products would have without this table (`reference/left_out.toml`). Both are the same where nothing was fitted to a
-table, and where other tables give the same values. *Interval*: from figure / factor to figure × factor, made as below
-of all *other* tables of the kind of storage; *covered* is the share of this table's published figures within it.
+{cells} published figures, each simulated with {seeds} seeds, which change the spindle angles, the offsets and
+the start positions of streams; an error is that of the median. *Fitted*: with the values that ship.
+*Left out*: with the values that the products would have without this table
+(`reference/left_out.toml`). Both are the same if nothing was fitted to a table, or if other tables
+give the same values. *Interval*: from figure / factor to figure × factor, where the factor is
+computed as described below from all *other* tables of the kind of storage; *covered* is the share
+of this table's published figures within the interval.
 """
 
 
