@@ -43,6 +43,8 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/web.py
 	$(BIN)/python benches/lab.py
 	$(BIN)/python benches/lab_ways.py
+	$(BIN)/python benches/lab_sim.py
+	$(BIN)/python benches/kirkwood.py
 	$(BIN)/python benches/fleet.py
 	$(BIN)/python benches/census.py
 
@@ -61,11 +63,14 @@ bench-smoke: $(VENV)/.built
 	$(BIN)/python benches/web.py --smoke
 	$(BIN)/python benches/lab.py --smoke
 	$(BIN)/python benches/lab_ways.py --smoke
+	$(BIN)/python benches/lab_sim.py --smoke
+	$(BIN)/python benches/kirkwood.py --smoke
 	$(BIN)/python benches/fleet.py --smoke
 	$(BIN)/python benches/census.py --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
+	mkdir -p target
 	cargo run -q -p brickyard-record --example schema >target/events.schema.json
 	mv target/events.schema.json python/brickyard/schema/events.schema.json
 	$(BIN)/python tools/schema.py

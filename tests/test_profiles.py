@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from brickyard import profiles
+from brickyard import profiles, rulers
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
+from brickyard.study import texts
 from brickyard.study.characterize import SIZES_BYTES, Cell, Mode, cells, plan_of
 from brickyard.study.forecast import forecast
 
@@ -106,3 +109,20 @@ def test_a_forecast_says_what_is_known_and_no_more() -> None:
     assert counted.written_bytes == 1000 * 8192
     reads = forecast(profiles.validate(profiles.read("sqlio-random-read-4"), []), [GIB])
     assert (reads.writes, reads.written_bytes) == (False, 0)
+
+
+def test_what_ships_and_what_is_named_by_path_is_found_alike(tmp_path: Path) -> None:
+    """Profiles, rulers and studies by one reader."""
+    readers = {"profile": profiles.read, "ruler": rulers.read, "study": texts.read}
+    for kind, reader in readers.items():
+        with pytest.raises(BadInputError, match=rf"nope\.toml: {kind} cannot be read: No such file"):
+            reader(str(tmp_path / "nope.toml"))
+        (tmp_path / "odd.toml").write_bytes(b"\xff\xfe")
+        with pytest.raises(BadInputError, match=rf"odd\.toml: {kind} cannot be read: not UTF-8 text"):
+            reader(str(tmp_path / "odd.toml"))
+    with pytest.raises(BadInputError, match="did you mean group-commit"):
+        profiles.read("group-comit")
+    with pytest.raises(BadInputError, match="no such ruler; did you mean etcd"):
+        rulers.read("etc")
+    with pytest.raises(BadInputError, match="`brickyard study` lists them"):
+        texts.read("zzzz")

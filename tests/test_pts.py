@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from brickyard.analysis.pts import Measured, steadiness
+from brickyard.analysis.pts import Measured, mean_of, steadiness
 from brickyard.analysis.pts_points import OperatingPoint, points_answer, troubles
 from brickyard.cli import main
 from brickyard.report.page import _lead
@@ -17,6 +17,7 @@ from brickyard.store import Store
 from brickyard.study.pts import stored_points
 from brickyard.study.pts_tests import CLIENT, ENTERPRISE, TESTS, round_test
 from brickyard.units import format_iops
+from support import MS, histogram
 
 SIM = "sim:iodrive-160-slc"
 
@@ -225,3 +226,17 @@ def test_no_mean_is_above_the_longest_time(tmp_path: Path, capsys: pytest.Captur
     words = ("client", "sim:nvme-tlc-3840", "--round", "10ms", "--range", "0.1%", "--test", "latency")
     for cells in measured(capsys, tmp_path / "runs.db", *words)["tests"]["latency"]["by_round"]:
         assert all(cell["mean_ns"] <= cell["max_ns"] for cell in cells)
+
+
+def test_a_percentile_of_the_window_is_of_all_its_requests() -> None:
+    """A mean of percentiles would be a time that no request had."""
+
+    def one(response_ns: int, count: int) -> Measured:
+        nines = response_ns if count >= 1_000_000 else None
+        return Measured(1.0, 4096.0, float(response_ns), response_ns, nines, count, histogram([response_ns] * count))
+
+    rounds = [one(MS, 400_000), one(MS, 400_000), one(9 * MS, 400_000)]
+    assert all(item.nines_ns is None for item in rounds), "of no round by itself"
+    assert mean_of(rounds).nines_ns == pytest.approx(9 * MS, rel=0.01)
+    assert mean_of(rounds[:2]).nines_ns is None
+    assert mean_of([*rounds, Measured(1.0, 4096.0, 1e6, MS, MS)]).nines_ns is None, "a round without its times"

@@ -18,6 +18,7 @@ import pytest
 import support
 from brickyard import schema
 from brickyard.cli import main
+from brickyard.databases.measured import MeasuredLoad
 from brickyard.errors import BadInputError
 from brickyard.store import Store
 
@@ -173,3 +174,17 @@ threads = [threading.Thread(target=read) for _ in range(16)]
 def test_threads_that_are_the_first_to_read_a_record_do_not_end_the_process() -> None:
     done = subprocess.run([sys.executable, "-c", FIRST_READERS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_loader_tells_a_failed_call_as_a_replay_does() -> None:
+    """`sqlstate`, with the state before the text; the counts go by the state."""
+    import psycopg
+
+    target = msgspec.convert(support.start_event()["targets"][0], schema.TargetFacts)
+    load = MeasuredLoad([], [target], None)
+    load._count_error(0, psycopg.errors.UniqueViolation("twice"), 5)
+    told = [schema.typed(json.loads(text)) for _ in range(2) for text in load.events(1)]
+    (error,) = [event for event in told if isinstance(event, schema.ErrorEvent)]
+    assert (error.kind, error.text) == ("sqlstate", "23505: twice")
+    (end,) = [event for event in told if isinstance(event, schema.PhaseEnd)]
+    assert end.errors_by_errno == {"23505": 1}

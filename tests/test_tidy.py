@@ -387,6 +387,15 @@ def test_every_module_is_imported() -> None:
     assert [name for name, dotted in modules.items() if "__" not in name and dotted not in imported] == []
 
 
+def test_every_bench_is_run_and_started() -> None:
+    """By `make bench`, and by `make bench-smoke` where it can be short."""
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    for path in sorted((ROOT / "benches").glob("*.py")):
+        if "__main__" in (text := path.read_text()) and '"--smoke"' in text:
+            called = [line for line in lines if f"benches/{path.name}" in line]
+            assert sorted("--smoke" in line for line in called) == [False, True], path.name
+
+
 def test_words_that_are_banned_stay_away() -> None:
     found = []
     for name, tree in sources().items():

@@ -250,3 +250,17 @@ def test_a_first_start_with_tokens_elsewhere_lets_people_log_in(tmp_path: Path) 
     assert made is not None
     again = Sessions(tokens.Tokens(TOKENS.of), tmp_path / "not" / "there" / "sessions.json")
     assert again.find(made[0]) is not None
+
+
+def test_what_is_not_there_and_what_somebody_else_changed_have_codes_of_their_own(client: Client) -> None:
+    """By the kind of the error; its words may change."""
+
+    def note(run: int, seen: int, text: str = "slow today") -> int:
+        return client.post(f"/api/runs/{run}/annotation", {"note": text, "labels": [], "seen": seen}).status
+
+    assert note(1_000_000, 0) == 404
+    assert note(2, 0) == 200
+    assert note(2, 0) == 409, "somebody has changed it since"
+    assert client.get("/api/runs/1000000").status == 404
+    assert client.get("/api/compare?before=1&after=1").status == 400
+    assert client.get("/api/compare?before=1&after=1000000").status == 404

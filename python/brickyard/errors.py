@@ -28,6 +28,14 @@ class BadInputError(BrickyardError):
     exit_code = BAD_INPUT
 
 
+class NotFoundError(BadInputError):
+    """What is named is not in the store."""
+
+
+class ChangedMeanwhileError(BadInputError):
+    """Somebody else has changed it since it was read."""
+
+
 @contextmanager
 def core_refusals() -> Iterator[None]:
     """What the core refuses as bad input, and what the system refused it, each in one line."""

@@ -171,7 +171,7 @@ def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
         if not side:
             raise BadInputError(f"{name}: none of its runs ended validly, so there is nothing to compare")
     left_out = {name: [record.info.id for record in side if not record.info.is_valid] for name, side in asked.items()}
-    found = Sides(*kept, left_out)
+    found = Sides(before=kept[0], after=kept[1], left_out=left_out)
     one, other = ({(record.info.id, record.info.created_unix_ns) for record in side} for side in kept)
     if one == other:
         told = runs_words([record.info.id for record in found.before])

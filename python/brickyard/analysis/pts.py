@@ -6,7 +6,7 @@ Refusal: nothing is run here; and no percentile without ten samples beyond it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from brickyard import _core
@@ -29,6 +29,9 @@ class Measured:
     max_ns: int
     nines_ns: int | None
     """The time that 99,999 of 100,000 requests keep; None where fewer than ten took longer."""
+    requests: int = 0
+    histogram: str = field(default="", repr=False)
+    """Response times of `requests`; empty where they are not known."""
 
     def document(self) -> Document:
         return {
@@ -56,6 +59,8 @@ def _measured(rows: list[Totals]) -> Measured | None:
         mean_ns=whole.mean_ns,
         max_ns=whole.max_ns,
         nines_ns=_nines(whole.histogram, whole.count, whole.max_ns),
+        requests=whole.count,
+        histogram=whole.histogram,
     )
 
 
@@ -66,14 +71,19 @@ def _nines(histogram: str | None, count: int, max_ns: int) -> int | None:
 
 
 def mean_of(items: Sequence[Measured]) -> Measured:
-    """PTS reports the mean of the rounds of the measurement window, and the longest of the longest times."""
-    nines = [item.nines_ns for item in items if item.nines_ns is not None]
+    """PTS reports the mean of the rounds of the measurement window, and the longest of the longest times. Percentiles
+    are never averaged: that of the window is of all its requests, and there is none where a round lacks its times."""
+    requests = sum(item.requests for item in items)
+    max_ns = max(item.max_ns for item in items)
+    whole = merge(item.histogram for item in items) if all(item.histogram for item in items) else None
     return Measured(
         iops=sum(item.iops for item in items) / len(items),
         bytes_per_s=sum(item.bytes_per_s for item in items) / len(items),
         mean_ns=sum(item.mean_ns for item in items) / len(items),
-        max_ns=max(item.max_ns for item in items),
-        nines_ns=round(sum(nines) / len(nines)) if nines else None,
+        max_ns=max_ns,
+        nines_ns=_nines(whole, requests, max_ns),
+        requests=requests,
+        histogram=whole or "",
     )
 
 

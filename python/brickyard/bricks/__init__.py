@@ -9,10 +9,10 @@ import difflib
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from brickyard import shipped
 from brickyard.bricks.resolved import Described, ModelledBrick, Resolved, read_described, read_resolved
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import RunOptions
@@ -48,21 +48,16 @@ def texts_for(spoken: str) -> dict[str, str]:
 
 
 def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise BadInputError(f"{path}: the brick file cannot be read: {reason}") from error
+    return shipped.text_of(f"{path}: the brick file", path)
 
 
 @cache
 def _shipped() -> dict[str, str]:
-    home = resources.files(__name__)
+    home = shipped.folder(__name__)
     return {
-        f"{kind}/{item.name.removesuffix('.toml')}": item.read_text("utf-8")
+        f"{kind}/{name}": (home / kind / f"{name}{shipped.ENDING}").read_text("utf-8")
         for kind in KINDS
-        for item in sorted((home / kind).iterdir(), key=lambda item: item.name)
-        if item.name.endswith(".toml")
+        for name in shipped.names(home / kind)
     }
 
 

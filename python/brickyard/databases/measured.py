@@ -307,8 +307,8 @@ class MeasuredLoad:
                         operation=OPERATION,
                         offset_bytes=0,
                         request_bytes=0,
-                        kind=state,
-                        text=one_line(error),
+                        kind="sqlstate",
+                        text=f"{state}: {one_line(error)}",
                     )
                 )
 

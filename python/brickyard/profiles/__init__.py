@@ -5,14 +5,12 @@ Refusal: no parsing. What a profile may say is known to `crates/plan` alone.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 
 import msgspec
 
+from brickyard import shipped
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import read_plan
 from brickyard.schema.plan import Plan
@@ -32,25 +30,16 @@ class ProfileText:
 
 def names() -> list[str]:
     """The profiles that ship with Brickyard."""
-    here = resources.files(__name__)
-    return sorted(item.name.removesuffix(".toml") for item in here.iterdir() if item.name.endswith(".toml"))
+    return shipped.names(shipped.folder(__name__))
 
 
 def read(name_or_path: str) -> ProfileText:
     """A shipped profile by its name, or any file by its path."""
-    shipped = resources.files(__name__) / f"{name_or_path}.toml"
-    if "/" not in name_or_path and shipped.is_file():
-        return ProfileText(name_or_path, shipped.read_text("utf-8"), str(shipped))
-    path = Path(name_or_path)
-    if "/" in name_or_path or path.suffix == ".toml":
-        try:
-            return ProfileText(path.stem, path.read_text("utf-8"), str(path))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise BadInputError(f"{name_or_path}: profile cannot be read: {reason}") from error
-    near = difflib.get_close_matches(name_or_path, names(), n=1)
-    hint = f"; did you mean {near[0]}?" if near else "; `brickyard profiles` lists them"
-    raise BadInputError(f"{name_or_path}: no such profile, and a path needs a slash or the ending .toml{hint}")
+    found = shipped.read("profile", __name__, name_or_path)
+    if found is None:
+        hint = shipped.hint(name_or_path, names(), "brickyard profiles")
+        raise BadInputError(f"{name_or_path}: no such profile, and a path needs a slash or the ending .toml; {hint}")
+    return ProfileText(found.name, found.text, found.place)
 
 
 def validate(profile: ProfileText, overrides: list[str]) -> Plan:

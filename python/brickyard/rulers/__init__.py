@@ -5,14 +5,11 @@ Refusal: nothing is judged here; `brickyard.analysis.verdict` holds a record aga
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from dataclasses import dataclass, replace
-from importlib import resources
-from pathlib import Path
 
-from brickyard import _core
+from brickyard import _core, shipped
 from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.store import CHAINS, METADATA
@@ -99,8 +96,7 @@ class Ruler:
 
 def names() -> list[str]:
     """The rulers that ship with Brickyard."""
-    here = resources.files(__name__)
-    return sorted(item.name.removesuffix(".toml") for item in here.iterdir() if item.name.endswith(".toml"))
+    return shipped.names(shipped.folder(__name__))
 
 
 def read(word: str) -> Ruler:
@@ -108,19 +104,11 @@ def read(word: str) -> Ruler:
     if "<" in word or ">" in word:
         return _written_out(word)
     name, _, part = word.partition(":")
-    shipped = resources.files(__name__) / f"{name}.toml"
-    if "/" not in name and shipped.is_file():
-        found = parse(name, shipped.read_text("utf-8"))
-    elif "/" in name or name.endswith(".toml"):
-        try:
-            found = parse(Path(name).stem, Path(name).read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise BadInputError(f"{name}: ruler cannot be read: {reason}") from error
-    else:
-        near = difflib.get_close_matches(name, names(), n=1)
-        hint = f"did you mean {near[0]}?" if near else "`brickyard rulers` lists them"
+    text = shipped.read("ruler", __name__, name)
+    if text is None:
+        hint = shipped.hint(name, names(), "brickyard rulers")
         raise BadInputError(f"{word}: no such ruler; {hint} Or {HOW}")
+    found = parse(text.name, text.text)
     return _narrowed(found, part) if part else found
 
 

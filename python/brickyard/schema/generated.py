@@ -372,7 +372,7 @@ class ErrorEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     """Of damaged data."""
     errno: int | None = None
     kind: str
-    """`errno`, `short`, `damage`, or of a database `sqlstate`."""
+    """`errno`, `short`, `damage`; of a database `sqlstate`, with the state before the text; of pgbench `aborted`."""
     offset_bytes: int
     operation: Counted
     phase: int

@@ -25,7 +25,7 @@ from weakref import ref
 import msgspec
 
 from brickyard import outputs, schema
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, ChangedMeanwhileError, NotFoundError, one_line
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import damage
 from brickyard.store.damage import (
@@ -317,10 +317,10 @@ class Store:
         """What people say of a run, in the place of the annotation `seen`; refused where there is a newer one."""
         with self._transaction() as db:
             if db.execute("SELECT 1 FROM run WHERE id = ?", (run,)).fetchone() is None:
-                raise BadInputError(f"run {run}: not in {self.place}")
+                raise NotFoundError(f"run {run}: not in {self.place}")
             newest = db.execute("SELECT coalesce(max(id), 0) FROM annotation WHERE run = ?", (run,)).fetchone()[0]
             if newest != seen:
-                raise BadInputError(f"run {run}: somebody else changed its note meanwhile; read it again first")
+                raise ChangedMeanwhileError(f"run {run}: somebody else changed its note meanwhile; read it again first")
             kept = tuple(labels)
             cursor = db.execute(
                 "INSERT INTO annotation (created_unix_ns, run, note, labels, author) VALUES (?, ?, ?, ?, ?)",
@@ -442,7 +442,7 @@ class Store:
         """Reads all that is known of a run."""
         found = self.runs([run])
         if not found:
-            raise BadInputError(f"run {run}: not in {self.place}; `brickyard runs` lists what there is")
+            raise NotFoundError(f"run {run}: not in {self.place}; `brickyard runs` lists what there is")
         if found[0].outcome == DAMAGED:
             raise DamagedRunError(run, self.place, found[0].message)
         try:

@@ -24,7 +24,7 @@ from starlette.responses import RedirectResponse, Response
 
 from brickyard import Store, browsing, managing, modelling
 from brickyard.browsing import Listing, Pictures
-from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.errors import BadInputError, BrickyardError, NotFoundError, one_line
 from brickyard.jobs import Jobs, shown_database
 from brickyard.managing import Estate
 from brickyard.printable import json_text
@@ -228,7 +228,7 @@ def _calm(handler: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return handler(*arguments)
     except BadInputError as error:
-        raise ProblemError(404 if "not in " in str(error) else 400, one_line(error)) from error
+        raise ProblemError(404 if isinstance(error, NotFoundError) else 400, one_line(error)) from error
     except BrickyardError as error:
         raise ProblemError(500, one_line(error)) from error
     except sqlite3.Error as error:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from brickyard import browsing
 from brickyard.browsing import Download, RunQuery
+from brickyard.errors import ChangedMeanwhileError
 from brickyard.units import format_iops, format_ns, three_digits
 from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
 from brickyard.web.guard import PICTURE_POLICY
@@ -267,8 +268,8 @@ def api_annotate(request: Request, web: Web, body: Body, session: Session) -> An
     with web.opened() as store:
         try:
             kept = browsing.annotate(store, number, asked.note, asked.labels, session.who, asked.seen)
-        except browsing.BadInputError as error:
-            raise ProblemError(409 if "meanwhile" in str(error) else 400, str(error)) from error
+        except ChangedMeanwhileError as error:
+            raise ProblemError(409, str(error)) from error
     return {"number": kept.number, "note": kept.note, "labels": kept.labels, "author": kept.author}
 
 

@@ -258,7 +258,7 @@ pub struct ErrorEvent {
     pub operation: Counted,
     pub offset_bytes: u64,
     pub request_bytes: u32,
-    /// `errno`, `short`, `damage`, or of a database `sqlstate`.
+    /// `errno`, `short`, `damage`; of a database `sqlstate`, with the state before the text; of pgbench `aborted`.
     pub kind: String,
     pub errno: Option<i32>,
     pub text: String,
