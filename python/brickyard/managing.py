@@ -7,12 +7,13 @@ manager at a time, never beyond the array's redundancy, devices with a signature
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import msgspec
 
 from brickyard import arrays, conditions, outputs
 from brickyard.arrays import Array, Host, Sheet, life, lock
-from brickyard.arrays.alarms import LOOK_OLD_S, Alarm, AlarmBook
+from brickyard.arrays.alarms import Alarm, AlarmBook
 from brickyard.arrays.find import KINDS
 from brickyard.arrays.health import Health, Sighting, mismatch_words, observed, severity_of
 from brickyard.arrays.inventory import Controller, Disk, controllers, disks, set_locate
@@ -37,7 +38,6 @@ from brickyard.schema.target_sheet import HealthSheet
 from brickyard.units import format_mib_per_s, format_seconds
 
 __all__ = [
-    "LOOK_OLD_S",
     "Alarm",
     "AlarmBook",
     "AuditLog",
@@ -67,9 +67,11 @@ __all__ = [
     "disks",
     "do",
     "estate",
+    "failed_look",
     "findings",
     "locked",
     "remaining_words",
+    "remembered",
     "remove",
     "replace",
     "set_rebuild_rate",
@@ -136,6 +138,10 @@ class Estate:
     left: list[str]
     """What killed runs have left, and the command that undoes it."""
     unix_s: float
+    unread: dict[str, str] = field(default_factory=dict)
+    """The problems by what they are about: an array, or a kind of arrays."""
+    lost: list[Standing] = field(default_factory=list)
+    """Arrays that cannot be looked at now, as they were when they last could be."""
 
     def named(self, key: str) -> Standing:
         found = next((one for one in self.standings if one.sheet.key == key), None)
@@ -149,7 +155,29 @@ def estate(*, drives: bool = True) -> Estate:
     seen = look(arrays.Host(), drives=drives)
     standings = sorted((_standing(sheet, seen) for sheet in seen.arrays), key=lambda one: (-one.rank, one.sheet.name))
     left = [entry.words for entry in conditions.leftovers()]
-    return Estate(standings, list(seen.drives), list(seen.file_systems), list(seen.problems), left, time.time())
+    drives_found, systems, problems = list(seen.drives), list(seen.file_systems), list(seen.problems)
+    return Estate(standings, drives_found, systems, problems, left, time.time(), seen.unread)
+
+
+def remembered(found: Estate, before: Estate) -> Estate:
+    """The newest look with the arrays of earlier ones that it could not look at; one that is merely gone is gone."""
+    here = {one.sheet.key for one in found.standings}
+    lost = [
+        one
+        for one in [*before.standings, *before.lost]
+        if one.sheet.key not in here
+        and (one.sheet.name in found.unread or one.sheet.kind in found.unread or EVERYTHING in found.unread)
+    ]
+    return dataclasses.replace(found, lost=lost)
+
+
+EVERYTHING = "the host"
+"""Under this name stands in `unread` why a whole look failed."""
+
+
+def failed_look(problem: str) -> Estate:
+    """A look that found nothing, and why."""
+    return Estate([], [], [], [problem], [], time.time(), {EVERYTHING: problem})
 
 
 def _standing(sheet: Sheet, seen: Seen) -> Standing:
