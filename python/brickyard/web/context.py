@@ -31,6 +31,7 @@ from brickyard.printable import json_text
 from brickyard.ready import ready
 from brickyard.web.guard import UNSAFE
 from brickyard.web.sessions import Session, Sessions
+from brickyard.web.shares import BusyError, Share
 from brickyard.web.tokens import Role
 
 COOKIE = "brickyard_session"
@@ -40,6 +41,11 @@ CSRF_HEADER = "x-csrf-token"
 SCRATCH = "scratch"
 JSON = "application/json"
 SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+SHARES = {"predictions": (1, 4), "downloads": (2, 4), "comparisons": (2, 8), "pictures": (1, 60)}
+"""Of each kind of costly requests how many run at once, and how many more wait: our choice. A model takes a core, which
+a run may need; a report of many runs takes much memory; a page asks for all its pictures at once."""
 
 
 class ProblemError(Exception):
@@ -87,6 +93,7 @@ class Web:
     """One start at a time, so that two tabs do not take one target."""
 
     def __post_init__(self) -> None:
+        self.shares = {name: Share(*limits) for name, limits in SHARES.items()}
         self.listing = Listing(self.store)
         self.pictures = Pictures(self.store)
         self.jobs = Jobs(self.state / "jobs")
@@ -156,6 +163,16 @@ def reads(handler: Callable[[Request, Web], Any]) -> Handler:
     return _guarded(handler, Role.READER)
 
 
+def reads_costly(share: str) -> Callable[[Callable[[Request, Web], Any]], Handler]:
+    """As `reads`, of what costs much; see `SHARES`."""
+    return functools.partial(_guarded, least=Role.READER, share=share)
+
+
+def operates_costly(share: str) -> Callable[[Callable[[Request, Web, Body, Session], Any]], Handler]:
+    """As `operates`, of what costs much."""
+    return functools.partial(_guarded, least=Role.OPERATOR, share=share)
+
+
 def operates(handler: Callable[[Request, Web, Body, Session], Any]) -> Handler:
     """For operators: a request that changes something, with a body and the token of its session's pages."""
     return _guarded(handler, Role.OPERATOR)
@@ -166,7 +183,7 @@ def manages(handler: Callable[[Request, Web, Body, Session], Any]) -> Handler:
     return _guarded(handler, Role.OPERATOR, is_noted=True)
 
 
-def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False) -> Handler:
+def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False, share: str = "") -> Handler:
     @functools.wraps(handler)
     async def guarded(request: Request) -> Response:
         web = web_of(request)
@@ -182,16 +199,25 @@ def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False
                     if is_noted:
                         await _note_refusal(request, web, session, refusal.text)
                     raise
-                made = await run_in_threadpool(_calm, handler, request, web, body, session)
+                made = await _made(web, share, handler, request, web, body, session)
             else:
                 _check_role(session, least)
-                made = await run_in_threadpool(_calm, handler, request, web)
+                made = await _made(web, share, handler, request, web)
         except ProblemError as problem:
             return answer_problem(request, problem)
         return made if isinstance(made, Response) else answer(made)
 
     guarded.needs = least  # type: ignore[attr-defined]
     return guarded
+
+
+async def _made(web: Web, share: str, handler: Callable[..., Any], *arguments: object) -> Any:
+    if not share:
+        return await run_in_threadpool(_calm, handler, *arguments)
+    try:
+        return await web.shares[share].run(_calm, handler, *arguments)
+    except BusyError:
+        raise ProblemError(503, f"too many {share} are asked for at once; try again in a moment") from None
 
 
 async def _checked(request: Request, session: Session, least: Role) -> Body:

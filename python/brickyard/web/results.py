@@ -15,7 +15,7 @@ from starlette.responses import Response
 from brickyard import browsing
 from brickyard.browsing import Download, RunQuery
 from brickyard.units import format_iops, format_ns, three_digits
-from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, operates, reads, reads_costly, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -182,7 +182,7 @@ def api_course(request: Request, web: Web) -> Any:
         return {"run": number, "moments": browsing.course(store, number), "edges_ns": browsing.HEAT_EDGES_NS}
 
 
-@reads
+@reads_costly("pictures")
 def api_pictures(request: Request, web: Web) -> Any:
     number = number_of(request.path_params["run"], "run", 1)
     drawn = [
@@ -192,14 +192,14 @@ def api_pictures(request: Request, web: Web) -> Any:
     return {"run": number, "pictures": drawn}
 
 
-@reads
+@reads_costly("pictures")
 def picture(request: Request, web: Web) -> Response:
     number = number_of(request.path_params["run"], "run", 1)
     svg = web.pictures.svg([number], request.path_params["name"])
     return Response(svg, media_type="image/svg+xml", headers={"Content-Security-Policy": PICTURE_POLICY})
 
 
-@reads
+@reads_costly("downloads")
 def download(request: Request, web: Web) -> Response:
     form = request.path_params["form"]
     if form not in get_args(Download):
@@ -215,7 +215,7 @@ def download(request: Request, web: Web) -> Response:
     return Response(content, media_type=browsing.TYPES[form], headers=headers)
 
 
-@reads
+@reads_costly("comparisons")
 def compare_page(request: Request, web: Web) -> Response:
     asked = request.query_params
     before, after = asked.get("before", "")[:500], asked.get("after", "")[:500]
@@ -233,7 +233,7 @@ def compare_page(request: Request, web: Web) -> Response:
     return page(request, "compare.html", values)
 
 
-@reads
+@reads_costly("comparisons")
 def api_compare(request: Request, web: Web) -> Any:
     asked = request.query_params
     with web.opened() as store:
