@@ -11,11 +11,10 @@ import dataclasses
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -28,12 +27,12 @@ from brickyard.arrays.inventory import Controller, Disk, controllers, disks, set
 from brickyard.arrays.looking import Drive, FileSystem, Seen, look
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
 from brickyard.arrays.trends import HealthSample, TrendBook
+from brickyard.auditing import AuditLog
 from brickyard.conditions import journal
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.facts.counters import difference, parse_stat
 from brickyard.facts.roots import binary
 from brickyard.reading import parsed_bytes_per_s
-from brickyard.ready import ready
 from brickyard.schema.target_sheet import HealthSheet
 from brickyard.units import format_mib_per_s, format_seconds
 
@@ -81,7 +80,6 @@ __all__ = [
     "user_load",
 ]
 
-AUDIT_MARK = re.compile(rb'\A{"at_unix_ns":')
 ACTIONS = (
     "scrub", "stop-scrub", "schedule", "rebuild-rate", "spare", "fail", "remove", "replace", "create", "destroy",
     "locate", "locate-off",
@@ -343,6 +341,8 @@ class Deed:
     action: str
     array: str
     """The key of an array that is there; of one that is to be made, its device."""
+    name: str = field(default="", kw_only=True)
+    """What people call the array."""
     confirmed: str
     device: str = ""
     other: str = ""
@@ -472,67 +472,5 @@ def _refuse_unconfirmed(deed: Deed, name: str) -> None:
         raise BadInputError(f"type the name of the array, {name}, to confirm")
 
 
-class AuditLine(msgspec.Struct, frozen=True):
-    at_unix_ns: int
-    by: str
-    what: str
-    """`asked`, `done`, `refused` or `failed`."""
-    asked: dict[str, Any]
-    words: str = ""
-
-    def asks(self, name: str) -> object:
-        """What was asked under this name; anything, as it is read from a file."""
-        return self.asked.get(name)
-
-
-def _writable(value: Any) -> Any:
-    """Halves of letters, which JSON can ask for and no file can hold, as question marks."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return [_writable(one) for one in value] if isinstance(value, tuple | list) else value
-
-
-class AuditLog:
-    """A file that is only added to: one line of JSON for each thing that was asked, and one for what became of it."""
-
-    def __init__(self, place: Path, clock: Callable[[], int] = time.time_ns) -> None:
-        self.place = place
-        self._clock = clock
-
-    def note(self, by: str, what: str, asked: Mapping[str, object], words: str = "") -> None:
-        """Raises BrickyardError where it cannot be written; then nothing is done."""
-        line = AuditLine(self._clock(), by, what, {name: _writable(value) for name, value in asked.items()}, words)
-        try:
-            outputs.folder(self.place.parent)
-            outputs.append_to(self.place, msgspec.json.encode(line) + b"\n", AUDIT_MARK)
-        except OSError as error:
-            raise BrickyardError(
-                f"{self.place}: the audit log cannot be written ({error.strerror}), so nothing was changed"
-            ) from error
-
-    def newest(self, count: int = 100) -> list[AuditLine]:
-        """The last lines, the newest first; what has another form is left out."""
-        try:
-            with self.place.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - count * AUDIT_LINE_MAX))
-                lines = file.read().splitlines()
-        except OSError:
-            return []
-        found = []
-        for line in lines[-count:]:
-            try:
-                found.append(msgspec.json.decode(line, type=AuditLine))
-            except msgspec.DecodeError:
-                continue  # the first one may be cut, and anybody with rights may have written into it
-        return found[::-1]
-
-
-AUDIT_LINE_MAX = 4096
-
-
 def alarm_place() -> Path:
     return state_home() / "alarms.json"
-
-
-ready(AuditLine)

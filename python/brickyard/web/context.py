@@ -10,7 +10,7 @@ import hmac
 import json
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -26,7 +26,7 @@ from brickyard import Store, browsing, managing, modelling
 from brickyard.browsing import Listing, Pictures
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.jobs import Jobs, shown_database
-from brickyard.managing import Estate
+from brickyard.managing import Estate, Sheet
 from brickyard.printable import json_text
 from brickyard.ready import ready
 from brickyard.web.guard import UNSAFE
@@ -89,6 +89,8 @@ class Web:
     secure: bool = False
     newest: Callable[[], Estate | None] = lambda: None
     """The newest look at the arrays of this host, however old; whoever asks makes no look."""
+    known: Callable[[str], Sheet | None] = lambda _: None
+    """An array of that look, by the word that a browser says for it."""
     starting: Lock = field(default_factory=Lock)
     """One start at a time, so that two tabs do not take one target."""
 
@@ -150,7 +152,7 @@ def session_of(request: Request) -> Session | None:
         if not web.sessions.may_try(address):
             raise ProblemError(429, "too many tries; wait a minute")
         role = web.sessions.bearer(token, address)
-        return None if role is None else Session(role, "", 0.0, 0.0, f"program at {address}", program=True)
+        return None if role is None else Session(role, "", 0.0, 0.0, "program", address, program=True)
     return web.sessions.find(request.cookies.get(COOKIE, ""), is_use=LOOK not in request.headers)
 
 
@@ -234,19 +236,26 @@ def _check_role(session: Session, least: Role) -> None:
 
 async def _note_refusal(request: Request, web: Web, session: Session, words: str) -> None:
     try:
-        asked = asked_of(await body_of(request))
+        asked = asked_of(web, await body_of(request))
     except ProblemError:
         asked = {}
-    await run_in_threadpool(_calm, web.audit.note, session.who, "refused", asked, words)
+    await run_in_threadpool(_calm, note_refused, web, session, asked, words)
 
 
 ASKED = ("action", "array", "device", "other", "level")
-ASKED_LETTERS = 500
+ASKED_LETTERS = 100
 
 
-def asked_of(body: Body) -> dict[str, str]:
-    """What a request about arrays asks for, as far as it can be read."""
-    return {name: text[:ASKED_LETTERS] for name in ASKED if isinstance(text := body.get(name), str)}
+def note_refused(web: Web, session: Session, asked: Mapping[str, object], words: str) -> None:
+    """Whoever is refused can ask again at once, from any number of sessions."""
+    web.audit.note_often(f"refused {session.role} at {session.address}", session.who, "refused", asked, words)
+
+
+def asked_of(web: Web, body: Body) -> dict[str, str]:
+    """What a request about arrays asks for, as far as it can be read; an array that is known with its name."""
+    found = {name: text[:ASKED_LETTERS] for name in ASKED if isinstance(text := body.get(name), str)}
+    known = web.known(found.get("array", ""))
+    return found if known is None else {**found, "array": known.key, "name": known.name}
 
 
 def _calm(handler: Callable[..., Any], *arguments: Any) -> Any:

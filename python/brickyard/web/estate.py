@@ -19,8 +19,9 @@ from starlette.responses import Response
 from brickyard import managing
 from brickyard.errors import BadInputError, one_line
 from brickyard.managing import Controller, Deed, Disk, Estate, HealthSample, HealthSheet, PaceSample, Sheet, Standing
-from brickyard.web.context import Body, ProblemError, Web, asked_of, manages, operates, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, asked_of, manages, note_refused, operates, reads, typed
 from brickyard.web.render import page, standing
+from brickyard.web.results import part_of
 from brickyard.web.sessions import Session
 
 HOST = managing.Host()
@@ -39,7 +40,7 @@ HANGS_S = 30.0
 """Our choice: asking each of a few dozen drives takes up to half a minute."""
 HANGS = "a look at the arrays does not end, perhaps because a controller's tool hangs; what is shown is older"
 DRIVES_EVERY_S = 600.0
-AUDIT_SHOWN = 100
+AUDIT_SHOWN, AUDIT_MAX = 100, 1000
 KEYED = ("array", "slow", "errors")
 """Kinds of alarms and events whose keys have the name of an array, and what it is about behind that."""
 EVENTS_SHOWN = 100
@@ -56,8 +57,9 @@ class Looks:
         self._changed = Condition()
         self._found: Estate | None = None
         self._ended = 0
-        """How many looks have ended that nobody has called outdated since they began."""
-        self._is_outdated = False
+        """How many looks have ended that began after the last change."""
+        self._changes, self._changes_seen = 0, 0
+        """How many changes there were, and how many before the newest look began."""
         self._began_s: float | None = None
         """When the look began that is under way."""
         self._drives_s = float("-inf")
@@ -85,13 +87,13 @@ class Looks:
 
     def _is_new(self) -> bool:
         found = self._found
-        return found is not None and not self._is_outdated and 0 <= time.time() - found.unix_s < LOOK_AGAIN_S
+        is_of_now = self._changes_seen == self._changes
+        return found is not None and is_of_now and 0 <= time.time() - found.unix_s < LOOK_AGAIN_S
 
     def _work(self, may_ask_drives: bool) -> None:
         """One look; what goes wrong with it is what it found."""
         with_drives = may_ask_drives and time.monotonic() - self._drives_s >= DRIVES_EVERY_S
-        with self._changed:
-            self._is_outdated = False
+        changes = self._changes
         try:
             found = managing.estate(drives=with_drives)
             disks = managing.disks(HOST)
@@ -107,7 +109,8 @@ class Looks:
                 found = replace(found, drives=self._found.drives)
             self._found = found if self._found is None else managing.remembered(found, self._found)
             self._began_s = None
-            self._ended += not self._is_outdated
+            self._changes_seen = changes
+            self._ended += changes == self._changes
             self._sample(found)
             self._changed.notify_all()
 
@@ -149,6 +152,12 @@ class Looks:
         self.now()
         return self._controllers
 
+    def known(self, word: str) -> Sheet | None:
+        """The array that an address means, as it was seen last."""
+        found = self._found
+        every = [] if found is None else [*found.standings, *found.lost]
+        return next((one.sheet for one in every if word_of(one) == word), None)
+
     @property
     def drives_known(self) -> bool:
         """Whether the drives have been asked for their health yet."""
@@ -175,7 +184,7 @@ class Looks:
     def forget(self) -> None:
         """The next who asks gets a new look; what drives told is kept, as they are asked rarely."""
         with self._changed:
-            self._is_outdated = True
+            self._changes += 1
 
 
 looks = Looks()
@@ -352,7 +361,7 @@ def array_page(request: Request, web: Web) -> Response:
         "devices": [device for device in managing.devices() if device not in names],
         "alarms": [alarm for alarm in web.alarms.all() if _is_about(one.sheet, alarm.key, alarm.text)],
         "events": [event for event in web.alarms.events if _is_about(one.sheet, event.key, event.text)][:EVENTS_SHOWN],
-        "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if line.asks("array") == one.sheet.key],
+        "audit": web.audit.newest(AUDIT_SHOWN, array=one.sheet.key),
         "now_s": time.time(),
         "disks": {f"/dev/{disk.name}": disk.name for disk in looks.disks()},
         "plan": web.scrubs.all().get(one.sheet.key),
@@ -419,10 +428,10 @@ def api_do(request: Request, web: Web, body: Body, session: Session) -> Any:
     try:
         deed = _deed(body)
     except ProblemError as refusal:
-        web.audit.note(session.who, "refused", asked_of(body), refusal.text)
+        note_refused(web, session, asked_of(web, body), refusal.text)
         raise
     if not web.manage:
-        web.audit.note(session.who, "refused", {"action": deed.action, "array": deed.array}, "without --manage")
+        note_refused(web, session, asked_of(web, body), "without --manage")
         raise ProblemError(403, "arrays are only changed where `brickyard web` was started with --manage")
     try:
         words = managing.do(deed, session.who, web.audit, manage=web.manage, plans=web.scrubs, host=HOST)
@@ -435,11 +444,12 @@ def _deed(body: Body) -> Deed:
     asked = typed(body, DeedBody)
     if any(len(text) > 500 for text in (asked.array, asked.confirm, asked.device, asked.other, *asked.names)):
         raise ProblemError(400, "a name is too long")
-    key = asked.array if asked.action in ("create", *managing.LEDS) else _named(asked.array).sheet.key
+    known = None if asked.action in ("create", *managing.LEDS) else _named(asked.array).sheet
     return Deed(
         asked.action[:40],
-        key,
+        asked.array if known is None else known.key,
         asked.confirm,
+        name="" if known is None else known.name,
         device=asked.device,
         other=asked.other,
         names=tuple(asked.names[:64]),
@@ -453,7 +463,30 @@ def _deed(body: Body) -> Deed:
 
 @reads
 def api_audit(request: Request, web: Web) -> Any:
-    return {"audit": web.audit.newest(AUDIT_SHOWN)}
+    first, count = part_of(request, AUDIT_SHOWN, AUDIT_MAX)
+    return {"first": first, "audit": web.audit.newest(count, first, _audited(request)[1])}
+
+
+def _audited(request: Request) -> tuple[str, str]:
+    """The array whose lines are asked for, as its address has it and by its key; empty for all."""
+    word = request.query_params.get("array", "")
+    return word, _named(word).sheet.key if word else ""
+
+
+@reads
+def audit_page(request: Request, web: Web) -> Response:
+    first, count = part_of(request, AUDIT_SHOWN, AUDIT_MAX)
+    word, array = _audited(request)
+    found = web.audit.newest(count + 1, first, array)
+    values = {
+        "title": "Audit log",
+        "audit": found[:count],
+        "first": first,
+        "count": count,
+        "array": word,
+        "has_older": len(found) > count,
+    }
+    return page(request, "audit_page.html", values)
 
 
 @reads

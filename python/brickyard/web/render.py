@@ -30,7 +30,7 @@ from brickyard.web.context import Web, web_of
 
 PAGES = (("/", "Now"), ("/results", "Results"), ("/bricks", "Bricks"), ("/arrays", "Arrays"), ("/alarms", "Alarms"))
 
-BELOW = {"compare": "/results", "advice": "/bricks", "disks": "/arrays"}
+BELOW = {"compare": "/results", "advice": "/bricks", "disks": "/arrays", "audit": "/arrays"}
 """Pages that have no place of their own in the list."""
 
 

@@ -64,10 +64,15 @@ def _wanted(request: Request) -> RunQuery:
 
 
 def _page_of(request: Request, web: Web) -> browsing.Page:
+    first, count = part_of(request, PER_PAGE, browsing.PAGE_RUNS_MAX)
+    return web.listing.page(_wanted(request), first, count)
+
+
+def part_of(request: Request, usual: int, most: int) -> tuple[int, int]:
+    """Of a list: behind so many so many more."""
     asked = request.query_params
     first = number_of(asked.get("first", "0"), "first")
-    count = number_of(asked.get("count", str(PER_PAGE)), "count", 1, browsing.PAGE_RUNS_MAX)
-    return web.listing.page(_wanted(request), first, count)
+    return first, number_of(asked.get("count", str(usual)), "count", 1, most)
 
 
 @reads
