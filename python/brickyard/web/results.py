@@ -234,7 +234,7 @@ def compare_page(request: Request, web: Web) -> Response:
             values["error"] = problem.text
         except browsing.BadInputError as error:
             values["error"] = str(error)
-    values["ns"] = format_ns
+    values |= {"ns": format_ns, "noise": browsing.noise_words}
     return page(request, "compare.html", values)
 
 
@@ -245,17 +245,7 @@ def api_compare(request: Request, web: Web) -> Any:
         before = runs_of(asked.get("before", ""), "before")
         after = runs_of(asked.get("after", ""), "after")
         side = browsing.compared(store, before, after)
-    return {
-        "before": [run for run in before if run not in side.left_out],
-        "after": [run for run in after if run not in side.left_out],
-        "left_out": side.left_out,
-        "changes": [
-            {**change.document(), "words": words, "verdict": found.value} for change, words, found in side.rows
-        ],
-        "shifts": [shift.document() for shift in side.compared.comparison.shifts],
-        "differing": [{"label": label, "words": words} for label, words in side.differing],
-        "loads_differ": side.compared.loads_differ,
-    }
+    return {**side.document, "lines": [*side.worse, *side.told]}
 
 
 class Annotated(msgspec.Struct, frozen=True):
