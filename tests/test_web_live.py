@@ -164,6 +164,14 @@ def test_a_size_that_does_not_fit_is_refused_by_the_check_in_the_words_of_the_st
     assert (started.status, started.json["error"]) == (400, checked["error"])
 
 
+def test_what_would_be_ignored_is_refused_and_an_unknown_job_is_not_there(client: Client) -> None:
+    for kind in ("run", "characterize"):
+        order = {**LOAD, "kind": kind, "target": "sim:terraserver-2003", "only": ["drive=ssd"]}
+        assert "only: of a study alone" in client.post("/api/check", order).json["error"]
+        assert client.post("/api/jobs", order).status == 400
+    assert client.post("/api/jobs/0123456789abcdef/stop", {}).status == 404
+
+
 def test_what_the_core_refuses_is_refused_in_its_words(client: Client) -> None:
     for changes, words in ((["depth=0"], "depth"), (["duration=-1s"], "duration"), (["nonsense=1"], "nonsense")):
         found = client.post("/api/check", {**LOAD, "changes": changes}).json

@@ -35,6 +35,8 @@ PAGES = (
     "/advice",
     "/arrays",
     "/alarms",
+    "/audit",
+    "/compare",
     "/results/99",
 )
 TABS_MAX = 150
@@ -96,13 +98,13 @@ def whole(tab: Page) -> list[str]:
 
 
 def barriers(tab: Page) -> list[str]:
-    """What axe finds serious or critical on a page."""
+    """What axe finds serious or critical on a page, and places that bear one name."""
     tab.evaluate(AXE)
     result = tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{one['id']}: {node['target']} {node['failureSummary'][:200]}"
         for one in result["violations"]
-        if one["impact"] in ("serious", "critical")
+        if one["impact"] in ("serious", "critical") or one["id"] == "landmark-unique"
         for node in one["nodes"][:3]
     ]
 
@@ -205,6 +207,8 @@ def test_a_run_is_started_watched_stopped_and_compared_by_the_keyboard(browser: 
     tab.wait_for_selector("article.run .outcome.interrupted", timeout=30_000)
     client = served.login()
     assert client.get(f"/api/runs/{run}").json["outcome"] == "interrupted"
+    wait_for(tab, "document.querySelector('button.stop') === null")
+    assert tab.evaluate("document.activeElement.closest('#jobs tbody tr') !== null")  # in the row of the job
     restart(tab)
     focus(tab, "nav a[href='/results']")
     tab.keyboard.press("Enter")
@@ -242,6 +246,7 @@ def test_the_address_that_is_printed_logs_in_also_where_the_login_is_open(browse
     context = browser.new_context()
     tab = context.new_page()
     tab.goto(f"{served.origin}/login")
+    assert tab.evaluate("document.activeElement.id") == "token"
     tab.goto(f"{served.origin}/login#{OPERATOR}")
     tab.wait_for_url(f"{served.origin}/")
     context.close()

@@ -11,6 +11,7 @@ import re
 import shutil
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -299,3 +300,12 @@ def test_a_first_start_with_tokens_elsewhere_lets_people_log_in(tmp_path: Path) 
     assert made is not None
     again = Sessions(tokens.Tokens(TOKENS.of), tmp_path / "not" / "there" / "sessions.json")
     assert again.find(made[0]) is not None
+
+
+def test_what_draws_is_loaded_before_anybody_asks_for_a_picture() -> None:
+    """The server does this beside its first requests."""
+    script = (
+        "import sys; from brickyard import browsing; browsing.load(); print('brickyard.report.page' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

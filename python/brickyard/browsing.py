@@ -11,6 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -537,8 +538,9 @@ def annotate(store: Store, run: int, note: str, labels: Sequence[str], author: s
 
 
 def load() -> None:
-    """Loads what the first difference and the first prediction need, which takes longer than either."""
+    """Loads what the first difference, prediction and picture need, which takes longer than any of them."""
     quantile(10.0, 0.975)
+    import_module("brickyard.report.page")
 
 
 def pin(store: Store, name: str, runs: Sequence[int]) -> None:

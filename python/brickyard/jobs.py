@@ -43,6 +43,10 @@ OVER_KEPT = 200
 FIRST_WORD_S = 60.0  # whoever wrote an order has started its process by then, or was killed
 
 
+class NoJobError(BadInputError):
+    """There is no job of that name."""
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be run. `name` is a profile, a study, a trace's file or the mapping of web logs; without a target a
     scratch file is made. Of `web-log` targets are databases, whose passwords are in no order."""
@@ -214,7 +218,7 @@ class Jobs:
     def named(self, name: str) -> StartedJob:
         found = next((job for job in self.all() if job.name == name), None)
         if found is None:
-            raise BadInputError("no such job")
+            raise NoJobError("no such job; it may be too old")
         return found
 
     def stop(self, name: str) -> StartedJob:
