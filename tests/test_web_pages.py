@@ -201,14 +201,8 @@ def test_a_run_is_started_watched_stopped_and_compared_by_the_keyboard(browser: 
     tab.locator("article.run details").first.evaluate("one => { one.open = true; }")
     tab.wait_for_selector("article.run table.intervals tbody tr")
     assert faults_now(tab) == []
-    restart(tab)
-    focus(tab, "button.stop")
-    tab.keyboard.press("Enter")
-    tab.wait_for_selector("article.run .outcome.interrupted", timeout=30_000)
-    client = served.login()
-    assert client.get(f"/api/runs/{run}").json["outcome"] == "interrupted"
-    wait_for(tab, "document.querySelector('button.stop') === null")
-    assert tab.evaluate("document.activeElement.closest('#jobs tbody tr') !== null")  # in the row of the job
+    stop(tab)
+    assert served.login().get(f"/api/runs/{run}").json["outcome"] == "interrupted"
     restart(tab)
     focus(tab, "nav a[href='/results']")
     tab.keyboard.press("Enter")
@@ -221,6 +215,16 @@ def test_a_run_is_started_watched_stopped_and_compared_by_the_keyboard(browser: 
     tab.wait_for_url("**/compare?before=1&after=3")
     assert "measured once" in tab.locator("main").inner_text()
     context.close()
+
+
+def stop(tab: Page) -> None:
+    """By the keyboard; the focus stays in the row of the job."""
+    restart(tab)
+    focus(tab, "button.stop")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("article.run .outcome.interrupted", timeout=30_000)
+    wait_for(tab, "document.querySelector('button.stop') === null")
+    assert tab.evaluate("document.activeElement.closest('#jobs tbody tr') !== null")
 
 
 def test_an_array_is_seen_and_nothing_is_done_to_it_without_its_name(browser: Browser, served: Served) -> None:
