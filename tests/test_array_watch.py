@@ -308,6 +308,7 @@ def test_watch_as_its_user_starts_it(tmp_path: Path) -> None:
             process.kill()
     assert process.returncode == 0
     assert json.loads(out)["looks"] >= 1
+    assert json.loads((tmp_path / "watch.alarms.json").read_bytes())["every_s"] == 1.0
 
 
 def test_options_that_make_no_sense(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

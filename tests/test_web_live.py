@@ -101,7 +101,8 @@ def test_a_run_is_started_watched_and_stopped(client: Client, served: Served) ->
     first = Events(served.port, {"Cookie": client.cookie})
     assert client.post(f"/api/jobs/{job['name']}/stop", {}).status == 200
     moments = watched(first, run, "interrupted")
-    assert client.job_of(job["name"], ("interrupted",))["message"] == "stopped; what was measured is kept"
+    ended = client.job_of(job["name"], ("interrupted",))
+    assert (ended["message"], ended["runs"]) == ("stopped; what was measured is kept", [run])
     record = client.get(f"/api/runs/{run}").json
     course = client.get(f"/api/runs/{run}/course").json["moments"]
     assert requests_of(moments) == requests_of(course) > 0
@@ -134,6 +135,41 @@ def test_two_tabs_do_not_take_one_target_but_two_targets(tmp_path: Path) -> None
             assert client.post(f"/api/jobs/{name}/stop", {}).status == 200  # both go on until now
         for name in names:
             client.job_of(name, ("interrupted", "done"))
+
+
+def test_a_second_run_on_a_scratch_file_is_refused_while_one_goes_on(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        client = served.login()
+        order = {**LOAD, "target": "scratch", "changes": ["duration=60s"]}
+        first = client.post("/api/jobs", order)
+        assert first.status == 200
+        second = client.post("/api/jobs", order)
+        assert (second.status, "on the same file system" in second.json["error"]) == (409, True)
+        assert client.post("/api/jobs", {"kind": "characterize", "target": "scratch"}).status == 409
+        modelled = client.post("/api/jobs", {**order, "target": "sim:terraserver-2003", "changes": ["duration=1s"]})
+        assert modelled.status == 200
+        assert client.post(f"/api/jobs/{first.json['name']}/stop", {}).status == 200
+        client.job_of(first.json["name"], ("interrupted",))
+        third = client.post("/api/jobs", {**order, "changes": ["duration=1s"]})
+        assert third.status == 200
+        for job in (modelled, third):
+            client.job_of(job.json["name"], ("done",))
+
+
+def test_a_size_that_does_not_fit_is_refused_by_the_check_in_the_words_of_the_start(client: Client) -> None:
+    too_large = {**LOAD, "target": "scratch", "size": "999999TiB"}
+    checked = client.post("/api/check", too_large).json
+    assert (checked["ok"], "do not fit" in checked["error"]) == (False, True)
+    started = client.post("/api/jobs", too_large)
+    assert (started.status, started.json["error"]) == (400, checked["error"])
+
+
+def test_what_would_be_ignored_is_refused_and_an_unknown_job_is_not_there(client: Client) -> None:
+    for kind in ("run", "characterize"):
+        order = {**LOAD, "kind": kind, "target": "sim:terraserver-2003", "only": ["drive=ssd"]}
+        assert "only: of a study alone" in client.post("/api/check", order).json["error"]
+        assert client.post("/api/jobs", order).status == 400
+    assert client.post("/api/jobs/0123456789abcdef/stop", {}).status == 404
 
 
 def test_what_the_core_refuses_is_refused_in_its_words(client: Client) -> None:

@@ -4,22 +4,26 @@ disk, by TLS and with many browsers."""
 from __future__ import annotations
 
 import contextlib
+import html
 import http.client
 import json
 import re
 import shutil
 import ssl
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import brickyard
+from brickyard.analysis.latency import FEW_EVENTS_WORDS
 from brickyard.cli import main
+from brickyard.report.matrix_tables import NOISE_UNKNOWN
 from brickyard.web import tokens
 from brickyard.web.sessions import Sessions
-from support import add_run
+from support import SECOND, add_run, cell, interval, phase_end
 from web_support import OPERATOR, READER, TOKENS, Client, Served, serving
 
 FILETIME = 128166372003061629
@@ -89,8 +93,8 @@ def test_a_comparison_names_the_condition_that_differs(client: Client, served: S
         (found,) = brickyard.run(store, load, ["sim:terraserver-2003"], condition="degraded")
         cut = add_run(store, [], outcome="interrupted")
     side = client.get(f"/api/compare?before=1&after={found.run},{cut}").json
-    assert (side["after"], side["left_out"]) == ([found.run], [cut])
-    assert f"no valid end: run {cut}" in client.get(f"/compare?before=1&after={found.run},{cut}").text
+    assert (side["after"], side["left_out"]) == ([found.run], {"BEFORE": [], "AFTER": [cut]})
+    assert f"run {cut}" in client.get(f"/compare?before=1&after={found.run},{cut}").text
     (told,) = [one["words"] for one in side["differing"] if one["label"] == "Condition"]
     assert "normal" in told
     assert "degraded" in told
@@ -98,6 +102,52 @@ def test_a_comparison_names_the_condition_that_differs(client: Client, served: S
     assert ("SQLIO: random reads, 8 KiB, 4 deep" in page, re.search("load [0-9a-f]{8}", page)) == (True, None)
     same = client.get("/api/compare?before=1&after=2").json["differing"]
     assert "Condition" not in {one["label"] for one in same}
+
+
+def test_a_comparison_says_all_that_the_command_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One part is not measured any more, a percentile is lost, and a run came to no valid end."""
+    with serving(tmp_path) as served:
+        place = str(served.web.store)
+        with brickyard.Store(served.web.store) as store:
+            for requests in (2000, 2001, 2002, 200, 201, 202):
+                parts = [cell([10**6] * requests, operation=name) for name in ("read", "write")]
+                add_run(store, [interval(0, SECOND, *parts[: 2 if requests >= 2000 else 1]), phase_end()])
+            cut = add_run(store, [], outcome="interrupted")
+        client = served.login()
+        asked = f"before=1-3&after=4-6,{cut}"
+        side = client.get(f"/api/compare?{asked}").json
+        page = html.unescape(client.get(f"/compare?{asked}").text)
+    capsys.readouterr()
+    assert main(["compare", "1-3", f"4-{cut}", "--store", place, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    for key in ("lacking", "only_before", "only_after", "power", "notes", "worse", "passed", "left_out", "repeats"):
+        assert side[key] == said[key], key
+    assert side.keys() - said.keys() == {"lines"}
+    assert side["only_before"]
+    assert [lack["lost"] for lack in side["lacking"]]
+    assert main(["compare", "1-3", f"4-{cut}", "--store", place]) == 0
+    told = capsys.readouterr().out
+    for line in (*side["lines"], *side["notes"]):
+        assert line in told
+        assert re.sub("load [0-9a-f]{8}", "", line) in re.sub("load [0-9a-f]{8}", "", page)
+    assert any(line.startswith("not measured: ") for line in side["lines"])
+    assert any(line.startswith("power: ") for line in side["lines"])
+    assert "of 3 and 3 runs" in page
+
+
+def test_marks_in_tables_are_explained(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        with brickyard.Store(served.web.store) as store:
+            for _ in range(2):
+                cells = [cell([10**6] * 500 + ([10**8] * 150 if second == 4 else [])) for second in range(20)]
+                course = [interval(second * SECOND, (second + 1) * SECOND, one) for second, one in enumerate(cells)]
+                add_run(store, [*course, phase_end()])
+        client = served.login()
+        page = client.get("/results/1").text
+        assert "*</td>" in page
+        assert FEW_EVENTS_WORDS in html.unescape(page)
+        compared = client.get("/compare?before=1&after=2").text
+        assert NOISE_UNKNOWN in html.unescape(compared)
 
 
 def test_no_threshold_opens_a_file_and_a_reader_sets_none(client: Client, served: Served, tmp_path: Path) -> None:
@@ -264,3 +314,12 @@ def test_what_is_not_there_and_what_somebody_else_changed_have_codes_of_their_ow
     assert client.get("/api/runs/1000000").status == 404
     assert client.get("/api/compare?before=1&after=1").status == 400
     assert client.get("/api/compare?before=1&after=1000000").status == 404
+
+
+def test_what_draws_is_loaded_before_anybody_asks_for_a_picture() -> None:
+    """The server does this beside its first requests."""
+    script = (
+        "import sys; from brickyard import browsing; browsing.load(); print('brickyard.report.page' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

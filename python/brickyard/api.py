@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from brickyard import analysis, bricks, profiles
+from brickyard import analysis, bricks, facts, profiles
 from brickyard.analysis.comparison import Comparison, Sides, default_figures, loads_differ, valid_sides
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.gate import Gate, gate
@@ -27,7 +27,7 @@ from brickyard.report.export import COLUMNS, Rows, arrow_table, rows
 from brickyard.schema import RunOptions
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Record, Store
-from brickyard.study.aim import Aim, aim, aim_modelled
+from brickyard.study.aim import Aim, aim, aim_modelled, parse_size
 from brickyard.study.cells import Layout, Specs, Wishes, lay_out
 from brickyard.study.characterize import TIMING, Characterization, Mode, cells, plan_of
 from brickyard.study.check import check_run
@@ -47,6 +47,7 @@ from brickyard.study.replay_series import (
     why_failed,
 )
 from brickyard.study.runner import Silent
+from brickyard.study.scratch import cache_home, check_scratch
 from brickyard.study.texts import read as study_text
 
 
@@ -194,11 +195,16 @@ def run(
 
 
 def check(
-    load: Load | str, targets: Sequence[str] = (), *, condition: str | None = None, overwrite: Sequence[str] = ()
+    load: Load | str,
+    targets: Sequence[str] = (),
+    *,
+    condition: str | None = None,
+    overwrite: Sequence[str] = (),
+    size: str | None = None,
 ) -> None:
     """Raises BadInputError with the line by which `run` would refuse it; nothing is made or written.
 
-    Without a target, or with one that does not exist yet, only the load itself is checked.
+    With a target that does not exist yet, only the load itself is checked.
     """
     found = profile(load) if isinstance(load, str) else load
     refuse_programs(found.name, found.plan, "brickyard.run()")
@@ -207,6 +213,9 @@ def check(
         check_run(found.plan, aimed.targets, aimed.options)
     elif targets:
         check_run(found.plan, list(targets), RunOptions(create_bytes=None, overwrite=list(overwrite)))
+    else:
+        place, size_bytes = check_scratch(None, parse_size(size), facts.cache_bytes(str(cache_home())))
+        check_run(found.plan, [str(place)], RunOptions(create_bytes=size_bytes))
 
 
 def plans_of_study(

@@ -10,7 +10,8 @@ import io
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -20,9 +21,10 @@ import msgspec
 from brickyard import analysis, outputs, rulers
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import Answer, answer
-from brickyard.analysis.comparison import Change
+from brickyard.analysis.comparison import Change, left_out_words
 from brickyard.analysis.differing import differing_between, load_hash
 from brickyard.analysis.gate import Finding
+from brickyard.analysis.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
 from brickyard.analysis.pgbench import is_pgbench
 from brickyard.analysis.replay_runs import is_replay
@@ -34,9 +36,20 @@ from brickyard.analysis.workload import workload_words
 from brickyard.api import Compared, Measured, compare
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
+from brickyard.report.comparison_words import (
+    assumptions,
+    comparison_document,
+    gate_lines,
+    lack_words,
+    mark_words,
+    noise_words,
+    repeat_lines,
+    verdict_lines,
+)
 from brickyard.report.export import Form, write_export
 from brickyard.report.matrix_tables import difference_text
 from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
+from brickyard.schema import Document
 from brickyard.store import Annotation, Cursor, Record, RunHead, Store
 from brickyard.study.summaries import kept_figures
 
@@ -61,6 +74,7 @@ __all__ = [
     "downloaded",
     "judged",
     "load",
+    "noise_words",
     "pin",
     "requirement_names",
     "shown",
@@ -247,13 +261,20 @@ def shown(store: Store, run: int, listing: Listing) -> ShownRun:
         when=summaries.when(record.info),
         workload=workload_words([record]),
         circumstances=summaries.circumstance_lines(record),
-        tables=[table for table in [*tables, slowest_table([record])] if table.rows],
+        tables=[_footnoted(table) for table in [*tables, slowest_table([record])] if table.rows],
         warnings=summaries.distinct_warnings([record]),
         said=store.annotations().get(run, Annotation()),
         baselines=[name for name, (_, runs) in known.items() if run in runs],
         last=_last_like(store, record, listing.alike(record)),
         alike_baseline=_baseline_like(store, record, known),
     )
+
+
+def _footnoted(table: Table) -> Table:
+    """With what the mark behind a percentile means."""
+    if not any(cell.endswith(FEW_EVENTS) for row in table.rows for cell in row):
+        return table
+    return replace(table, note="; ".join(words for words in (table.note, FEW_EVENTS_WORDS) if words))
 
 
 def _found(record: Record) -> tuple[Answer, list[Table]]:
@@ -423,7 +444,7 @@ def downloaded(store: Store, runs: Sequence[int], form: Download) -> bytes:
     return file.getvalue()
 
 
-HASHED = re.compile(r"\Aload [0-9a-f]{8}")
+HASHED = re.compile(r"\bload [0-9a-f]{8}\b")
 
 
 @dataclass(frozen=True)
@@ -434,29 +455,65 @@ class TwoSides:
     differing: list[tuple[str, str]]
     rows: list[tuple[Change, str, Finding]]
     """Each change with its difference in words and what the gate finds."""
+    document: Document
+    """As `compare --json` has it."""
+    worse: list[str]
+    """What got worse or is not measured any more, in words."""
+    told: list[str]
+    """What was judged, what these runs could have shown, and what is open."""
+    notes: list[str]
     title: str = ""
     """Of the profile, where all runs have the same and one load; people know it by no hash."""
-    left_out: tuple[int, ...] = ()
-    """Runs that came to no valid end."""
 
     def load_words(self, name: Sequence[str]) -> str:
         """The name of a load as people know it."""
-        return ", ".join([HASHED.sub(lambda match: self.title or match[0], name[0]), *name[1:]])
+        return self.line_words(", ".join(name))
+
+    def line_words(self, line: str) -> str:
+        """A line with the name of its load as people know it."""
+        return HASHED.sub(lambda match: self.title or match[0], line)
+
+    @property
+    def footnotes(self) -> list[str]:
+        """What the marks in the differences mean."""
+        return mark_words([words for _, words, _ in self.rows])
 
 
 def compared(store: Store, before: Sequence[int], after: Sequence[int], tolerance: float = 0.05) -> TwoSides:
     """Raises BadInputError where there is nothing to compare."""
     found = compare(*([Measured(store.record(run)) for run in runs] for runs in (before, after)), tolerance=tolerance)
     records = [found.sides.before, found.sides.after]
-    differing = [(item.label, item.words) for item in differing_between(records[0], records[1])]
+    differing = differing_between(records[0], records[1])
     rows = [(item.change, difference_text(item.change.difference), item.finding) for item in found.judged.judged]
     if not rows:
         raise BadInputError("the two sides have no load in common that was measured on both")
     titles = {record.info.plan.title or "" for side in records for record in side}
     hashes = {match[0] for item, _, _ in rows if (match := HASHED.match(item.name[0]))}
-    left_out = tuple(run for runs in found.sides.left_out.values() for run in runs)
-    title = titles.pop() if len(titles) == 1 and len(hashes) == 1 else ""
-    return TwoSides(found, differing, rows, title, left_out)
+    notes = [*left_out_words(found.sides), *assumptions(found.judged, [])]
+    worse = verdict_lines(found.comparison, found.judged, tolerance)
+    unclear = [f"inconclusive: {lack_words(item)}" for item in found.comparison.lacking if not item.is_lost]
+    document = {
+        **comparison_document(found.comparison, found.judged, records[0], records[1], differing, worse, []),
+        "changes": [{**one.document(), "verdict": finding.value, "words": words} for one, words, finding in rows],
+        "differing": [
+            {"label": one.label, "values": [list(value) for value in one.values], "words": one.words}
+            for one in differing
+        ],
+        "loads_differ": found.loads_differ,
+        "left_out": found.sides.left_out,
+        "notes": notes,
+        "not_judged": None,
+    }
+    return TwoSides(
+        found,
+        [(item.label, item.words) for item in differing],
+        rows,
+        document,
+        worse,
+        [*repeat_lines(found.comparison), *gate_lines(found.judged, tolerance), *unclear],
+        notes,
+        titles.pop() if len(titles) == 1 and len(hashes) == 1 else "",
+    )
 
 
 def annotate(store: Store, run: int, note: str, labels: Sequence[str], author: str, seen: int) -> Annotation:
@@ -470,8 +527,9 @@ def annotate(store: Store, run: int, note: str, labels: Sequence[str], author: s
 
 
 def load() -> None:
-    """Loads what the first difference and the first prediction need, which takes longer than either."""
+    """Loads what the first difference, prediction and picture need, which takes longer than any of them."""
     quantile(10.0, 0.975)
+    import_module("brickyard.report.page")
 
 
 def pin(store: Store, name: str, runs: Sequence[int]) -> None:

@@ -7,6 +7,7 @@ its start and the boot, the one of the job.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -25,10 +26,10 @@ from brickyard import outputs
 from brickyard.databases.connect import refuse_password, spoken
 from brickyard.databases.pgbench_plan import BUILT_IN
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.reading import parsed_bytes
 from brickyard.ready import ready
 from brickyard.schema import ProcessMark
 from brickyard.schema.plan import OtherPlan, Plan
+from brickyard.store import Store
 from brickyard.store.process import is_alive, own_process, process_of
 
 Kind = Literal["run", "characterize", "study", "replay", "web-log"]
@@ -36,8 +37,14 @@ MARK = re.compile(rb'\A{"job":')
 NAME = re.compile(r"[0-9a-f]{16}")
 SERVERS = ("wheel", "debian")
 ORDER, STARTED, STATE = "order.json", "started.json", "state.json"
-STARTING, RUNNING = "starting", "running"
+STARTING, RUNNING, LOST = "starting", "running", "lost"
+OVER_KEPT = 200
+"""Our choice: jobs that have ended, of which a page shows ten."""
 FIRST_WORD_S = 60.0  # whoever wrote an order has started its process by then, or was killed
+
+
+class NoJobError(BadInputError):
+    """There is no job of that name."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +110,7 @@ class StartedJob(msgspec.Struct, frozen=True):
         if self.state is None:
             return STARTING
         is_said_to_live = self.state.outcome in (STARTING, RUNNING)
-        return "lost" if is_said_to_live and not self.is_running else self.state.outcome
+        return LOST if is_said_to_live and not self.is_running else self.state.outcome
 
 
 def _process(state: JobState) -> ProcessMark:
@@ -116,6 +123,8 @@ class Jobs:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._children: list[subprocess.Popen[bytes]] = []
+        self._over: dict[str, tuple[int, StartedJob]] = {}
+        """Jobs that have ended, which nothing changes any more, with the instants of their folders."""
 
     def start(self, order: Order) -> StartedJob:
         """Starts a job at once; refused where one is running on the same target."""
@@ -123,6 +132,11 @@ class Jobs:
             for dsn in order.targets:
                 refuse_password(dsn, "the database")
         for other in self.running():
+            if is_on_scratch(other.order) and is_on_scratch(order):
+                raise BadInputError(
+                    f"a scratch file: job {other.name} is running on one, and both would be on the same file system;"
+                    " wait for its end, or stop it"
+                )
             shared = set(other.order.targets) & set(order.targets)
             if shared:
                 raise BadInputError(f"{min(shared)}: job {other.name} is running on it; wait for its end, or stop it")
@@ -149,6 +163,7 @@ class Jobs:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._children.append(child)
+        self._forget_old()
         mark = process_of(child.pid)
         state = JobState(pid=mark.pid, start_ticks=mark.start_ticks, boot_id=mark.boot_id, outcome=STARTING)
         outputs.write_whole(place / STARTED, msgspec.json.encode(state), MARK, mode=0o600)
@@ -156,13 +171,44 @@ class Jobs:
 
     def all(self) -> list[StartedJob]:
         """Newest last."""
+        return [job for _, job in self._all()]
+
+    def _all(self) -> list[tuple[int, StartedJob]]:
+        """With the instants of their folders. One that has ended is read once."""
         self._reap()
         try:
             places = [place for place in self.home.iterdir() if NAME.fullmatch(place.name)]
         except OSError:
             return []
-        found = [(place.stat().st_mtime_ns, job) for place in places if (job := _read(place)) is not None]
-        return [job for _, job in sorted(found, key=lambda item: item[0])]
+        over = {place.name: self._over[place.name] for place in places if place.name in self._over}
+        found = list(over.values())
+        for place in places:
+            if place.name in over:
+                continue
+            job = _read(place)
+            if job is not None and job.outcome == LOST:
+                job = _read(place)  # its last word may have come between that look at its file and at its process
+            try:
+                at_ns = place.stat().st_mtime_ns
+            except OSError:  # removed meanwhile
+                continue
+            if job is None:
+                continue
+            if job.outcome not in (STARTING, RUNNING):
+                over[place.name] = at_ns, _settled(job)
+            found.append(over.get(place.name, (at_ns, job)))
+        self._over = over
+        return sorted(found, key=lambda item: item[0])
+
+    def _forget_old(self) -> None:
+        """Of jobs that have ended only the newest are kept; what they measured is in the store."""
+        over = [job.name for _, job in self._all() if job.name in self._over]
+        for name in over[:-OVER_KEPT]:
+            with contextlib.suppress(OSError):
+                for part in (STATE, STARTED, ORDER):
+                    outputs.remove_ours(self.home / name / part, MARK)
+                outputs.remove_empty(self.home / name)
+            del self._over[name]
 
     def running(self) -> Iterator[StartedJob]:
         for job in self.all():
@@ -172,7 +218,7 @@ class Jobs:
     def named(self, name: str) -> StartedJob:
         found = next((job for job in self.all() if job.name == name), None)
         if found is None:
-            raise BadInputError("no such job")
+            raise NoJobError("no such job; it may be too old")
         return found
 
     def stop(self, name: str) -> StartedJob:
@@ -197,6 +243,18 @@ class Jobs:
         self._children = [child for child in self._children if child.poll() is None]
 
 
+def _settled(job: StartedJob) -> StartedJob:
+    """What became of it, for good: nobody has to look for its process again."""
+    if job.state is None:
+        return job
+    return msgspec.structs.replace(job, state=msgspec.structs.replace(job.state, outcome=job.outcome))
+
+
+def is_on_scratch(order: Order) -> bool:
+    """Whether it makes a scratch file; all of them are made in one place. A study names targets of its own."""
+    return order.kind in ("run", "replay", "characterize") and not order.targets
+
+
 def _read(place: Path) -> StartedJob | None:
     try:
         order = msgspec.json.decode((place / ORDER).read_bytes(), type=Order)
@@ -210,45 +268,56 @@ def _read(place: Path) -> StartedJob | None:
     return StartedJob(place.name, order, None if 0 <= age_s < FIRST_WORD_S else nobody)
 
 
-def _carry_out(order: Order, say: Any) -> tuple[list[int], str]:
-    """Run numbers, and what is to be said at the end."""
-    from brickyard import api
-    from brickyard.store import Store
-
+def _carry_out(order: Order, say: Any, made: list[int]) -> tuple[list[int], str]:
+    """Run numbers, and what is to be said at the end. `made` gets the numbers of what a stopped or failed job has
+    measured."""
     with Store(order.store) as store:
-        if order.kind in ("run", "replay"):
-            modelled = any(api.is_modelled(target) for target in order.targets)
-            found = api.run(
-                store,
-                load_of(order),
-                order.targets,
-                condition=order.condition if modelled else None,
-                repetitions=order.repetitions,
-                size=order.size,
-                overwrite=order.overwrite,
-                say=say,
-            )
-            return [item.run for item in found], ""
-        if order.kind == "web-log":
-            replayed = api.replay(store, web_log_of(order), order.pace, repetitions=order.repetitions, say=say)
-            told = [*([f"study s{replayed.study}"] if replayed.study is not None else []), *replayed.failed]
-            return [item.run for item in replayed.runs], "; ".join(told)
-        if order.kind == "characterize":
-            target = order.targets[0] if order.targets else None
-            studied = api.characterize(
-                store, target, mode=order.mode, changes=order.changes, overwrite=order.overwrite, say=say
-            )
-        else:
-            studied = api.run_study(
-                store,
-                order.name,
-                targets=order.targets,
-                only=order.only,
-                changes=order.changes,
-                overwrite=order.overwrite,
-                say=say,
-            )
-        return studied.runs, f"study s{studied.study}" if studied.study is not None else ""
+        newest = store.newest()
+        try:
+            return _done(order, store, say)
+        except BaseException:
+            with contextlib.suppress(BrickyardError, sqlite3.Error, OSError):
+                later = [head.id for head in store.heads(1 if newest is None else newest.id + 1)]
+                made += [info.id for info in store.runs(later) if info.facts.process == own_process()]
+            raise
+
+
+def _done(order: Order, store: Store, say: Any) -> tuple[list[int], str]:
+    from brickyard import api
+
+    if order.kind in ("run", "replay"):
+        modelled = any(api.is_modelled(target) for target in order.targets)
+        found = api.run(
+            store,
+            load_of(order),
+            order.targets,
+            condition=order.condition if modelled else None,
+            repetitions=order.repetitions,
+            size=order.size,
+            overwrite=order.overwrite,
+            say=say,
+        )
+        return [item.run for item in found], ""
+    if order.kind == "web-log":
+        replayed = api.replay(store, web_log_of(order), order.pace, repetitions=order.repetitions, say=say)
+        told = [*([f"study s{replayed.study}"] if replayed.study is not None else []), *replayed.failed]
+        return [item.run for item in replayed.runs], "; ".join(told)
+    if order.kind == "characterize":
+        target = order.targets[0] if order.targets else None
+        studied = api.characterize(
+            store, target, mode=order.mode, changes=order.changes, overwrite=order.overwrite, say=say
+        )
+    else:
+        studied = api.run_study(
+            store,
+            order.name,
+            targets=order.targets,
+            only=order.only,
+            changes=order.changes,
+            overwrite=order.overwrite,
+            say=say,
+        )
+    return studied.runs, f"study s{studied.study}" if studied.study is not None else ""
 
 
 def load_of(order: Order) -> Any:
@@ -299,10 +368,8 @@ def _plans(order: Order) -> Sequence[Plan | OtherPlan]:
     if order.kind == "characterize":
         target = order.targets[0] if order.targets else None
         return api.plans_of_characterization(target, mode=order.mode, changes=order.changes, overwrite=order.overwrite)
-    if order.size is not None:
-        parsed_bytes(order.size, "--size")
     load = load_of(order)
-    api.check(load, order.targets, condition=order.condition, overwrite=order.overwrite)
+    api.check(load, order.targets, condition=order.condition, overwrite=order.overwrite, size=order.size)
     return [load.plan]
 
 
@@ -338,7 +405,7 @@ def main(place: Path) -> int:
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # also where whoever started us ignores it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        state.runs, state.message = _carry_out(order, say)
+        state.runs, state.message = _carry_out(order, say, state.runs)
         state.outcome = "done"
     except KeyboardInterrupt:
         state.outcome, state.message = "interrupted", "stopped; what was measured is kept"

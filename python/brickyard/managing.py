@@ -7,37 +7,36 @@ manager at a time, never beyond the array's redundancy, devices with a signature
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from brickyard import arrays, conditions, outputs
 from brickyard.arrays import Array, Host, Sheet, life, lock
-from brickyard.arrays.alarms import LOOK_OLD_S, Alarm, AlarmBook
+from brickyard.arrays.alarms import Alarm, AlarmBook
 from brickyard.arrays.find import KINDS
 from brickyard.arrays.health import Health, Sighting, mismatch_words, observed, severity_of
 from brickyard.arrays.inventory import Controller, Disk, controllers, disks, set_locate
 from brickyard.arrays.looking import Drive, FileSystem, Seen, look
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
 from brickyard.arrays.trends import HealthSample, TrendBook
+from brickyard.auditing import AuditLog
 from brickyard.conditions import journal
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.facts.counters import difference, parse_stat
 from brickyard.facts.roots import binary
 from brickyard.reading import parsed_bytes_per_s
-from brickyard.ready import ready
 from brickyard.schema.target_sheet import HealthSheet
 from brickyard.units import format_mib_per_s, format_seconds
 
 __all__ = [
-    "LOOK_OLD_S",
     "Alarm",
     "AlarmBook",
     "AuditLog",
@@ -67,9 +66,11 @@ __all__ = [
     "disks",
     "do",
     "estate",
+    "failed_look",
     "findings",
     "locked",
     "remaining_words",
+    "remembered",
     "remove",
     "replace",
     "set_rebuild_rate",
@@ -79,7 +80,6 @@ __all__ = [
     "user_load",
 ]
 
-AUDIT_MARK = re.compile(rb'\A{"at_unix_ns":')
 ACTIONS = (
     "scrub", "stop-scrub", "schedule", "rebuild-rate", "spare", "fail", "remove", "replace", "create", "destroy",
     "locate", "locate-off",
@@ -136,6 +136,10 @@ class Estate:
     left: list[str]
     """What killed runs have left, and the command that undoes it."""
     unix_s: float
+    unread: dict[str, str] = field(default_factory=dict)
+    """The problems by what they are about: an array, or a kind of arrays."""
+    lost: list[Standing] = field(default_factory=list)
+    """Arrays that cannot be looked at now, as they were when they last could be."""
 
     def named(self, key: str) -> Standing:
         found = next((one for one in self.standings if one.sheet.key == key), None)
@@ -149,7 +153,29 @@ def estate(*, drives: bool = True) -> Estate:
     seen = look(arrays.Host(), drives=drives)
     standings = sorted((_standing(sheet, seen) for sheet in seen.arrays), key=lambda one: (-one.rank, one.sheet.name))
     left = [entry.words for entry in conditions.leftovers()]
-    return Estate(standings, list(seen.drives), list(seen.file_systems), list(seen.problems), left, time.time())
+    drives_found, systems, problems = list(seen.drives), list(seen.file_systems), list(seen.problems)
+    return Estate(standings, drives_found, systems, problems, left, time.time(), seen.unread)
+
+
+def remembered(found: Estate, before: Estate) -> Estate:
+    """The newest look with the arrays of earlier ones that it could not look at; one that is merely gone is gone."""
+    here = {one.sheet.key for one in found.standings}
+    lost = [
+        one
+        for one in [*before.standings, *before.lost]
+        if one.sheet.key not in here
+        and (one.sheet.name in found.unread or one.sheet.kind in found.unread or EVERYTHING in found.unread)
+    ]
+    return dataclasses.replace(found, lost=lost)
+
+
+EVERYTHING = "the host"
+"""Under this name stands in `unread` why a whole look failed."""
+
+
+def failed_look(problem: str) -> Estate:
+    """A look that found nothing, and why."""
+    return Estate([], [], [], [problem], [], time.time(), {EVERYTHING: problem})
 
 
 def _standing(sheet: Sheet, seen: Seen) -> Standing:
@@ -315,6 +341,8 @@ class Deed:
     action: str
     array: str
     """The key of an array that is there; of one that is to be made, its device."""
+    name: str = field(default="", kw_only=True)
+    """What people call the array."""
     confirmed: str
     device: str = ""
     other: str = ""
@@ -444,67 +472,5 @@ def _refuse_unconfirmed(deed: Deed, name: str) -> None:
         raise BadInputError(f"type the name of the array, {name}, to confirm")
 
 
-class AuditLine(msgspec.Struct, frozen=True):
-    at_unix_ns: int
-    by: str
-    what: str
-    """`asked`, `done`, `refused` or `failed`."""
-    asked: dict[str, Any]
-    words: str = ""
-
-    def asks(self, name: str) -> object:
-        """What was asked under this name; anything, as it is read from a file."""
-        return self.asked.get(name)
-
-
-def _writable(value: Any) -> Any:
-    """Halves of letters, which JSON can ask for and no file can hold, as question marks."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    return [_writable(one) for one in value] if isinstance(value, tuple | list) else value
-
-
-class AuditLog:
-    """A file that is only added to: one line of JSON for each thing that was asked, and one for what became of it."""
-
-    def __init__(self, place: Path, clock: Callable[[], int] = time.time_ns) -> None:
-        self.place = place
-        self._clock = clock
-
-    def note(self, by: str, what: str, asked: Mapping[str, object], words: str = "") -> None:
-        """Raises BrickyardError where it cannot be written; then nothing is done."""
-        line = AuditLine(self._clock(), by, what, {name: _writable(value) for name, value in asked.items()}, words)
-        try:
-            outputs.folder(self.place.parent)
-            outputs.append_to(self.place, msgspec.json.encode(line) + b"\n", AUDIT_MARK)
-        except OSError as error:
-            raise BrickyardError(
-                f"{self.place}: the audit log cannot be written ({error.strerror}), so nothing was changed"
-            ) from error
-
-    def newest(self, count: int = 100) -> list[AuditLine]:
-        """The last lines, the newest first; what has another form is left out."""
-        try:
-            with self.place.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - count * AUDIT_LINE_MAX))
-                lines = file.read().splitlines()
-        except OSError:
-            return []
-        found = []
-        for line in lines[-count:]:
-            try:
-                found.append(msgspec.json.decode(line, type=AuditLine))
-            except msgspec.DecodeError:
-                continue  # the first one may be cut, and anybody with rights may have written into it
-        return found[::-1]
-
-
-AUDIT_LINE_MAX = 4096
-
-
 def alarm_place() -> Path:
     return state_home() / "alarms.json"
-
-
-ready(AuditLine)

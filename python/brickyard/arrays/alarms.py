@@ -20,6 +20,7 @@ import msgspec
 
 from brickyard import outputs
 from brickyard.arrays.health import Notice
+from brickyard.arrays.host import PROGRAM_TIMEOUT_S
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
 
@@ -29,8 +30,12 @@ SEVERITIES = ("error", "warning", "note")
 CLEARED_KEPT = 200
 """Alarms that are over and still shown, the newest."""
 EVENTS_KEPT = 500
-LOOK_OLD_S = 900.0
-"""A watch that has not looked for so long does not run any more; its drives are asked every ten minutes."""
+PERIODS_MISSED, LOOK_MAX_S = 3, PROGRAM_TIMEOUT_S
+"""A watch that has not looked for three of its periods, and the time that a controller's tool may take, has stopped."""
+
+
+TEST_OLD_S = 900.0
+"""A test that was asked for so long ago may be asked for again."""
 
 
 class AlarmState(StrEnum):
@@ -96,6 +101,8 @@ class ChannelTest(msgspec.Struct):
 class _Book(msgspec.Struct):
     book: str = "alarms"
     looked_s: float = 0.0
+    every_s: float = 30.0
+    """The period of the watch; earlier versions did not write it, and looked every 30 s unless told otherwise."""
     alarms: list[Alarm] = []
     manages: bool = False
     """Whether the watch may scrub by schedule."""
@@ -103,6 +110,9 @@ class _Book(msgspec.Struct):
     """By what the watch sends: `mail`, `apprise`."""
     test: ChannelTest | None = None
     events: list[ArrayEvent] = []
+
+    def is_watched(self, now_s: float) -> bool:
+        return 0 <= now_s - self.looked_s < PERIODS_MISSED * self.every_s + LOOK_MAX_S
 
 
 class AlarmBook:
@@ -118,6 +128,10 @@ class AlarmBook:
     def looked_s(self) -> float:
         """When a watch looked last, 0 where none has."""
         return self._read().looked_s
+
+    def is_watched(self, now_s: float | None = None) -> bool:
+        """Whether a watch runs, by its own period."""
+        return self._read().is_watched(time.time() if now_s is None else now_s)
 
     @property
     def events(self) -> list[ArrayEvent]:
@@ -142,19 +156,19 @@ class AlarmBook:
         """The watch sends it at its next look by all its ways, since it alone knows their addresses."""
         with self._changed() as book:
             now = time.time() if now_s is None else now_s
-            if not 0 <= now - book.looked_s < LOOK_OLD_S:
+            if not book.is_watched(now):
                 raise BadInputError("no watch is running that could send it; start `brickyard array watch`")
             if not book.ways:
                 raise BadInputError("the watch sends nothing; start it with --apprise-file, --mail-to or --webhook")
-            if book.test is not None and book.test.is_waiting and 0 <= now - book.test.asked_s < LOOK_OLD_S:
+            if book.test is not None and book.test.is_waiting and 0 <= now - book.test.asked_s < TEST_OLD_S:
                 raise BadInputError("a test is under way; wait for the next look of the watch")
             book.test = ChannelTest(now, by)
             return book.test
 
-    def begin(self, ways: list[str], *, manages: bool) -> ChannelTest | None:
-        """What the watch can do; gives back a test that waits for it."""
+    def begin(self, ways: list[str], *, manages: bool, every_s: float) -> ChannelTest | None:
+        """What the watch can do and how often it looks; gives back a test that waits for it."""
         with self._changed() as book:
-            book.ways, book.manages = list(ways), manages
+            book.ways, book.manages, book.every_s = list(ways), manages, every_s
             return book.test if book.test is not None and book.test.is_waiting else None
 
     def tested(self, lines: list[str], now_s: float) -> None:

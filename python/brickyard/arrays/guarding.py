@@ -134,6 +134,8 @@ class Guard:
     schedule: Schedule | None = None
     book: AlarmBook | None = None
     """Where alarms are kept, with what people have said to them; without it each notice is sent as it comes."""
+    every_s: float = 30.0
+    """How often it looks, which whoever reads the alarms must know."""
     remind_s: float | None = None
     trends: TrendBook | None = None
     store: Path | None = None
@@ -211,7 +213,9 @@ class Guard:
 
     def _test(self, book: AlarmBook) -> None:
         """A test message that somebody asked for on the page, by every way."""
-        asked = book.begin([channel.name for channel in self.channels], manages=self.schedule is not None)
+        asked = book.begin(
+            [channel.name for channel in self.channels], manages=self.schedule is not None, every_s=self.every_s
+        )
         if asked is None:
             return
         lines = []

@@ -5,7 +5,9 @@ Refusal: it knows no array. Nothing waits for ever: every program has a time lim
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -25,6 +27,7 @@ SETTLE_S = (
     10.0  # the kernel takes a failed member out of an array within milliseconds; udev may hold it open for longer
 )
 LOOK_S = 0.05
+INTERRUPTED_S = 0.25  # as long as Python's own subprocess.run waits after Ctrl-C
 T = TypeVar("T")
 
 
@@ -55,22 +58,27 @@ class Host:
         # Into files, not pipes: what such a program leaves running in the background would hold a pipe open.
         with outputs.nameless_file() as out, outputs.nameless_file() as error:
             try:
-                done = subprocess.run(
+                child = subprocess.Popen(
                     [path, *arguments],
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=error,
-                    timeout=timeout_s,
                     env={**os.environ, "LC_ALL": "C"},
-                    check=False,
+                    start_new_session=True,
                 )
+            except OSError as problem:
+                raise BrickyardError(f"{program}: could not be run: {problem.strerror}") from problem
+            try:
+                code = child.wait(timeout_s)
             except subprocess.TimeoutExpired as problem:
+                _end(child, signal.SIGKILL)
                 raise BrickyardError(
                     f"{program} {' '.join(arguments)}: no answer within {timeout_s:.0f} s"
                 ) from problem
-            except OSError as problem:
-                raise BrickyardError(f"{program}: could not be run: {problem.strerror}") from problem
-            return Done(done.returncode, _read(out), _read(error))
+            except BaseException:  # Ctrl-C does not reach a session of its own by itself
+                _end(child, signal.SIGINT)
+                raise
+            return Done(code, _read(out), _read(error))
 
     def must(self, program: str, *arguments: str, timeout_s: float = PROGRAM_TIMEOUT_S) -> str:
         """The output of a program that succeeds, or an error that has its words."""
@@ -88,6 +96,15 @@ def told_as(content: str, kind: type[T]) -> T | None:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, RecursionError):
         return None
+
+
+def _end(child: subprocess.Popen[bytes], first: signal.Signals) -> None:
+    """Ends a program with all that it has started; what it has under way ends within a moment, or is killed."""
+    for number in dict.fromkeys((first, signal.SIGKILL)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(INTERRUPTED_S)
 
 
 def _read(file: IO[bytes]) -> str:

@@ -89,6 +89,7 @@ class Watcher:
             yield from step(memory, Sighting(name, sheet, problem, seen.holders.get(key), seen.left.get(key, "")))
 
     def _findings(self, seen: Seen) -> Iterator[Finding]:
+        yield from self._unread(seen)
         yield from drive_findings(seen)
         yield from store_findings(seen)
         yield from self._slow_members(seen)
@@ -102,6 +103,14 @@ class Watcher:
                 words = f"the file system at {system.place} has become read-only"
                 end = f"the file system at {system.place} can be written again"
                 yield Finding(f"file system {system.place} read-only", "error", words, end)
+
+    def _unread(self, seen: Seen) -> Iterator[Finding]:
+        """What could not be looked at, and is no array that is known: of those, `health` tells."""
+        known = {memory.name for memory in self.memory.arrays.values()}
+        for name, problem in seen.unread.items():
+            if name not in known:
+                words = f"{name} could not be looked at: {problem}"
+                yield Finding(f"look {name}", "warning", words, f"{name} can be looked at again")
 
     def _slow_members(self, seen: Seen) -> Iterator[Finding]:
         """Members beside their peers; see `peers` for what is compared."""
@@ -186,6 +195,8 @@ def _shows_end(key: str, seen: Seen) -> bool:
             return told.critical_warning == 0
         if key == f"drive {drive.name} worn":
             return told.percentage_used is not None
+    if key.startswith("look "):
+        return True
     if key.startswith("store "):
         return seen.store is not None
     return any(key.startswith(f"file system {system.place} ") for system in seen.file_systems)

@@ -28,6 +28,8 @@ from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.managing import alarm_place
 from brickyard.store import default_place
 
+ONCE_EVERY_S = 300.0
+"""Whoever starts single checks by a timer may do so this seldom, and still counts as a watch."""
 SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -109,6 +111,7 @@ def watch(
         raise BadInputError("--scrub-every: a scrub takes longer than one check; leave --once out")
     if scrub_rate and not scrub_every:
         raise BadInputError("--scrub-rate: needs --scrub-every")
+    every_s = span_s("--every", every)
     channels: list[notify.Channel] = []
     if mail_to:
         channels.append(notify.mail(mail_to, mail_from, smtp, smtp_user, smtp_password_file))
@@ -144,13 +147,14 @@ def watch(
         place,
         schedule=schedule,
         book=book,
+        every_s=max(every_s, ONCE_EVERY_S) if once else every_s,
         remind_s=remind_s,
         trends=TrendBook(home / "health.json"),
         store=store or default_place(),
         left=_left,
     )
     guard.load()
-    looks = _look_until_stopped(guard, span_s("--every", every), once, listen)
+    looks = _look_until_stopped(guard, every_s, once, listen)
     if json:
         emit({"looks": looks, "notices": guard.told})
     return DONE

@@ -11,44 +11,34 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from brickyard import outputs
-from brickyard.analysis.comparison import (
-    Change,
-    Comparison,
-    Failures,
-    Lack,
-    Sides,
-    default_figures,
-    left_out_words,
-    loads_differ,
-    valid_sides,
-)
+from brickyard.analysis.comparison import Comparison, Sides, default_figures, left_out_words, loads_differ, valid_sides
 from brickyard.analysis.comparison import compare as compared
-from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import COMPARABLE
-from brickyard.analysis.gate import Finding, Gate, gate
+from brickyard.analysis.gate import Gate, gate
 from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.selection import open_store, select
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
-from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
+from brickyard.report.comparison_words import (
+    assumptions,
+    comparison_document,
+    gate_lines,
+    lack_words,
+    mark_words,
+    noise_words,
+    repeat_lines,
+    sitting_words,
+    verdict_lines,
+)
+from brickyard.report.matrix_tables import difference_text
 from brickyard.report.pictures import Picture
-from brickyard.schema import Document
 from brickyard.store import Record, Store
 from brickyard.study.keys import nearest
 from brickyard.units import format_name, format_ns, format_percent
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
-ONE_RUN = (
-    "the intervals of one run against several assume that it is as noisy as the others; on a noisier day they are too "
-    "narrow, so --check judges none of these figures"
-)
-SITTING = (
-    "were made within one hour, so they do not show how much results differ between days; add runs from other days"
-)
-SITTING_NS = 3600 * 10**9  # runs that began within an hour share what the host did in it
-INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
 
 
 def compare(
@@ -108,12 +98,12 @@ def compare(
             f"--check: {_loads_words(loads)}; compare equal workloads, or judge these anyway with --across-loads"
         )
     open_words = _unjudged_words(judged) if check and not bad else ""
-    notes = [*left_out_words(sides), *_assumptions(judged, before if baseline else [])]
+    notes = [*left_out_words(sides), *assumptions(judged, before if baseline else [])]
     pictures = _draw(found, output, "; ".join(_workload_lines(before, after))) if output else []
     code = FAILED if check and bad else BAD_INPUT if open_words else DONE
     if json:
         about = {"loads_differ": loads, "left_out": sides.left_out, "notes": notes, "not_judged": open_words or None}
-        emit(_document(found, judged, before, after, differing, bad, pictures) | about)
+        emit(comparison_document(found, judged, before, after, differing, bad, pictures) | about)
         return code
     console = stdout()
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
@@ -123,12 +113,11 @@ def compare(
         *(f"the load differs: {words}" for words in loads),
     ):
         console.print(line, markup=False, soft_wrap=True)
-    for repeat in found.repeats:
-        told = f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
-        console.print(f"{told} (same seed, modelled target): counted once", markup=False, soft_wrap=True)
+    for line in repeat_lines(found):
+        console.print(line, markup=False, soft_wrap=True)
     console.print()
     _print(console, found)
-    unclear = [f"inconclusive: {_lack_words(item)}" for item in found.lacking if not item.is_lost]
+    unclear = [f"inconclusive: {lack_words(item)}" for item in found.lacking if not item.is_lost]
     for line in (*bad, *gate_lines(judged, allowed), *unclear, *(f"note: {words}" for words in notes)):
         console.print(line, markup=False, soft_wrap=True)
     for path in pictures:
@@ -148,7 +137,7 @@ def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
     if found.changes:
         return
     none = "; ".join(["no workload was measured on both sides", *loads])
-    why = "; ".join(map(_lack_words, found.lacking)) or none
+    why = "; ".join(map(lack_words, found.lacking)) or none
     raise BadInputError(f"nothing can be compared: {why}")
 
 
@@ -165,19 +154,6 @@ def _unjudged_words(judged: Gate) -> str:
         "with"
         " `run --ruler NAME --check`"
     )
-
-
-def _assumptions(judged: Gate, baseline: list[Record]) -> list[str]:
-    """What the figures take for granted."""
-    once = any(
-        item.finding is Finding.ONCE and max(item.change.before.n, item.change.after.n) > 1 for item in judged.judged
-    )
-    return [*([ONE_RUN] if once else []), *_sitting(baseline)]
-
-
-def _sitting(baseline: list[Record]) -> list[str]:
-    began = [record.info.created_unix_ns for record in baseline]
-    return [f"the baseline's runs {SITTING}"] if began and max(began) - min(began) < SITTING_NS else []
 
 
 def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> Sides:
@@ -205,86 +181,8 @@ def parse_share(option: str, text: str) -> float:
     return value
 
 
-def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str]:
-    """What the gate fails for; nothing that was measured before may be missing."""
-    said = [f"worse: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
-    said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
-    said += [f"not measured: {_lack_words(item)}; the earlier runs have it" for item in found.lacking if item.is_lost]
-    return said + [f"not measured: {format_name(name)}, which was measured before" for name in found.only_before]
-
-
 def _loads_words(loads: list[str]) -> str:
     return "the load differs: " + "; ".join(loads)
-
-
-def _failed_words(item: Failures) -> str:
-    if not item.failed[0]:
-        return f"failed requests: {format_name(item.name)}: {item.failed[1]:,}, and none in the earlier runs"
-    sides = [
-        f"{failed:,} of {sent:,} ({share * 100:.3g} %)"
-        for failed, sent, share in zip(item.failed, item.sent, item.shares, strict=True)
-    ]
-    return f"failed requests: {format_name(item.name)}: {' → '.join(sides)}"
-
-
-def _lack_words(item: Lack) -> str:
-    sides = [
-        f"{runs_words(runs)} ({side}) {'lacks' if len(runs) == 1 else 'lack'} it"
-        for side, runs in zip(("before", "after"), item.runs, strict=True)
-        if runs
-    ]
-    return f"{format_name(item.name)}, {item.figure.title}: {', '.join(sides)}"
-
-
-def gate_lines(judged: Gate, tolerance: float) -> list[str]:
-    """What was judged, what it could have seen, and what is open."""
-    once, unclear = judged.of(Finding.ONCE), judged.of(Finding.INCONCLUSIVE)
-    said = []
-    if judged.lone_share is not None and judged.all_share is not None:
-        count = len(judged.judged) - len(once)
-        parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
-        told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
-        said.append(f"{_figures(count)} judged together against {_share(tolerance)}: {told}")
-        alone = f"a change of a single figure by {sees_words(judged.lone_share)}"
-        every = f", or of all of them by {sees_words(judged.all_share)}" if count > 1 else ""
-        said.append(f"power: at this noise, these runs would detect {alone}{every} in four of five cases")
-    apart = [change for change in unclear if change.worse_by > tolerance]
-    said += [
-        f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}"
-        for c in sorted(apart, key=lambda change: -change.worse_by)[:INCONCLUSIVE_SHOWN]
-    ]
-    if len(apart) > INCONCLUSIVE_SHOWN:
-        said.append(
-            f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more figures that are worse by more than the tolerance"
-        )
-    if unclear and judged.repetitions is not None:
-        said.append(
-            f"about {judged.repetitions} repetitions per side would show whether the inconclusive figures stay within"
-            f" {_share(tolerance)}"
-        )
-    elif unclear and tolerance > 0:
-        said.append(
-            f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} with any number of "
-            "repetitions"
-        )
-    said += [f"measured once, not judged: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
-    return said
-
-
-def _figures(count: int) -> str:
-    return "1 figure" if count == 1 else f"{count} figures"
-
-
-def _share(tolerance: float) -> str:
-    return f"{tolerance * 100:g} %"
-
-
-def _words(change: Change) -> str:
-    return (
-        f"{change.figure.text(change.before.centre)} → {change.figure.text(change.after.centre)}, "
-        + difference_text(change.difference)
-        + ("" if change.difference.seen is not None else f", {_noise(change)}")
-    )
 
 
 def _runs(records: list[Record]) -> str:
@@ -311,16 +209,14 @@ def _print(console: Console, found: Comparison) -> None:
             change.figure.text(change.before.centre),
             change.figure.text(change.after.centre),
             difference_text(change.difference),
-            _noise(change),
+            noise_words(change),
         ]
         for change in found.changes
     ]
     columns = [("load", "left"), ("figure", "left"), ("before", "right"), ("after", "right"), ("difference", "right")]
     console.print(table("", [*columns, ("noise", "left")], rows))
-    cells = [row[4] for row in rows]
-    for mark, note in ((WITHIN_NOISE, NOT_SEEN), (UNKNOWN, NOISE_UNKNOWN)):
-        if any(mark in cell for cell in cells):
-            console.print(note, style="dim", markup=False, soft_wrap=True)
+    for note in mark_words([row[4] for row in rows]):
+        console.print(note, style="dim", markup=False, soft_wrap=True)
     console.print()
     names = ("p50", "p90", "p99", "p99.9")
     shifts = [
@@ -341,14 +237,6 @@ def _print(console: Console, found: Comparison) -> None:
         console.print(f"only after: {format_name(name)}", markup=False)
 
 
-def _noise(change: Change) -> str:
-    """What the difference was held against."""
-    if change.difference.seen is not None:
-        return f"of {change.before.n} and {change.after.n} runs"
-    within = f"; ± {change.within * 100:.1f} % within the runs" if change.within is not None else ""
-    return f"noise between runs unknown{within}"
-
-
 def _draw(found: Comparison, folder: Path, note: str) -> list[str]:
     from brickyard.report.compare_charts import changes_picture, shifts_picture
 
@@ -364,33 +252,6 @@ def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
     except OSError as error:
         raise BadInputError(f"{folder}: the pictures cannot be written: {error.strerror}; see --output") from error
     return [str((folder / f"{picture.name}.png").absolute()) for picture in pictures if picture is not None]
-
-
-def _document(
-    found: Comparison,
-    judged: Gate,
-    before: list[Record],
-    after: list[Record],
-    differing: list[Differing],
-    bad: list[str],
-    pictures: list[str],
-) -> Document:
-    return {
-        "before": [record.info.id for record in before],
-        "after": [record.info.id for record in after],
-        "workload": {"before": workload_words(before), "after": workload_words(after)},
-        "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
-        "lacking": [lack.document() for lack in found.lacking],
-        "repeats": found.repeats,
-        "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
-        "power": {"lone_share": judged.lone_share, "all_share": judged.all_share, "repetitions": judged.repetitions},
-        "distributions": [shift.document() for shift in found.shifts],
-        "only_before": [list(name) for name in found.only_before],
-        "only_after": [list(name) for name in found.only_after],
-        "worse": bad,
-        "passed": False if bad else True if judged.lone_share is not None else None,
-        "pictures": pictures,
-    }
 
 
 baseline_app = App(name="baseline", help="Runs that later runs are compared with.")
@@ -416,7 +277,7 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
             raise BadInputError("none of these runs is finished and valid; name others for the baseline")
         replaced = kept.baselines().get(name)
         kept.add_baseline(name, good)
-    notes = _sitting([record for record in records if record.info.id in good])
+    notes = sitting_words([record for record in records if record.info.id in good])
     if json:
         emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None, "notes": notes})
     else:

@@ -18,6 +18,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from brickyard import browsing
+from brickyard.errors import BrickyardError
 from brickyard.following import Follower
 from brickyard.web import estate, now, planning, render, results
 from brickyard.web.context import (
@@ -90,13 +91,21 @@ async def login(request: Request) -> Response:
         return _login_again(request, 429, "too many tries; wait a minute")
     made = web.sessions.login(str(body.get("token", ""))[:500].strip(), address)
     if made is None:
+        await _note(web, f"a stranger at {address}", "refused", "login", "strangers")
         return _login_again(request, 401, "that token is not known")
     identifier, session = made
+    await _note(web, session.who, "login", "login", f"logins {session.role} at {address}")
     response: Response = (
         answer({"role": session.role, "csrf": session.csrf}) if wants_json(request) else RedirectResponse("/", 303)
     )
     response.set_cookie(COOKIE, identifier, httponly=True, samesite="strict", secure=web.secure, path="/")
     return response
+
+
+async def _note(web: Web, by: str, what: str, action: str, group: str) -> None:
+    """In the audit log; on a full disk people can log in all the same."""
+    with contextlib.suppress(BrickyardError):
+        await run_in_threadpool(web.audit.note_often, group, by, what, {"action": action})
 
 
 def _login_again(request: Request, status: int, text: str) -> Response:
@@ -118,6 +127,7 @@ async def logout(request: Request) -> Response:
     except ProblemError as problem:
         return answer_problem(request, problem)
     web.sessions.logout(request.cookies.get(COOKIE, ""))
+    await _note(web, session.who, "logout", "logout", f"logins {session.role} at {session.address}")
     response = RedirectResponse("/login", 303)
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=web.secure)
     return response
@@ -185,6 +195,7 @@ ROUTES: list[Route] = [
     _get("/arrays/{array}", estate.array_page),
     _get("/disks/{disk}", estate.disk_page),
     _get("/alarms", estate.alarms_page),
+    _get("/audit", estate.audit_page),
     _get("/login", login_page),
     _post("/login", login),
     _post("/logout", logout),
@@ -251,7 +262,7 @@ def _load() -> None:
 def make_app(web: Web, origins: Origins) -> Starlette:
     """One server's application."""
 
-    web.newest = estate.looks.newest
+    web.newest, web.known = estate.looks.newest, estate.looks.known
 
     def others() -> dict[str, object]:
         return {"jobs": now.job_rows(web), "standing": standing(web)}
@@ -268,6 +279,7 @@ def make_app(web: Web, origins: Origins) -> Starlette:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await hub.end()
+            await run_in_threadpool(web.audit.close)
 
     app = Starlette(
         routes=ROUTES,

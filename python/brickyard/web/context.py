@@ -10,7 +10,7 @@ import hmac
 import json
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -26,11 +26,12 @@ from brickyard import Store, browsing, managing, modelling
 from brickyard.browsing import Listing, Pictures
 from brickyard.errors import BadInputError, BrickyardError, NotFoundError, one_line
 from brickyard.jobs import Jobs, shown_database
-from brickyard.managing import Estate
+from brickyard.managing import Estate, Sheet
 from brickyard.printable import json_text
 from brickyard.ready import ready
 from brickyard.web.guard import UNSAFE
 from brickyard.web.sessions import Session, Sessions
+from brickyard.web.shares import BusyError, Share
 from brickyard.web.tokens import Role
 
 COOKIE = "brickyard_session"
@@ -40,6 +41,11 @@ CSRF_HEADER = "x-csrf-token"
 SCRATCH = "scratch"
 JSON = "application/json"
 SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+SHARES = {"predictions": (1, 4), "downloads": (2, 4), "comparisons": (2, 8), "pictures": (1, 60)}
+"""Of each kind of costly requests how many run at once, and how many more wait: our choice. A model takes a core, which
+a run may need; a report of many runs takes much memory; a page asks for all its pictures at once."""
 
 
 class ProblemError(Exception):
@@ -83,10 +89,13 @@ class Web:
     secure: bool = False
     newest: Callable[[], Estate | None] = lambda: None
     """The newest look at the arrays of this host, however old; whoever asks makes no look."""
+    known: Callable[[str], Sheet | None] = lambda _: None
+    """An array of that look, by the word that a browser says for it."""
     starting: Lock = field(default_factory=Lock)
     """One start at a time, so that two tabs do not take one target."""
 
     def __post_init__(self) -> None:
+        self.shares = {name: Share(*limits) for name, limits in SHARES.items()}
         self.listing = Listing(self.store)
         self.pictures = Pictures(self.store)
         self.jobs = Jobs(self.state / "jobs")
@@ -143,7 +152,7 @@ def session_of(request: Request) -> Session | None:
         if not web.sessions.may_try(address):
             raise ProblemError(429, "too many tries; wait a minute")
         role = web.sessions.bearer(token, address)
-        return None if role is None else Session(role, "", 0.0, 0.0, f"program at {address}", program=True)
+        return None if role is None else Session(role, "", 0.0, 0.0, "program", address, program=True)
     return web.sessions.find(request.cookies.get(COOKIE, ""), is_use=LOOK not in request.headers)
 
 
@@ -156,6 +165,16 @@ def reads(handler: Callable[[Request, Web], Any]) -> Handler:
     return _guarded(handler, Role.READER)
 
 
+def reads_costly(share: str) -> Callable[[Callable[[Request, Web], Any]], Handler]:
+    """As `reads`, of what costs much; see `SHARES`."""
+    return functools.partial(_guarded, least=Role.READER, share=share)
+
+
+def operates_costly(share: str) -> Callable[[Callable[[Request, Web, Body, Session], Any]], Handler]:
+    """As `operates`, of what costs much."""
+    return functools.partial(_guarded, least=Role.OPERATOR, share=share)
+
+
 def operates(handler: Callable[[Request, Web, Body, Session], Any]) -> Handler:
     """For operators: a request that changes something, with a body and the token of its session's pages."""
     return _guarded(handler, Role.OPERATOR)
@@ -166,7 +185,7 @@ def manages(handler: Callable[[Request, Web, Body, Session], Any]) -> Handler:
     return _guarded(handler, Role.OPERATOR, is_noted=True)
 
 
-def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False) -> Handler:
+def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False, share: str = "") -> Handler:
     @functools.wraps(handler)
     async def guarded(request: Request) -> Response:
         web = web_of(request)
@@ -182,16 +201,25 @@ def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False
                     if is_noted:
                         await _note_refusal(request, web, session, refusal.text)
                     raise
-                made = await run_in_threadpool(_calm, handler, request, web, body, session)
+                made = await _made(web, share, handler, request, web, body, session)
             else:
                 _check_role(session, least)
-                made = await run_in_threadpool(_calm, handler, request, web)
+                made = await _made(web, share, handler, request, web)
         except ProblemError as problem:
             return answer_problem(request, problem)
         return made if isinstance(made, Response) else answer(made)
 
     guarded.needs = least  # type: ignore[attr-defined]
     return guarded
+
+
+async def _made(web: Web, share: str, handler: Callable[..., Any], *arguments: object) -> Any:
+    if not share:
+        return await run_in_threadpool(_calm, handler, *arguments)
+    try:
+        return await web.shares[share].run(_calm, handler, *arguments)
+    except BusyError:
+        raise ProblemError(503, f"too many {share} are asked for at once; try again in a moment") from None
 
 
 async def _checked(request: Request, session: Session, least: Role) -> Body:
@@ -208,19 +236,26 @@ def _check_role(session: Session, least: Role) -> None:
 
 async def _note_refusal(request: Request, web: Web, session: Session, words: str) -> None:
     try:
-        asked = asked_of(await body_of(request))
+        asked = asked_of(web, await body_of(request))
     except ProblemError:
         asked = {}
-    await run_in_threadpool(_calm, web.audit.note, session.who, "refused", asked, words)
+    await run_in_threadpool(_calm, note_refused, web, session, asked, words)
 
 
 ASKED = ("action", "array", "device", "other", "level")
-ASKED_LETTERS = 500
+ASKED_LETTERS = 100
 
 
-def asked_of(body: Body) -> dict[str, str]:
-    """What a request about arrays asks for, as far as it can be read."""
-    return {name: text[:ASKED_LETTERS] for name in ASKED if isinstance(text := body.get(name), str)}
+def note_refused(web: Web, session: Session, asked: Mapping[str, object], words: str) -> None:
+    """Whoever is refused can ask again at once, from any number of sessions."""
+    web.audit.note_often(f"refused {session.role} at {session.address}", session.who, "refused", asked, words)
+
+
+def asked_of(web: Web, body: Body) -> dict[str, str]:
+    """What a request about arrays asks for, as far as it can be read; an array that is known with its name."""
+    found = {name: text[:ASKED_LETTERS] for name in ASKED if isinstance(text := body.get(name), str)}
+    known = web.known(found.get("array", ""))
+    return found if known is None else {**found, "array": known.key, "name": known.name}
 
 
 def _calm(handler: Callable[..., Any], *arguments: Any) -> Any:

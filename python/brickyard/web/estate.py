@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import re
 import time
 from collections import deque
 from dataclasses import replace
-from threading import Lock
+from threading import Condition, Thread
 from typing import Any
 
 import msgspec
@@ -18,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from brickyard import managing
-from brickyard.errors import BadInputError, BrickyardError
+from brickyard.errors import BadInputError, one_line
 from brickyard.managing import Controller, Deed, Disk, Estate, HealthSample, HealthSheet, PaceSample, Sheet, Standing
-from brickyard.web.context import Body, ProblemError, Web, asked_of, manages, operates, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, asked_of, manages, note_refused, operates, reads, typed
 from brickyard.web.render import page, standing
+from brickyard.web.results import part_of
 from brickyard.web.sessions import Session
 
 HOST = managing.Host()
@@ -34,40 +34,85 @@ PACES_KEPT = 2160
 PACE_OLD_S = 60.0
 LOOK_AGAIN_S = 2.0
 """A controller's tool takes up to a second to answer; several browsers share one look."""
+PATIENCE_S = 3.0
+"""Our choice: tools that answer at all do so within a second or two; whoever asks for a page waits no longer."""
+HANGS_S = 30.0
+"""Our choice: asking each of a few dozen drives takes up to half a minute."""
+HANGS = "a look at the arrays does not end, perhaps because a controller's tool hangs; what is shown is older"
 DRIVES_EVERY_S = 600.0
-AUDIT_SHOWN = 100
+AUDIT_SHOWN, AUDIT_MAX = 100, 1000
 KEYED = ("array", "slow", "errors")
 """Kinds of alarms and events whose keys have the name of an array, and what it is about behind that."""
 EVENTS_SHOWN = 100
 
 
 class Looks:
-    """The newest look at this host, shared by all who ask."""
+    """The newest look at this host, shared by all who ask.
+
+    A look has a thread of its own: a controller's tool may hang for two minutes, and whoever asks meanwhile gets what
+    was seen last.
+    """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._changed = Condition()
         self._found: Estate | None = None
+        self._ended = 0
+        """How many looks have ended that began after the last change."""
+        self._changes, self._changes_seen = 0, 0
+        """How many changes there were, and how many before the newest look began."""
+        self._began_s: float | None = None
+        """When the look began that is under way."""
         self._drives_s = float("-inf")
         self._disks: list[Disk] = []
         self._controllers: list[Controller] = []
         self._counted: dict[str, tuple[float, dict[str, int]]] = {}
         self._paces: dict[str, deque[PaceSample]] = {}
 
-    def now(self, *, may_ask_drives: bool = True) -> Estate:
-        """Drives are asked for somebody who looks alone: a run may be measuring them."""
-        with self._lock:
-            if self._found is None or not 0 <= time.time() - self._found.unix_s < LOOK_AGAIN_S:
-                with_drives = may_ask_drives and time.monotonic() - self._drives_s >= DRIVES_EVERY_S
-                found = managing.estate(drives=with_drives)
-                self._disks = managing.disks(HOST)
-                if with_drives:
-                    self._drives_s = time.monotonic()
-                    self._controllers = managing.controllers(HOST, self._disks)
-                elif self._found is not None:
-                    found = replace(found, drives=self._found.drives)
-                self._found = found
-                self._sample(found)
-            return self._found
+    def now(self, *, may_ask_drives: bool = True, patience_s: float | None = None) -> Estate:
+        """A look that is new enough, or the last one where none can be had soon; nobody waits for one that hangs.
+        Drives are asked for somebody who looks alone: a run may be measuring them."""
+        until_s = time.monotonic() + (PATIENCE_S if patience_s is None else patience_s)
+        with self._changed:
+            ended = self._ended
+            while self._ended == ended and not self._is_new():
+                if self._began_s is None:
+                    self._began_s = time.monotonic()
+                    work = Thread(target=self._work, args=(may_ask_drives,), name="arrays", daemon=True)
+                    work.start()
+                rest_s = min(until_s, self._began_s + PATIENCE_S) - time.monotonic()
+                if rest_s <= 0:
+                    break
+                self._changed.wait(rest_s)
+        return self.newest() or managing.failed_look("the first look at the arrays has not ended yet")
+
+    def _is_new(self) -> bool:
+        found = self._found
+        is_of_now = self._changes_seen == self._changes
+        return found is not None and is_of_now and 0 <= time.time() - found.unix_s < LOOK_AGAIN_S
+
+    def _work(self, may_ask_drives: bool) -> None:
+        """One look; what goes wrong with it is what it found."""
+        with_drives = may_ask_drives and time.monotonic() - self._drives_s >= DRIVES_EVERY_S
+        changes = self._changes
+        try:
+            found = managing.estate(drives=with_drives)
+            disks = managing.disks(HOST)
+            controllers = managing.controllers(HOST, disks) if with_drives else self._controllers
+        except Exception as error:  # a thread that ended without a word would leave the last look standing as if new
+            words = one_line(error) or type(error).__name__
+            found, disks, controllers, with_drives = managing.failed_look(words), self._disks, self._controllers, False
+        with self._changed:
+            self._disks, self._controllers = disks, controllers
+            if with_drives:
+                self._drives_s = time.monotonic()
+            elif self._found is not None:
+                found = replace(found, drives=self._found.drives)
+            self._found = found if self._found is None else managing.remembered(found, self._found)
+            self._began_s = None
+            self._changes_seen = changes
+            self._ended += changes == self._changes
+            self._sample(found)
+            self._changed.notify_all()
 
     def _sample(self, found: Estate) -> None:
         """What users got since the last look, beside the pace of the array's own work."""
@@ -96,7 +141,7 @@ class Looks:
         self._paces = {key: kept for key, kept in self._paces.items() if key in known}
 
     def paces(self, key: str) -> list[PaceSample]:
-        with self._lock:
+        with self._changed:
             return list(self._paces.get(key, ()))
 
     def disks(self) -> list[Disk]:
@@ -107,22 +152,39 @@ class Looks:
         self.now()
         return self._controllers
 
+    def known(self, word: str) -> Sheet | None:
+        """The array that an address means, as it was seen last."""
+        found = self._found
+        every = [] if found is None else [*found.standings, *found.lost]
+        return next((one.sheet for one in every if word_of(one) == word), None)
+
+    @property
+    def drives_known(self) -> bool:
+        """Whether the drives have been asked for their health yet."""
+        return self._drives_s > float("-inf")
+
     def newest(self) -> Estate | None:
-        """What the last look found, however long ago that was."""
-        return self._found
+        """What the last look found, however long ago that was, and that the next one hangs."""
+        found, began_s = self._found, self._began_s
+        if began_s is None or time.monotonic() - began_s < HANGS_S:
+            return found
+        if found is None:
+            return managing.failed_look(HANGS)
+        return replace(found, problems=[HANGS, *found.problems])
 
     def rest_s(self) -> float:
         """How long to wait with the next look, by what the last one found."""
-        standings = self._found.standings if self._found is not None else []
+        found = self._found
+        standings = found.standings if found is not None else []
         if any(one.sheet.state.name in WORKING for one in standings):
             return WATCH_WORK_S
-        return WATCH_BAD_S if any(one.severity != "well" for one in standings) else WATCH_IDLE_S
+        is_bad = found is None or found.problems or any(one.severity != "well" for one in standings)
+        return WATCH_BAD_S if is_bad else WATCH_IDLE_S
 
     def forget(self) -> None:
         """The next who asks gets a new look; what drives told is kept, as they are asked rarely."""
-        with self._lock:
-            if self._found is not None:
-                self._found = replace(self._found, unix_s=0.0)
+        with self._changed:
+            self._changes += 1
 
 
 looks = Looks()
@@ -132,8 +194,7 @@ async def watch_work() -> None:
     """Until it is cancelled: the pace of rebuilds and scrubs is known also of the time before a page was opened, and
     an array that is not well stands on every page."""
     while True:
-        with contextlib.suppress(BrickyardError, OSError):
-            await run_in_threadpool(lambda: looks.now(may_ask_drives=False))
+        await run_in_threadpool(lambda: looks.now(may_ask_drives=False))
         await asyncio.sleep(looks.rest_s())
 
 
@@ -157,8 +218,16 @@ def document_of(one: Standing) -> dict[str, object]:
 def _named(word: str) -> Standing:
     found = next((one for one in looks.now().standings if word_of(one) == word), None)
     if found is None:
-        raise ProblemError(404, "no such array; it may be gone")
+        raise _unfound(word)
     return found
+
+
+def _unfound(word: str) -> ProblemError:
+    newest = looks.newest()
+    lost = next((one for one in newest.lost if word_of(one) == word), None) if newest is not None else None
+    if lost is None:
+        return ProblemError(404, "no such array; it may be gone")
+    return ProblemError(503, f"{lost.sheet.name} cannot be looked at now; the page of all arrays says why")
 
 
 def _array_of(request: Request) -> Standing:
@@ -174,6 +243,7 @@ def arrays_page(request: Request, web: Web) -> Response:
         "devices": managing.devices(),
         "disks": _disk_rows(),
         "controllers": looks.controllers(),
+        "drives_known": looks.drives_known,
         "audit": web.audit.newest(AUDIT_SHOWN),
     }
     return page(request, "arrays.html", values)
@@ -291,11 +361,11 @@ def array_page(request: Request, web: Web) -> Response:
         "devices": [device for device in managing.devices() if device not in names],
         "alarms": [alarm for alarm in web.alarms.all() if _is_about(one.sheet, alarm.key, alarm.text)],
         "events": [event for event in web.alarms.events if _is_about(one.sheet, event.key, event.text)][:EVENTS_SHOWN],
-        "audit": [line for line in web.audit.newest(AUDIT_SHOWN) if line.asks("array") == one.sheet.key],
+        "audit": web.audit.newest(AUDIT_SHOWN, array=one.sheet.key),
         "now_s": time.time(),
         "disks": {f"/dev/{disk.name}": disk.name for disk in looks.disks()},
         "plan": web.scrubs.all().get(one.sheet.key),
-        "scrubs_work": web.alarms.manages and 0 <= time.time() - web.alarms.looked_s < managing.LOOK_OLD_S,
+        "scrubs_work": web.alarms.manages and web.alarms.is_watched(),
     }
     return page(request, "array.html", values)
 
@@ -318,6 +388,7 @@ def api_arrays(request: Request, web: Web) -> Any:
             for one in found.file_systems
         ],
         "problems": found.problems,
+        "lost": [document_of(one) for one in found.lost],
         "left": found.left,
         "looked_unix_s": found.unix_s,
         "manage": web.manage,
@@ -357,10 +428,10 @@ def api_do(request: Request, web: Web, body: Body, session: Session) -> Any:
     try:
         deed = _deed(body)
     except ProblemError as refusal:
-        web.audit.note(session.who, "refused", asked_of(body), refusal.text)
+        note_refused(web, session, asked_of(web, body), refusal.text)
         raise
     if not web.manage:
-        web.audit.note(session.who, "refused", {"action": deed.action, "array": deed.array}, "without --manage")
+        note_refused(web, session, asked_of(web, body), "without --manage")
         raise ProblemError(403, "arrays are only changed where `brickyard web` was started with --manage")
     try:
         words = managing.do(deed, session.who, web.audit, manage=web.manage, plans=web.scrubs, host=HOST)
@@ -373,11 +444,12 @@ def _deed(body: Body) -> Deed:
     asked = typed(body, DeedBody)
     if any(len(text) > 500 for text in (asked.array, asked.confirm, asked.device, asked.other, *asked.names)):
         raise ProblemError(400, "a name is too long")
-    key = asked.array if asked.action in ("create", *managing.LEDS) else _named(asked.array).sheet.key
+    known = None if asked.action in ("create", *managing.LEDS) else _named(asked.array).sheet
     return Deed(
         asked.action[:40],
-        key,
+        asked.array if known is None else known.key,
         asked.confirm,
+        name="" if known is None else known.name,
         device=asked.device,
         other=asked.other,
         names=tuple(asked.names[:64]),
@@ -391,7 +463,30 @@ def _deed(body: Body) -> Deed:
 
 @reads
 def api_audit(request: Request, web: Web) -> Any:
-    return {"audit": web.audit.newest(AUDIT_SHOWN)}
+    first, count = part_of(request, AUDIT_SHOWN, AUDIT_MAX)
+    return {"first": first, "audit": web.audit.newest(count, first, _audited(request)[1])}
+
+
+def _audited(request: Request) -> tuple[str, str]:
+    """The array whose lines are asked for, as its address has it and by its key; empty for all."""
+    word = request.query_params.get("array", "")
+    return word, _named(word).sheet.key if word else ""
+
+
+@reads
+def audit_page(request: Request, web: Web) -> Response:
+    first, count = part_of(request, AUDIT_SHOWN, AUDIT_MAX)
+    word, array = _audited(request)
+    found = web.audit.newest(count + 1, first, array)
+    values = {
+        "title": "Audit log",
+        "audit": found[:count],
+        "first": first,
+        "count": count,
+        "array": word,
+        "has_older": len(found) > count,
+    }
+    return page(request, "audit_page.html", values)
 
 
 @reads

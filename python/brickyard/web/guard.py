@@ -5,6 +5,8 @@ Refusal: it knows no page and no session.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -75,8 +77,11 @@ class Guarded:
                 await self.app(scope, receive, send)
             return  # no web sockets here
 
+        begun: list[bool] = []
+
         async def dressed(message: Message) -> None:
             if message["type"] == "http.response.start":
+                begun.append(True)
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     if name not in headers:
@@ -89,7 +94,11 @@ class Guarded:
         if refusal is not None:
             await PlainTextResponse(refusal[1] + "\n", refusal[0])(scope, receive, dressed)
             return
-        await self.app(scope, _bounded(receive), dressed)
+        with contextlib.suppress(asyncio.CancelledError):  # the server ends, which is no error to be logged
+            await self.app(scope, _bounded(receive), dressed)
+            return
+        if not begun:
+            await PlainTextResponse("the server ends\n", 503)(scope, receive, dressed)
 
     def _refusal(self, headers: Headers, method: str) -> tuple[int, str] | None:
         hosts = headers.getlist("host")

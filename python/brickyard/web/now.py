@@ -14,7 +14,7 @@ from starlette.responses import Response
 from brickyard import api, forms
 from brickyard.errors import BadInputError
 from brickyard.following import Follower
-from brickyard.jobs import Order, StartedJob, check_order, shown_targets, web_log_of
+from brickyard.jobs import NoJobError, Order, StartedJob, check_order, shown_targets, web_log_of
 from brickyard.web.context import SCRATCH, Body, ProblemError, Target, Web, operates, reads, typed
 from brickyard.web.hub import run_state
 from brickyard.web.render import page
@@ -169,10 +169,7 @@ def api_start(request: Request, web: Web, body: Body, session: Session) -> Any:
 
 def _order(web: Web, asked: Asked, session: Session) -> Order:
     """Everything that can be refused now is."""
-    if len(asked.changes) > CHANGES_MAX or any(len(one) > 1000 or "=" not in one for one in asked.changes):
-        raise ProblemError(400, f"at most {CHANGES_MAX} changes, each written as key=value")
-    if not 1 <= asked.repetitions <= REPETITIONS_MAX:
-        raise ProblemError(400, f"repetitions: from 1 to {REPETITIONS_MAX}")
+    _refuse_wrong(asked)
     if asked.kind == "web-log":
         return _log_order(web, asked, session)
     target = web.target(asked.target)
@@ -209,6 +206,15 @@ def _order(web: Web, asked: Asked, session: Session) -> Order:
     )
     check_order(order, web.traces)
     return order
+
+
+def _refuse_wrong(asked: Asked) -> None:
+    if len(asked.changes) > CHANGES_MAX or any(len(one) > 1000 or "=" not in one for one in asked.changes):
+        raise ProblemError(400, f"at most {CHANGES_MAX} changes, each written as key=value")
+    if not 1 <= asked.repetitions <= REPETITIONS_MAX:
+        raise ProblemError(400, f"repetitions: from 1 to {REPETITIONS_MAX}")
+    if asked.only and asked.kind != "study":
+        raise ProblemError(400, "only: of a study alone; leave it empty")
 
 
 def _log_order(web: Web, asked: Asked, session: Session) -> Order:
@@ -264,5 +270,7 @@ def api_jobs(request: Request, web: Web) -> Any:
 def api_stop(request: Request, web: Web, body: Body, session: Session) -> Any:
     try:
         return job_row(web.jobs.stop(request.path_params["name"]))
+    except NoJobError as error:
+        raise ProblemError(404, str(error)) from error
     except BadInputError as error:
         raise ProblemError(409, str(error)) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from threading import BoundedSemaphore
 from typing import Any
 
 import msgspec
@@ -13,13 +12,11 @@ from starlette.responses import Response
 
 from brickyard import modelling
 from brickyard.modelling import AdviceAsked, WhatIf
-from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, operates_costly, reads, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
 
-_modelling = BoundedSemaphore(1)
-"""One question at a time: a model takes a core, which a run may need."""
 OF_ZFS = ("zmirror", "raidz1", "raidz2", "raidz3", "draid1", "draid2", "draid3")
 LEVELS = ("jbod", "raid0", "raid1", "raid5", "raid6", "raid10", *OF_ZFS)
 
@@ -73,21 +70,20 @@ class WhatIfBody(msgspec.Struct, frozen=True):
     condition: str = "normal"
 
 
-@operates
+@operates_costly("predictions")
 def api_what_if(request: Request, web: Web, body: Body, session: Session) -> Any:
     asked = typed(body, WhatIfBody)
-    with _modelling:
-        return modelling.what_if(
-            WhatIf(
-                asked.name,
-                asked.workload,
-                level=asked.level or None,
-                members=_count(asked.members, "members", 1000),
-                cache_mib=_count(asked.cache_mib, "cache_mib", 1 << 20),
-                drive=asked.drive or None,
-                condition=asked.condition,
-            )
+    return modelling.what_if(
+        WhatIf(
+            asked.name,
+            asked.workload,
+            level=asked.level or None,
+            members=_count(asked.members, "members", 1000),
+            cache_mib=_count(asked.cache_mib, "cache_mib", 1 << 20),
+            drive=asked.drive or None,
+            condition=asked.condition,
         )
+    )
 
 
 def _count(value: str | int, what: str, most: int) -> int | None:
@@ -119,7 +115,7 @@ class AdviceBody(msgspec.Struct, frozen=True):
     conditions: list[str] = []
 
 
-@operates
+@operates_costly("predictions")
 def api_advice(request: Request, web: Web, body: Body, session: Session) -> Any:
     asked = typed(body, AdviceBody)
     try:
@@ -128,17 +124,16 @@ def api_advice(request: Request, web: Web, body: Body, session: Session) -> Any:
         raise ProblemError(400, "budget: a number of USD") from error
     if len(asked.require) > 10 or any(len(word) > 100 for word in asked.require):
         raise ProblemError(400, "at most 10 requirements")
-    with _modelling:
-        found = modelling.advise(
-            AdviceAsked(
-                asked.workload,
-                tuple(word.strip() for word in asked.require if word.strip()),
-                capacity=asked.capacity.strip()[:40],
-                budget_usd=budget,
-                fastest=asked.fastest,
-                conditions=tuple(asked.conditions) or modelling.DEFAULT_CONDITIONS,
-            )
+    found = modelling.advise(
+        AdviceAsked(
+            asked.workload,
+            tuple(word.strip() for word in asked.require if word.strip()),
+            capacity=asked.capacity.strip()[:40],
+            budget_usd=budget,
+            fastest=asked.fastest,
+            conditions=tuple(asked.conditions) or modelling.DEFAULT_CONDITIONS,
         )
+    )
     shown = found.found.ranked or found.found.trials[-4:]
     return {
         **found.answer.document(),

@@ -4,7 +4,6 @@ gets into a page but escaped.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
@@ -15,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from brickyard.errors import BrickyardError
-from brickyard.managing import LOOK_OLD_S, Standing
+from brickyard.managing import Standing
 from brickyard.printable import printable
 from brickyard.units import (
     format_count,
@@ -31,7 +30,7 @@ from brickyard.web.context import Web, web_of
 
 PAGES = (("/", "Now"), ("/results", "Results"), ("/bricks", "Bricks"), ("/arrays", "Arrays"), ("/alarms", "Alarms"))
 
-BELOW = {"compare": "/results", "advice": "/bricks", "disks": "/arrays"}
+BELOW = {"compare": "/results", "advice": "/bricks", "disks": "/arrays", "audit": "/arrays"}
 """Pages that have no place of their own in the list."""
 
 
@@ -100,35 +99,43 @@ class TopAlarm(msgspec.Struct, frozen=True):
 
 
 def standing(web: Web) -> TopAlarm:
-    """The worst alarm, which every page has on top; also that nobody watches, where arrays are known to be watched.
+    """The worst of what the watch has raised and of what the page itself saw last.
 
-    Where no watch runs, what the page itself saw last of the arrays is told: neither is one that is degraded hidden,
-    nor is an alarm that was repaired since as bad as it was.
+    What could not be looked at is never well. Of an array that the watch knows better, its alarm stands, unless the
+    page sees it worse; where no watch runs, an alarm that was repaired since is not as bad as it was.
     """
     try:
         alarms = [alarm for alarm in web.alarms.all() if alarm.is_open]
-        looked_s = web.alarms.looked_s
+        looked_s, watched = web.alarms.looked_s, web.alarms.is_watched()
     except BrickyardError as error:
         return TopAlarm("error", str(error), 0, False)
-    watched = 0 <= time.time() - looked_s < LOOK_OLD_S
-    nobody = "no watch is running" if not looked_s else "the watch has stopped"
-    found = [(alarm.severity, alarm.text) for alarm in alarms]
-    if not watched:
-        newest = web.newest()
-        seen = {f"array {one.sheet.name}": one for one in newest.standings} if newest is not None else {}
-        found = [_unwatched(alarm.severity, alarm.text, seen.get(alarm.key)) for alarm in alarms]
-        known = {alarm.key for alarm in alarms}
-        found += [
-            (one.severity, f"{one.sheet.name} ({one.sheet.level}): {one.health.value}; {nobody}")
-            for key, one in seen.items()
-            if key not in known and one.severity != "well"
-        ]
+    nobody = "" if watched else "no watch is running" if not looked_s else "the watch has stopped"
+    newest = web.newest()
+    seen = {f"array {one.sheet.name}": one for one in newest.standings} if newest is not None else {}
+    found = [] if newest is None else [("warning", f"could not be looked at: {one}") for one in newest.problems]
+    severities = {}
+    for alarm in alarms:
+        shown = alarm.severity, alarm.text
+        if not watched:
+            shown = _unwatched(alarm.severity, alarm.text, seen.get(alarm.key))
+        severities[alarm.key] = _rank(shown[0])
+        found.append(shown)
+    lost = {f"array {one.sheet.name}": one for one in newest.lost} if newest is not None else {}
+    for key, one in {**lost, **seen}.items():
+        if _rank(one.severity) > severities.get(key, RANKS["well"]):
+            health = one.health.value if key in seen else f"{one.health.value} when it was last looked at"
+            words = f"{one.sheet.name} ({one.sheet.level}): {health}"
+            found.append((one.severity, f"{words}; {nobody}" if nobody else words))
     if not found:
-        text = "no alarm" if watched else nobody
         severity = "well" if watched else "warning" if looked_s else "note"
-        return TopAlarm(severity, text, 0, watched)
-    severity, text = max(found, key=lambda one: RANKS.get(one[0], RANKS["error"]))
+        return TopAlarm(severity, nobody or "no alarm", 0, watched)
+    severity, text = max(found, key=lambda one: _rank(one[0]))
     return TopAlarm(severity, text, len(found), watched)
+
+
+def _rank(severity: str) -> int:
+    """What is not known is as bad as it gets."""
+    return RANKS.get(severity, RANKS["error"])
 
 
 def _unwatched(severity: str, text: str, seen: Standing | None) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from brickyard import browsing
 from brickyard.browsing import Download, RunQuery
 from brickyard.errors import ChangedMeanwhileError
 from brickyard.units import format_iops, format_ns, three_digits
-from brickyard.web.context import Body, ProblemError, Web, operates, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, operates, reads, reads_costly, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -65,10 +65,15 @@ def _wanted(request: Request) -> RunQuery:
 
 
 def _page_of(request: Request, web: Web) -> browsing.Page:
+    first, count = part_of(request, PER_PAGE, browsing.PAGE_RUNS_MAX)
+    return web.listing.page(_wanted(request), first, count)
+
+
+def part_of(request: Request, usual: int, most: int) -> tuple[int, int]:
+    """Of a list: behind so many so many more."""
     asked = request.query_params
     first = number_of(asked.get("first", "0"), "first")
-    count = number_of(asked.get("count", str(PER_PAGE)), "count", 1, browsing.PAGE_RUNS_MAX)
-    return web.listing.page(_wanted(request), first, count)
+    return first, number_of(asked.get("count", str(usual)), "count", 1, most)
 
 
 @reads
@@ -183,7 +188,7 @@ def api_course(request: Request, web: Web) -> Any:
         return {"run": number, "moments": browsing.course(store, number), "edges_ns": browsing.HEAT_EDGES_NS}
 
 
-@reads
+@reads_costly("pictures")
 def api_pictures(request: Request, web: Web) -> Any:
     number = number_of(request.path_params["run"], "run", 1)
     drawn = [
@@ -193,14 +198,14 @@ def api_pictures(request: Request, web: Web) -> Any:
     return {"run": number, "pictures": drawn}
 
 
-@reads
+@reads_costly("pictures")
 def picture(request: Request, web: Web) -> Response:
     number = number_of(request.path_params["run"], "run", 1)
     svg = web.pictures.svg([number], request.path_params["name"])
     return Response(svg, media_type="image/svg+xml", headers={"Content-Security-Policy": PICTURE_POLICY})
 
 
-@reads
+@reads_costly("downloads")
 def download(request: Request, web: Web) -> Response:
     form = request.path_params["form"]
     if form not in get_args(Download):
@@ -216,7 +221,7 @@ def download(request: Request, web: Web) -> Response:
     return Response(content, media_type=browsing.TYPES[form], headers=headers)
 
 
-@reads
+@reads_costly("comparisons")
 def compare_page(request: Request, web: Web) -> Response:
     asked = request.query_params
     before, after = asked.get("before", "")[:500], asked.get("after", "")[:500]
@@ -230,28 +235,18 @@ def compare_page(request: Request, web: Web) -> Response:
             values["error"] = problem.text
         except browsing.BadInputError as error:
             values["error"] = str(error)
-    values["ns"] = format_ns
+    values |= {"ns": format_ns, "noise": browsing.noise_words}
     return page(request, "compare.html", values)
 
 
-@reads
+@reads_costly("comparisons")
 def api_compare(request: Request, web: Web) -> Any:
     asked = request.query_params
     with web.opened() as store:
         before = runs_of(asked.get("before", ""), "before")
         after = runs_of(asked.get("after", ""), "after")
         side = browsing.compared(store, before, after)
-    return {
-        "before": [run for run in before if run not in side.left_out],
-        "after": [run for run in after if run not in side.left_out],
-        "left_out": side.left_out,
-        "changes": [
-            {**change.document(), "words": words, "verdict": found.value} for change, words, found in side.rows
-        ],
-        "shifts": [shift.document() for shift in side.compared.comparison.shifts],
-        "differing": [{"label": label, "words": words} for label, words in side.differing],
-        "loads_differ": side.compared.loads_differ,
-    }
+    return {**side.document, "lines": [*side.worse, *side.told]}
 
 
 class Annotated(msgspec.Struct, frozen=True):

@@ -43,12 +43,14 @@ class Session(msgspec.Struct):
     used_s: float
     name: str
     """A short word for logs: nobody can log in with it."""
+    address: str = ""
+    """From where it was logged in."""
     program: bool = False
     """Found by a token that came with the request itself; such a session is never kept."""
 
     @property
     def who(self) -> str:
-        return f"{self.role} {self.name}"
+        return f"{self.role} {self.name} at {self.address}" if self.address else f"{self.role} {self.name}"
 
 
 class _Kept(msgspec.Struct):
@@ -78,7 +80,7 @@ class Sessions:
             return None
         identifier = secrets.token_urlsafe(32)
         now = self._clock()
-        session = Session(role, secrets.token_urlsafe(32), now, now, secrets.token_hex(3))
+        session = Session(role, secrets.token_urlsafe(32), now, now, secrets.token_hex(3), address)
         with self._lock:
             self._end_old(now)
             if len(self._open) >= SESSIONS_MAX:

@@ -93,7 +93,7 @@
 
   function showJobs(jobs) {
     const body = document.querySelector('#jobs tbody');
-    const kept = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.job : undefined;
+    const had = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset : {};
     const rows = jobs.map(job => {
       const isOn = job.outcome === 'running' || job.outcome === 'starting';
       const state = make('td', { class: 'text' }, make('span', { class: `outcome ${job.outcome}` }, job.outcome));
@@ -101,7 +101,8 @@
         const button = make('button', { type: 'button', class: 'danger stop', 'data-job': job.name,
           'aria-label': `Stop ${job.what || job.kind}` }, 'Stop');
         button.addEventListener('click', async () => {
-          button.disabled = true;
+          if (button.getAttribute('aria-disabled')) return;
+          button.setAttribute('aria-disabled', 'true'); // a disabled button would lose the focus
           try { await ask(`/api/jobs/${job.name}/stop`, {}); say('Stopping; what was measured is kept.'); }
           catch (error) { say(error.message, true); }
         });
@@ -109,12 +110,15 @@
       }
       const links = make('span', {}, ...job.runs.slice(0, 20).flatMap(run => [make('a', { href: `/results/${run}` }, `run ${run}`), ' ']));
       const said = make('td', { class: 'text' }, [...job.notes.slice(-2), job.message].filter(Boolean).join('; '), ' ', links);
-      return make('tr', {}, make('td', { class: 'text' }, [KINDS[job.kind] || job.kind, job.what].filter(Boolean).join(' ')),
+      return make('tr', { 'data-of': job.name, tabindex: '-1' }, make('td', { class: 'text' }, [KINDS[job.kind] || job.kind, job.what].filter(Boolean).join(' ')),
         state, make('td', { class: 'text' }, job.targets.join(', ')), said,
         make('td', { class: 'text' }, make('code', {}, job.name.slice(0, 6)), ` ${job.by}`));
     });
     body.replaceChildren(...(rows.length ? rows : [make('tr', {}, make('td', { colspan: '5' }, 'none yet'))]));
-    if (kept) { const again = body.querySelector(`[data-job="${CSS.escape(kept)}"]`); if (again) again.focus(); }
+    // Whoever was at a button stays there, or in the row of its job when that has ended.
+    const kept = had.job || had.of;
+    const again = kept && ((had.job && body.querySelector(`[data-job="${CSS.escape(kept)}"]`)) || body.querySelector(`[data-of="${CSS.escape(kept)}"]`));
+    if (again) again.focus();
   }
 
   // A browser has six connections to a server for all of its tabs: one that is not looked at gives its own back.

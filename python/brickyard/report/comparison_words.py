@@ -1,0 +1,168 @@
+"""Duty: a comparison in words and as a document, the same for the command and for the page: what got worse, what was
+not measured, what the runs could have shown, what is taken for granted. Refusal: no figure is computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from brickyard.analysis.comparison import Change, Comparison, Failures, Lack
+from brickyard.analysis.conclusions import sees_words
+from brickyard.analysis.differing import Differing, runs_words
+from brickyard.analysis.gate import Finding, Gate
+from brickyard.analysis.workload import workload_words
+from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
+from brickyard.schema import Document
+from brickyard.store import Record
+from brickyard.units import format_name
+
+ONE_RUN = (
+    "the intervals of one run against several assume that it is as noisy as the others; on a noisier day they are too "
+    "narrow, so --check judges none of these figures"
+)
+SITTING = (
+    "were made within one hour, so they do not show how much results differ between days; add runs from other days"
+)
+SITTING_NS = 3600 * 10**9  # runs that began within an hour share what the host did in it
+INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
+
+
+def mark_words(differences: Sequence[str]) -> list[str]:
+    """What the marks in texts of differences mean."""
+    marks = ((WITHIN_NOISE, NOT_SEEN), (UNKNOWN, NOISE_UNKNOWN))
+    return [words for mark, words in marks if any(mark in text for text in differences)]
+
+
+def repeat_lines(found: Comparison) -> list[str]:
+    """Runs that say the same again, as a model with the same seed does."""
+    return [
+        f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
+        " (same seed, modelled target): counted once"
+        for repeat in found.repeats
+    ]
+
+
+def assumptions(judged: Gate, baseline: list[Record]) -> list[str]:
+    """What the figures take for granted."""
+    once = any(
+        item.finding is Finding.ONCE and max(item.change.before.n, item.change.after.n) > 1 for item in judged.judged
+    )
+    return [*([ONE_RUN] if once else []), *sitting_words(baseline)]
+
+
+def sitting_words(baseline: list[Record]) -> list[str]:
+    began = [record.info.created_unix_ns for record in baseline]
+    return [f"the baseline's runs {SITTING}"] if began and max(began) - min(began) < SITTING_NS else []
+
+
+def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str]:
+    """What the gate fails for; nothing that was measured before may be missing."""
+    said = [f"worse: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
+    said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
+    said += [f"not measured: {lack_words(item)}; the earlier runs have it" for item in found.lacking if item.is_lost]
+    return said + [f"not measured: {format_name(name)}, which was measured before" for name in found.only_before]
+
+
+def _failed_words(item: Failures) -> str:
+    if not item.failed[0]:
+        return f"failed requests: {format_name(item.name)}: {item.failed[1]:,}, and none in the earlier runs"
+    sides = [
+        f"{failed:,} of {sent:,} ({share * 100:.3g} %)"
+        for failed, sent, share in zip(item.failed, item.sent, item.shares, strict=True)
+    ]
+    return f"failed requests: {format_name(item.name)}: {' → '.join(sides)}"
+
+
+def lack_words(item: Lack) -> str:
+    sides = [
+        f"{runs_words(runs)} ({side}) {'lacks' if len(runs) == 1 else 'lack'} it"
+        for side, runs in zip(("before", "after"), item.runs, strict=True)
+        if runs
+    ]
+    return f"{format_name(item.name)}, {item.figure.title}: {', '.join(sides)}"
+
+
+def gate_lines(judged: Gate, tolerance: float) -> list[str]:
+    """What was judged, what it could have seen, and what is open."""
+    once, unclear = judged.of(Finding.ONCE), judged.of(Finding.INCONCLUSIVE)
+    said = []
+    if judged.lone_share is not None and judged.all_share is not None:
+        count = len(judged.judged) - len(once)
+        parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
+        told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
+        said.append(f"{_figures(count)} judged together against {_share(tolerance)}: {told}")
+        alone = f"a change of a single figure by {sees_words(judged.lone_share)}"
+        every = f", or of all of them by {sees_words(judged.all_share)}" if count > 1 else ""
+        said.append(f"power: at this noise, these runs would detect {alone}{every} in four of five cases")
+    apart = [change for change in unclear if change.worse_by > tolerance]
+    said += [
+        f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}"
+        for c in sorted(apart, key=lambda change: -change.worse_by)[:INCONCLUSIVE_SHOWN]
+    ]
+    if len(apart) > INCONCLUSIVE_SHOWN:
+        said.append(
+            f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more figures that are worse by more than the tolerance"
+        )
+    if unclear and judged.repetitions is not None:
+        said.append(
+            f"about {judged.repetitions} repetitions per side would show whether the inconclusive figures stay within"
+            f" {_share(tolerance)}"
+        )
+    elif unclear and tolerance > 0:
+        said.append(
+            f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} with any number of "
+            "repetitions"
+        )
+    said += [f"measured once, not judged: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
+    return said
+
+
+def _figures(count: int) -> str:
+    return "1 figure" if count == 1 else f"{count} figures"
+
+
+def _share(tolerance: float) -> str:
+    return f"{tolerance * 100:g} %"
+
+
+def _words(change: Change) -> str:
+    return (
+        f"{change.figure.text(change.before.centre)} → {change.figure.text(change.after.centre)}, "
+        + difference_text(change.difference)
+        + ("" if change.difference.seen is not None else f", {noise_words(change)}")
+    )
+
+
+def noise_words(change: Change) -> str:
+    """What the difference was held against."""
+    if change.difference.seen is not None:
+        return f"of {change.before.n} and {change.after.n} runs"
+    within = f"; ± {change.within * 100:.1f} % within the runs" if change.within is not None else ""
+    return f"noise between runs unknown{within}"
+
+
+def comparison_document(
+    found: Comparison,
+    judged: Gate,
+    before: list[Record],
+    after: list[Record],
+    differing: list[Differing],
+    bad: list[str],
+    pictures: list[str],
+) -> Document:
+    return {
+        "before": [record.info.id for record in before],
+        "after": [record.info.id for record in after],
+        "workload": {"before": workload_words(before), "after": workload_words(after)},
+        "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
+        "lacking": [lack.document() for lack in found.lacking],
+        "repeats": found.repeats,
+        "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
+        "power": {"lone_share": judged.lone_share, "all_share": judged.all_share, "repetitions": judged.repetitions},
+        "distributions": [shift.document() for shift in found.shifts],
+        "only_before": [list(name) for name in found.only_before],
+        "only_after": [list(name) for name in found.only_after],
+        "worse": bad,
+        "passed": False if bad else True if judged.lone_share is not None else None,
+        "pictures": pictures,
+    }
