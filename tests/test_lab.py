@@ -206,6 +206,21 @@ def test_a_failed_member_is_survived_by_a_mirror_alone(
             read(device, 0)
 
 
+def test_a_run_tells_that_its_disk_is_emulated_and_how(
+    up: Callable[..., disks.About], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device, runs = up("--model", MODEL, "--speed", "10", "--cache", "lying").device, str(tmp_path / "runs.db")
+    words = ["run", "sqlio-random-read-1", device, "--overwrite", device, "--store", runs, "--set", "duration=200ms"]
+    assert main([*words, "--set", "warmup=0s", "--set", "fill=never"]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    assert main(["show", "latest", "--store", runs]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "brickyard lab emulates" in said
+    for word in (MODEL, "10 times as fast", "cache lying"):
+        assert word in said, word
+    assert "without the file system" not in said
+
+
 def test_a_disk_can_be_made_slower_and_stalls_as_long_as_it_was_told(up: Callable[..., disks.About]) -> None:
     device = up("--model", MODEL).device
 
@@ -296,7 +311,9 @@ def test_a_killed_disk_fails_at_once_and_the_next_command_cleans_up(
     until(lambda: left_behind(str(disks.home())) == [], "something of ours is left")
 
 
-def test_a_disk_whose_making_was_killed_can_be_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_disk_whose_making_was_killed_is_removed_by_the_next_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = [sys.executable, "-m", "brickyard", "lab", "up", "disk", "--size", "1GiB", "--fs", "ext4"]
     process = subprocess.Popen([*words, "--model", MODEL, "--speed", "0.01"])
     try:
@@ -304,10 +321,8 @@ def test_a_disk_whose_making_was_killed_can_be_ended(tmp_path: Path, capsys: pyt
     finally:
         process.kill()
         process.wait()
-    assert [about.name for about in disks.listed()] == ["disk"]
-    assert main(["lab", "up", "disk", "--size", "64MiB"]) == 2
-    assert "is up already" in capsys.readouterr().err
-    assert main(["lab", "down", "disk"]) == 0
+    assert main(["lab", "list"]) == 0
+    assert "no disk is up" in capsys.readouterr().out
     until(lambda: left_behind(str(disks.home())) == [], "something is left")
 
 

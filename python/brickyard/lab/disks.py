@@ -351,17 +351,23 @@ def down(name: str) -> None:
 
 
 def clean() -> dict[str, str]:
-    """Takes down disks whose daemons are gone. Returns those that have to stay, by name, and why."""
+    """Takes down disks whose daemons or makers are gone. Returns those that have to stay, by name, and why."""
     staying = {}
     for room in _rooms():
         with suppress(OSError, BadInputError), alone(room, tries=1):  # else another command is at work on it
-            if _is_served(room):
+            if _is_served(room) and not _is_half_made(room):
                 continue
             try:
                 _take_down(room, forced=True)
             except BrickyardError as error:
                 staying[room.name] = f"{error}, then run brickyard lab list to remove what its killed program left"
     return staying
+
+
+def _is_half_made(room: Path) -> bool:
+    """Whether nobody finished making it, where no command is at work on it."""
+    about = _about(room)
+    return about is None or not about.pid
 
 
 def _is_served(room: Path) -> bool:

@@ -92,7 +92,8 @@ class Outcome:
         was found, nothing judged, or nothing drawn."""
         if not self.cuts or self.found or self.is_chosen:
             return None
-        return 1 - UNLIKELY ** (1 / len(self.cuts))
+        share: float = 1 - UNLIKELY ** (1 / len(self.cuts))
+        return share
 
     def add(self, state: State, verdict: Verdict) -> None:
         self.states += 1

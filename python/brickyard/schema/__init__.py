@@ -93,7 +93,7 @@ from brickyard.schema.host_sheet import HostSheet
 from brickyard.schema.operations import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
 from brickyard.schema.options import RunOptions
 from brickyard.schema.sheets import stored
-from brickyard.schema.target_sheet import DeviceSheet, StorePlace, TargetSheet
+from brickyard.schema.target_sheet import DeviceSheet, EmulatedSheet, StorePlace, TargetSheet
 from brickyard.schema.watch_sheet import ArrayState, Identity, WatchSheet
 
 __all__ = [
@@ -121,6 +121,7 @@ __all__ = [
     "Drivers",
     "DropEvent",
     "Duration",
+    "EmulatedSheet",
     "End",
     "ErrorEvent",
     "Event",
