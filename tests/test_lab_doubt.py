@@ -234,6 +234,16 @@ def test_a_program_is_named_as_from_the_callers_folder(
         assert f"{missing}: not a program that can be run" in capsys.readouterr().err
 
 
+def test_a_recording_that_failed_can_be_begun_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["lab", "crash", "record", "command", "--size", "64MiB", "--log", str(tmp_path / "log"), "--", "sh", "-c"]
+    assert main([*words, "exit 3"]) != 0
+    assert list((tmp_path / "log").iterdir()) == []
+    assert main([*words, "echo 1 > a; sync -f .; echo 1"]) == 0, capsys.readouterr().err
+    (tmp_path / "log" / STORY).unlink()  # as if it had been killed
+    assert main([*words, "true"]) == 2
+    assert "was not finished; remove the folder" in capsys.readouterr().err
+
+
 def test_a_seed_is_a_number_that_can_be_drawn_with(counted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "crash", "explore", "--log", str(counted), "--seed", "-1", "--", "true"]) == 2
     assert "--seed -1: use a number from 0" in capsys.readouterr().err

@@ -71,6 +71,10 @@ def up(
         emit(disks.document(about))
     else:
         _print(about, None)
+        if model is not None and size is not None:
+            print_line(
+                stdout(), f"a part of {model}: where its arms move less, random requests are faster; see docs/lab.md"
+            )
     return 0
 
 

@@ -50,6 +50,7 @@ from brickyard.lab.program import plan
 from brickyard.lab.rooms import own_folder
 from brickyard.lab.worker import STORY
 
+UNFINISHED = {"records", "data", "count", "medium"}  # what a log has before its story is written
 UNLIKELY = 0.05  # the chance of being wrong that a bound allows
 STATE_S = 60.0  # a state whose check has not ended by then is not judged
 END_S = 20.0
@@ -306,9 +307,27 @@ def record(setup: Setup, log: Path) -> Recording:
     """Records a workload into a new folder."""
     refuse_unknown(setup)
     setup = msgspec.structs.replace(setup, command=found_program(setup.command))
-    if log.exists() and any(log.iterdir()):
+    if log.exists() and (there := {place.name for place in log.iterdir()}):
+        if there <= UNFINISHED:
+            raise BadInputError(f"{log}: holds a recording that was not finished; remove the folder, or name a new one")
         raise BadInputError(f"{log}: is not empty; name a new folder for the log")
     outputs.folder(log)
+    with ExitStack() as failing:
+        failing.callback(_discard, log)
+        recording = _recorded(setup, log)
+        failing.pop_all()
+    outputs.write_whole(log / STORY, msgspec.json.encode(recording))
+    return recording
+
+
+def _discard(log: Path) -> None:
+    """What a recording that failed has left in its folder, so that it can be begun again."""
+    for name in UNFINISHED:
+        with suppress(OSError):
+            (log / name).unlink()
+
+
+def _recorded(setup: Setup, log: Path) -> Recording:
     worker = Worker(RecordOrder(setup, str(log.resolve())))
     try:
         line = worker.line(None)
@@ -324,9 +343,7 @@ def record(setup: Setup, log: Path) -> Recording:
     except msgspec.DecodeError as error:
         raise refusal(line) from error
     facts, _ = plan(Plan(States(str(log.resolve()), recording.story), 0))
-    recording = sealed(msgspec.structs.replace(recording, log_hash=facts.hash, records=facts.records))
-    outputs.write_whole(log / STORY, msgspec.json.encode(recording))
-    return recording
+    return sealed(msgspec.structs.replace(recording, log_hash=facts.hash, records=facts.records))
 
 
 def sealed(recording: Recording) -> Recording:
