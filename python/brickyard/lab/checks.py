@@ -106,13 +106,12 @@ def found_program(command: Sequence[str]) -> list[str]:
     if not command:
         return []
     name, *given = command
-    found = shutil.which(name)
-    if found is None:
+    if shutil.which(name) is None:
         remedy = "check PATH, or give its path, such as ./check.sh"
         if os.sep in name:
             remedy = "make it executable with chmod +x" if Path(name).is_file() else "check its path"
         raise BadInputError(f"{printable(name)}: not a program that can be run; {remedy}")
-    return [os.path.abspath(found), *given]
+    return [os.path.abspath(name) if os.sep in name else name, *given]
 
 
 def refuse_unknown(setup: Setup) -> None:
