@@ -339,6 +339,16 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         {"facts.target.stack.0.type": "loop", "facts.target.stack.0.loop": {"direct_io": True, "backing_file": "/img"}},
         "/img",
     ),
+    (
+        "emulated",
+        "note",
+        {
+            "facts.target.stack.0.type": "loop",
+            "facts.target.stack.0.loop": {"emulated": {"name": "p", "model": "sim:m", "cache": "lying", "speed": 10.0}},
+        },
+        "timed by sim:m, 10 times as fast as the model, cache lying",
+    ),
+    ("emulated_late", "warning", {"watch.late": {"start": {"loop0": 2}, "end": {"loop0": 9}}}, "7 requests late"),
     ("memory_device", "note", {"facts.target.stack.0.type": "zram"}, "is a memory device"),
     (
         "governor",

@@ -142,15 +142,20 @@ def test_a_check_that_hangs_is_ended_and_counts_as_not_judged(sqlite: Path, monk
         time.sleep(0.1)
 
 
-def test_a_log_that_was_cut_short_is_said_to_be(
+def test_a_log_that_was_cut_short_is_refused_with_what_is_missing(
     sqlite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "short"
     shutil.copytree(sqlite, place)
-    with (place / "records").open("r+b") as file:
-        file.truncate((place / "records").stat().st_size - 20)
-    assert main(["lab", "crash", "explore", "--log", str(place), "--states", "4"]) == 0
-    assert "28 bytes that are no whole record; they are left out" in capsys.readouterr().err
+    records = exploring.read_recording(sqlite).records
+    for more in (20, 28):  # into a record of 48 bytes, and to the beginning of it
+        with (place / "records").open("r+b") as file:
+            file.truncate((place / "records").stat().st_size - more)
+        assert main(["lab", "crash", "explore", "--log", str(place), "--states", "4"]) == 2
+        assert f"cut short: 1 of {records:,} records are missing; record again" in capsys.readouterr().err
+    with (place / "records").open("ab") as file:
+        file.write(bytes(20))
+    assert main(["lab", "crash", "explore", "--log", str(place), "--states", "4"]) == 2
 
 
 def test_where_there_is_no_room_for_the_log_the_load_fails_in_one_line(

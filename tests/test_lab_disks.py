@@ -15,7 +15,9 @@ import pytest
 
 from brickyard.cli import main
 from brickyard.lab import disks
-from test_lab import left_behind, up
+from brickyard.lab.explore import record
+from brickyard.lab.orders import Setup
+from test_lab import left_behind, until, up
 
 __all__ = ["up"]
 
@@ -94,6 +96,43 @@ def test_a_disk_in_use_stays_up(up: Callable[..., disks.About], capsys: pytest.C
         file.write("more")
     with Path(about.device).open("rb"):
         assert f"{about.device}: is in use" in refused(capsys, "down", "disk")
+    assert main(["lab", "down", "disk"]) == 0
+
+
+def test_a_disk_goes_down_while_a_log_is_explored(up: Callable[..., disks.About], tmp_path: Path) -> None:
+    """Whoever judges states has mounts of his own, which began as copies of all that were there."""
+    log, began = tmp_path / "log", tmp_path / "began"
+    record(
+        Setup("command", size_bytes=64 << 20, load_s=0.2, command=["sh", "-c", "echo 1 > a; sync -f .; echo 1"]), log
+    )
+    about = up("--fs", "ext4")
+    words = [sys.executable, "-m", "brickyard", "lab", "crash", "explore", "--log", str(log), "--states", "1", "--"]
+    process = subprocess.Popen([*words, "sh", "-c", f"touch {began}; sleep 30"], stdout=subprocess.DEVNULL)
+    try:
+        until(began.exists, "no state is judged")
+        assert main(["lab", "down", "disk"]) == 0
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.wait()
+    assert left_behind(about.at) == []
+
+
+def test_a_disk_that_is_mounted_for_others_stays_mounted(
+    up: Callable[..., disks.About], capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = up("--fs", "ext4")
+    own = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo here; exec sleep 600"]
+    process = subprocess.Popen(own, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"here\n"
+        assert f"is mounted for process {process.pid} (sleep) too" in refused(capsys, "down", "disk")
+        assert os.path.ismount(about.at)
+        assert disks.named("disk").at == about.at
+    finally:
+        process.kill()
+        process.communicate()
     assert main(["lab", "down", "disk"]) == 0
 
 

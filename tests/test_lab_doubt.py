@@ -180,10 +180,73 @@ def test_a_log_and_its_story_belong_together(log: Path, tmp_path: Path, capsys: 
             err = capsys.readouterr().err
             assert said in err
             assert len(err.splitlines()) == 1
-    older = json.loads(story) | {"log_hash": "", "story_hash": ""}
-    (changed / STORY).write_text(json.dumps(older))
-    assert main(["lab", "crash", "explore", "--log", str(changed), "--states", "2"]) == 0
-    assert "was recorded by an older version" in capsys.readouterr().err
+    whole = json.loads(story)
+    bare = {name: value for name, value in whole.items() if not name.endswith("_hash")}
+    for without in (whole | {"log_hash": "", "story_hash": ""}, whole | {"story_hash": ""}, bare):
+        (changed / STORY).write_text(json.dumps(without))
+        assert main(["lab", "crash", "explore", "--log", str(changed), "--states", "2"]) == 2
+        err = capsys.readouterr().err
+        assert "has no hash" in err
+        assert len(err.splitlines()) == 1
+
+
+def test_no_bound_is_told_where_nothing_was_drawn_or_too_little(
+    counted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["lab", "crash", "explore", "--log", str(counted), "--states", "1"]
+    assert main([*words, "--", "true"]) == 0
+    assert "nothing was found at 1 cut: too few for a bound" in capsys.readouterr().out
+    seed = explore.explore(Exploration(counted, "command", torn_bytes=512, states=1, command=("true",))).drawn[0].seed
+    assert main([*words, "--only", seed, "--", "true"]) == 0
+    assert "nothing was found" not in capsys.readouterr().out
+    assert main([*words, "--only", seed, "--json", "--", "true"]) == 0
+    assert json.loads(capsys.readouterr().out)["share_at_most"] is None
+
+
+@pytest.mark.parametrize(
+    ("cuts", "said"),
+    [(0, ""), (1, "at 1 cut: too few for a bound"), (4, "at 4 cuts: too few for a bound"), (5, "fewer than 1 in 2 ")],
+)
+def test_a_bound_that_is_told_says_something(cuts: int, said: str) -> None:
+    words = explore.bound_words(explore.Outcome(states=9, kept=9, cuts=set(range(cuts))))
+    assert said in words
+    assert bool(words) == bool(said)
+
+
+def test_a_program_is_named_as_from_the_callers_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("load.sh", "echo 1 > a; sync -f a; echo 1"), ("check.sh", "read n; test $n = 0 -o -s a")):
+        Path(name).write_text(f"#!/bin/sh\n{content}\n")
+    record_words = ["lab", "crash", "record", "command", "--log", "log", "--size", "64MiB", "--"]
+    assert main([*record_words, "./load.sh"]) == 2
+    assert "./load.sh: not a program that can be run; make it executable" in capsys.readouterr().err
+    for name in ("load.sh", "check.sh"):
+        Path(name).chmod(0o755)
+    assert main([*record_words, "./load.sh"]) == 0, capsys.readouterr().err
+    words = ["lab", "crash", "explore", "--log", "log", "--states", "3", "--json", "--"]
+    capsys.readouterr()
+    assert main([*words, "./check.sh"]) == 0, capsys.readouterr().err
+    assert json.loads(capsys.readouterr().out)["kept"] == 3
+    for missing in ("./missing.sh", "no-such-program"):
+        assert main([*words, missing]) == 2
+        assert f"{missing}: not a program that can be run" in capsys.readouterr().err
+
+
+def test_a_recording_that_failed_can_be_begun_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["lab", "crash", "record", "command", "--size", "64MiB", "--log", str(tmp_path / "log"), "--", "sh", "-c"]
+    assert main([*words, "exit 3"]) != 0
+    assert list((tmp_path / "log").iterdir()) == []
+    assert main([*words, "echo 1 > a; sync -f .; echo 1"]) == 0, capsys.readouterr().err
+    (tmp_path / "log" / STORY).unlink()  # as if it had been killed
+    assert main([*words, "true"]) == 2
+    assert "was not finished; remove the folder" in capsys.readouterr().err
+
+
+def test_a_seed_is_a_number_that_can_be_drawn_with(counted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lab", "crash", "explore", "--log", str(counted), "--seed", "-1", "--", "true"]) == 2
+    assert "--seed -1: use a number from 0" in capsys.readouterr().err
 
 
 def judged(check: str, place: Path) -> None:

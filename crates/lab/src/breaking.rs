@@ -6,8 +6,9 @@ use std::fmt;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Breaking {
-    /// Requests fail at once and volatile data are gone; then the power is back.
+    /// Requests fail at once and volatile data are gone; the power stays off.
     PowerCut,
+    PowerOn,
     /// Everything takes so many times as long; 1 is as modelled.
     Slow(f64),
     /// Nothing ends for so long.
@@ -45,6 +46,15 @@ pub enum When {
     Write(u64),
 }
 
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            When::Flush(number) => write!(f, "flush:{number}"),
+            When::Write(offset_bytes) => write!(f, "write:{offset_bytes}"),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     Now(Breaking),
@@ -57,7 +67,7 @@ pub enum Order {
     Stop,
 }
 
-pub const WORDS: &str = "power-cut, slow FACTOR, stall TIME, fail MEMBER, bad-sectors OFFSET BYTES, \
+pub const WORDS: &str = "power-cut, power-on, slow FACTOR, stall TIME, fail MEMBER, bad-sectors OFFSET BYTES, \
                          corrupt bit|torn|misplaced|stale OFFSET, full on|off";
 
 impl Order {
@@ -86,6 +96,7 @@ impl Breaking {
         let bytes = |word: &str| plan::parse_bytes(word);
         match words {
             ["power-cut"] => Ok(Breaking::PowerCut),
+            ["power-on"] => Ok(Breaking::PowerOn),
             ["slow", factor] => match factor.parse() {
                 Ok(factor) if (0.001..=1e6).contains(&factor) => Ok(Breaking::Slow(factor)),
                 _ => Err(format!("slow {factor}: not a factor from 0.001 to 1,000,000")),
@@ -118,6 +129,7 @@ impl fmt::Display for Breaking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Breaking::PowerCut => write!(f, "power-cut"),
+            Breaking::PowerOn => write!(f, "power-on"),
             Breaking::Slow(factor) => write!(f, "slow {factor}"),
             Breaking::Stall(ns) => write!(f, "stall {}ms", ns / 1_000_000),
             Breaking::Fail(member) => write!(f, "fail {member}"),

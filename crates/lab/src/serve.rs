@@ -68,6 +68,11 @@ pub struct Happened {
 pub struct Status {
     #[serde(flatten)]
     pub counts: Counts,
+    pub off: bool,
+    /// Faults that last, as the orders that made them.
+    pub active: Vec<String>,
+    /// What will happen by itself.
+    pub armed: Vec<String>,
     pub history: Vec<Happened>,
 }
 
@@ -83,12 +88,13 @@ struct Inner {
     pending: HashMap<u32, (u64, Pending)>,
     next_tag: u32,
     counts: Counts,
+    /// Since a power cut: every request fails until the power is switched on again.
+    off: bool,
     full: bool,
     bad: Vec<(u64, u64)>,
     damage: Vec<(Corruption, u64)>,
     later: Vec<(When, Breaking)>,
     history: VecDeque<Happened>,
-    power_cuts: u64,
     /// What a read takes while the way to the disk is measured.
     probe_ns: Option<u64>,
     over: bool,
@@ -131,12 +137,12 @@ impl Emulated {
             pending: HashMap::new(),
             next_tag: 0,
             counts: Counts::default(),
+            off: false,
             full: false,
             bad: Vec::new(),
             damage: Vec::new(),
             later: Vec::new(),
             history: VecDeque::new(),
-            power_cuts: 0,
             probe_ns: None,
             over: false,
         };
@@ -193,7 +199,7 @@ impl Emulated {
                 inner.counts = Counts::default();
                 None
             }
-            Order::Status => Some(inner.status()),
+            Order::Status => Some(inner.status(now_ns)),
             Order::Stop => {
                 inner.over = true;
                 None
@@ -311,14 +317,25 @@ impl Inner {
         }
     }
 
-    fn status(&self) -> Status {
+    fn status(&self, now_ns: u64) -> Status {
         let counts = Counts {
             records: self.log.as_ref().map_or(0, Writer::count),
             in_flight: self.pending.len() as u64,
             volatile_bytes: self.medium.volatile_bytes(),
             ..self.counts.clone()
         };
-        Status { counts, history: self.history.iter().cloned().collect() }
+        let armed = self.later.iter().map(|(when, breaking)| format!("{breaking}, at {when}")).collect();
+        let history = self.history.iter().cloned().collect();
+        Status { counts, off: self.off, active: self.active(now_ns), armed, history }
+    }
+
+    fn active(&self, now_ns: u64) -> Vec<String> {
+        let mut found: Vec<String> = self.timing.faults(now_ns).iter().map(Breaking::to_string).collect();
+        let bad = |&(from, to): &(u64, u64)| Breaking::BadSectors { offset_bytes: from, bytes: to - from }.to_string();
+        found.extend(self.bad.iter().map(bad));
+        found.extend(self.damage.iter().map(|(kind, at)| Breaking::Corrupt(*kind, *at).to_string()));
+        found.extend(self.full.then(|| Breaking::Full(true).to_string()));
+        found
     }
 
     /// Does what was to be done at any of these instants, in the order in which it was asked for.
@@ -366,6 +383,7 @@ impl Inner {
         let mut what = breaking.to_string();
         match breaking {
             Breaking::PowerCut => what = self.power_cut(now_ns)?,
+            Breaking::PowerOn => self.off = false,
             Breaking::Slow(factor) => self.timing.slow(now_ns, factor),
             Breaking::Stall(for_ns) => self.timing.stall(now_ns, for_ns),
             Breaking::Fail(member) => self.timing.fail_member(now_ns, member)?,
@@ -396,7 +414,7 @@ impl Inner {
 
     fn power_cut(&mut self, now_ns: u64) -> Result<String, String> {
         let requests = self.pending.len();
-        self.power_cuts += 1;
+        self.off = true;
         for (_, (_, pending)) in self.pending.drain() {
             self.counts.failed += 1;
             pending.fail(Errno::EIO);
@@ -427,6 +445,9 @@ impl Disk for Arc<Emulated> {
 
     fn read(&self, offset_bytes: u64, bytes: u32, reply: Reply) {
         let mut inner = self.lock();
+        if inner.off {
+            return inner.refuse(reply, Errno::EIO);
+        }
         let end = offset_bytes + u64::from(bytes);
         if inner.bad.iter().any(|(from, to)| *from < end && offset_bytes < *to) {
             return inner.refuse(reply, Errno::EIO);
@@ -436,15 +457,17 @@ impl Disk for Arc<Emulated> {
 
     fn write(&self, offset_bytes: u64, data: &[u8], durable: bool, reply: Reply) {
         let mut inner = self.lock();
+        if inner.off {
+            return inner.refuse(reply, Errno::EIO);
+        }
         if inner.full {
             return inner.refuse(reply, Errno::ENOSPC);
         }
         let end = offset_bytes + data.len() as u64;
         let parts = |(from, to): (u64, u64)| [(from, to.min(offset_bytes)), (from.max(end), to)];
         inner.bad = inner.bad.iter().copied().flat_map(parts).filter(|(from, to)| from < to).collect();
-        let cuts = inner.power_cuts;
         inner.trigger(self.now_ns(), |when| matches!(when, When::Write(at) if (offset_bytes..end).contains(&at)));
-        if inner.power_cuts > cuts {
+        if inner.off {
             return inner.refuse(reply, Errno::EIO);
         }
         let (at, arriving) = inner.arrives(offset_bytes, data, self.size_bytes);
@@ -463,6 +486,9 @@ impl Disk for Arc<Emulated> {
 
     fn flush(&self, reply: Reply) {
         let mut inner = self.lock();
+        if inner.off {
+            return inner.refuse(reply, Errno::EIO);
+        }
         let now_ns = self.now_ns();
         let covered = inner.medium.flush_covers();
         inner.flushes_begun += 1;

@@ -11,6 +11,8 @@ use sim::brick::Brick;
 use sim::member::Kind;
 use sim::system::{Request, System};
 
+use crate::breaking::Breaking;
+
 /// What a flush takes that no model times, so that other requests come meanwhile as they do on real disks: on a disk without
 /// a model, and where the disk ignores it.
 const FLUSH_NS: u64 = 50_000;
@@ -185,8 +187,26 @@ impl Timing {
     pub fn can_fail(&self, member: u32) -> Result<(), String> {
         match &self.source {
             Source::AtOnce => Err("a disk without a model has no members; use full or power-cut".into()),
+            Source::Model { failed, .. } if failed.contains(&member) => {
+                Err(format!("member {member} has failed already; name another one"))
+            }
             Source::Model { system, .. } => system.has_member(member),
         }
+    }
+
+    /// Those that last: members that failed, slowness, and the rest of a stall.
+    pub fn faults(&self, real_ns: u64) -> Vec<Breaking> {
+        let mut found = match &self.source {
+            Source::AtOnce => Vec::new(),
+            Source::Model { failed, .. } => failed.iter().map(|member| Breaking::Fail(*member)).collect(),
+        };
+        if self.slowness != 1.0 {
+            found.push(Breaking::Slow(self.slowness));
+        }
+        if real_ns < self.stalled_until_ns {
+            found.push(Breaking::Stall(self.stalled_until_ns - real_ns));
+        }
+        found
     }
 
     pub fn fail_member(&mut self, real_ns: u64, member: u32) -> Result<(), String> {

@@ -38,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     caveats_site.heat,
     caveats_site.store,
     caveats_site.virtual,
+    caveats_site.late,
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from brickyard.analysis.judged import Judged, item
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
-from brickyard.schema import ArrayState, DeviceSheet, Identity, RunWarning, TargetSheet, WatchSheet
+from brickyard.schema import ArrayState, DeviceSheet, EmulatedSheet, Identity, RunWarning, TargetSheet, WatchSheet
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
 STEAL_SHARE_MAX = 0.01
@@ -428,9 +428,37 @@ def store(run: Judged) -> Iterator[RunWarning]:
         )
 
 
+def _emulated(device: str, disk: EmulatedSheet) -> RunWarning:
+    fast = f", {disk.speed:g} times as fast as the model" if disk.speed != 1 else ""
+    timed = "without delays" if disk.model == "none" else f"timed by {disk.model}{fast}"
+    return item(
+        "emulated",
+        "note",
+        f"{device} is a disk that brickyard lab emulates, {timed}, cache {disk.cache}: no drive was measured.",
+        "Compare it with runs on disks that were made in the same way.",
+    )
+
+
+def late(run: Judged) -> Iterator[RunWarning]:
+    """An emulated disk on a host that was too busy is slower than its model."""
+    for watch in watches(run):
+        if watch.late is None or watch.late.start is None or watch.late.end is None:
+            continue
+        for name, count in watch.late.end.items():
+            if (since := count - watch.late.start.get(name, 0)) > 0:
+                yield item(
+                    "emulated_late",
+                    "warning",
+                    f"The emulated disk {name} answered {since:,} requests late: it was slower than its model.",
+                    "Run again while the host has less to do.",
+                )
+
+
 def virtual(run: Judged) -> Iterator[RunWarning]:
     for node in nodes(run):
-        if node.type == "loop":
+        if node.loop and node.loop.emulated:
+            yield _emulated(node.name, node.loop.emulated)
+        elif node.type == "loop":
             cached = node.loop is not None and node.loop.direct_io is False
             yield item(
                 "loop",

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_labelled, print_line, stderr, stdout, table
 from brickyard.errors import BadInputError
-from brickyard.lab import disks
+from brickyard.lab import disks, power
 from brickyard.lab.disks import About, Status, Wanted
 from brickyard.reading import parsed_bytes
 from brickyard.units import format_ns, format_size
@@ -71,6 +71,10 @@ def up(
         emit(disks.document(about))
     else:
         _print(about, None)
+        if model is not None and size is not None:
+            print_line(
+                stdout(), f"a part of {model}: where its arms move less, random requests are faster; see docs/lab.md"
+            )
     return 0
 
 
@@ -128,8 +132,36 @@ def _broken(name: str, words: str, when: str | None) -> int:
 
 @app.command(name="power-cut")
 def power_cut(name: Name, /, *, when: When = None) -> int:
-    """Fail all requests in flight, lose all volatile data, and switch the power on again."""
-    return _broken(name, "power-cut", when)
+    """Fail all requests, and lose all volatile data.
+
+    The power of a disk with --fs comes back when the file system is unmounted, and it is mounted again. The power of
+    other disks, and after --when, stays off until `power-on`.
+    """
+    if when is not None:
+        _broken(name, "power-cut", when)
+        print_line(stdout(), f"afterwards the power is off until brickyard lab power-on {name}")
+        return 0
+    about = power.cut(name)
+    print_line(stdout(), f"{name}: power-cut")
+    if about.at:
+        return power_on(name)
+    print_line(
+        stdout(), f"the power is off; unmount {about.device}, end what uses it, and run brickyard lab power-on {name}"
+    )
+    return 0
+
+
+@app.command(name="power-on")
+def power_on(name: Name, /) -> int:
+    """Switch a disk on again after a power cut.
+
+    Its file system is unmounted before, and mounted again. What the kernel still holds in memory never reaches the
+    disk.
+    """
+    about = power.switch_on(name)
+    mounted = f", {about.file_system} mounted on {about.at} again" if about.at else ""
+    print_line(stdout(), f"{name}: power-on{mounted}")
+    return 0
 
 
 @app.command
@@ -183,6 +215,10 @@ def _print(about: About, status: Status | None) -> None:
     ]
     if status is not None:
         late = f", {status.late:,} of them late (check the load of the host)" if status.late else ""
+        if status.off:
+            lines.append(("power", f"off since a power cut, until brickyard lab power-on {about.name}"))
+        lines += [("active", fault) for fault in status.active]
+        lines += [("armed", fault) for fault in status.armed]
         lines += [
             ("ended", f"{status.reads:,} reads, {status.writes:,} writes, {status.flushes:,} flushes{late}"),
             ("failed", f"{status.failed:,}"),

@@ -18,7 +18,7 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, one_line
 from brickyard.lab import worker
-from brickyard.lab.checks import COMMAND
+from brickyard.lab.checks import COMMAND, found_program
 from brickyard.lab.durability import Result
 from brickyard.lab.durability import durability as experiment_of
 from brickyard.lab.explore import Exploration, Outcome, bound_words, explore, facts_of, read_recording
@@ -151,6 +151,7 @@ def explore_(
     """
     if states < 1 or workers < 1:
         raise BadInputError("--states and --workers are at least 1")
+    _refuse_seed(seed)
     recording = read_recording(log)
     wanted = Exploration(
         log,
@@ -166,19 +167,6 @@ def explore_(
     )
     say = Saying()
     outcome = explore(wanted, lambda done, all_: say("judged", done, all_))
-    if outcome.log is not None and outcome.log.torn_bytes:
-        stderr().print(
-            f"warning: the log ends with {outcome.log.torn_bytes:,} bytes that do not form a complete record; they "
-            "are left out",
-            markup=False,
-            soft_wrap=True,
-        )
-    if not recording.log_hash:
-        stderr().print(
-            f"warning: {log}: was recorded by an older version, without the hashes that show whether it has changed",
-            markup=False,
-            soft_wrap=True,
-        )
     page = _reported([(f"cache {cache}, cuts {aim}, torn {torn}", wanted, outcome)], report)
     if json:
         emit(_document(outcome) | {"log_hash": outcome.log.hash if outcome.log else None} | page)
@@ -186,6 +174,11 @@ def explore_(
         _print_outcome(wanted, outcome)
         _print_page(page)
     return FAILED if outcome.found or outcome.not_judged else DONE
+
+
+def _refuse_seed(seed: int) -> None:
+    if not 0 <= seed < 1 << 64:
+        raise BadInputError(f"--seed {seed}: use a number from 0 to 2^64 - 1")
 
 
 def _torn_bytes(torn: str) -> int:
@@ -224,7 +217,7 @@ def look(
     if os.geteuid() != 0:
         raise BadInputError("the lab mounts disks, which only root may; run it as root")
     wanted = Exploration(log, "files", cache, aim, _torn_bytes(torn))
-    words = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
+    words = found_program(command) or [os.environ.get("SHELL") or "/bin/sh"]
     recording = read_recording(log)
     facts_of(wanted, recording)
     return worker.look(wanted.judging(recording), only, words)
@@ -281,6 +274,7 @@ def durability(
     """
     if states < 1:
         raise BadInputError("--states is at least 1")
+    _refuse_seed(seed)
     setup = Setup(workload=workload, load_s=_seconds(duration), file_system=fs)
     with ExitStack() as ending:
         place = outputs.folder(logs) if logs else ending.enter_context(own_folder(LOGS))

@@ -10,6 +10,7 @@ import re
 from brickyard.schema.sheets import Reasons
 from brickyard.schema.target_sheet import BcacheSheet, DmRaid, DmSheet, LoopSheet, MdMember, MdSheet
 
+from . import emulated
 from .roots import Roots, as_number, entries, flag, number, text
 
 DM_PREFIXES = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"), ("part", "partition"), ("VDO-", "vdo"))
@@ -119,6 +120,7 @@ def loop_facts(roots: Roots, name: str) -> LoopSheet:
         offset_bytes=number(base, "offset"),
         size_limit_bytes=number(base, "sizelimit"),
         direct_io=flag(base, "dio"),
+        emulated=emulated.emulated(path),
     ).explained(deleted=none, backing_file=none)
 
 

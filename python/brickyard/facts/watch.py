@@ -31,7 +31,7 @@ from brickyard.schema.watch_sheet import (
     WatchSheet,
 )
 
-from . import arrays, cgroups, foreign, health, stack
+from . import arrays, cgroups, emulated, foreign, health, stack
 from .counters import (
     LEVELS,
     OpenFile,
@@ -71,6 +71,7 @@ class AtEnd:
     process: ProcessUse
     temperature: dict[str, TemperatureSheet]
     arrays: dict[str, ArrayState]
+    late: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ class Watch:
             process=self._process(),
             temperature={node.name: health.temperature(self.roots, node.name) for node in drives},
             arrays={node.name: array_state(self.roots, node) for node in self.nodes if node.type in ("md", "dm")},
+            late=late_counts(self.nodes),
         )
 
     def _process(self) -> ProcessUse:
@@ -251,6 +253,7 @@ class Watch:
             arrays=StartAndEnd(
                 start=first_end.arrays if first_end else None, end=last_end.arrays if last_end else None
             ),
+            late=StartAndEnd(start=first_end.late if first_end else None, end=last_end.late if last_end else None),
             process=reasons.ask("process", lambda: self._process_between(last), "the watch has not ended"),
             foreign=reasons.of(
                 "foreign", None if ours is None else self.foreign_io(ours), "no counts of our own were given"
@@ -355,6 +358,13 @@ def identity(path: str) -> Identity | None:
 
 def gap(first: int | None, last: int | None) -> int | None:
     return None if first is None or last is None else max(0, last - first)
+
+
+def late_counts(nodes: list[DeviceSheet]) -> dict[str, int]:
+    """Of emulated disks that answer."""
+    files = {node.name: node.loop.backing_file for node in nodes if node.loop and node.loop.emulated}
+    counts = {name: emulated.late(file) for name, file in files.items() if file}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def array_state(roots: Roots, node: DeviceSheet) -> ArrayState:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -97,6 +99,19 @@ def no_links(folder: Path) -> None:
             raise NotJudged(f"{printable(entry.name)}: is a symbolic link, which may lead off the disk")
         if entry.is_dir(follow_symlinks=False):
             no_links(Path(entry.path))
+
+
+def found_program(command: Sequence[str]) -> list[str]:
+    """A command whose program is found from any folder: it is started on the disk, where its path leads elsewhere."""
+    if not command:
+        return []
+    name, *given = command
+    if shutil.which(name) is None:
+        remedy = "check PATH, or give its path, such as ./check.sh"
+        if os.sep in name:
+            remedy = "make it executable with chmod +x" if Path(name).is_file() else "check its path"
+        raise BadInputError(f"{printable(name)}: not a program that can be run; {remedy}")
+    return [os.path.abspath(name) if os.sep in name else name, *given]
 
 
 def refuse_unknown(setup: Setup) -> None:

@@ -79,6 +79,9 @@ class Status(msgspec.Struct):
     records: int
     in_flight: int
     volatile_bytes: int
+    off: bool
+    active: list[str]
+    armed: list[str]
     history: list[Happened]
 
 
@@ -105,7 +108,7 @@ def home() -> Path:
     return Path(os.path.realpath(named if os.path.isabs(named) else SYSTEM_HOME)) / "lab"
 
 
-def _room(name: str) -> Path:
+def room_of(name: str) -> Path:
     if not NAMES.fullmatch(name):
         raise BadInputError(f"{printable(name)}: not a name for a disk; use small letters, digits and hyphens")
     return home() / name
@@ -115,7 +118,7 @@ def up(wanted: Wanted) -> About:
     """Makes a disk, and with `file_system` mounts it; nothing stays where that fails."""
     if os.geteuid() != 0:
         raise BadInputError("the lab mounts disks, which only root may; run it as root")
-    room = _room(wanted.name)
+    room = room_of(wanted.name)
     if len(os.fsencode(room / SOCKET)) > SOCKET_PATH_BYTES:
         raise BadInputError(
             f"{room / SOCKET}: is longer than the {SOCKET_PATH_BYTES} bytes of a socket's path; "
@@ -143,7 +146,7 @@ def _made(wanted: Wanted, room: Path, at: Path) -> About:
             about = _planned(wanted)
             about.size_bytes, about.device = ready.size_bytes, loop.path
             about.is_over_ring = ready.is_over_ring
-            _note(room, about)
+            note(room, about)
             if wanted.model is not None:
                 about.host_ns = _led(room, loop.path)
             if wanted.file_system is not None:
@@ -157,14 +160,14 @@ def _made(wanted: Wanted, room: Path, at: Path) -> About:
         finally:
             loop.close()
         about.pid = ready.pid
-        _note(room, about)
+        note(room, about)
         failing.pop_all()
     return about
 
 
 def _led(room: Path, device: str) -> int:
     """Measures what a request takes between here and the disk, by requests of a known time, and tells the disk."""
-    _order(room, f"probe {PROBE_NS}ns")
+    order(room, f"probe {PROBE_NS}ns")
     took_ns = []
     with kernel.direct_reader(device) as read:
         for number in range(PROBES):
@@ -172,12 +175,12 @@ def _led(room: Path, device: str) -> int:
             read(number * kernel.SECTOR_BYTES)
             took_ns.append(time.perf_counter_ns() - before_ns)
     host_ns = min(LONGEST_LEAD_NS, max(0, round(statistics.median(took_ns)) - PROBE_NS))
-    _order(room, f"lead {host_ns}ns")
+    order(room, f"lead {host_ns}ns")
     return host_ns
 
 
-def _order(room: Path, order: str) -> None:
-    answer = _ask(room, order)
+def order(room: Path, words: str) -> None:
+    answer = _ask(room, words)
     if not answer.ok:
         raise BrickyardError(f"{room.name}: {one_line(answer.error)}")
 
@@ -189,7 +192,7 @@ def _new_room(room: Path) -> Iterator[None]:
         for left in reversed(range(kernel.TRIES)):
             outputs.folder(room)
             try:
-                ending.enter_context(_alone(room))
+                ending.enter_context(alone(room))
                 break
             except FileNotFoundError:  # another command took the disk down meanwhile
                 if not left:
@@ -200,7 +203,7 @@ def _new_room(room: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _alone(room: Path, tries: int = kernel.TRIES) -> Iterator[None]:
+def alone(room: Path, tries: int = kernel.TRIES) -> Iterator[None]:
     """One command at a time makes a disk or takes it down; a killed one no longer does."""
     for left in reversed(range(tries)):
         held = outputs.held_folder(room)
@@ -227,7 +230,7 @@ def _planned(wanted: Wanted) -> About:
     return About(wanted.name, wanted.model or NO_MODEL, wanted.cache, size_bytes, "", 0, speed=wanted.speed)
 
 
-def _note(room: Path, about: About) -> None:
+def note(room: Path, about: About) -> None:
     outputs.write_whole(room / ABOUT, msgspec.json.encode(about), ABOUT_MARK)
 
 
@@ -252,7 +255,7 @@ def _start(wanted: Wanted, room: Path) -> Ready:
     )
     try:
         fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _note(room, _planned(wanted))  # from here on it is listed and taken down, whoever is killed
+        note(room, _planned(wanted))  # from here on it is listed and taken down, whoever is killed
         process = subprocess.Popen(
             [str(program()), "serve"],
             stdin=subprocess.PIPE,
@@ -305,7 +308,7 @@ def named(name: str) -> About:
     staying = clean().get(name)
     if staying:
         raise BrickyardError(staying)
-    about = _about(_room(name))
+    about = _about(room_of(name))
     if about is None:
         others = ", ".join(found.name for found in listed()) or "none"
         raise BadInputError(f"{printable(name)}: no disk of that name is up; there are: {others}")
@@ -317,7 +320,7 @@ def ask(name: str, order: str) -> Answer:
     about = named(name)
     if about.model == NO_MODEL and "slow" in order.split():
         raise BadInputError(f"{name}: has no model, so that nothing takes time; make the disk with --model")
-    answer = _ask(_room(name), order)
+    answer = _ask(room_of(name), order)
     if not answer.ok:
         raise BadInputError(f"{name}: {one_line(answer.error)}")
     return answer
@@ -338,9 +341,9 @@ def _ask(room: Path, order: str) -> Answer:
 def down(name: str) -> None:
     """Unmounts a disk, ends its daemon and removes what it was made of. Its content is gone."""
     named(name)
-    room = _room(name)
+    room = room_of(name)
     try:
-        with _alone(room):
+        with alone(room):
             about = _about(room)
             _take_down(room, forced=about is None or not about.pid)
     except FileNotFoundError as error:
@@ -348,17 +351,23 @@ def down(name: str) -> None:
 
 
 def clean() -> dict[str, str]:
-    """Takes down disks whose daemons are gone. Returns those that have to stay, by name, and why."""
+    """Takes down disks whose daemons or makers are gone. Returns those that have to stay, by name, and why."""
     staying = {}
     for room in _rooms():
-        with suppress(OSError, BadInputError), _alone(room, tries=1):  # else another command is at work on it
-            if _is_served(room):
+        with suppress(OSError, BadInputError), alone(room, tries=1):  # else another command is at work on it
+            if _is_served(room) and not _is_half_made(room):
                 continue
             try:
                 _take_down(room, forced=True)
             except BrickyardError as error:
                 staying[room.name] = f"{error}, then run brickyard lab list to remove what its killed program left"
     return staying
+
+
+def _is_half_made(room: Path) -> bool:
+    """Whether nobody finished making it, where no command is at work on it."""
+    about = _about(room)
+    return about is None or not about.pid
 
 
 def _is_served(room: Path) -> bool:
@@ -380,9 +389,9 @@ def _take_down(room: Path, *, forced: bool) -> None:
     """
     backing = room / "fuse" / "disk"
     devices = _loops_on(backing)
-    _check_mounts(room, devices)
+    check_mounts(room, devices)
     if not forced:
-        _check_use(devices)
+        check_use(devices)
     # What is written while it is unmounted would wait, or fail; and for ever where nobody answers.
     if not _obeys(room, "stall 0s", "slow 1", "full off"):
         _kill(room)
@@ -410,7 +419,7 @@ def _take_down(room: Path, *, forced: bool) -> None:
             os.close(held)
 
 
-def _check_mounts(room: Path, devices: list[str]) -> None:
+def check_mounts(room: Path, devices: list[str]) -> None:
     everything = mounts.all_mounts()
     ours = mounts.of_devices(everything, devices) + mounts.of_program(everything, room / "fuse")
     found = mounts.in_the_way(everything, ours, room)
@@ -418,7 +427,7 @@ def _check_mounts(room: Path, devices: list[str]) -> None:
         raise BrickyardError(f"{room.name}: {found}")
 
 
-def _check_use(devices: list[str]) -> None:
+def check_use(devices: list[str]) -> None:
     for device in devices:
         for holder in Path(f"/sys/block/{Path(device).name}/holders").glob("*"):
             raise BrickyardError(f"{device}: {holder.name} is built on it; remove that first")
@@ -426,6 +435,13 @@ def _check_use(devices: list[str]) -> None:
     for mount in ours:
         if not any(other.above == mount.number for other in ours) and kernel.is_in_use(mount.place):
             raise _in_use(mount.place)
+    for left in reversed(range(kernel.TRIES)):  # workers of the lab leave them soon
+        other = mounts.elsewhere(devices)
+        if other is None:
+            return
+        if left:
+            time.sleep(kernel.PAUSE_S)
+    raise BrickyardError(f"{devices[0]}: is mounted for {other} too, which has mounts of its own; end that first")
 
 
 def _in_use(place: Path) -> BrickyardError:
@@ -450,7 +466,7 @@ def _await_detached(room: Path, backing: Path) -> None:
         time.sleep(kernel.PAUSE_S)
     about = _about(room)
     if about is not None:
-        _note(room, msgspec.structs.replace(about, file_system="", at=""))
+        note(room, msgspec.structs.replace(about, file_system="", at=""))
     raise _in_use(Path(devices[0]))
 
 

@@ -27,7 +27,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab import kernel
-from brickyard.lab.checks import COMMAND, POSTGRES, SHIPPED, refuse_unknown
+from brickyard.lab.checks import COMMAND, POSTGRES, SHIPPED, found_program, refuse_unknown
 from brickyard.lab.orders import (
     CORRUPT,
     KEPT,
@@ -50,6 +50,7 @@ from brickyard.lab.program import plan
 from brickyard.lab.rooms import own_folder
 from brickyard.lab.worker import STORY
 
+UNFINISHED = {"records", "data", "count", "medium"}  # what a log has before its story is written
 UNLIKELY = 0.05  # the chance of being wrong that a bound allows
 STATE_S = 60.0  # a state whose check has not ended by then is not judged
 END_S = 20.0
@@ -78,6 +79,8 @@ class Outcome:
     hold, so that they say little more than one of them."""
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     """By seed, of each drawn state."""
+    is_chosen: bool = False
+    """Whether the states were named, so that they show nothing about those that are drawn."""
 
     @property
     def found(self) -> int:
@@ -87,8 +90,11 @@ class Outcome:
     def share_at_most(self) -> float | None:
         """Of cuts that are drawn like these, the share that may show something though nothing was found, with 95 %
         confidence: where it were larger, so many cuts without a finding had a chance below 5 %. None where something
-        was found, or nothing judged."""
-        return 1 - UNLIKELY ** (1 / len(self.cuts)) if self.cuts and not self.found else None
+        was found, nothing judged, or nothing drawn."""
+        if not self.cuts or self.found or self.is_chosen:
+            return None
+        share: float = 1 - UNLIKELY ** (1 / len(self.cuts))
+        return share
 
     def add(self, state: State, verdict: Verdict) -> None:
         self.states += 1
@@ -107,8 +113,11 @@ def bound_words(outcome: Outcome) -> str:
     if outcome.share_at_most is None:
         return ""
     rarest = math.floor(1 / outcome.share_at_most)
+    count = len(outcome.cuts)
+    if rarest < 2:
+        return f"nothing was found at {count} {'cut' if count == 1 else 'cuts'}: too few for a bound"
     return (
-        f"nothing was found at {len(outcome.cuts):,} cuts: with 95 % confidence, fewer than 1 in {rarest:,} of the cuts"
+        f"nothing was found at {count:,} cuts: with 95 % confidence, fewer than 1 in {rarest:,} of the cuts"
         " of this log, drawn and looked at like these, shows anything"
     )
 
@@ -297,9 +306,28 @@ class Witness:
 def record(setup: Setup, log: Path) -> Recording:
     """Records a workload into a new folder."""
     refuse_unknown(setup)
-    if log.exists() and any(log.iterdir()):
+    setup = msgspec.structs.replace(setup, command=found_program(setup.command))
+    if log.exists() and (there := {place.name for place in log.iterdir()}):
+        if there <= UNFINISHED:
+            raise BadInputError(f"{log}: holds a recording that was not finished; remove the folder, or name a new one")
         raise BadInputError(f"{log}: is not empty; name a new folder for the log")
     outputs.folder(log)
+    with ExitStack() as failing:
+        failing.callback(_discard, log)
+        recording = _recorded(setup, log)
+        failing.pop_all()
+    outputs.write_whole(log / STORY, msgspec.json.encode(recording))
+    return recording
+
+
+def _discard(log: Path) -> None:
+    """What a recording that failed has left in its folder, so that it can be begun again."""
+    for name in UNFINISHED:
+        with suppress(OSError):
+            (log / name).unlink()
+
+
+def _recorded(setup: Setup, log: Path) -> Recording:
     worker = Worker(RecordOrder(setup, str(log.resolve())))
     try:
         line = worker.line(None)
@@ -315,9 +343,7 @@ def record(setup: Setup, log: Path) -> Recording:
     except msgspec.DecodeError as error:
         raise refusal(line) from error
     facts, _ = plan(Plan(States(str(log.resolve()), recording.story), 0))
-    recording = sealed(msgspec.structs.replace(recording, log_hash=facts.hash))
-    outputs.write_whole(log / STORY, msgspec.json.encode(recording))
-    return recording
+    return sealed(msgspec.structs.replace(recording, log_hash=facts.hash, records=facts.records))
 
 
 def sealed(recording: Recording) -> Recording:
@@ -334,10 +360,14 @@ def read_recording(log: Path) -> Recording:
         raise BadInputError(f"{log / STORY}: {error.strerror}; name the folder of a recorded log") from error
     except msgspec.MsgspecError as error:
         raise BadInputError(f"{log / STORY}: not a recording of the lab: {one_line(error)}") from error
-    if told := recording.story_hash:
-        bare = content.replace(f'"{told}"'.encode(), b'""')
-        if hashlib.sha256(bare).hexdigest() != told:
-            raise BadInputError(f"{log / STORY}: has been changed since it was recorded; record again")
+    told = recording.story_hash
+    if not told or not recording.log_hash:
+        raise BadInputError(
+            f"{log / STORY}: has no hash, so that nobody can see whether it has changed; older versions recorded such "
+            "logs; record again"
+        )
+    if hashlib.sha256(content.replace(f'"{told}"'.encode(), b'""')).hexdigest() != told:
+        raise BadInputError(f"{log / STORY}: has been changed since it was recorded; record again")
     return recording
 
 
@@ -349,9 +379,11 @@ def facts_of(wanted: Exploration, recording: Recording) -> LogFacts:
 
 
 def refuse_other_log(log: Path, recording: Recording, facts: LogFacts) -> None:
-    """Of a log that was cut short nothing is known but that; whoever explores it is told."""
-    if recording.log_hash and not facts.torn_bytes and recording.log_hash != facts.hash:
-        raise BadInputError(f"{log}: its log is not the one that {STORY} was recorded with; record again")
+    if facts.hash == recording.log_hash and not facts.torn_bytes:
+        return
+    missing = recording.records - facts.records
+    cut_short = f", or was cut short: {missing:,} of {recording.records:,} records are missing" if missing > 0 else ""
+    raise BadInputError(f"{log}: its log is not the one that {STORY} was recorded with{cut_short}; record again")
 
 
 def refuse_foreign(check: str, workload: str, command: Sequence[str]) -> None:
@@ -393,7 +425,7 @@ class Exploration:
 
     def judging(self, recording: Recording) -> CheckOrder:
         place = str((self.log / STORY).resolve())
-        return CheckOrder(place, self.drawing(recording), self.check, list(self.command), timeout_s=STATE_S)
+        return CheckOrder(place, self.drawing(recording), self.check, found_program(self.command), timeout_s=STATE_S)
 
     def good(self, recording: Recording, facts: LogFacts) -> CheckOrder:
         """Judges one state that is good whatever was recorded: all of the log, after the file system was unmounted; of
@@ -407,7 +439,7 @@ def explore(wanted: Exploration, tell: Callable[[int, int], None] = lambda _done
     """Judges each distinct state once; `tell` hears how many of them are done."""
     recording = read_recording(wanted.log)
     refuse_foreign(wanted.check, recording.setup.workload, wanted.command)
-    drawn = wanted.drawing(recording)
+    order, drawn = wanted.judging(recording), wanted.drawing(recording)
     facts, states = plan(Plan(drawn, wanted.states, wanted.seed, list(wanted.only)))
     distinct: dict[tuple[str, int], State] = {}
     for state in states:
@@ -416,8 +448,8 @@ def explore(wanted: Exploration, tell: Callable[[int, int], None] = lambda _done
     at_once = kernel.at_once(recording.setup.file_system)
     workers = wanted.workers if at_once else 1
     with Witness(wanted.good(recording, facts), beside=at_once) as witness:
-        verdicts = _judged(wanted.judging(recording), list(distinct.values()), workers, tell, witness)
-    outcome = Outcome(distinct=len(distinct), log=facts)
+        verdicts = _judged(order, list(distinct.values()), workers, tell, witness)
+    outcome = Outcome(distinct=len(distinct), log=facts, is_chosen=bool(wanted.only))
     for state in states:
         outcome.add(state, verdicts[distinct[state.image, state.promised].seed])
     return outcome

@@ -12,6 +12,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,12 +20,13 @@ from pathlib import Path
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
 
-# From linux/loop.h, linux/fs.h, linux/sched.h and sys/mount.h.
+# From linux/loop.h, linux/fs.h, linux/sched.h, sys/mount.h and fs/xfs/libxfs/xfs_fs.h.
 LOOP_CTL_GET_FREE, LOOP_CONFIGURE, LOOP_CLR_FD = 0x4C82, 0x4C0A, 0x4C01
 LO_FLAGS_AUTOCLEAR, LO_FLAGS_DIRECT_IO = 4, 16
 LOOP_CONFIG = struct.Struct("<II5Q4I64s64s32s2Q8Q")
 BLKFLSBUF = 0x1261
-CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000
+FS_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2  # of ext4 and XFS
+CLONE_NEWNS, MS_REC, MS_SLAVE = 0x20000, 0x4000, 0x80000
 MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW = 2, 4, 8
 MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 FIRST = 1  # the number of the first process of a PID namespace, with which all others of it end
@@ -74,9 +76,10 @@ def _whole(read_bytes: int, device: str) -> None:
 
 
 def enter_private_mounts() -> None:
-    """From here on, no mount of this process is seen by others; all are gone when it and its children are."""
+    """From here on, no mount of this process is seen by others; all are gone when it and its children are. What others
+    unmount is unmounted here too, where the host shares its mounts."""
     _call(_libc.unshare(CLONE_NEWNS), "unshare")
-    _call(_libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "/")
+    _call(_libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None), "/")
 
 
 def enter_private_processes() -> None:
@@ -122,8 +125,13 @@ def unmount(at: Path) -> bool:
     with suppress(OSError):
         if unmount_unused(at):
             return True
-    _call(_libc.umount2(os.fsencode(at), MNT_DETACH), str(at))
+    leave(at)
     return False
+
+
+def leave(at: Path) -> None:
+    """Takes a mount from its folder, with all that is mounted below it; who uses it keeps it."""
+    _call(_libc.umount2(os.fsencode(at), MNT_DETACH), str(at))
 
 
 def unmount_unused(at: Path) -> bool:
@@ -148,6 +156,52 @@ def _left(at: Path, flags: int) -> bool:
         if left:
             time.sleep(PAUSE_S)
     return False
+
+
+def shut_down(at: Path) -> None:
+    """Makes a file system refuse all work, and write nothing any more, where its kind can."""
+    with suppress(OSError):  # btrfs cannot, and one that met a dead disk has done so by itself
+        handle = os.open(at, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(handle, FS_IOC_SHUTDOWN, NO_LOG_FLUSH.to_bytes(4, sys.byteorder))
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def alone_with(device: str) -> Iterator[None]:
+    """Nobody can mount a device or build on it meanwhile; what the kernel kept of its content is dropped."""
+    handle = _exclusively(device)
+    try:
+        fcntl.ioctl(handle, BLKFLSBUF)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _exclusively(device: str) -> int:
+    for left in reversed(range(TRIES)):  # udev looks at a device for a moment
+        users = _openers(device)
+        if not users:
+            try:
+                return os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+        if left:
+            time.sleep(PAUSE_S)
+    use = f"open in {users[0]}" if users else "in use by another namespace of mounts, or a device that is built on it"
+    raise BrickyardError(f"{device}: is {use}; end that")
+
+
+def _openers(device: str) -> list[str]:
+    """Processes that have a device open, each by its number and its program."""
+    found = []
+    for place in Path("/proc").glob("[1-9]*"):
+        with suppress(OSError):
+            if any(os.readlink(file) == device for file in (place / "fd").iterdir()):
+                found.append(f"process {place.name} ({(place / 'comm').read_text('utf-8', 'replace').strip()})")
+    return found
 
 
 class Loop:

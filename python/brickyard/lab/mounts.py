@@ -26,15 +26,18 @@ class Mount:
     place: Path
     kind: str
     source: str
+    groups: frozenset[str] = frozenset()
+    """Those that it shares what is mounted and unmounted with."""
 
 
-def all_mounts() -> list[Mount]:
+def all_mounts(process: str = "self") -> list[Mount]:
     found = []
-    for line in Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines():
+    for line in Path(f"/proc/{process}/mountinfo").read_text("utf-8", "replace").splitlines():
         head, _, rest = line.partition(" - ")
         first, last = head.split(" "), rest.split(" ")
         place = Path(_unescaped(first[4]))
-        found.append(Mount(int(first[0]), int(first[1]), first[2], place, last[0], _unescaped(last[1])))
+        groups = frozenset(re.findall(r" (?:shared|master):(\d+)", head))
+        found.append(Mount(int(first[0]), int(first[1]), first[2], place, last[0], _unescaped(last[1]), groups))
     return found
 
 
@@ -58,6 +61,34 @@ def _number(device: str) -> str:
 def of_program(everything: list[Mount], place: Path) -> list[Mount]:
     """Where the disk's program has its file."""
     return [mount for mount in everything if mount.place == place and mount.source == SOURCE][::-1]
+
+
+def of_disks(everything: list[Mount]) -> list[Mount]:
+    """Of all disks of the lab, their file systems and the files of their programs, the newest first."""
+    programs = [mount for mount in everything if mount.source == SOURCE]
+    files = {str(mount.place / "disk") for mount in programs}
+    devices = []
+    for entry in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):
+            if entry.read_text("utf-8", "replace").strip() in files:
+                devices.append(f"/dev/{entry.parts[3]}")
+    found = {*programs, *of_devices(everything, devices)}
+    return [mount for mount in everything[::-1] if mount in found]
+
+
+def elsewhere(devices: list[str]) -> str | None:
+    """A process with mounts of its own, where these devices stay mounted when they are unmounted here."""
+    groups = frozenset[str]().union(*(mount.groups for mount in of_devices(all_mounts(), devices)))
+    seen = {os.readlink("/proc/self/ns/mnt")}
+    for place in sorted(Path("/proc").glob("[1-9]*")):
+        with suppress(OSError):  # it has ended
+            space = os.readlink(place / "ns/mnt")
+            if space in seen:
+                continue
+            seen.add(space)
+            if any(not mount.groups & groups for mount in of_devices(all_mounts(place.name), devices)):
+                return f"process {place.name} ({(place / 'comm').read_text('utf-8', 'replace').strip()})"
+    return None
 
 
 def in_the_way(everything: list[Mount], ours: list[Mount], room: Path) -> str | None:

@@ -50,7 +50,9 @@ class Recording(msgspec.Struct):
     """Of the software that was recorded."""
     log_version: int = 1
     log_hash: str = ""
-    """Of the log's records. Recordings of older versions have none, nor the next."""
+    """Of the log's records."""
+    records: int = 0
+    """How many there are; recordings of older versions do not say."""
     story_hash: str = ""
     """SHA-256 of this file with nothing between these quotes."""
 

@@ -1,13 +1,14 @@
 """Duty: PostgreSQL under a load of transfers, and what is left of it after a power cut.
 
-Each transaction moves an amount between two accounts and adds a numbered row, so that the balances always add up to
-zero and no number is ever missing.
+Each transaction moves an amount between two accounts and adds a numbered row, so that no number is ever missing, and
+the rows that are there say what each balance is.
 
 Refusal: a warning of the server is no finding; only ERROR, FATAL and PANIC are.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
@@ -45,6 +46,19 @@ insert into account select n, 0, repeat('x', 100) from generate_series(1, 20000)
 create table promise (client int, number int, primary key (client, number));
 checkpoint;
 """
+HEAPS = """
+select c.oid::regclass || ': ' || found.msg
+from pg_class c join pg_am a on a.oid = c.relam, lateral verify_heapam(c.oid) found
+where c.relkind in ('r', 't', 'm') and c.relpersistence = 'p' and a.amname = 'heap'
+"""
+"""What is wrong in tables, those of the catalog and of long values among them."""
+INDEXES = """
+select count(bt_index_check(c.oid, c.relnamespace = 'public'::regnamespace))
+from pg_class c join pg_am a on a.oid = c.relam join pg_index i on i.indexrelid = c.oid
+where a.amname = 'btree' and c.relkind = 'i' and c.relpersistence = 'p' and i.indisready and i.indisvalid
+"""
+"""Fails at the first index that is damaged. Those of the workload must also lead to each row."""
+BALANCES = "select count(*), min(id), max(id), string_agg(balance::text, ',' order by id) from account"
 # The state is only read, so that nothing of it has to be durable, and nobody else wants the server.
 READING = {
     "autovacuum": "off",
@@ -105,15 +119,20 @@ class ServerFailures:
             raise BrickyardError(f"the load failed: {one_line(self._first)}") from self._first
 
 
-def _transfers(server: Server, ledger: Ledger, stop: threading.Event, client: int) -> None:
+def transfers(client: int) -> Iterator[tuple[int, int, int]]:
+    """What a client moves: from an account, to another, how much; the same for whoever checks it."""
     draw = random.Random(client)  # noqa: S311 - accounts, not secrets
-    number = 0
+    while True:
+        # In one order, so that no two wait for each other.
+        first, second = sorted(draw.sample(range(1, ACCOUNTS + 1), 2))
+        yield first, second, draw.randint(1, 100)
+
+
+def _transfers(server: Server, ledger: Ledger, stop: threading.Event, client: int) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as connection:
-        while not stop.is_set():
-            number += 1
-            # In one order, so that no two wait for each other.
-            first, second = sorted(draw.sample(range(1, ACCOUNTS + 1), 2))
-            amount = draw.randint(1, 100)
+        for number, (first, second, amount) in enumerate(transfers(client), start=1):
+            if stop.is_set():
+                return
             with connection.pipeline(), connection.transaction():
                 change = "update account set balance = balance + %s where id = %s"
                 connection.execute(change, (-amount, first))
@@ -129,12 +148,31 @@ def _checkpoints(server: Server, ledger: Ledger, stop: threading.Event, _: int) 
                 connection.execute("checkpoint")
 
 
+class Transfers:
+    """Those that clients make, each drawn once however many states are checked."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[int, tuple[Iterator[tuple[int, int, int]], list[tuple[int, int, int]]]] = {}
+
+    def balances(self, made: dict[int, int]) -> list[int]:
+        """Of all accounts, after so many transfers of each client."""
+        found = [0] * (ACCOUNTS + 1)
+        for client, count in made.items():
+            source, drawn = self._drawn.setdefault(client, (transfers(client), []))
+            drawn += itertools.islice(source, max(0, count - len(drawn)))
+            for first, second, amount in itertools.islice(drawn, count):
+                found[first] -= amount
+                found[second] += amount
+        return found[1:]
+
+
 class PostgresCheck:
     """Starts the server on a state, lets it recover, and asks it."""
 
     def __init__(self, recording: Recording) -> None:
         self._data = recording.data
         self._owed = Owed(recording.promises)
+        self._transfers = Transfers()
         self._programs, self._account = find_programs(), helper_account()
 
     def __call__(self, stage: Stage, recording: Recording, state: State) -> None:
@@ -157,15 +195,11 @@ class PostgresCheck:
         dsn = make_conninfo(host=str(room), user=USER, dbname="postgres", connect_timeout=10)
         with psycopg.connect(dsn, autocommit=True) as connection:
             rows = connection.execute("select client, count(*), max(number) from promise group by client").fetchall()
-            damage = connection.execute(
-                "select relation || ': ' || msg from (select 'account' relation, * from verify_heapam('account')"
-                " union all select 'promise', * from verify_heapam('promise')) found"
-            ).fetchone()
+            damage = connection.execute(HEAPS).fetchone()
             if damage:
                 raise Corrupt(f"amcheck: {one_line(damage[0])}")
-            for index in ("account_pkey", "promise_pkey"):
-                connection.execute("select bt_index_check(%s::regclass, true)", (index,))
-            total = connection.execute("select count(*), sum(balance) from account").fetchone()
+            connection.execute(INDEXES)
+            accounts = connection.execute(BALANCES).fetchone()
         found = {client: (count, last) for client, count, last in rows}
         for client, number in owed.items():
             count, last = found.get(client, (0, 0))
@@ -175,8 +209,19 @@ class PostgresCheck:
         for client, (count, last) in found.items():
             if count != last:
                 raise Corrupt(f"client {client} has {count} rows up to number {last}")
-        if total != (ACCOUNTS, 0):
-            raise Corrupt(f"{total[0] if total else 0} accounts with balances of {total[1] if total else 0} in all")
+        count, first, last, told = accounts or (0, 0, 0, "")
+        if (count, first, last) != (ACCOUNTS, 1, ACCOUNTS):
+            raise Corrupt(f"{count} accounts from {first} to {last}; there were {ACCOUNTS} from 1")
+        self._compare(told, self._transfers.balances({client: last for client, (_, last) in found.items()}))
+
+    def _compare(self, told: str, right: list[int]) -> None:
+        if told == ",".join(map(str, right)):
+            return
+        for number, (balance, wanted) in enumerate(zip(told.split(","), right, strict=True), start=1):
+            if balance != str(wanted):
+                raise Corrupt(
+                    f"account {number} has a balance of {balance}; the transfers that are there give {wanted}"
+                )
 
     @contextmanager
     def _server(self, data: Path, room: Path) -> Iterator[Path]:

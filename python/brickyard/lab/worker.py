@@ -13,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,7 +23,7 @@ import msgspec
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.lab import kernel
+from brickyard.lab import kernel, mounts
 from brickyard.lab.checks import FILES, Check, Corrupt, Lost, NotJudged, Stage, check_of, workload_of
 from brickyard.lab.ledger import ledger
 from brickyard.lab.orders import (
@@ -59,6 +60,7 @@ def main() -> int:
         if os.geteuid() != 0:
             raise BadInputError("the lab mounts disks, which only root may; run it as root")
         kernel.enter_private_mounts()
+        _leave_disks(order)
         kernel.enter_private_processes()
         if isinstance(order, RecordOrder):
             _say(record(order))
@@ -71,6 +73,20 @@ def main() -> int:
         _say(Refused(f"{one_line(error)}; the lab needs /dev/fuse, loop devices and root"))
         return 1
     return 0
+
+
+def _leave_disks(order: RecordOrder | CheckOrder, *more: str) -> None:
+    """Other disks of the lab can be unmounted while we work, also where a host does not share its mounts; except what
+    we need of them."""
+    if isinstance(order, RecordOrder):
+        needed = [order.log, *order.setup.command]
+    else:
+        needed = [order.recording, order.states.log, *order.command]
+    needed += [*more, order.room, os.getcwd(), tempfile.gettempdir(), sys.executable, __file__]
+    for mount in mounts.of_disks(mounts.all_mounts()):
+        if not any(Path(place).is_relative_to(mount.place) for place in needed):
+            with suppress(OSError):  # it went with what it stood on, or with what it is shared with
+                kernel.leave(mount.place)
 
 
 @contextmanager
@@ -192,6 +208,7 @@ def look(order: CheckOrder, wish: str, command: list[str]) -> int:
     recording = msgspec.json.decode(Path(order.recording).read_bytes(), type=Recording)
     setup = recording.setup
     kernel.enter_private_mounts()
+    _leave_disks(order, *command)
     with ExitStack() as ending:
         _, fuse, mount = _stage(ending, ending.enter_context(own_folder()))
         lab = ending.enter_context(Lab("show", Show(order.states, str(fuse))))

@@ -106,7 +106,7 @@ from brickyard.schema.operations import (
 )
 from brickyard.schema.options import RunOptions
 from brickyard.schema.sheets import stored
-from brickyard.schema.target_sheet import DeviceSheet, StorePlace, TargetSheet
+from brickyard.schema.target_sheet import DeviceSheet, EmulatedSheet, StorePlace, TargetSheet
 from brickyard.schema.watch_sheet import ArrayState, Identity, WatchSheet
 
 __all__ = [
@@ -134,6 +134,7 @@ __all__ = [
     "Drivers",
     "DropEvent",
     "Duration",
+    "EmulatedSheet",
     "End",
     "ErrorEvent",
     "Event",

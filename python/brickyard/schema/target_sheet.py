@@ -155,12 +155,28 @@ class BcacheSheet(FactSheet, kw_only=True):
     writeback_percent: str | None = None
 
 
+class EmulatedSheet(msgspec.Struct, kw_only=True):
+    """A disk of `brickyard lab`, as it was made."""
+
+    name: str
+    model: str
+    """`none` where it has no delays."""
+    cache: str
+    """What it does with flushes: honest, off, lying, or lossy."""
+    speed: float = 1.0
+    """Of the model's time, relative to real time."""
+
+
 class LoopSheet(FactSheet, kw_only=True):
     deleted: bool | None = None
     backing_file: str | None = None
     offset_bytes: int | None = None
     size_limit_bytes: int | None = None
     direct_io: bool | None = None
+    emulated: EmulatedSheet | None = None
+
+    def plain_nulls(self) -> tuple[str, ...]:
+        return ("emulated",)
 
 
 class HealthSheet(FactSheet, kw_only=True):

@@ -199,6 +199,8 @@ class WatchSheet(FactSheet, kw_only=True):
     identity: StartAndEnd[Identity] | None = None
     arrays: StartAndEnd[dict[str, ArrayState]] | None = None
     """By the arrays' names."""
+    late: StartAndEnd[dict[str, int]] | None = None
+    """Requests that emulated disks had answered late, by the names of their devices."""
     process: ProcessUse | None = None
     foreign: ForeignIo | None = None
     slow: SlowSheet | None = None
