@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from brickyard.schema import (
 )
 from brickyard.store import Record, Store
 from brickyard.store.damage import DAMAGED
+from brickyard.store.heads import RUNNING
 
 
 @dataclass(frozen=True)
@@ -64,29 +65,48 @@ def read_kept(lines: Iterable[str], name: str) -> KeptRecord:
         try:
             if note is None:
                 note = msgspec.convert(item, Note)
-            elif "event" in item:
+            elif isinstance(item, dict) and "event" in item:
                 events.append(typed(item))
         except msgspec.ValidationError as error:
             raise BadInputError(f"{name}: is no record that a host of a fleet kept: {one_line(error)}") from error
-    if note is None:
+    if note is None or note.host not in {part.host for part in note.parts}:
         raise BadInputError(f"{name}: is no record that a host of a fleet kept")
     return KeptRecord(note, events)
 
 
-def from_files(places: Iterable[Path]) -> list[KeptRecord]:
-    found = []
+@dataclass(frozen=True)
+class Found:
+    """Records, and what lies among them and is none, by name and with the reason."""
+
+    kept: list[KeptRecord] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+    def take(self, lines: Iterable[str], name: str) -> None:
+        try:
+            self.kept.append(read_kept(lines, name))
+        except BadInputError as error:
+            self.left[name] = str(error).removeprefix(f"{name}: ")
+
+
+def from_files(places: Iterable[Path]) -> Found:
+    """A file that was named has to be a record; one in a folder that was named need not be."""
+    found = Found()
     for place in places:
         for path in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
             try:
-                found.append(read_kept(path.read_text("utf-8", errors="replace").splitlines(), str(path)))
+                lines = path.read_text("utf-8", errors="replace").splitlines()
             except OSError as error:
                 raise BadInputError(f"{path}: cannot be read: {error.strerror}") from error
+            if path == place:
+                found.kept.append(read_kept(lines, str(path)))
+            else:
+                found.take(lines, str(path))
     return found
 
 
-def from_hosts(ray: Any, hosts: Iterable[str]) -> list[KeptRecord]:
+def from_hosts(ray: Any, hosts: Iterable[str]) -> Found:
     """What lies on the hosts of the fleet now."""
-    found = []
+    found = Found()
     for host in hosts:
         agent = cluster.agent_on(ray, host)
         try:
@@ -94,7 +114,9 @@ def from_hosts(ray: Any, hosts: Iterable[str]) -> list[KeptRecord]:
                 content = b""
                 while part := base64.b64decode(ray.get(agent.read.remote(name, len(content)))):
                     content += part
-                found.append(read_kept(content.decode(errors="replace").splitlines(), f"{host}:{name}"))
+                found.take(content.decode(errors="replace").splitlines(), f"{host}:{name}")
+        except ray.exceptions.RayError as error:
+            found.left[host] = f"its records cannot be read: {one_line(error)[:200]}"
         finally:
             ray.kill(agent)
     return found
@@ -108,9 +130,11 @@ def by_run(kept: Iterable[KeptRecord]) -> dict[str, list[KeptRecord]]:
 
 
 def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
-    """Why a run is not to be collected: the store has all of it, or there is nothing of it; empty where it is.
+    """Why a run is not to be collected: the store has all of it, it goes on, or there is nothing of it; empty where it
+    is.
 
-    A run that ended without some hosts is collected if these have kept more than the store has of them.
+    A run that ended without some hosts is collected if these have kept more than the store has of them, and so is one
+    that was collected too early.
     """
     kept = list(kept)
     if not any(isinstance(event, Interval) for item in kept for event in item.events):
@@ -118,8 +142,8 @@ def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
     for info in store.runs():
         if info.options.get("fleet_run") != run_name or info.outcome == DAMAGED:
             continue
-        if "collected" in info.options:
-            return f"is run {info.id} already"
+        if info.outcome == RUNNING:
+            return f"is run {info.id}, which goes on"
         if info.ended_unix_ns is not None and not _has_more(store.record(info.id), kept):
             return f"is run {info.id} already, with all that was kept"
     return ""
@@ -127,11 +151,9 @@ def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
 
 def _has_more(record: Record, kept: Iterable[KeptRecord]) -> bool:
     """Whether a host kept more intervals than came of it."""
-    fleet = next(iter(record.of(Fleet)), None)
     phases = record.info.plan.phase
-    targets = {host.host: set(host.targets) for host in fleet.hosts} if fleet else {}
     for item in kept:
-        mine = targets.get(item.host, set())
+        mine = {target for part in item.note.parts if part.host == item.host for target in part.whole_targets}
         came = {
             (one.phase, one.start_ns) for one in record.intervals if phases[one.phase].stream[one.stream].target in mine
         }
