@@ -487,6 +487,18 @@ def test_kinds_of_few_units_are_not_judged_nor_mixed() -> None:
     assert "None of 10 units" in words(found, [])[1]
 
 
+def told_to_all() -> Json:
+    hosts = [
+        {
+            "host": host, "targets": [at], "seed": 1, "offset_ns": 0, "bound_ns": 0, "round_trip_ns": 0,
+            "synchronized": True, "max_error_ns": 0, "core_free": True, "facts": {},
+        }
+        for at, host in enumerate("ab")
+    ]  # fmt: skip
+    told = {"event": "fleet", "share": "copies", "bound_ns": 0, "tolerance_ns": MS, "within_tolerance": True}
+    return {**told, "hosts": hosts}
+
+
 def two_hosts(store: Store) -> int:
     """Twelve intervals of 1 s, of which b told three before it was lost; each of 100 requests."""
     division = divide("x", load(), ["a", "b"], ["/f"], "copies")
@@ -501,19 +513,11 @@ def two_hosts(store: Store) -> int:
         software_version="",
         facts=RunFacts(),
     )
-    hosts = [
-        {
-            "host": host, "targets": [at], "seed": 1, "offset_ns": 0, "bound_ns": 0, "round_trip_ns": 0,
-            "synchronized": True, "max_error_ns": 0, "core_free": True, "facts": {},
-        }
-        for at, host in enumerate("ab")
-    ]  # fmt: skip
-    told = {"event": "fleet", "share": "copies", "bound_ns": 0, "tolerance_ns": MS, "within_tolerance": True}
     started = typed(start_event())
     assert isinstance(started, Start)
     events: list[Event] = [
         merged_start(division.parts, {"a": started, "b": started}, []),
-        typed({**told, "hosts": hosts}),
+        typed(told_to_all()),
     ]
     for host in "ab":
         events += merger.hear(host, PhaseStart(phase=0, name="m", start_ns=0), 0.0)
@@ -555,6 +559,7 @@ def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
     }
     note |= {"share": "copies", "parts": msgspec.to_builtins(parts.parts)}
     events = [start_event(), {"event": "phase", "phase": 0, "name": "m", "start_ns": 0}] if intervals else []
+    events += [told_to_all()] if intervals else []
     events += [json.loads(encode(of_host([MS] * 100, index))) for index in range(intervals)]
     place = folder / f"{run}-{host}.jsonl"
     place.write_text("".join(json.dumps(line) + "\n" for line in [note, *events]))
@@ -626,6 +631,43 @@ def test_a_run_that_goes_on_is_not_collected_and_one_collected_too_early_is_coll
     assert list(json.loads(capsys.readouterr().out)["runs"]) == ["k-1"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == {}
+
+
+def test_a_run_whose_head_died_is_collected_up_to_the_last_interval_that_all_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept := tmp_path / "kept").mkdir()
+    words = ["fleet", "collect", str(kept), "--store", str(tmp_path / "runs.db"), "--json"]
+    kept_record(kept, "k-1", "a", 9)
+    kept_record(kept, "k-1", "b", 7)
+    kept_record(kept, "l-1", "a", 20)
+    kept_record(kept, "l-1", "b", 3)  # its host died long before
+    assert main(words) == 0
+    numbers = json.loads(capsys.readouterr().out)["runs"]
+    with Store(tmp_path / "runs.db") as store:
+        whole, partly = store.record(numbers["k-1"]), store.record(numbers["l-1"])
+    rows = {row.host: row for row in host_rows(whole)}
+    assert [(rows[name].state, rows[name].requests) for name in ("a", "b", "")] == [
+        ("interrupted", 700),
+        ("interrupted", 700),
+        ("", 1400),
+    ]
+    assert whole.info.outcome == "interrupted"
+    assert rows[""].iops == pytest.approx(200)
+    assert "up to the last interval that a and b have" in whole.info.message
+    assert {row.host: row.state for row in host_rows(partly)} == {"a": "interrupted", "b": "lost", "": "without b"}
+    assert partly.info.outcome == "failed"
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == {}, "what was cut is not new"
+
+
+def test_a_row_without_requests_has_all_its_fields_and_the_slowest_host_comes_first(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        rows = host_rows(store.record(two_hosts(store)))
+    assert [row.host for row in rows] == ["a", "b", ""], "what was lost comes last"
+    empty = replace(rows[0], response=None).document()
+    assert set(empty) == set(rows[0].document())
+    assert empty["p50_ns"] is None
 
 
 @pytest.fixture

@@ -193,6 +193,20 @@ def test_a_fire_hose_keeps_to_its_sessions_and_rates_to_their_rate(
     assert document["replay"]["limit"]["broken_at_per_s"] is not None
 
 
+def test_a_driver_whose_clients_are_none_leaves_its_part_of_the_rate_unoffered(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One client's calls are all one driver's."""
+    log, place = tmp_path / "a.log", tmp_path / "s.db"
+    log.write_text(w3c(items(60, 1.5), clients=1))
+    words: list[str | Path] = [log, "--map", mapping, "--to", shop, "--pace", "fixed:60", "--again"]
+    words += ["--duration", "2s", "--drivers", "3"]
+    document, ends = replayed(capsys, *words, "--check", store=place, code=1)
+    assert sorted(end["calls"] for end in ends)[:2] == [0, 0]
+    warned = [item for item in document["runs"][0]["warnings"] if item["id"] == "rate_unoffered"]
+    assert "Only 20.0 of 60.0 calls/s were offered on average" in warned[0]["text"]
+
+
 def test_both_paces_give_the_head_room_of_the_study(
     shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,8 @@ from brickyard.store import Record, Store
 from brickyard.store.damage import DAMAGED
 from brickyard.store.heads import RUNNING
 
+BY_ITSELF_NS = 12_000_000_000  # a worker to which nobody speaks stops its load within 10 s, and drains for 2 s
+
 
 @dataclass(frozen=True)
 class KeptRecord:
@@ -144,7 +146,11 @@ def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
             continue
         if info.outcome == RUNNING:
             return f"is run {info.id}, which goes on"
-        if info.ended_unix_ns is not None and not _has_more(store.record(info.id), kept):
+        collected = info.options.get("collected")
+        if isinstance(collected, int) and collected > 1:  # 1: by a version that did not count
+            if intervals_of(kept) <= collected:
+                return f"is run {info.id} already, with all that was kept"
+        elif info.ended_unix_ns is not None and not _has_more(store.record(info.id), kept):
             return f"is run {info.id} already, with all that was kept"
     return ""
 
@@ -163,6 +169,39 @@ def _has_more(record: Record, kept: Iterable[KeptRecord]) -> bool:
     return False
 
 
+def intervals_of(kept: Iterable[KeptRecord]) -> int:
+    """How many intervals hosts have kept."""
+    return sum(isinstance(event, Interval) for item in kept for event in item.events)
+
+
+def cut_off(kept: list[KeptRecord]) -> list[str]:
+    """Hosts whose records end with the run, since nobody was there to end it; none where a host came to its own end."""
+    ends = {item.host: event for item in kept for event in item.events if isinstance(event, End)}
+    if any(end.outcome is RunOutcome.DONE for end in ends.values()):
+        return []
+    reach = {
+        item.host: max((event.end_ns for event in item.events if isinstance(event, Interval)), default=0)
+        for item in kept
+    }
+    latest_ns = max(reach.values(), default=0)
+    return [host for host, at_ns in reach.items() if host not in ends and 0 < at_ns >= latest_ns - BY_ITSELF_NS]
+
+
+def _last_common(kept: list[KeptRecord], cut: list[str]) -> tuple[int, int] | None:
+    """The last interval, by phase and number, that all of these hosts have; None where there is no such limit."""
+    last = [
+        max(_place(item, event) for event in item.events if isinstance(event, Interval))
+        for item in kept
+        if item.host in cut
+    ]
+    return min(last, default=None)
+
+
+def _place(item: KeptRecord, event: Interval) -> tuple[int, int]:
+    (part,) = (part for part in item.note.parts if part.host == item.host)
+    return part.phases[event.phase], event.index
+
+
 def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
     """Adds a run out of what its hosts kept; gives back its number."""
     note = kept[0].note
@@ -177,17 +216,25 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
         plan=plan,
         condition="normal",
         targets=note.targets,
-        options={"hosts": [part.host for part in parts], "share": note.share, "fleet_run": run_name, "collected": 1},
+        options={
+            "hosts": [part.host for part in parts],
+            "share": note.share,
+            "fleet_run": run_name,
+            "collected": intervals_of(kept),
+        },
         software_version=_core.version(),
         facts=RunFacts(),
     )
-    merger = Merger(parts)
+    merger, cut = Merger(parts), cut_off(kept)
+    last = _last_common(kept, cut)
     store.add_events(number, [merged_start(parts, starts, phases_of(plan))])
     told_to_all = (event for item in kept for event in item.events if isinstance(event, Fleet))
     events: list[Event] = list(islice(told_to_all, 1))
     for item in kept:
         for event in item.events:
-            if not isinstance(event, Fleet):
+            if not isinstance(event, Fleet) and not (
+                last and isinstance(event, Interval) and _place(item, event) > last
+            ):
                 events += merger.hear(item.host, event, 0.0)
     events += merger.whole(0.0, all_of_it=True)
     present = {item.host for item in kept}
@@ -195,16 +242,19 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
         end = merger.ends.get(part.host)
         reason = "" if end else ("its record has no end" if part.host in present else "no record of it was found")
         outcome = end.outcome if end else RunOutcome.FAILED
-        if end is None:  # its rate is over the time that it delivered, and in no sum
+        if part.host in cut:
+            reason, outcome = "its record ends where the run did", RunOutcome.INTERRUPTED
+        elif end is None:  # its rate is over the time that it delivered, and in no sum
             streams = list(dict.fromkeys(stream for phase in part.names for stream in phase))
             events.append(HostLost(host=part.host, at_ns=merger.last_ns, reason=reason, streams=streams))
         events.append(HostEnd(host=part.host, outcome=outcome, message=end.message if end else reason, kept=""))
     store.add_events(number, events)
-    missing = [part.host for part in parts if part.host not in merger.ends]
+    missing = [part.host for part in parts if part.host not in merger.ends and part.host not in cut]
     stopped = [host for host, end in merger.ends.items() if end.outcome is not RunOutcome.DONE]
-    outcome = RunOutcome.FAILED if missing else (RunOutcome.INTERRUPTED if stopped else RunOutcome.DONE)
+    outcome = RunOutcome.FAILED if missing else (RunOutcome.INTERRUPTED if stopped or cut else RunOutcome.DONE)
     message = f"collected from {len(present)} of {len(parts)} hosts"
     message += f"; no end of {', '.join(missing)}" if missing else ""
+    message += f"; the run died, and is here up to the last interval that {' and '.join(cut)} have" if cut else ""
     message += f"; stopped early: {', '.join(stopped)}" if stopped else ""
     store.end_run(number, End(end_ns=merger.last_ns, outcome=outcome, message=message), None, [])
     return number
