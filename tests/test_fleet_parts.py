@@ -21,8 +21,10 @@ import pytest
 from scipy import stats
 
 from brickyard import _core, profiles
+from brickyard.analysis import answers
 from brickyard.analysis.census import Peer, census, least_score
 from brickyard.analysis.hosts import host_rows, host_words
+from brickyard.analysis.summary import circumstance_lines
 from brickyard.cli import main
 from brickyard.cli.census import words
 from brickyard.errors import BadInputError, BrickyardError
@@ -53,6 +55,7 @@ from brickyard.schema import (
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
+from brickyard.study import circumstances
 from support import MS, SECOND, US, cell, histogram, interval, start_event
 
 HOSTS = ["a", "b", "c"]
@@ -545,6 +548,18 @@ def test_a_lost_host_has_the_rate_that_it_had_and_is_not_among_all_hosts(tmp_pat
     assert [rows[name].iops for name in ("a", "b", "")] == pytest.approx([100, 100, 100])
     assert (rows["b"].state, rows[""].state, rows[""].requests) == ("lost", "without b", 1200)
     assert host_words(record)[0] == "Lost, and not included in the figures of all hosts: b."
+
+
+def test_a_run_on_hosts_is_not_said_to_have_circumstances_that_nobody_recorded(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(two_hosts(store))
+        warned = {warning.id for warning in circumstances.warnings(store, record, [])}
+    assert "fleet_circumstances" in warned
+    lines = dict(circumstance_lines(record))
+    assert "Hosts a, b" in lines
+    assert "Host" not in lines
+    assert "Kernel" not in lines, "of the host that started the others"
+    assert "whether storage or generator was the limit is not known" in answers.belief([record])
 
 
 def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:

@@ -63,6 +63,17 @@ def fleet_of(record: Record) -> Fleet | None:
     return next(iter(record.of(Fleet)), None)
 
 
+def far_host_lines(record: Record) -> list[tuple[str, str]]:
+    """Processor and kernel of the hosts that ran the load; hosts that are alike stand together."""
+    fleet = fleet_of(record)
+    alike: dict[str, list[str]] = {}
+    for host in fleet.hosts if fleet else []:
+        told = [host.facts.get("processor", ""), host.facts.get("kernel", "")]
+        cores = f"{host.facts['cpus']} cores" if "cpus" in host.facts else ""
+        alike.setdefault(", ".join(filter(None, [told[0], cores, told[1]])) or "not known", []).append(host.host)
+    return [(f"Host{'s' if len(names) > 1 else ''} {', '.join(names)}", told) for told, names in alike.items()]
+
+
 def host_rows(record: Record) -> list[HostRow]:
     """For each phase a row a host, the slowest first, then all of them together; none for a run on one host.
 
@@ -258,6 +269,14 @@ def host_warnings(record: Record) -> list[RunWarning]:
                 remedy="If the host comes back, `brickyard fleet collect` makes a run of what the hosts kept.",
             )
         )
+    found.append(
+        RunWarning(
+            id="fleet_circumstances",
+            severity="note",
+            text="Other load on the hosts and their devices during the run was not recorded.",
+            remedy="Make sure that nothing else runs there, or run on one host without --hosts to have it recorded.",
+        )
+    )
     crowded = [host.host for host in fleet.hosts if not host.core_free]
     if crowded:
         found.append(
