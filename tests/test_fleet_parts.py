@@ -148,6 +148,7 @@ def test_streams_for_named_hosts_and_targets_of_their_own() -> None:
     ("changes", "targets", "overwrite", "words"),
     [
         ([], ["/f", "/g"], [], "the workload has 1 targets on each host"),
+        ([], ["a:/f", "b:f", "c:/f"], [], "b:f: with --hosts write the whole path"),
         (["requests=5"], ["/f"], [], "requests would end or pace each host apart"),
         ([], ["/dev/sdb"], ["/dev/sdb"], "with --hosts name host and device"),
         ([], ["/dev/sdb"], ["d:/dev/sdb"], "with --hosts name host and device"),
@@ -377,6 +378,13 @@ def test_a_host_that_is_gone_holds_nobody_up() -> None:
         ("", "missing required field `head`"),
         ('[head]\naddress="h"\n', "missing required field `host`"),
         ('[head]\naddress="h"\n[[host]]\nname="all"\naddress="x"\n', "'all' is no name for a host"),
+        ('[head]\naddress="h"\nport=70000\n[[host]]\nname="a"\naddress="x"\n', "port 70000 is not between 1 and 65535"),
+        ('[head]\naddress=""\n[[host]]\nname="a"\naddress="x"\n', "'' is no address"),
+        ('[head]\naddress="h"\n[[host]]\nname="a"\naddress="x; reboot"\n', "a: 'x; reboot' is no address"),
+        (
+            '[head]\naddress="h"\n[[host]]\nname="a"\naddress="x"\n[[host]]\nname="b"\naddress="x"\n',
+            "a and b have one address, x",
+        ),
         ('[head]\naddress="h"\n[[host]]\nname="a;b"\naddress="x"\n', "'a;b' is no name for a host"),
         ('[head]\naddress="h"\n[[host]]\nname="a"\naddress="x"\n' * 1 + '[[host]]\nname="a"\naddress="y"\n', "once"),
     ],
@@ -386,6 +394,16 @@ def test_a_file_of_hosts_is_refused_in_one_line(tmp_path: Path, text: str, words
     place.write_text(text)
     with pytest.raises(BadInputError, match=words):
         read_hosts(place)
+
+
+@pytest.mark.parametrize("words", [("--share", "split"), ("--lost", "end"), ("--clock-tolerance", "2ms")])
+def test_what_needs_hosts_is_refused_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, str]
+) -> None:
+    own = ["run", "sqlio-random-read-4", f"{tmp_path}/f", "--size", "1MiB", "--store", f"{tmp_path}/s.db"]
+    assert main([*own, *words]) == 2
+    assert f"{words[0]}: needs --hosts" in capsys.readouterr().err
+    assert not (tmp_path / "f").exists()
 
 
 def test_without_ray_one_line_says_how_to_get_it(tmp_path: Path) -> None:

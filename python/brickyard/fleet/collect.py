@@ -77,7 +77,7 @@ def read_kept(lines: Iterable[str], name: str) -> KeptRecord:
 
 
 @dataclass(frozen=True)
-class Found:
+class RecordsFound:
     """Records, and what lies among them and is none, by name and with the reason."""
 
     kept: list[KeptRecord] = field(default_factory=list)
@@ -90,9 +90,9 @@ class Found:
             self.left[name] = str(error).removeprefix(f"{name}: ")
 
 
-def from_files(places: Iterable[Path]) -> Found:
+def from_files(places: Iterable[Path]) -> RecordsFound:
     """A file that was named has to be a record; one in a folder that was named need not be."""
-    found = Found()
+    found = RecordsFound()
     for place in places:
         for path in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
             try:
@@ -106,9 +106,9 @@ def from_files(places: Iterable[Path]) -> Found:
     return found
 
 
-def from_hosts(ray: Any, hosts: Iterable[str]) -> Found:
+def from_hosts(ray: Any, hosts: Iterable[str]) -> RecordsFound:
     """What lies on the hosts of the fleet now."""
-    found = Found()
+    found = RecordsFound()
     for host in hosts:
         agent = cluster.agent_on(ray, host)
         try:

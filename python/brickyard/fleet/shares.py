@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -64,6 +64,7 @@ def divide(
     _check(name, plan)
     _refuse_divided_traces(plan, hosts, share)
     places = {host: targets_of(host, hosts, targets) for host in hosts}
+    _refuse_relative(places)
     allowed = {host: _overwrite_of(host, hosts, overwrite) for host in hosts}
     wanted = 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
     for host, own in places.items():
@@ -119,6 +120,13 @@ def divide(
     targets_of_all = [f"{host}:{path}" for host in hosts for path in places[host]]
     has_named = any(stream.hosts for phase in plan.phase for stream in phase.stream)
     return Division(_read(replace(plan, each=False, phase=whole), name), targets_of_all, parts, plans, has_named)
+
+
+def _refuse_relative(places: Mapping[str, Sequence[str]]) -> None:
+    for host, own in places.items():
+        for target in own:
+            if not target.startswith("/") and not is_modelled(target):
+                raise BadInputError(f"{host}:{target}: with --hosts write the whole path, which begins with /")
 
 
 def seed_of(seed: int, host: str) -> int:
