@@ -684,7 +684,7 @@ def test_a_torn_log_is_said(mapping: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["replay", str(log), "--map", str(mapping), "--explain"]) == 0
     out = capsys.readouterr().out
     assert "Warning" in out
-    assert "a.log.gz is torn" in out
+    assert "a.log.gz is damaged" in out
 
 
 def replay_record(
@@ -770,7 +770,7 @@ def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
     assert replay_head_room.verdict_lines([few], limit) == [
         "p99 response within 500 µs: not measured: too few calls for p99 at 10.0 calls/s."
     ]
-    assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: at no offered rate."]
+    assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: not at any offered rate."]
 
 
 def driver_shares(intervals: dict[int, int], drivers: int) -> list[Json]:
@@ -1007,10 +1007,10 @@ def driver_end(**changes: Any) -> Json:
         (
             {"logs": {"requests": 9, "calls": 9, "logs": [{"path": "/a.gz", "torn": "early end"}]}},
             1,
-            "/a.gz is torn: early end",
+            "/a.gz is damaged: early end",
         ),
         ({"logs": {"requests": 100, "calls": 40}}, 1, "Only 40.0 % of the requests"),
-        ({}, 11, "88 Mbit/s of results over eth1 of 100"),
+        ({}, 11, "88 Mbit/s of results over eth1, which has 100"),
     ],
 )
 def test_what_spoils_a_replay_is_said(tmp_path: Path, changes: Json, megabytes: int, said: str | None) -> None:
