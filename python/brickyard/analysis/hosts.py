@@ -20,6 +20,7 @@ LOST = "lost"
 NOTABLY = 1.1
 """Hosts whose rates or percentiles differ by less are called alike."""
 FEWEST = 2
+FAR_FACTS = (("processor", ""), ("cpus", " cores"), ("kernel", ""))
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,8 @@ def far_host_lines(record: Record) -> list[tuple[str, str]]:
     fleet = fleet_of(record)
     alike: dict[str, list[str]] = {}
     for host in fleet.hosts if fleet else []:
-        told = [host.facts.get("processor", ""), host.facts.get("kernel", "")]
-        cores = f"{host.facts['cpus']} cores" if "cpus" in host.facts else ""
-        alike.setdefault(", ".join(filter(None, [told[0], cores, told[1]])) or "not known", []).append(host.host)
+        told = [host.facts[name] + unit for name, unit in FAR_FACTS if name in host.facts]
+        alike.setdefault(", ".join(told) or "not known", []).append(host.host)
     return [(f"Host{'s' if len(names) > 1 else ''} {', '.join(names)}", told) for told, names in alike.items()]
 
 
