@@ -423,6 +423,9 @@ def test_a_full_disk_on_one_host_costs_its_copy_or_is_refused_by_name(fleet: Fle
     kept = fleet.home / "state/brickyard/fleet"
     kept.mkdir(parents=True, exist_ok=True)
     words = [paced(fleet, 2), *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB", "--json"]
+    with fleet.within("b", "-t", "tmpfs", "-o", "nr_inodes=1", "none", str(kept)):
+        done = fleet.call("run", *words)
+    assert "b: keeps no copy of its record: No space left" in done.stderr, "it was full from the start"
     with fleet.within("b", "-t", "tmpfs", "-o", "size=4k", "none", str(kept)):
         done = fleet.call("run", *words)
     assert "b: keeps no copy of its record" in done.stderr
@@ -535,6 +538,20 @@ def test_a_killed_raylet_is_named_and_the_others_go_on(fleet: Fleet) -> None:
     assert "b: " in told["message"]
     rows = {row["host"]: row for row in told["hosts"]}
     assert rows["a"]["requests"] > 2000
+    until = time.monotonic() + 60  # Ray takes a while to say that a node is dead
+    while fleet.call("fleet", "status", codes=(0, 1)).returncode == 0:
+        assert time.monotonic() < until
+    done = fleet.call("run", paced(fleet, 2), fleet.home / "f.dat", "--hosts", "all", "--size", "8MiB", codes=(2,))
+    assert "--hosts all: b is down; to leave it out, name the others: --hosts a,c" in done.stderr
+    words = ["sim:barracuda-es-500", "--hosts", "all", "--check", "--json"]
+    done = fleet.call("census", *words, codes=(1,))
+    assert json.loads(done.stdout)["missing"] == ["b:sim:barracuda-es-500"]
+    assert "b: is down; its volumes are not measured" in done.stderr
+    (fleet.home / "state/brickyard/fleet/x").mkdir()
+    (fleet.home / "state/brickyard/fleet/x/a.jsonl").touch()
+    done = fleet.call("fleet", "collect")
+    assert "a:x/a.jsonl: is no record that a host of a fleet kept" in done.stderr
+    assert "b: is down" in done.stderr
 
 
 def test_without_a_fleet_one_line_says_how_to_start_one(tmp_path: Path) -> None:

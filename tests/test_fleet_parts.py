@@ -6,10 +6,12 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +21,10 @@ import pytest
 from scipy import stats
 
 from brickyard import _core, profiles
+from brickyard.analysis import answers
 from brickyard.analysis.census import Peer, census, least_score
 from brickyard.analysis.hosts import host_rows, host_words
+from brickyard.analysis.summary import circumstance_lines
 from brickyard.cli import main
 from brickyard.cli.census import words
 from brickyard.errors import BadInputError, BrickyardError
@@ -32,7 +36,7 @@ from brickyard.fleet.drive import rounds
 from brickyard.fleet.hosts import HostEntry, read_hosts, refuse_near
 from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.sending import traces_of, with_traces_at
-from brickyard.fleet.shares import Division, divide
+from brickyard.fleet.shares import Division, divide, shared_places
 from brickyard.schema import (
     CellEvent,
     Event,
@@ -40,6 +44,7 @@ from brickyard.schema import (
     HostLost,
     Interval,
     PhaseStart,
+    ProcessMark,
     RunFacts,
     RunOutcome,
     Start,
@@ -49,6 +54,8 @@ from brickyard.schema import (
 )
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
+from brickyard.store.process import own_process
+from brickyard.study import circumstances
 from support import MS, SECOND, US, cell, histogram, interval, start_event
 
 HOSTS = ["a", "b", "c"]
@@ -93,6 +100,39 @@ def test_a_closed_loop_is_split_by_its_workers() -> None:
         divide("x", load("workers=1", "depth=2"), HOSTS, ["/data/f"], "split")
 
 
+def ramped(ramp: str, *changes: str, pace: str = "") -> Plan:
+    whole = load(*changes, pace=pace)
+    text = f'title = "r"\n[[phase]]\nduration = "9s"\nramp = {{ {ramp}, every = "3s" }}\n[[phase.stream]]\n{pace}\n'
+    text += f'request = "4KiB"\naddress = "random"\nworkers = {whole.phase[0].stream[0].workers}\n'
+    return profiles.validate(profiles.ProfileText("ramped", text, "ramped"), [])
+
+
+def test_a_ramp_of_the_rate_is_divided_like_the_rate() -> None:
+    pace = 'pace = { loop = "open", rate = 90 }'
+    for rule, step in (("step = 90", 30.0), ("factor = 2", None)):
+        asked = ramped(f'knob = "rate", from = 90, to = 270, {rule}', pace=pace)
+        for share in ("split", "partition"):
+            found = divide("x", asked, HOSTS, ["/data/f"], share)
+            for plan in (*found.plans, found.plan):
+                ramp = plan.phase[0].ramp
+                assert ramp is not None
+                assert (ramp.from_, ramp.to, ramp.step) == (30.0, 90.0, step)
+        assert divide("x", asked, HOSTS, ["/data/f"], "copies").plans[0].phase[0].ramp == asked.phase[0].ramp
+    load_of = ramped('knob = "load", from = 10, to = 100, step = 10', pace=pace)
+    assert divide("x", load_of, HOSTS, ["/f"], "split").plans[0].phase[0].ramp == load_of.phase[0].ramp
+
+
+def test_ramps_that_hosts_cannot_divide_are_refused() -> None:
+    workers = ramped('knob = "workers", from = 1, to = 7, step = 3', "workers=7")
+    depth = 'knob = "depth", from = 1, to = 7, step = 3'
+    for asked in (workers, ramped(depth, "workers=2")):
+        with pytest.raises(BadInputError, match="cannot be divided over 3 hosts; ramp the rate"):
+            divide("x", asked, HOSTS, ["/data/f"], "split")
+    each = divide("x", ramped(depth, "workers=6"), HOSTS, ["/data/f"], "split").plans[0].phase[0]
+    assert each.ramp is not None
+    assert (each.stream[0].workers, each.ramp.to) == (2, 7), "the depth is that of each worker"
+
+
 def test_streams_for_named_hosts_and_targets_of_their_own() -> None:
     two = profiles.validate(profiles.read("overland-oltp-two-hosts"), ["workers=8"])
     found = divide("oltp", two, ["a", "b"], ["a:/dev/sdb", "b:/dev/sdc"], "copies", ["a:/dev/sdb", "b:/dev/sdc"])
@@ -108,6 +148,7 @@ def test_streams_for_named_hosts_and_targets_of_their_own() -> None:
     ("changes", "targets", "overwrite", "words"),
     [
         ([], ["/f", "/g"], [], "the workload has 1 targets on each host"),
+        ([], ["a:/f", "b:f", "c:/f"], [], "b:f: with --hosts write the whole path"),
         (["requests=5"], ["/f"], [], "requests would end or pace each host apart"),
         ([], ["/dev/sdb"], ["/dev/sdb"], "with --hosts name host and device"),
         ([], ["/dev/sdb"], ["d:/dev/sdb"], "with --hosts name host and device"),
@@ -205,6 +246,25 @@ def test_machines_that_are_copies_of_one_another_share_no_disk(tmp_path: Path) -
     assert agent._block_name(str(volume), 0) == f"{boot} 8:0 LVM-abc"
     (disk / "device" / "wwid").write_text("naa.600508b1001c\n")
     assert agent._block_name(str(volume), 0) == "3600508b1001c LVM-abc", "on a disk that two hosts see it is the same"
+
+
+def test_a_disk_and_what_is_within_it_are_known_as_shared() -> None:
+    """A whole disk on one host, and its partition, a file on that, or a volume over it on another."""
+
+    def shared(one: str, other: str) -> list[str]:
+        return [words for _, _, words in shared_places([("a", ["/x"], [one]), ("b", ["/y"], [other])])]
+
+    disk = "3600a0b80001"
+    assert shared(disk, disk) == ["a:/x and b:/y are one and the same"]
+    assert shared(disk, f"{disk} 1") == ["b:/y is a part of a:/x"]
+    assert shared(f"{disk} 1", disk) == ["a:/x is a part of b:/y"]
+    assert shared(f"{disk} 1", f"{disk} 1 4711") == ["b:/y is a part of a:/x"]
+    assert shared(disk, f"3500 {disk} LVM-abc") == ["b:/y is a part of a:/x"]
+    for other in (f"{disk} 2", f"{disk} 12", f"{disk}2 1", ""):
+        assert shared(f"{disk} 1", other) == []
+    assert shared("", "") == []
+    assert agent._wide_name("t10.ATA     Disk 1") != agent._wide_name("t10.ATA     Disk 2")
+    assert " " not in agent._wide_name("t10.ATA     Disk 1"), "a space parts a disk from its partition"
 
 
 def test_a_file_that_is_yet_to_be_made_is_known_by_its_name(tmp_path: Path) -> None:
@@ -318,6 +378,13 @@ def test_a_host_that_is_gone_holds_nobody_up() -> None:
         ("", "missing required field `head`"),
         ('[head]\naddress="h"\n', "missing required field `host`"),
         ('[head]\naddress="h"\n[[host]]\nname="all"\naddress="x"\n', "'all' is no name for a host"),
+        ('[head]\naddress="h"\nport=70000\n[[host]]\nname="a"\naddress="x"\n', "port 70000 is not between 1 and 65535"),
+        ('[head]\naddress=""\n[[host]]\nname="a"\naddress="x"\n', "'' is no address"),
+        ('[head]\naddress="h"\n[[host]]\nname="a"\naddress="x; reboot"\n', "a: 'x; reboot' is no address"),
+        (
+            '[head]\naddress="h"\n[[host]]\nname="a"\naddress="x"\n[[host]]\nname="b"\naddress="x"\n',
+            "a and b have one address, x",
+        ),
         ('[head]\naddress="h"\n[[host]]\nname="a;b"\naddress="x"\n', "'a;b' is no name for a host"),
         ('[head]\naddress="h"\n[[host]]\nname="a"\naddress="x"\n' * 1 + '[[host]]\nname="a"\naddress="y"\n', "once"),
     ],
@@ -327,6 +394,16 @@ def test_a_file_of_hosts_is_refused_in_one_line(tmp_path: Path, text: str, words
     place.write_text(text)
     with pytest.raises(BadInputError, match=words):
         read_hosts(place)
+
+
+@pytest.mark.parametrize("words", [("--share", "split"), ("--lost", "end"), ("--clock-tolerance", "2ms")])
+def test_what_needs_hosts_is_refused_without_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, str]
+) -> None:
+    own = ["run", "sqlio-random-read-4", f"{tmp_path}/f", "--size", "1MiB", "--store", f"{tmp_path}/s.db"]
+    assert main([*own, *words]) == 2
+    assert f"{words[0]}: needs --hosts" in capsys.readouterr().err
+    assert not (tmp_path / "f").exists()
 
 
 def test_without_ray_one_line_says_how_to_get_it(tmp_path: Path) -> None:
@@ -422,10 +499,25 @@ def test_kinds_of_few_units_are_not_judged_nor_mixed() -> None:
     flash = [replace(unit, traits={"model": "ssd"}) for unit in healthy(4, 2)]
     found = census([*disks, *flash])
     assert (found.too_few, found.slow) == (True, [])
-    assert words(found, []) == ["Not judged, since 5 of a kind are needed: hdd (2), ssd (4).", "No unit was judged."]
+    assert words(found, []) == [
+        "Not judged, since at least 5 units of a kind are needed: hdd (2), ssd (4).",
+        "No unit was judged.",
+    ]
     found = census([*disks, *(replace(unit, traits={"model": "A"}) for unit in healthy(10, 4))])
     assert "hdd (2)" in words(found, [])[0]
     assert "None of 10 units" in words(found, [])[1]
+
+
+def told_to_all() -> Json:
+    hosts = [
+        {
+            "host": host, "targets": [at], "seed": 1, "offset_ns": 0, "bound_ns": 0, "round_trip_ns": 0,
+            "synchronized": True, "max_error_ns": 0, "core_free": True, "facts": {},
+        }
+        for at, host in enumerate("ab")
+    ]  # fmt: skip
+    told = {"event": "fleet", "share": "copies", "bound_ns": 0, "tolerance_ns": MS, "within_tolerance": True}
+    return {**told, "hosts": hosts}
 
 
 def two_hosts(store: Store) -> int:
@@ -442,19 +534,11 @@ def two_hosts(store: Store) -> int:
         software_version="",
         facts=RunFacts(),
     )
-    hosts = [
-        {
-            "host": host, "targets": [at], "seed": 1, "offset_ns": 0, "bound_ns": 0, "round_trip_ns": 0,
-            "synchronized": True, "max_error_ns": 0, "core_free": True, "facts": {},
-        }
-        for at, host in enumerate("ab")
-    ]  # fmt: skip
-    told = {"event": "fleet", "share": "copies", "bound_ns": 0, "tolerance_ns": MS, "within_tolerance": True}
     started = typed(start_event())
     assert isinstance(started, Start)
     events: list[Event] = [
         merged_start(division.parts, {"a": started, "b": started}, []),
-        typed({**told, "hosts": hosts}),
+        typed(told_to_all()),
     ]
     for host in "ab":
         events += merger.hear(host, PhaseStart(phase=0, name="m", start_ns=0), 0.0)
@@ -481,7 +565,19 @@ def test_a_lost_host_has_the_rate_that_it_had_and_is_not_among_all_hosts(tmp_pat
     rows = {row.host: row for row in host_rows(record)}
     assert [rows[name].iops for name in ("a", "b", "")] == pytest.approx([100, 100, 100])
     assert (rows["b"].state, rows[""].state, rows[""].requests) == ("lost", "without b", 1200)
-    assert host_words(record)[0] == "Lost, and not in the figures of all hosts: b."
+    assert host_words(record)[0] == "Lost, and not included in the figures of all hosts: b."
+
+
+def test_a_run_on_hosts_is_not_said_to_have_circumstances_that_nobody_recorded(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(two_hosts(store))
+        warned = {warning.id for warning in circumstances.warnings(store, record, [])}
+    assert "fleet_circumstances" in warned
+    lines = dict(circumstance_lines(record))
+    assert "Hosts a, b" in lines
+    assert "Host" not in lines
+    assert "Kernel" not in lines, "of the host that started the others"
+    assert "whether storage or generator was the limit is not known" in answers.belief([record])
 
 
 def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
@@ -496,6 +592,7 @@ def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
     }
     note |= {"share": "copies", "parts": msgspec.to_builtins(parts.parts)}
     events = [start_event(), {"event": "phase", "phase": 0, "name": "m", "start_ns": 0}] if intervals else []
+    events += [told_to_all()] if intervals else []
     events += [json.loads(encode(of_host([MS] * 100, index))) for index in range(intervals)]
     place = folder / f"{run}-{host}.jsonl"
     place.write_text("".join(json.dumps(line) + "\n" for line in [note, *events]))
@@ -518,6 +615,14 @@ def test_collect_leaves_out_what_says_nothing_new_and_names_it(
     assert list(json.loads(said.out)["runs"]) == ["z-9"]
     assert "a-0: no host had begun; nothing was measured" in said.err
     assert "x-1: is run 1 already, with all that was kept" in said.err
+    (kept / "x").mkdir()
+    (kept / "x" / "b.jsonl").touch()
+    (kept / "x" / "c.jsonl").write_text("5\n")
+    assert main(words) == 0, "what is no record costs no other its place"
+    said = capsys.readouterr()
+    assert f"{kept}/x/b.jsonl: is no record that a host of a fleet kept" in said.err
+    assert f"{kept}/x/c.jsonl: is no record that a host of a fleet kept" in said.err
+    assert json.loads(said.out)["runs"] == {}
     (bare := tmp_path / "bare.jsonl").write_text('{"brickyard_record": 1}\n')
     assert main(["fleet", "collect", str(bare), "--store", str(place)]) == 2
     assert "is no record that a host of a fleet kept" in capsys.readouterr().err
@@ -526,6 +631,76 @@ def test_collect_leaves_out_what_says_nothing_new_and_names_it(
     assert list(json.loads(capsys.readouterr().out)["runs"]) == ["x-1"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == {}
+
+
+def test_a_run_that_goes_on_is_not_collected_and_one_collected_too_early_is_collected_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "runs.db"
+    (kept := tmp_path / "kept").mkdir()
+    words = ["fleet", "collect", str(kept), "--store", str(place), "--json"]
+    division = divide("x", load(), ["a", "b"], ["/f"], "copies")
+    for name, runner in (("g-1", own_process()), ("k-1", ProcessMark(pid=1, start_ticks=1, boot_id="another"))):
+        with Store(place) as store:
+            store.add_run(
+                profile="x",
+                profile_hash="",
+                plan=division.plan,
+                condition="normal",
+                targets=division.targets,
+                options={"hosts": ["a", "b"], "share": "copies", "fleet_run": name},
+                software_version="",
+                facts=RunFacts(process=runner),
+            )
+        kept_record(kept, name, "a", 3)
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert "g-1: is run 1, which goes on" in said.err
+    assert list(json.loads(said.out)["runs"]) == ["k-1"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == {}, "all of it is collected already"
+    kept_record(kept, "k-1", "a", 9)  # it went on at that time, on another host
+    assert main(words) == 0
+    assert list(json.loads(capsys.readouterr().out)["runs"]) == ["k-1"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == {}
+
+
+def test_a_run_whose_head_died_is_collected_up_to_the_last_interval_that_all_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kept := tmp_path / "kept").mkdir()
+    words = ["fleet", "collect", str(kept), "--store", str(tmp_path / "runs.db"), "--json"]
+    kept_record(kept, "k-1", "a", 9)
+    kept_record(kept, "k-1", "b", 7)
+    kept_record(kept, "l-1", "a", 20)
+    kept_record(kept, "l-1", "b", 3)  # its host died long before
+    assert main(words) == 0
+    numbers = json.loads(capsys.readouterr().out)["runs"]
+    with Store(tmp_path / "runs.db") as store:
+        whole, partly = store.record(numbers["k-1"]), store.record(numbers["l-1"])
+    rows = {row.host: row for row in host_rows(whole)}
+    assert [(rows[name].state, rows[name].requests) for name in ("a", "b", "")] == [
+        ("interrupted", 700),
+        ("interrupted", 700),
+        ("", 1400),
+    ]
+    assert whole.info.outcome == "interrupted"
+    assert rows[""].iops == pytest.approx(200)
+    assert "up to the last interval that a and b have" in whole.info.message
+    assert {row.host: row.state for row in host_rows(partly)} == {"a": "interrupted", "b": "lost", "": "without b"}
+    assert partly.info.outcome == "failed"
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == {}, "what was cut is not new"
+
+
+def test_a_row_without_requests_has_all_its_fields_and_the_slowest_host_comes_first(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        rows = host_rows(store.record(two_hosts(store)))
+    assert [row.host for row in rows] == ["a", "b", ""], "what was lost comes last"
+    empty = replace(rows[0], response=None).document()
+    assert set(empty) == set(rows[0].document())
+    assert empty["p50_ns"] is None
 
 
 @pytest.fixture
@@ -570,6 +745,58 @@ def test_down_ends_no_process_and_no_folder_that_is_not_the_fleets(fleet_home: P
     finally:
         bystander.kill()
         bystander.wait()
+
+
+def test_down_ends_what_wrote_its_title_over_its_environment(tmp_path: Path) -> None:
+    """As Ray's agents do, which live on where their raylet was killed; whoever else is in the folder is left alone."""
+    folder = Path(f"/tmp/brickyard-fleet-{os.urandom(8).hex()}")
+    folder.mkdir()
+    titled = "import time; open('/proc/self/comm', 'w').write('ray::Some'); print('named', flush=True); time.sleep(60)"
+    agents = subprocess.Popen([sys.executable, "-c", titled], cwd=folder, stdout=subprocess.PIPE, text=True)
+    elsewhere = subprocess.Popen([sys.executable, "-c", titled], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    bystander = subprocess.Popen(["sleep", "60"], cwd=folder, text=True)
+    try:
+        for one in (agents, elsewhere):
+            assert one.stdout is not None
+            assert one.stdout.readline() == "named\n"
+        threading.Thread(target=agents.wait, daemon=True).start()  # as init does for those without a parent
+        assert starting._end(Node("a", "127.0.0.1", ["sh", "-s"], str(folder))) == ""
+        assert agents.wait(5) == -signal.SIGKILL
+        assert bystander.poll() is None
+        assert elsewhere.poll() is None
+        assert not folder.exists()
+    finally:
+        for one in (agents, elsewhere, bystander):
+            one.kill()
+            one.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Nodes:
+    """What Ray says of its nodes; a dead one has no resources, and so no name."""
+
+    def __init__(self, **nodes: bool) -> None:
+        self._nodes = nodes
+
+    def nodes(self) -> list[Json]:
+        return [
+            {"Alive": alive, "NodeManagerAddress": "10.0.0.9", "Resources": {f"brickyard:{name}": 1} if alive else {}}
+            for name, alive in self._nodes.items()
+        ]
+
+
+def test_all_hosts_are_those_of_the_fleet_and_one_that_is_down_is_named(fleet_home: Path) -> None:
+    note_fleet(*(node(name, f"/tmp/brickyard-fleet-none{name}") for name in "abc"))
+    assert cluster.chosen(Nodes(a=True, b=True, c=True), "all") == ["a", "b", "c"]
+    with pytest.raises(BadInputError, match="--hosts all: c is down; to leave it out, name the others: --hosts a,b"):
+        cluster.chosen(Nodes(a=True, b=True, c=False), "all")
+    assert cluster.chosen(Nodes(a=True, b=True, c=False), "a,b") == ["a", "b"]
+    with pytest.raises(BadInputError, match="--hosts c: is down; the fleet has a, b"):
+        cluster.chosen(Nodes(a=True, b=True, c=False), "b,c")
+    assert cluster.up_and_down(Nodes(a=True, b=True, c=False)) == (["a", "b"], ["c"])
+    cluster.save(cluster.Cluster("10.0.0.1:1", joined={"k0": "10.0.0.2", "k1": "10.0.0.3"}))
+    with pytest.raises(BadInputError, match="--hosts all: k1 is down"):
+        cluster.chosen(Nodes(k0=True, k1=False), "all")
 
 
 def test_what_cannot_be_ended_stays_known(fleet_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

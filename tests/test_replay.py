@@ -37,6 +37,7 @@ from brickyard.errors import BadInputError
 from brickyard.schema import LinkFacts
 from brickyard.store import Json, Record, Store
 from brickyard.study.replay import link_to
+from brickyard.study.replay_series import why_failed
 from support import events_of
 
 MAPPING = """
@@ -190,6 +191,20 @@ def test_a_fire_hose_keeps_to_its_sessions_and_rates_to_their_rate(
     assert points[2].overloaded
     assert points[2].unsent > 50
     assert document["replay"]["limit"]["broken_at_per_s"] is not None
+
+
+def test_a_driver_whose_clients_are_none_leaves_its_part_of_the_rate_unoffered(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One client's calls are all one driver's."""
+    log, place = tmp_path / "a.log", tmp_path / "s.db"
+    log.write_text(w3c(items(60, 1.5), clients=1))
+    words: list[str | Path] = [log, "--map", mapping, "--to", shop, "--pace", "fixed:60", "--again"]
+    words += ["--duration", "2s", "--drivers", "3"]
+    document, ends = replayed(capsys, *words, "--check", store=place, code=1)
+    assert sorted(end["calls"] for end in ends)[:2] == [0, 0]
+    warned = [item for item in document["runs"][0]["warnings"] if item["id"] == "rate_unoffered"]
+    assert "Only 20.0 of 60.0 calls/s were offered on average" in warned[0]["text"]
 
 
 def test_both_paces_give_the_head_room_of_the_study(
@@ -669,7 +684,7 @@ def test_a_torn_log_is_said(mapping: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["replay", str(log), "--map", str(mapping), "--explain"]) == 0
     out = capsys.readouterr().out
     assert "Warning" in out
-    assert "a.log.gz is torn" in out
+    assert "a.log.gz is damaged" in out
 
 
 def replay_record(
@@ -755,7 +770,52 @@ def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
     assert replay_head_room.verdict_lines([few], limit) == [
         "p99 response within 500 µs: not measured: too few calls for p99 at 10.0 calls/s."
     ]
-    assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: at no offered rate."]
+    assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: not at any offered rate."]
+
+
+def driver_shares(intervals: dict[int, int], drivers: int) -> list[Json]:
+    """What drivers did in intervals of 1 s, of which each has sent calls in so many."""
+    return [
+        {
+            "event": "drivers", "phase": 0, "start_ns": at * support.SECOND, "end_ns": (at + 1) * support.SECOND,
+            "drivers": [
+                {"driver": driver, "requests": 1, "errors": 0, "bytes": 0, "loop_busy_share": 0.0,
+                 "drain": at >= intervals.get(driver, 0)}
+                for driver in range(drivers)
+            ],
+        }
+        for at in range(20)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sent", "share", "said"),
+    [
+        ({0: 20, 2: 20}, 2 / 3, "Only 200 of 300 calls/s were offered on average: driver 2 had no calls"),
+        ({0: 20, 1: 8, 2: 20}, 0.8, "Only 240 of 300 calls/s were offered on average: the calls of driver 2 ended"),
+        ({0: 20, 1: 19, 2: 20}, 1.0, ""),
+    ],
+)
+def test_a_rate_that_drivers_without_calls_did_not_offer_is_not_called_offered(
+    tmp_path: Path, sent: dict[int, int], share: float, said: str
+) -> None:
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fixed", "rate_per_s": 300.0}}}
+    told = [driver_end(driver=driver, calls=2000 if driver in sent else 0) for driver in range(3)]
+    end = support.phase_end(end_ns=20 * support.SECOND, replay={"drivers": told, "by_stream": []})
+    seconds = [
+        support.interval(at * support.SECOND, (at + 1) * support.SECOND, support.cell([1_000_000] * 200), index=at)
+        for at in range(20)
+    ]
+    with Store(tmp_path / "s.db") as store:
+        events = [*seconds, *driver_shares(sent, 3), end]
+        record = store.record(support.add_run(store, events, plan_=plan))
+    (point,) = replay_head_room.offered_points([record])
+    assert point.offered_per_s == pytest.approx(300 * share)
+    warned = [warning.text for warning in replay_warnings.replay_warnings(record, []) if warning.id == "rate_unoffered"]
+    failed = why_failed([record], 0.01, check=True)
+    assert (bool(warned), len(failed)) == (bool(said), bool(said))
+    assert all(text.startswith(said) for text in warned)
+    assert why_failed([record], 0.01, check=False) == []
 
 
 def test_standard_input_is_a_log_too(shop: str, mapping: Path, tmp_path: Path) -> None:
@@ -947,10 +1007,10 @@ def driver_end(**changes: Any) -> Json:
         (
             {"logs": {"requests": 9, "calls": 9, "logs": [{"path": "/a.gz", "torn": "early end"}]}},
             1,
-            "/a.gz is torn: early end",
+            "/a.gz is damaged: early end",
         ),
         ({"logs": {"requests": 100, "calls": 40}}, 1, "Only 40.0 % of the requests"),
-        ({}, 11, "88 Mbit/s of results over eth1 of 100"),
+        ({}, 11, "88 Mbit/s of results over eth1, which has 100"),
     ],
 )
 def test_what_spoils_a_replay_is_said(tmp_path: Path, changes: Json, megabytes: int, said: str | None) -> None:

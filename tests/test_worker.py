@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAN = b"""
@@ -48,6 +51,23 @@ def test_runs_without_anything_else_on_the_host(tmp_path: Path) -> None:
     requests = sum(c["requests"] for e in events if e["event"] == "interval" for c in e["cells"])
     assert requests == 100
     assert events[-1]["outcome"] == "done"
+
+
+def test_a_disk_that_is_full_from_the_start_costs_the_copy_and_not_the_run(tmp_path: Path) -> None:
+    """Without room for a name, and without room for its first line; what there was no room for is gone."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    (home := tmp_path / "full").mkdir()
+    (order := tmp_path / "order").write_text('{"brickyard_record": 1}')
+    command = [worker(), "-", tmp_path / "f", "--size", "1MiB", "--record", home / "x" / "a.jsonl", "--order", order]
+    words = " ".join(map(str, command))
+    for size, filling in (("nr_inodes=1", ":"), ("size=4k", f"head -c 4096 /dev/zero >{home}/filled")):
+        script = f"mount -t tmpfs -o {size} none {home} && {filling} && {words} && find {home} -type f >&2"
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script], input=PLAN, capture_output=True, check=True)
+        said = [json.loads(line) for line in done.stdout.splitlines()]
+        assert said[0] == {"word": "record_lost", "message": "No space left on device (os error 28)"}
+        assert said[-1]["outcome"] == "done"
+        assert "a.jsonl" not in done.stderr.decode()
 
 
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

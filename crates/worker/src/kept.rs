@@ -3,23 +3,39 @@
 //! Refusal: the copy is a new file, and no other is ever removed.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+/// A copy of the events, or why there is none on a disk that has no room for it.
+pub type Kept = Result<Copy, String>;
+
 /// The copy of the events below a line that says what was ordered; a file that is there already is not ours.
-pub fn new_record(path: PathBuf, order: Option<&Path>) -> Result<Copy, String> {
-    let refuse = |e: std::io::Error| format!("{}: no record can be made: {e}", path.display());
+///
+/// Nothing stays of a copy that finds no room.
+pub fn new_record(path: PathBuf, order: Option<&Path>) -> Result<Kept, String> {
+    let name = path.display().to_string();
+    made(path, order).map(Ok).or_else(|e| match e.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Ok(Err(e.to_string())),
+        _ => Err(format!("{name}: no record can be made: {e}")),
+    })
+}
+
+fn made(path: PathBuf, order: Option<&Path>) -> std::io::Result<Copy> {
+    let text = order.map(std::fs::read_to_string).transpose()?;
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(refuse)?;
+        std::fs::create_dir_all(folder)?;
     }
-    let mut file = File::options().write(true).create_new(true).open(&path).map_err(refuse)?;
-    if let Some(order) = order {
-        let text = std::fs::read_to_string(order).map_err(refuse)?;
-        file.write_all(format!("{}\n", text.trim_end()).as_bytes()).map_err(refuse)?;
+    let mut copy = Copy { file: File::options().write(true).create_new(true).open(&path)?, path };
+    let line = text.map(|text| format!("{}\n", text.trim_end())).unwrap_or_default();
+    match copy.file.write_all(line.as_bytes()) {
+        Ok(()) => Ok(copy),
+        Err(e) => {
+            copy.remove();
+            Err(e)
+        }
     }
-    Ok(Copy { file, path })
 }
 
 /// A file with a copy of the events, which this process has made.
@@ -28,13 +44,30 @@ pub struct Copy {
     path: PathBuf,
 }
 
+impl Copy {
+    /// Removes the file, if it still has its name.
+    fn remove(self) {
+        let ours = |place: &Path| {
+            let (mine, named) = (self.file.metadata().ok()?, std::fs::symlink_metadata(place).ok()?);
+            Some((mine.dev(), mine.ino()) == (named.dev(), named.ino()))
+        };
+        if ours(&self.path) == Some(true) {
+            let _ = std::fs::remove_file(&self.path);
+            // The run's own folder, which stays where another host of the run has a record in it.
+            let _ = self.path.parent().map(std::fs::remove_dir);
+        }
+    }
+}
+
 /// Standard output, and the copy of it.
 pub struct Out {
     copy: Mutex<Option<Copy>>,
 }
 
 impl Out {
-    pub fn new(copy: Option<Copy>) -> Out {
+    /// Says at once where there is no copy because its disk is full.
+    pub fn new(kept: Option<Kept>) -> Out {
+        let copy = kept.and_then(|kept| kept.map_err(|why| say_lost(&mut std::io::stdout().lock(), &why)).ok());
         Out { copy: Mutex::new(copy) }
     }
 
@@ -46,8 +79,7 @@ impl Out {
         let mut out = std::io::stdout().lock();
         if let Some(error) = lost {
             *copy = None;
-            let word = serde_json::json!({"word": "record_lost", "message": error.to_string()});
-            let _ = writeln!(out, "{word}");
+            say_lost(&mut out, &error.to_string());
         }
         writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
     }
@@ -61,16 +93,14 @@ impl Out {
 
     /// Removes the copy: whoever started the run has it all.
     pub fn forget(&self) {
-        let copy = self.copy.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Copy { file, path }) = copy else { return };
-        let ours = |place: &Path| {
-            let (mine, named) = (file.metadata().ok()?, std::fs::symlink_metadata(place).ok()?);
-            Some((mine.dev(), mine.ino()) == (named.dev(), named.ino()))
-        };
-        if ours(&path) == Some(true) {
-            let _ = std::fs::remove_file(&path);
-            // The run's own folder, which stays where another host of the run has a record in it.
-            let _ = path.parent().map(std::fs::remove_dir);
+        if let Some(copy) = self.copy.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            copy.remove();
         }
     }
+}
+
+fn say_lost(out: &mut impl Write, why: &str) {
+    let word = serde_json::json!({"word": "record_lost", "message": why});
+    // Whoever does not read this does not read the events either, which ends the run.
+    let _ = writeln!(out, "{word}");
 }

@@ -22,7 +22,7 @@ use engine::event::{Event, RunOutcome};
 use plan::Profile;
 use run::{Options, Session};
 
-use crate::kept::{Copy, Out, new_record};
+use crate::kept::{Kept, Out, new_record};
 
 const USAGE: &str = "usage: brickyard-worker PLAN TARGET... [--set KEY=VALUE]... [--size BYTES] [--overwrite TARGET]... \
                      [--i-know-this-destroys-data] [--nop] [--bricks DIR] [--together] [--shared] [--record FILE]\n       PLAN is a file of JSON or TOML, or - for standard input;\n       \
@@ -170,7 +170,7 @@ fn read_plan(arguments: &Arguments) -> Result<Profile, (u8, String)> {
     profile.map_err(|e| (BAD_INPUT, format!("{}: {e}", arguments.plan)))
 }
 
-fn carry_out(session: Session, is_together: bool, record: Option<Copy>) -> ExitCode {
+fn carry_out(session: Session, is_together: bool, record: Option<Kept>) -> ExitCode {
     let out = Arc::new(Out::new(record));
     let (control, words) = match is_together {
         true => together::control(out.clone()),

@@ -12,7 +12,7 @@ from brickyard import analysis, bricks
 from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
-from brickyard.analysis.hosts import host_words
+from brickyard.analysis.hosts import fleet_of, host_words
 from brickyard.analysis.sending import sent
 from brickyard.analysis.totals import profile_phase, rated_rows
 from brickyard.analysis.workload import VIRTUAL
@@ -318,6 +318,11 @@ def _limit(records: Sequence[Record]) -> str:
     if any(record.info.is_by_fio for record in records):
         return "Whether storage or generator was the limit is not known: fio does not report it."
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
+    if not bound and any(map(fleet_of, records)):
+        return (
+            "No worker was at its limit. Other load on the hosts is not recorded, so whether storage or generator was "
+            "the limit is not known."
+        )
     if not bound:
         found = {warning.id for record in records for warning in record.info.warnings}
         paced = sum(map(_is_paced, records))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from brickyard.analysis.latency import Latency, as_one
+from brickyard.analysis.latency import PERCENTILES, Latency, as_one, percentile_name
 from brickyard.analysis.totals import Totals, asked_phase, phase_name, rated_intervals, rated_rows, totals
 from brickyard.schema import Document, Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning, is_request
 from brickyard.store import Record
@@ -20,6 +20,7 @@ LOST = "lost"
 NOTABLY = 1.1
 """Hosts whose rates or percentiles differ by less are called alike."""
 FEWEST = 2
+FAR_FACTS = (("processor", ""), ("cpus", " cores"), ("kernel", ""))
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class HostRow:
     def percentile(self, name: str) -> int | None:
         return self.response.percentiles[name] if self.response else None
 
+    @property
+    def mean_ns(self) -> float:
+        return self.response.mean_ns if self.response else 0
+
     def document(self) -> Document:
         shown = self.response
         return {
@@ -51,12 +56,22 @@ class HostRow:
             "bytes_per_s": self.bytes_per_s,
             "mean_ns": shown.mean_ns if shown else None,
             "max_ns": shown.max_ns if shown else None,
-            **({f"{name}_ns": value for name, value in shown.percentiles.items()} if shown else {}),
+            **{f"{name}_ns": shown.percentiles[name] if shown else None for name in map(percentile_name, PERCENTILES)},
         }
 
 
 def fleet_of(record: Record) -> Fleet | None:
     return next(iter(record.of(Fleet)), None)
+
+
+def far_host_lines(record: Record) -> list[tuple[str, str]]:
+    """Processor and kernel of the hosts that ran the load; hosts that are alike stand together."""
+    fleet = fleet_of(record)
+    alike: dict[str, list[str]] = {}
+    for host in fleet.hosts if fleet else []:
+        told = [host.facts[name] + unit for name, unit in FAR_FACTS if name in host.facts]
+        alike.setdefault(", ".join(told) or "not known", []).append(host.host)
+    return [(f"Host{'s' if len(names) > 1 else ''} {', '.join(names)}", told) for told, names in alike.items()]
 
 
 def host_rows(record: Record) -> list[HostRow]:
@@ -82,9 +97,8 @@ def host_rows(record: Record) -> list[HostRow]:
             for name, some in by_host.items()
             if name in hosts
         ]
-        found += sorted(
-            mine, key=lambda row: (-(row.percentile("p99") or 0), -(row.response.mean_ns if row.response else 0))
-        )
+        name = _judged_by([row for row in mine if row.state != LOST]) or "p99"
+        found += sorted(mine, key=lambda row: (row.state == LOST, -(row.percentile(name) or 0), -row.mean_ns))
         lost = [name for name in by_host if name in hosts and states.get(name) == LOST]
         others = [row for row in own if hosts[row.stream] not in lost]
         found.append(_row(record, phase, "", f"without {', '.join(lost)}" if lost else "", others, counted))
@@ -167,9 +181,13 @@ def host_words(record: Record) -> list[str]:
     return found
 
 
+def _judged_by(rows: list[HostRow]) -> str | None:
+    """The highest percentile that all hosts have enough samples for."""
+    return next((name for name in ("p99", "p90", "p50") if all(row.percentile(name) for row in rows)), None)
+
+
 def _spread_words(rows: list[HostRow]) -> str:
-    """By the highest percentile that all hosts have enough samples for."""
-    name = next((name for name in ("p99", "p90", "p50") if all(row.percentile(name) for row in rows)), None)
+    name = _judged_by(rows)
     if name is None:
         return ""
     times = {row.host: row.percentile(name) or 0 for row in rows}
@@ -255,6 +273,14 @@ def host_warnings(record: Record) -> list[RunWarning]:
                 remedy="If the host comes back, `brickyard fleet collect` makes a run of what the hosts kept.",
             )
         )
+    found.append(
+        RunWarning(
+            id="fleet_circumstances",
+            severity="note",
+            text="Other load on the hosts and their devices during the run was not recorded.",
+            remedy="Make sure that nothing else runs there, or run on one host without --hosts to have it recorded.",
+        )
+    )
     crowded = [host.host for host in fleet.hosts if not host.core_free]
     if crowded:
         found.append(

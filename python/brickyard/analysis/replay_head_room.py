@@ -10,7 +10,16 @@ from dataclasses import dataclass
 import msgspec
 
 from brickyard.analysis.load_curve import CurvePoint, Limit, curve_point, usable
-from brickyard.analysis.replay_runs import away_s, calls_per_s, ends, logs_read, pace_kind, replay_asked, service_cells
+from brickyard.analysis.replay_runs import (
+    away_s,
+    calls_per_s,
+    ends,
+    logs_read,
+    offered,
+    pace_kind,
+    replay_asked,
+    service_cells,
+)
 from brickyard.analysis.replay_served import Served, ServedDocument, served, served_words
 from brickyard.analysis.replay_warnings import BLINK_S
 from brickyard.analysis.totals import rated_intervals
@@ -184,7 +193,7 @@ def offered_points(records: list[Record]) -> list[CurvePoint]:
     for record in records:
         rate = replay_asked(record).pace.rate_per_s
         if rate:
-            found.append(curve_point(record, float(rate)))
+            found.append(curve_point(record, float(rate) * offered(record).share))
     return sorted(found, key=lambda point: point.offered_per_s)
 
 

@@ -11,6 +11,7 @@ from brickyard.analysis.replay_runs import (
     ends,
     issued_calls,
     log_counts,
+    offered,
     replay_asked,
     share_words,
     torn_logs,
@@ -19,10 +20,12 @@ from brickyard.analysis.replay_served import served, served_words
 from brickyard.schema import Drivers, RunWarning, TargetFacts, WatchSheet
 from brickyard.schema.plan import OrderKnown, Outlier
 from brickyard.store import Record
-from brickyard.units import format_count, format_ns, format_percent, format_seconds
+from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
 
 OUTLIERS_NAMED = 3
 SORT_REMEDY = "Sort the calls with --sort always, or increase --window."
+LEAST_OFFERED = 0.95  # of a rate; drivers whose calls end within a twentieth of the run are even enough
+RATE_REMEDY = "Use fewer drivers, or logs of more clients; --again repeats logs that end early."
 BLINK_S = 0.1  # a database that was away for less took new connections at once
 LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
 
@@ -51,7 +54,7 @@ def replay_warnings(record: Record, watched: list[WatchSheet]) -> list[RunWarnin
 
     if ends(record) and not issued_calls(record):
         warn("no_calls", "No call was made: this run measured nothing.", "See --explain, --from and --until.")
-    found += _order_warnings(record)
+    found += [*_order_warnings(record), *_rate_warnings(record)]
     from_where = served([record], watched)
     if from_where.is_from_memory:
         text = f"The calls were {served_words(from_where)}."
@@ -104,6 +107,21 @@ def distorted(record: Record) -> str:
     return ""
 
 
+def unoffered(record: Record) -> str:
+    """Why less than the rate was offered that the run has in its name; empty where it was offered."""
+    found, rate = offered(record), replay_asked(record).pace.rate_per_s or 0.0
+    if found.share > LEAST_OFFERED or not issued_calls(record):
+        return ""
+    idle = ", ".join(driver_name(record, driver) for driver in found.idle)
+    early = ", ".join(driver_name(record, driver) for driver in found.early)
+    whys = [f"{idle} had no calls"] if idle else []
+    whys += [f"the calls of {early} ended before those of the others"] if early else []
+    return (
+        f"Only {format_iops(rate * found.share)} of {format_iops(rate)} calls/s were offered on average: "
+        + " and ".join(whys)
+    )
+
+
 def unverified(record: Record) -> str:
     """Why nobody knows whether the calls were sent in the log's order; empty where it is known."""
     counts = log_counts(record)
@@ -134,6 +152,11 @@ def _order_warnings(record: Record) -> list[RunWarning]:
         remedy = "Set the clock of that server; --keep-outliers replays these requests, including the gap in time."
         found.append(RunWarning(id="log_outliers", severity="warning", text=text, remedy=remedy))
     return found
+
+
+def _rate_warnings(record: Record) -> list[RunWarning]:
+    said = unoffered(record)
+    return [RunWarning(id="rate_unoffered", severity="warning", text=f"{said}.", remedy=RATE_REMEDY)] if said else []
 
 
 def outlier_words(outliers: list[Outlier]) -> list[str]:

@@ -17,6 +17,7 @@ from brickyard.analysis import slow
 from brickyard.analysis.condition import condition_check, condition_words
 from brickyard.analysis.conditions import condition_spans
 from brickyard.analysis.further import further_document
+from brickyard.analysis.hosts import far_host_lines
 from brickyard.analysis.judged import IntervalSums
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
@@ -220,7 +221,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Seed", str(info.seed)),
         ("Verified", verified_words(record)),
         *_engine_lines(record),
-        *_host_lines(info.facts.host),
+        *(far_host_lines(record) or _host_lines(info.facts.host)),
         ("Brickyard", info.software_version),
     ]
     return [(label, text) for label, text in lines if text]

@@ -48,7 +48,9 @@ def run(
     check: Annotated[
         bool,
         Parameter(
-            negative="", show_default=False, help="Exit with 1 where a unit is slow, has errors, or was not measured."
+            negative="",
+            show_default=False,
+            help="Exit with 1 if a unit is slow, has errors or was not measured, or if no unit was judged.",
         ),
     ] = False,
     placing: options.Placing = options.AS_IT_IS,
@@ -92,7 +94,7 @@ def run(
         return FAILED
     if any(outcome != "done" for outcome in outcomes):
         return next(EXIT_CODES.get(outcome, BAD_INPUT) for outcome in outcomes if outcome != "done")
-    return FAILED if check and (found.slow or found.errors or missing) else DONE
+    return FAILED if check and (found.slow or found.errors or missing or found.too_few) else DONE
 
 
 def _on_hosts(
@@ -111,11 +113,19 @@ def _on_hosts(
     words = [*(["--size", placing.size] if placing.size else [])]
     words += ["--i-know-this-destroys-data"] if placing.i_know_this_destroys_data else []
     ray = cluster.enter(cluster.load())
-    together = rounds(cluster.chosen(ray, hosts), targets, one_at_a_time=one_at_a_time)
+    up, down = cluster.up_and_down(ray) if hosts == "all" else (cluster.chosen(ray, hosts), [])
+    if not up:
+        raise BadInputError(f"--hosts all: {', '.join(down)} is down; see `brickyard fleet status`")
+    every = rounds([*up, *down], targets, one_at_a_time=one_at_a_time)
+    refused = {f"{host}:{target}": f"{host} is down" for some in every for host, target in some if host in down}
+    together = [here for some in every if (here := [unit for unit in some if unit[0] not in down])]
     with Interrupt() as interrupt, Terminal() as terminal:
         on = Fleets(store, terminal, interrupt, ray, FleetWishes(words=tuple(words)), placing.overwrite)
-        study, results, refused = each_volume(on, name, plan, together)
-    return study, [result.outcome for result in results], [result.run for result in results], refused
+        for host in down:
+            terminal.note(f"{host}: is down; its volumes are not measured")
+        study, results, unmeasured = each_volume(on, name, plan, together)
+    outcomes, runs = [result.outcome for result in results], [result.run for result in results]
+    return study, outcomes, runs, refused | unmeasured
 
 
 def _here(

@@ -89,14 +89,12 @@ def status(*, json: options.Json = False) -> int:
 
     fleet = cluster.load()
     try:
-        known = cluster.hosts_of(cluster.enter(fleet))
+        known = cluster.known_hosts(cluster.enter(fleet), fleet)
     except BrickyardError as error:
         if isinstance(error, BadInputError):
             raise
         _print_unknown(fleet, error, json=json)
         return FAILED
-    for host in fleet.hosts:
-        known.setdefault(host.name, cluster.FarNode(host.address, False))
     if json:
         emit({"address": fleet.address, "hosts": known})
     else:
@@ -157,13 +155,15 @@ def collect(
     from brickyard.fleet import collect as collecting
 
     if places:
-        kept = collecting.from_files(places)
+        found = collecting.from_files(places)
     else:
         ray = cluster.enter(cluster.load())
-        kept = collecting.from_hosts(ray, cluster.chosen(ray, "all"))
-    made, left = {}, {}
+        up, down = cluster.up_and_down(ray)
+        found = collecting.from_hosts(ray, up)
+        found.left.update(dict.fromkeys(down, "is down; what it kept can be collected when it is back"))
+    made, left = {}, found.left
     with Store(store) as runs:
-        for name, items in sorted(collecting.by_run(kept).items()):
+        for name, items in sorted(collecting.by_run(found.kept).items()):
             if why := collecting.known(runs, name, items):
                 left[name] = why
             else:

@@ -72,6 +72,8 @@ def hosts_of_drivers(hosts: str | None, drivers: int) -> tuple[str, ...]:
 def places_of(spec: ReplaySpec, known: ReplayKnown, lost: Literal["keep", "end"]) -> ReplayHosts | None:
     """Where the drivers of a replay run; None for this host. `known` is what `check` gave."""
     if not spec.hosts:
+        if lost != HERE.lost:
+            raise BadInputError("--lost: needs --hosts")
         return None
     from brickyard.fleet import cluster
     from brickyard.fleet.replaying import ReplayHosts, refuse_near
@@ -141,6 +143,10 @@ class Hosts:
 
     @property
     def is_asked(self) -> bool:
+        if self.hosts is None:
+            for name in ("share", "clock_tolerance", "late_start", "lost"):
+                if getattr(self, name) != getattr(HERE, name):
+                    raise BadInputError(f"--{name.replace('_', '-')}: needs --hosts")
         return self.hosts is not None
 
     def refuse(self, name: str) -> None:

@@ -332,7 +332,8 @@ def _processor() -> str:
 
 
 def _identity(target: str) -> str:
-    """The same text on all hosts that see one and the same device or file; empty where nothing tells.
+    """The same text on all hosts that see one and the same device or file; empty where nothing tells. What lies within
+    a disk or partition begins with the words of that.
 
     A disk has a worldwide name; a file has one by its number on such a disk, or on an export of NFS; one that is yet to
     be made by its name in a directory that has one. What lies on this host alone is told by the host's boot.
@@ -342,12 +343,12 @@ def _identity(target: str) -> str:
     except OSError:
         folder, name = os.path.split(os.path.realpath(target))
         place = _identity(folder) if name and os.path.isdir(folder) else ""
-        return place and f"{place}/{name}"
+        return place and f"{place}/{_word(name)}"
     is_device = (status.st_mode & 0o170000) == 0o060000
     device = status.st_rdev if is_device else status.st_dev
     export = "" if is_device else _export_of(device)
     if export:
-        return f"{export} {status.st_ino}"
+        return f"{_word(export)} {status.st_ino}"
     name = _block_name(os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"), device)
     return name if is_device else f"{name} {status.st_ino}"
 
@@ -364,7 +365,13 @@ def _block_name(home: str, device: int) -> str:
     below = [os.path.realpath(path) for path in sorted(glob.glob(f"{disk}/slaves/*"))]
     if below:
         return " ".join([*sorted(_block_name(path, _number_of(path)) for path in below), own, part]).strip()
-    return f"{_text('/proc/sys/kernel/random/boot_id')} {os.major(device)}:{os.minor(device)}"
+    number = _text(f"{disk}/dev") or f"{os.major(device)}:{os.minor(device)}"
+    return f"{_text('/proc/sys/kernel/random/boot_id')} {number} {part}".strip()
+
+
+def _word(text: str) -> str:
+    """One word of an identity."""
+    return re.sub(r"\s", "%20", text)
 
 
 def _number_of(home: str) -> int:
@@ -380,6 +387,7 @@ def _wide_name(text: str) -> str:
     for begin, designator in (("naa.", "3"), ("eui.", "2")):
         if name.startswith(begin):
             name = designator + name.removeprefix(begin)
+    name = _word(name)
     return f"{name} {found[1]}" if found and found[1] else name
 
 

@@ -69,6 +69,8 @@ class Cluster:
     """Of the host that starts the others, among the addresses that it has."""
     hosts: list[Node] = field(default_factory=list)
     head: Node | None = None
+    joined: dict[str, str] = field(default_factory=dict)
+    """The hosts of a cluster that somebody else runs, when it was joined: addresses by name."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -219,16 +221,32 @@ def alive(ray: Any) -> list[str]:
     return [name for name, node in hosts_of(ray).items() if node.alive]
 
 
+def known_hosts(ray: Any, fleet: Cluster) -> dict[str, FarNode]:
+    """The hosts that Ray has, and those that this fleet was started or joined with: Ray forgets a dead one's name."""
+    known = {host.name: host.address for host in fleet.hosts} | fleet.joined
+    found = {name: FarNode(address, False) for name, address in known.items()}
+    return dict(sorted((found | hosts_of(ray)).items()))
+
+
+def up_and_down(ray: Any) -> tuple[list[str], list[str]]:
+    """The hosts of the fleet that are there, and those that are not."""
+    known = known_hosts(ray, load())
+    living = [name for name, host in known.items() if host.alive]
+    return living, [name for name in known if name not in living]
+
+
 def chosen(ray: Any, hosts: str) -> list[str]:
     """The hosts of `a,b,c` or `all`; one that is not there is refused."""
-    known = hosts_of(ray)
-    living = [name for name, host in known.items() if host.alive]
+    living, down = up_and_down(ray)
+    if hosts == "all" and down:
+        leave_out = f"; to leave it out, name the others: --hosts {','.join(living)}" if living else ""
+        raise BadInputError(f"--hosts all: {', '.join(down)} is down{leave_out}")
     names = living if hosts == "all" else [name.strip() for name in hosts.split(",") if name.strip()]
     if not names:
         raise BadInputError("--hosts: no host is there; see `brickyard fleet status`")
     for name in names:
         if name not in living:
-            state = "is not alive" if name in known else "is no host of the fleet"
+            state = "is down" if name in down else "is no host of the fleet"
             raise BadInputError(f"--hosts {name}: {state}; the fleet has {', '.join(living) or 'none'}")
     if len(set(names)) != len(names):
         raise BadInputError(f"--hosts {hosts}: a host is named twice")

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ from brickyard.schema import (
 )
 from brickyard.store import Record, Store
 from brickyard.store.damage import DAMAGED
+from brickyard.store.heads import RUNNING
+
+BY_ITSELF_NS = 12_000_000_000  # a worker to which nobody speaks stops its load within 10 s, and drains for 2 s
 
 
 @dataclass(frozen=True)
@@ -64,29 +67,48 @@ def read_kept(lines: Iterable[str], name: str) -> KeptRecord:
         try:
             if note is None:
                 note = msgspec.convert(item, Note)
-            elif "event" in item:
+            elif isinstance(item, dict) and "event" in item:
                 events.append(typed(item))
         except msgspec.ValidationError as error:
             raise BadInputError(f"{name}: is no record that a host of a fleet kept: {one_line(error)}") from error
-    if note is None:
+    if note is None or note.host not in {part.host for part in note.parts}:
         raise BadInputError(f"{name}: is no record that a host of a fleet kept")
     return KeptRecord(note, events)
 
 
-def from_files(places: Iterable[Path]) -> list[KeptRecord]:
-    found = []
+@dataclass(frozen=True)
+class RecordsFound:
+    """Records, and what lies among them and is none, by name and with the reason."""
+
+    kept: list[KeptRecord] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+    def take(self, lines: Iterable[str], name: str) -> None:
+        try:
+            self.kept.append(read_kept(lines, name))
+        except BadInputError as error:
+            self.left[name] = str(error).removeprefix(f"{name}: ")
+
+
+def from_files(places: Iterable[Path]) -> RecordsFound:
+    """A file that was named has to be a record; one in a folder that was named need not be."""
+    found = RecordsFound()
     for place in places:
         for path in sorted(place.rglob("*.jsonl")) if place.is_dir() else [place]:
             try:
-                found.append(read_kept(path.read_text("utf-8", errors="replace").splitlines(), str(path)))
+                lines = path.read_text("utf-8", errors="replace").splitlines()
             except OSError as error:
                 raise BadInputError(f"{path}: cannot be read: {error.strerror}") from error
+            if path == place:
+                found.kept.append(read_kept(lines, str(path)))
+            else:
+                found.take(lines, str(path))
     return found
 
 
-def from_hosts(ray: Any, hosts: Iterable[str]) -> list[KeptRecord]:
+def from_hosts(ray: Any, hosts: Iterable[str]) -> RecordsFound:
     """What lies on the hosts of the fleet now."""
-    found = []
+    found = RecordsFound()
     for host in hosts:
         agent = cluster.agent_on(ray, host)
         try:
@@ -94,7 +116,9 @@ def from_hosts(ray: Any, hosts: Iterable[str]) -> list[KeptRecord]:
                 content = b""
                 while part := base64.b64decode(ray.get(agent.read.remote(name, len(content)))):
                     content += part
-                found.append(read_kept(content.decode(errors="replace").splitlines(), f"{host}:{name}"))
+                found.take(content.decode(errors="replace").splitlines(), f"{host}:{name}")
+        except ray.exceptions.RayError as error:
+            found.left[host] = f"its records cannot be read: {one_line(error)[:200]}"
         finally:
             ray.kill(agent)
     return found
@@ -108,9 +132,11 @@ def by_run(kept: Iterable[KeptRecord]) -> dict[str, list[KeptRecord]]:
 
 
 def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
-    """Why a run is not to be collected: the store has all of it, or there is nothing of it; empty where it is.
+    """Why a run is not to be collected: the store has all of it, it goes on, or there is nothing of it; empty where it
+    is.
 
-    A run that ended without some hosts is collected if these have kept more than the store has of them.
+    A run that ended without some hosts is collected if these have kept more than the store has of them, and so is one
+    that was collected too early.
     """
     kept = list(kept)
     if not any(isinstance(event, Interval) for item in kept for event in item.events):
@@ -118,20 +144,22 @@ def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
     for info in store.runs():
         if info.options.get("fleet_run") != run_name or info.outcome == DAMAGED:
             continue
-        if "collected" in info.options:
-            return f"is run {info.id} already"
-        if info.ended_unix_ns is not None and not _has_more(store.record(info.id), kept):
+        if info.outcome == RUNNING:
+            return f"is run {info.id}, which goes on"
+        collected = info.options.get("collected")
+        if isinstance(collected, int) and collected > 1:  # 1: by a version that did not count
+            if intervals_of(kept) <= collected:
+                return f"is run {info.id} already, with all that was kept"
+        elif info.ended_unix_ns is not None and not _has_more(store.record(info.id), kept):
             return f"is run {info.id} already, with all that was kept"
     return ""
 
 
 def _has_more(record: Record, kept: Iterable[KeptRecord]) -> bool:
     """Whether a host kept more intervals than came of it."""
-    fleet = next(iter(record.of(Fleet)), None)
     phases = record.info.plan.phase
-    targets = {host.host: set(host.targets) for host in fleet.hosts} if fleet else {}
     for item in kept:
-        mine = targets.get(item.host, set())
+        mine = {target for part in item.note.parts if part.host == item.host for target in part.whole_targets}
         came = {
             (one.phase, one.start_ns) for one in record.intervals if phases[one.phase].stream[one.stream].target in mine
         }
@@ -139,6 +167,39 @@ def _has_more(record: Record, kept: Iterable[KeptRecord]) -> bool:
         if has > len(came):
             return True
     return False
+
+
+def intervals_of(kept: Iterable[KeptRecord]) -> int:
+    """How many intervals hosts have kept."""
+    return sum(isinstance(event, Interval) for item in kept for event in item.events)
+
+
+def cut_off(kept: list[KeptRecord]) -> list[str]:
+    """Hosts whose records end with the run, since nobody was there to end it; none where a host came to its own end."""
+    ends = {item.host: event for item in kept for event in item.events if isinstance(event, End)}
+    if any(end.outcome is RunOutcome.DONE for end in ends.values()):
+        return []
+    reach = {
+        item.host: max((event.end_ns for event in item.events if isinstance(event, Interval)), default=0)
+        for item in kept
+    }
+    latest_ns = max(reach.values(), default=0)
+    return [host for host, at_ns in reach.items() if host not in ends and 0 < at_ns >= latest_ns - BY_ITSELF_NS]
+
+
+def _last_common(kept: list[KeptRecord], cut: list[str]) -> tuple[int, int] | None:
+    """The last interval, by phase and number, that all of these hosts have; None where there is no such limit."""
+    last = [
+        max(_place(item, event) for event in item.events if isinstance(event, Interval))
+        for item in kept
+        if item.host in cut
+    ]
+    return min(last, default=None)
+
+
+def _place(item: KeptRecord, event: Interval) -> tuple[int, int]:
+    (part,) = (part for part in item.note.parts if part.host == item.host)
+    return part.phases[event.phase], event.index
 
 
 def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
@@ -155,17 +216,25 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
         plan=plan,
         condition="normal",
         targets=note.targets,
-        options={"hosts": [part.host for part in parts], "share": note.share, "fleet_run": run_name, "collected": 1},
+        options={
+            "hosts": [part.host for part in parts],
+            "share": note.share,
+            "fleet_run": run_name,
+            "collected": intervals_of(kept),
+        },
         software_version=_core.version(),
         facts=RunFacts(),
     )
-    merger = Merger(parts)
+    merger, cut = Merger(parts), cut_off(kept)
+    last = _last_common(kept, cut)
     store.add_events(number, [merged_start(parts, starts, phases_of(plan))])
     told_to_all = (event for item in kept for event in item.events if isinstance(event, Fleet))
     events: list[Event] = list(islice(told_to_all, 1))
     for item in kept:
         for event in item.events:
-            if not isinstance(event, Fleet):
+            if not isinstance(event, Fleet) and not (
+                last and isinstance(event, Interval) and _place(item, event) > last
+            ):
                 events += merger.hear(item.host, event, 0.0)
     events += merger.whole(0.0, all_of_it=True)
     present = {item.host for item in kept}
@@ -173,16 +242,19 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
         end = merger.ends.get(part.host)
         reason = "" if end else ("its record has no end" if part.host in present else "no record of it was found")
         outcome = end.outcome if end else RunOutcome.FAILED
-        if end is None:  # its rate is over the time that it delivered, and in no sum
+        if part.host in cut:
+            reason, outcome = "its record ends where the run did", RunOutcome.INTERRUPTED
+        elif end is None:  # its rate is over the time that it delivered, and in no sum
             streams = list(dict.fromkeys(stream for phase in part.names for stream in phase))
             events.append(HostLost(host=part.host, at_ns=merger.last_ns, reason=reason, streams=streams))
         events.append(HostEnd(host=part.host, outcome=outcome, message=end.message if end else reason, kept=""))
     store.add_events(number, events)
-    missing = [part.host for part in parts if part.host not in merger.ends]
+    missing = [part.host for part in parts if part.host not in merger.ends and part.host not in cut]
     stopped = [host for host, end in merger.ends.items() if end.outcome is not RunOutcome.DONE]
-    outcome = RunOutcome.FAILED if missing else (RunOutcome.INTERRUPTED if stopped else RunOutcome.DONE)
+    outcome = RunOutcome.FAILED if missing else (RunOutcome.INTERRUPTED if stopped or cut else RunOutcome.DONE)
     message = f"collected from {len(present)} of {len(parts)} hosts"
     message += f"; no end of {', '.join(missing)}" if missing else ""
+    message += f"; the run died, and is here up to the last interval that {' and '.join(cut)} have" if cut else ""
     message += f"; stopped early: {', '.join(stopped)}" if stopped else ""
     store.end_run(number, End(end_ns=merger.last_ns, outcome=outcome, message=message), None, [])
     return number

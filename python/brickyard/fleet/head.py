@@ -26,7 +26,7 @@ from brickyard.fleet.clocks import Offset, offset_of, start_bound
 from brickyard.fleet.merging import Merger, merged_start, phases_of
 from brickyard.fleet.notes import Note
 from brickyard.fleet.sending import pieces, traces_of, with_traces_at
-from brickyard.fleet.shares import Division, HostPart
+from brickyard.fleet.shares import Division, HostPart, shared_places
 from brickyard.fleet.words import ClockState, HeadLost, RecordLost, Word, WorkerBegan, WorkerReady, heard
 from brickyard.schema import (
     End,
@@ -200,20 +200,16 @@ class FleetRun:
         meant = self._wishes.share == "partition" or self._division.has_named_hosts
         for host in self.hosts:
             host.shares = meant and not any(bricks.is_modelled(target) for target in host.part.targets)
-        seen: dict[str, tuple[FarHost, str]] = {}
-        for host in [] if meant else self.hosts:
-            for target, identity in zip(host.part.targets, host.facts.identities, strict=True):
-                place = f"{host.part.host}:{target}"
-                other, first = seen.setdefault(identity, (host, place)) if identity else (host, place)
-                if first == place:
-                    continue
-                same = f"{first} and {place} are one and the same"
-                if forecast(self._division.plan, []).writes:
-                    raise BadInputError(
-                        f"{same}, and each host would write over what the other wrote; use --share partition"
-                    )
-                self._say(f"{same}: every host reads all of it, and what one reads a cache may have from another")
-                host.shares = other.shares = other is not host
+        told = [] if meant else [(host.part.host, host.part.targets, host.facts.identities) for host in self.hosts]
+        by_name = {host.part.host: host for host in self.hosts}
+        for one, other, same in shared_places(told):
+            if forecast(self._division.plan, []).writes:
+                raise BadInputError(
+                    f"{same}, and each host would write over what the other wrote; use --share partition"
+                )
+            self._say(f"{same}: every host reads all of it, and what one reads a cache may have from another")
+            if one != other:
+                by_name[one].shares = by_name[other].shares = True
 
     def _send_traces(self) -> None:
         """Each trace to the hosts that issue it, where it has no name and goes with our process there."""

@@ -13,6 +13,8 @@ import msgspec
 from brickyard.errors import BadInputError, one_line
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*")
+MOST_PORT = 65_535
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 
 
@@ -54,6 +56,14 @@ def read_hosts(path: Path) -> HostsFile:
     for name in names:
         if not NAME.fullmatch(name) or name in ("all", "sim"):
             raise BadInputError(f"{path}: {name!r} is no name for a host; letters, digits, '.', '_' and '-'")
+    if not 0 < found.head.port <= MOST_PORT:
+        raise BadInputError(f"{path}: [head]: port {found.head.port} is not between 1 and {MOST_PORT}")
+    by_address: dict[str, str] = {}
+    for name, address in [("[head]", found.head.address), *((host.name, host.address) for host in found.host)]:
+        if not ADDRESS.fullmatch(address):
+            raise BadInputError(f"{path}: {name}: {address!r} is no address; an IP address or the name of a host")
+        if name != "[head]" and (other := by_address.setdefault(address, name)) != name:
+            raise BadInputError(f"{path}: {other} and {name} have one address, {address}; each host needs its own")
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from brickyard.bricks import is_modelled
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import plan_text, read_plan
-from brickyard.schema.plan import OpenPace, Phase, Plan, Stream
+from brickyard.schema import Knob, plan_text, read_plan
+from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Stream
 from brickyard.study.cells import Share
 
 END = re.compile(r"(?P<number>[0-9.]+)(?P<unit>%|[A-Za-z]*)")
@@ -64,6 +64,7 @@ def divide(
     _check(name, plan)
     _refuse_divided_traces(plan, hosts, share)
     places = {host: targets_of(host, hosts, targets) for host in hosts}
+    _refuse_relative(places)
     allowed = {host: _overwrite_of(host, hosts, overwrite) for host in hosts}
     wanted = 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
     for host, own in places.items():
@@ -78,7 +79,8 @@ def divide(
     made: dict[str, list[list[int]]] = {host: [] for host in hosts}
     names: dict[str, list[list[str]]] = {host: [] for host in hosts}
     phases: dict[str, list[int]] = {host: [] for host in hosts}
-    for number, phase in enumerate(plan.phase):
+    for number, asked in enumerate(plan.phase):
+        phase = replace(asked, ramp=_ramp_of(asked, hosts, share)) if asked.ramp else asked
         streams: list[Stream] = []
         mine: dict[str, list[Stream]] = {host: [] for host in hosts}
         numbers: dict[str, list[int]] = {host: [] for host in hosts}
@@ -118,6 +120,13 @@ def divide(
     targets_of_all = [f"{host}:{path}" for host in hosts for path in places[host]]
     has_named = any(stream.hosts for phase in plan.phase for stream in phase.stream)
     return Division(_read(replace(plan, each=False, phase=whole), name), targets_of_all, parts, plans, has_named)
+
+
+def _refuse_relative(places: Mapping[str, Sequence[str]]) -> None:
+    for host, own in places.items():
+        for target in own:
+            if not target.startswith("/") and not is_modelled(target):
+                raise BadInputError(f"{host}:{target}: with --hosts write the whole path, which begins with /")
 
 
 def seed_of(seed: int, host: str) -> int:
@@ -219,6 +228,25 @@ def _shared(stream: Stream, share: Share, position: int, count: int) -> Stream:
     return one
 
 
+def _ramp_of(phase: Phase, hosts: Sequence[str], share: Share) -> Ramp | None:
+    """One host's part of a ramp, which turns its knob for every stream alike; a per cent of a rate is divided with the
+    rate."""
+    ramp = phase.ramp
+    counts = {len(_hosts_of(stream, hosts)) for stream in phase.stream}
+    if ramp is None or share == "copies" or counts == {1} or ramp.knob is Knob.LOAD:
+        return ramp
+    words = f"phase {phase.name or 'without a name'}: a ramp of {ramp.knob.value}"
+    if len(counts) > 1:
+        raise BadInputError(f"{words} cannot be divided, since its streams are on different numbers of hosts")
+    (count,) = counts
+    if ramp.knob is Knob.DEPTH and all(stream.workers >= count for stream in phase.stream):
+        return ramp  # of each worker, and the workers are divided
+    if ramp.knob is not Knob.RATE:
+        raise BadInputError(f"{words} cannot be divided over {count} hosts; ramp the rate, or use --share copies")
+    step = ramp.step / count if ramp.step is not None else None
+    return replace(ramp, from_=ramp.from_ / count, to=ramp.to / count, step=step)
+
+
 def _divided(stream: Stream, whole: int, position: int, count: int) -> int:
     if whole < count:
         raise BadInputError(
@@ -241,3 +269,32 @@ def _part_of_region(region: str, position: int, count: int) -> str:
     start, end = float(ends[0]["number"]), float(ends[1]["number"])
     cut = [start + (end - start) * number / count for number in (position, position + 1)]
     return "..".join(f"{edge:.9g}{unit}" for edge in cut)
+
+
+def shared_places(told: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[tuple[str, str, str]]:
+    """Of hosts with their targets and the identities of these: each target that is what another is, or is within it, or
+    has it within itself. The two hosts, and the words for it."""
+    found: list[tuple[str, str, str]] = []
+    seen: list[tuple[str, str, tuple[str, ...]]] = []
+    for host, targets, identities in told:
+        for target, identity in zip(targets, identities, strict=True):
+            words = tuple(identity.split())
+            place = f"{host}:{target}"
+            for other, first, its in seen if words else []:
+                if words == its:
+                    found.append((other, host, f"{first} and {place} are one and the same"))
+                elif host != other and _is_within(words, its):
+                    found.append((other, host, f"{place} is a part of {first}"))
+                elif host != other and _is_within(its, words):
+                    found.append((other, host, f"{first} is a part of {place}"))
+                else:
+                    continue
+                break
+            if words:
+                seen.append((host, place, words))
+    return found
+
+
+def _is_within(part: tuple[str, ...], whole: tuple[str, ...]) -> bool:
+    """By the words of `Agent.facts`: those of a partition begin with its disk's, those of a volume name its disks."""
+    return part[: len(whole)] == whole or (len(whole) == 1 and whole[0] in part)

@@ -85,7 +85,16 @@ fi
 """
 END = """
 case '@DIR@' in /tmp/@MARK@*[!0-9A-Za-z]*) exit 2 ;; /tmp/@MARK@?*) ;; *) exit 2 ;; esac
-pids() { grep -slz '^RAY_AUTH_TOKEN_PATH=@DIR@/token$' /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
+real=$(cd '@DIR@' 2>/dev/null && pwd -P)
+pids() {
+  {
+    grep -slz '^RAY_AUTH_TOKEN_PATH=@DIR@/token$' /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
+    # Processes of Ray that gave themselves a title wrote it over their environment; where they were started stays.
+    [ -z "$real" ] || for comm in $(grep -sl '^ray::' /proc/[0-9]*/comm); do
+      [ "$(readlink "${comm%/comm}/cwd" 2>/dev/null)" = "$real" ] && echo "$comm" | cut -d/ -f3
+    done
+  } | sort -u
+}
 first=$(cat '@DIR@/pid' 2>/dev/null)  # it ends the others in their order
 for pid in $(pids); do [ "$pid" = "$first" ] && kill -TERM "$pid" 2>/dev/null; done
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -93,6 +102,14 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
   sleep 0.3
 done
 for pid in $(pids); do kill -KILL "$pid" 2>/dev/null; done
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  [ -z "$(pids)" ] && break
+  sleep 0.1
+done
+if [ -n "$(pids)" ]; then
+  echo processes of Ray do not end: $(pids) >&2
+  exit 1
+fi
 rm -rf '@DIR@'
 echo ended
 """
@@ -202,11 +219,13 @@ def join(address: str, token: Path) -> Cluster:
     fleet = Cluster(address)
     try:
         ray = cluster.enter(fleet)
-        if not cluster.hosts_of(ray):
+        hosts = cluster.hosts_of(ray)
+        if not hosts:
             raise BadInputError(
                 f"{address}: no node has a resource `brickyard:NAME`; start nodes with --resources"
                 """ '{"brickyard:NAME": 1}'"""
             )
+        fleet = replace(fleet, joined={name: host.address for name, host in hosts.items() if host.alive})
         cluster.save(fleet)
     except BaseException:
         cluster.forget()

@@ -112,6 +112,8 @@ def why_failed(records: list[Record], most_errors: float, *, check: bool) -> lis
             said.append(f"{format_percent(share)} of the calls of run {record.info.id} failed, more than {limit}")
         if check and (words := replay_warnings.distorted(record) or replay_warnings.unverified(record)):
             said.append(f"run {record.info.id}: {words}; sort the calls with --sort always")
+        if check and (words := replay_warnings.unoffered(record)):
+            said.append(f"run {record.info.id}: {words[0].lower()}{words[1:]}")
     return said
 
 
