@@ -76,7 +76,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
-    return Answer("", tuple(said), belief(records, _moments(done), _few(done)))
+    return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done)))
 
 
 def belief(records: Sequence[Record], *others: str) -> str:
@@ -231,6 +231,13 @@ def _run_words(record: Record) -> str:
     return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
 
 
+def _ended(records: Sequence[Record]) -> list[str]:
+    """Streams whose rate is over their own time, each once; of many runs their tables say it."""
+    if len(records) != 1:
+        return []
+    return list(dict.fromkeys(filter(None, map(cells.ended_words, analysis.totals(records[0])))))
+
+
 def _moments(records: Sequence[Record]) -> str:
     """Rates per second that were taken over less than one second are those of a moment: on real storage, where caches,
     clocks and other load change from one moment to the next."""
@@ -290,9 +297,11 @@ def _unsent_words(record: Record) -> str:
 
 
 def _row_words(row: Totals, *, with_times: bool = True) -> str:
-    if row.requests and not row.rated_requests and is_request(row.operation):
+    if row.requests and not row.phase_requests and is_request(row.operation):
         return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
     measure = (row.response or row.service) if with_times else None
+    if row.requests and not row.is_rated:
+        return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{_latency_words(measure)}"
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     times = _latency_words(measure)

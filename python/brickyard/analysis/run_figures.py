@@ -16,7 +16,7 @@ from brickyard.analysis.figures import COMPARABLE, FIGURES, PARTS, Part, measure
 from brickyard.analysis.totals import totals
 from brickyard.store import Record
 
-FORMULA = 4
+FORMULA = 5
 
 
 class PartFigures(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from brickyard.analysis.frames import players
 from brickyard.analysis.latency import as_one
 from brickyard.analysis.ramp import ramp_limit
-from brickyard.analysis.totals import Totals, asked_stream, rated_rows, totals
+from brickyard.analysis.totals import Totals, asked_stream, rate_of, rated_rows, totals
 from brickyard.rulers import Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, tag_of
 from brickyard.schema.plan import LimitFigure
@@ -209,9 +209,10 @@ def _finding(rows: list[Totals], requirement: Requirement) -> Finding:
 
 def _value(rows: list[Totals], requirement: Requirement) -> float | None:
     if requirement.is_rate:
-        if not any(row.rated_ns for row in rows):
+        rate = rate_of(rows)
+        if rate is None:
             return None
-        return sum(row.iops if requirement.figure == "iops" else row.bytes_per_s for row in rows)
+        return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
     figures = as_one(row.measures[requirement.measure] for row in rows if requirement.measure in row.measures)
     if figures is None:
         return None
