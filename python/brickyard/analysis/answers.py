@@ -13,6 +13,7 @@ from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.hosts import host_words
+from brickyard.analysis.ramp_result import at_result, ramp_results
 from brickyard.analysis.sending import sent
 from brickyard.analysis.totals import profile_phase, rated_rows
 from brickyard.analysis.workload import VIRTUAL
@@ -215,7 +216,8 @@ def _latency_words(figures: analysis.Latency | None) -> str:
 
 def _run_words(record: Record) -> str:
     """One sentence for each stream, with its name and that of its phase where there are several."""
-    rows = analysis.totals(record)
+    results = ramp_results(record)
+    rows = analysis.totals(at_result(record, results))
     streams: dict[tuple[int, int], list[Totals]] = {}
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
@@ -223,7 +225,8 @@ def _run_words(record: Record) -> str:
     unsent = _unsent_words(record)
 
     def words(group: list[Totals]) -> str:
-        return "; ".join(_row_words(row, with_times=not unsent) for row in group)
+        of = f"{result.words}: " if group and (result := results.get(group[0].phase)) else ""
+        return of + "; ".join(_row_words(row, with_times=not unsent) for row in group)
 
     if len(streams) == 1:
         return f"{head}: {words(rows)}.{unsent}"

@@ -310,6 +310,8 @@ class PhaseRate:
     is_rated: bool
     metadata_per_s: float = 0.0
     """Creations, lookups and the like, which `iops` excludes."""
+    of: str = ""
+    """What of the phase it is, where it is not all of it."""
 
 
 def phase_rates(record: Record) -> list[PhaseRate]:

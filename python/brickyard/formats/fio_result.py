@@ -93,7 +93,7 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         jobs = [job for _, job in members]
         if not jobs:
             continue
-        span_ns = max(1_000_000, *(_count(job[d]["runtime"]) * 1_000_000 for job in jobs for d in DIRECTIONS))
+        span_ns = max(1_000_000, *(_ran_ns(job[d]) for job in jobs for d in DIRECTIONS))
         cells: list[Json] = []
         ran: dict[int, list[Json]] = {}
         for stream, job in members:
@@ -101,7 +101,7 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
                 if _count(job[direction]["total_ios"]):
                     cell, rebuilt = _cell(stream, direction, job[direction], has_failed=bool(job.get("error")))
                     cells.append(cell)
-                    ran.setdefault(_count(job[direction]["runtime"]) * 1_000_000 or span_ns, []).append(cell)
+                    ran.setdefault(_ran_ns(job[direction]) or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
                     events += _imported(phase, stream, direction, job[direction])
         if not cells:
@@ -132,6 +132,10 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         )
         at_ns += span_ns
     return events, is_rebuilt
+
+
+def _ran_ns(found: Json) -> int:
+    return _count(found["runtime"]) * 1_000_000
 
 
 def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json]:
