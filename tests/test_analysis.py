@@ -458,6 +458,25 @@ def test_an_interval_that_even_samples_may_leave_out_is_no_sign_of_a_stall(tmp_p
     assert not figures.few_events
 
 
+def test_the_wait_for_the_last_answers_is_no_event_that_a_median_lacks(tmp_path: Path) -> None:
+    """Of 32 last requests half are beyond the median, and all of them began before the end of the only interval."""
+    values = [80 * US, 90 * US, 100 * US] * 10_000
+    events = [
+        interval(0, SECOND, cell(values)),
+        interval(SECOND, SECOND + 120 * US, cell([90 * US] * 16 + [120 * US] * 16), drain=True),
+    ]
+    (row,) = analysis.totals(record_of(tmp_path, *events))
+    assert not row.measures["service"].few_events
+
+
+def test_streams_that_share_their_only_interval_cannot_tell_events_apart(tmp_path: Path) -> None:
+    values = [80 * US, 90 * US, 100 * US] * 10_000
+    rows = analysis.totals(record_of(tmp_path, interval(0, SECOND, cell(values), cell(values, stream=1))))
+    together = as_one(row.measures["service"] for row in rows)
+    assert together is not None
+    assert not together.few_events
+
+
 def test_a_stall_that_outlasts_intervals_is_one_event() -> None:
     quiet, late = [MS] * 100, [MS] * 50 + [3 * SECOND] * 16
     assert analysis.events_beyond(rows_of([quiet, late, late, quiet]), 10 * MS) == 1
