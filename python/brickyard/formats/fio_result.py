@@ -93,15 +93,16 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         jobs = [job for _, job in members]
         if not jobs:
             continue
-        span_ns = max(1_000_000, *(_ran_ns(job[d]) for job in jobs for d in DIRECTIONS))
+        runtimes_ns = [{d: _count(job[d]["runtime"]) * 1_000_000 for d in DIRECTIONS} for job in jobs]
+        span_ns = max(1_000_000, *(own_ns for found in runtimes_ns for own_ns in found.values()))
         cells: list[Json] = []
         ran: dict[int, list[Json]] = {}
-        for stream, job in members:
+        for (stream, job), runtime_ns in zip(members, runtimes_ns, strict=True):
             for direction in DIRECTIONS:
                 if _count(job[direction]["total_ios"]):
                     cell, rebuilt = _cell(stream, direction, job[direction], has_failed=bool(job.get("error")))
                     cells.append(cell)
-                    ran.setdefault(_ran_ns(job[direction]) or span_ns, []).append(cell)
+                    ran.setdefault(runtime_ns[direction] or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
                     events += _imported(phase, stream, direction, job[direction])
         if not cells:
@@ -132,10 +133,6 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         )
         at_ns += span_ns
     return events, is_rebuilt
-
-
-def _ran_ns(found: Json) -> int:
-    return _count(found["runtime"]) * 1_000_000
 
 
 def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json]:
