@@ -458,6 +458,25 @@ def test_an_interval_that_even_samples_may_leave_out_is_no_sign_of_a_stall(tmp_p
     assert not figures.few_events
 
 
+def test_the_wait_for_the_last_answers_is_no_event_that_a_median_lacks(tmp_path: Path) -> None:
+    """Of 32 last requests half are beyond the median, and all of them began before the end of the only interval."""
+    values = [80 * US, 90 * US, 100 * US] * 10_000
+    events = [
+        interval(0, SECOND, cell(values)),
+        interval(SECOND, SECOND + 120 * US, cell([90 * US] * 16 + [120 * US] * 16), drain=True),
+    ]
+    (row,) = analysis.totals(record_of(tmp_path, *events))
+    assert not row.measures["service"].few_events
+
+
+def test_streams_that_share_their_only_interval_cannot_tell_events_apart(tmp_path: Path) -> None:
+    values = [80 * US, 90 * US, 100 * US] * 10_000
+    rows = analysis.totals(record_of(tmp_path, interval(0, SECOND, cell(values), cell(values, stream=1))))
+    together = as_one(row.measures["service"] for row in rows)
+    assert together is not None
+    assert not together.few_events
+
+
 def test_a_stall_that_outlasts_intervals_is_one_event() -> None:
     quiet, late = [MS] * 100, [MS] * 50 + [3 * SECOND] * 16
     assert analysis.events_beyond(rows_of([quiet, late, late, quiet]), 10 * MS) == 1
@@ -520,3 +539,82 @@ def test_a_mean_is_that_of_the_requests_and_not_of_their_buckets(tmp_path: Path)
 
 def exported(record: Record, which: export.Rows) -> list[dict[str, Any]]:
     return list(export.rows([record], which))
+
+
+def stream_that_ends_early(tmp_path: Path, *events: Json, **changes: Any) -> dict[str, Any]:
+    """The rows of a phase that a count ends, of two closed loops of which the second lasts longer."""
+    two = [stream(name="small", depth=16), stream(name="large", depth=1)]
+    with Store(tmp_path / "runs.db") as store:
+        run = add_run(
+            store,
+            [*events, phase_end(**{"reason": "passes", **changes})],
+            plan_=plan(*two, duration=None, passes=1.0),
+        )
+        record = store.record(run)
+    return {"record": record, **{row.stream_name: row for row in analysis.totals(record)}}
+
+
+def test_a_stream_that_ended_before_its_phase_has_its_rate_over_its_own_time(tmp_path: Path) -> None:
+    """It did 200 requests a second for two seconds and a part of the third, of five."""
+    done = [200, 200, 50, 0, 0]
+    events = [
+        interval(
+            n * SECOND,
+            (n + 1) * SECOND,
+            *([cell([80 * MS] * requests)] if requests else []),
+            cell([10 * MS] * 100, stream=1),
+        )
+        for n, requests in enumerate(done)
+    ]
+    found = stream_that_ends_early(tmp_path, *events, end_ns=5 * SECOND)
+    small, large = found["small"], found["large"]
+    assert (small.iops, small.rated_ns, small.requests) == (200, 2 * SECOND, 450)
+    assert small.ended_ns == 2 * SECOND + SECOND // 4  # 50 requests of 80 ms at a depth of 16
+    assert (large.iops, large.ended_ns) == (100, None)
+    assert small.variation is None  # two values have none, and the time after its end has no rate
+    # Rates of the phase stay over the phase.
+    together = 950 / 5
+    assert [rate.iops for rate in analysis.phase_rates(found["record"])] == [together]
+    (whole,) = verdict(found["record"], ruler("iops>=100")).findings
+    assert whole.value == together
+    shown = Console(width=200, record=True)
+    print_run(shown, found["record"])
+    text = shown.export_text()
+    assert "small ended after 2.25 s of 5.00 s; its rate is over its own time." in text
+    assert "2.25 s of 5.00 s" in text.split("Throughput")[1]
+
+
+def test_the_end_of_a_stream_within_its_first_interval_is_known_of_a_closed_loop(tmp_path: Path) -> None:
+    """4,096 requests of 80 µs at a depth of 16 take 20.48 ms."""
+    events = [
+        interval(0, SECOND, cell([80 * US] * 4096), cell([10 * MS] * 100, stream=1), loop_busy_share=0.0),
+        interval(SECOND, 2 * SECOND, cell([10 * MS] * 100, stream=1)),
+    ]
+    small = stream_that_ends_early(tmp_path, *events, end_ns=2 * SECOND)["small"]
+    assert small.iops == pytest.approx(200_000)
+    assert small.ended_ns == pytest.approx(20_480_000)
+    # A phase of one interval does not hide it.
+    (tmp_path / "one").mkdir()
+    small = stream_that_ends_early(tmp_path / "one", events[0], end_ns=SECOND)["small"]
+    assert small.iops == pytest.approx(200_000)
+
+
+def test_a_stream_whose_end_is_not_known_has_no_rate(tmp_path: Path) -> None:
+    """Between its requests the loop itself was busy for half of the time."""
+    first = interval(0, SECOND, cell([80 * US] * 4096), cell([10 * MS] * 100, stream=1), loop_busy_share=0.5)
+    then = interval(SECOND, 2 * SECOND, cell([10 * MS] * 100, stream=1))
+    found = stream_that_ends_early(tmp_path, first, then, end_ns=2 * SECOND)
+    assert not found["small"].is_rated
+    shown = Console(width=200, record=True)
+    print_run(shown, found["record"])
+    assert "its rate is not given: set a shorter interval" in shown.export_text()
+    assert verdict(found["record"], ruler("iops>=100")).findings[0].value == (4096 + 200) / 2
+
+
+def test_a_stall_until_the_end_of_a_phase_is_no_end_of_a_stream(tmp_path: Path) -> None:
+    """The time ended the phase, and requests of the stream were still in flight."""
+    both = [interval(0, SECOND, cell([MS] * 100), cell([MS] * 100, stream=1))]
+    then = interval(SECOND, 2 * SECOND, cell([MS] * 100, stream=1))
+    drain = interval(2 * SECOND, 3 * SECOND, cell([SECOND] * 4), drain=True)
+    found = stream_that_ends_early(tmp_path, *both, then, drain, reason="duration", end_ns=3 * SECOND)
+    assert (found["small"].iops, found["small"].ended_ns) == (50, None)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import _core, profiles
-from brickyard.analysis import totals
+from brickyard.analysis import phase_rates, totals
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
@@ -27,7 +27,7 @@ from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import recognize
 from brickyard.formats.sqlio import import_sqlio, read_parameter_file
 from brickyard.formats.vscsistats import import_vscsistats
-from brickyard.schema import plan_document
+from brickyard.schema import PhaseEnd, plan_document
 from brickyard.store import Store
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -556,6 +556,27 @@ def test_fio_results_become_a_record(tmp_path: Path) -> None:
     assert service.percentiles["p99.9"] is None
     assert (record.info.outcome, [w.id for w in record.info.warnings]) == ("done", ["fio-flags"])
     assert record.info.engine["engine"] == "fio"
+
+
+def test_jobs_of_fio_keep_the_rates_that_fio_printed(tmp_path: Path) -> None:
+    """Two jobs at the same time, of which one ran for 3,616 ms and one for 823 ms."""
+    document = sample()
+    (job,) = document["jobs"]
+    document["jobs"] = [
+        {**job, "jobname": name, "read": {**job["read"], "total_ios": 32768, "io_bytes": 32768 * 4096, "runtime": ms}}
+        for name, ms in (("slow", 3616), ("fast", 823))
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(store_result(store, document, profile="f"))
+    slow, fast = totals(record)
+    assert (slow.stream_name, slow.ended_ns) == ("slow", None)
+    assert slow.iops == pytest.approx(9061.9, abs=0.1)
+    assert fast.iops == pytest.approx(39815.3, abs=0.1)
+    assert fast.bytes_per_s == pytest.approx(fast.iops * 4096)
+    assert fast.ended_ns == 823_000_000
+    (rate,) = phase_rates(record)
+    assert rate.iops == pytest.approx(2 * 32768 / 3.616)
+    assert record.of(PhaseEnd)[0].end_ns == 3_616_000_000
 
 
 def test_plain_json_is_rebuilt_from_percentiles_and_says_so(tmp_path: Path) -> None:

@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import _core, rulers
+from brickyard.analysis.answers import answer
 from brickyard.analysis.price import Price, costs
+from brickyard.analysis.ramp_result import closing_rates
+from brickyard.analysis.run_figures import run_figures
 from brickyard.analysis.verdict import Verdict, verdict
 from brickyard.analysis.verdict_words import verdict_rows
 from brickyard.cli import main
+from brickyard.cli.progress import closing
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Record, Store, default_place
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
@@ -324,3 +328,68 @@ def test_addresses_of_rulers_are_those_of_profiles() -> None:
     schema = json.loads(_core.schema())
     kinds = {one["properties"]["kind"]["const"] for one in schema["$defs"]["Address"]["oneOf"]}
     assert set(rulers.ADDRESSES) == kinds
+
+
+def ramped(tmp_path: Path, limit: Json | None, found: int | None = 2) -> Record:
+    """Three steps of 100, 300 and 500 requests a second, of which the third takes 200 ms for each."""
+
+    def at(step: int, requests: int, time_ns: int) -> Json:
+        knob = {"workers": step, "depth": None, "rate_per_s": None}
+        return interval((step - 1) * SECOND, step * SECOND, cell([time_ns] * requests), knob=knob)
+
+    steps = [(1, 100, 10 * MS), (2, 300, 20 * MS), (3, 500, 200 * MS)]
+    told = {
+        step: {
+            "phase": 0,
+            "knob": "workers",
+            "value": step,
+            "start_ns": (step - 1) * SECOND,
+            "end_ns": step * SECOND,
+            "rate_per_s": requests,
+            "bytes_per_s": requests * 4096,
+            "figure": time_ns,
+            "overloaded": False,
+            "within": step < 3,
+        }
+        for step, requests, time_ns in steps
+    }
+    events: list[Json] = [at(*step) for step in steps]
+    if limit is not None:
+        end = {"event": "ramp_end", "phase": 0, "knob": "workers", "beyond": 3.0 if found else 1.0}
+        events += [{"event": "ramp_step", **one} for one in told.values()]
+        events += [end | ({"found": told[found]} if found else {})]
+    asked = {"knob": "workers", "from": 1, "to": 3, "every": "1s", **({"limit": limit} if limit else {})}
+    with Store(tmp_path / "runs.db") as store:
+        return store.record(add_run(store, [*events, phase_end(reason="ramp")], plan_=plan(ramp=asked)))
+
+
+WITHIN: Json = {"when": "mean", "above": "100ms"}
+
+
+def test_a_ramp_is_judged_by_the_step_that_it_found(tmp_path: Path) -> None:
+    record = ramped(tmp_path, WITHIN)
+    assert judged(record, "iops>=250").findings[0].value == 300
+    (time,) = judged(record, "mean<=100ms").findings
+    assert (time.value, time.head_room) == (20 * MS, 5)
+    headline = answer([record], {}).sentences[0]
+    assert "at workers 2, the step that the ramp found: read 300 requests/s" in headline
+    assert closing(closing_rates(record)).startswith("300 IOPS")
+    (part,) = run_figures(record).parts
+    assert part.values["iops"] == 300
+
+
+def test_a_ramp_without_a_limit_has_no_verdict_and_its_headline_says_what_it_is(tmp_path: Path) -> None:
+    record = ramped(tmp_path, None)
+    (finding,) = judged(record, "iops>=250").findings
+    assert (finding.word, finding.value) == ("not measured", None)
+    assert "a ramp without a limit has no single figure" in finding.reason
+    assert "mean over the 3 steps of the ramp, workers 1 to 3: read 300 requests/s" in answer([record], {}).sentences[0]
+    assert "(mean over the 3 steps of the ramp, workers 1 to 3)" in closing(closing_rates(record))
+    assert judged(record, "errors<=1%").passed
+
+
+def test_a_ramp_that_no_step_kept_has_no_verdict(tmp_path: Path) -> None:
+    record = ramped(tmp_path, WITHIN, found=None)
+    (finding,) = judged(record, "mean<=100ms").findings
+    assert (finding.passed, finding.reason) == (False, "no step of the ramp kept its limit")
+    assert run_figures(record).parts == []

@@ -13,6 +13,7 @@ from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.hosts import fleet_of, host_words
+from brickyard.analysis.ramp_result import at_result, ramp_results
 from brickyard.analysis.sending import sent
 from brickyard.analysis.totals import profile_phase, rated_rows
 from brickyard.analysis.workload import VIRTUAL
@@ -76,7 +77,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
-    return Answer("", tuple(said), belief(records, _moments(done), _few(done)))
+    return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done)))
 
 
 def belief(records: Sequence[Record], *others: str) -> str:
@@ -215,7 +216,8 @@ def _latency_words(figures: analysis.Latency | None) -> str:
 
 def _run_words(record: Record) -> str:
     """One sentence for each stream, with its name and that of its phase where there are several."""
-    rows = analysis.totals(record)
+    results = ramp_results(record)
+    rows = analysis.totals(at_result(record, results))
     streams: dict[tuple[int, int], list[Totals]] = {}
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
@@ -223,12 +225,20 @@ def _run_words(record: Record) -> str:
     unsent = _unsent_words(record)
 
     def words(group: list[Totals]) -> str:
-        return "; ".join(_row_words(row, with_times=not unsent) for row in group)
+        of = f"{result.words}: " if group and (result := results.get(group[0].phase)) else ""
+        return of + "; ".join(_row_words(row, with_times=not unsent) for row in group)
 
     if len(streams) == 1:
         return f"{head}: {words(rows)}.{unsent}"
     sentences = [f"{analysis.full_stream_name(record, *key)}: {words(group)}." for key, group in streams.items()]
     return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
+
+
+def _ended(records: Sequence[Record]) -> list[str]:
+    """Streams whose rate is over their own time, each once; of many runs their tables say it."""
+    if len(records) != 1:
+        return []
+    return list(dict.fromkeys(filter(None, map(cells.ended_words, analysis.totals(records[0])))))
 
 
 def _moments(records: Sequence[Record]) -> str:
@@ -290,9 +300,11 @@ def _unsent_words(record: Record) -> str:
 
 
 def _row_words(row: Totals, *, with_times: bool = True) -> str:
-    if row.requests and not row.rated_requests and is_request(row.operation):
+    if row.requests and not row.phase_requests and is_request(row.operation):
         return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
     measure = (row.response or row.service) if with_times else None
+    if row.requests and not row.is_rated:
+        return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{_latency_words(measure)}"
     noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     times = _latency_words(measure)

@@ -27,12 +27,29 @@ WHOLE = "all, including the transient"
 
 
 def over_columns(rows: Iterable[Totals]) -> list[str]:
-    """The heading of a column that says of what part of its phase a figure is; none where none was to be steady."""
-    return ["over"] if any(row.steady for row in rows) else []
+    """The heading of a column that says of what part of its phase a figure is; none where each is of all of it."""
+    return ["over"] if any(row.steady or row.ended_ns is not None for row in rows) else []
 
 
 def over(row: Totals) -> str:
+    if row.ended_ns is not None:
+        return lasted(row)
     return row.steady.words if row.steady else "all"
+
+
+def lasted(row: Totals) -> str:
+    """Of a stream that ended before its phase: `20 ms of 1.9 s`."""
+    return f"{format_ns(row.ended_ns)} of {format_ns(row.phase_ns)}"
+
+
+def ended_words(row: Totals) -> str:
+    """Why a rate is over another time than that of the phase, or is not given."""
+    if row.ended_ns is None and row.phase_requests and not row.rated_ns:
+        return f"{row.stream_name} may have ended before its phase, and when is not known, so its rate is not given."
+    if row.ended_ns is None:
+        return ""
+    over_words = "its rate is over its own time" if row.rated_ns else "its rate is not given: set a shorter interval"
+    return f"{row.stream_name} ended after {'' if row.rated_ns else 'at most '}{lasted(row)}; {over_words}."
 
 
 def variation(value: float | None) -> str:

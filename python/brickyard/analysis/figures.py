@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from brickyard.analysis.condition import condition_samples
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.ramp import steps
-from brickyard.analysis.totals import Totals, rated_rows, totals
+from brickyard.analysis.totals import Totals, rate_of, rated_rows, totals
 from brickyard.schema import Counted, is_on_data, is_request
 from brickyard.store import CHAIN, Record
 from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
@@ -239,9 +239,10 @@ def _value(record: Record, figure: Figure, rows: list[Totals], limit_ns: int | N
         return _within(record, rows[0].phase, limit_ns)
     if kind == "time":
         return _time(figure, rows)
-    if not any(row.is_rated for row in rows):
+    rate = rate_of(rows)
+    if rate is None:
         return None
-    return sum(row.bytes_per_s for row in rows) / MIB if kind == "mib" else sum(row.iops for row in rows)
+    return rate.bytes_per_s / MIB if kind == "mib" else rate.iops
 
 
 def _within(record: Record, phase: int, limit_ns: int | None) -> float | None:

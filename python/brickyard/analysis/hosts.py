@@ -5,11 +5,11 @@ Refusal: histograms of hosts are merged, no percentile is averaged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from brickyard.analysis.latency import PERCENTILES, Latency, as_one, percentile_name
-from brickyard.analysis.totals import Totals, asked_phase, phase_name, rated_intervals, rated_rows, totals
+from brickyard.analysis.totals import Totals, asked_phase, phase_name, rate_of, rated_intervals, rated_rows, totals
 from brickyard.schema import Document, Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning, is_request
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
@@ -109,6 +109,11 @@ def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals], 
     """Totals have rates over the whole phase, in part of which a lost host was dead."""
     share = _delivered_share(record, phase, {row.stream for row in rows}) if state == LOST else 1.0
     rated = [row for row in rows if row.operation in counted]
+    # What a lost host delivered is counted over the phase, and that corrected by the share above.
+    over_phase = [
+        replace(r, rated_ns=r.phase_ns, rated_requests=r.phase_requests, rated_bytes=r.phase_bytes) for r in rated
+    ]
+    rate = rate_of(over_phase if state == LOST else rated)
     return HostRow(
         phase=phase,
         phase_name=phase_name(record, phase),
@@ -116,8 +121,8 @@ def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals], 
         state=state,
         requests=sum(row.requests for row in rows),
         errors=sum(row.errors for row in rows),
-        iops=sum(row.iops for row in rated) / share,
-        bytes_per_s=sum(row.bytes_per_s for row in rated) / share,
+        iops=rate.iops / share if rate else 0.0,
+        bytes_per_s=rate.bytes_per_s / share if rate else 0.0,
         response=as_one(row.measures["response"] for row in rows if "response" in row.measures),
     )
 

@@ -19,6 +19,8 @@ MIN_EVENTS_BEYOND = 3
 """With fewer, one event more or less changes how often such latencies are by a half or more."""
 BY_CHANCE = 0.01
 """A mark that evenly spread samples would get more often than this is not set."""
+STUB_SHARE = 0.5
+"""An interval that is shorter than this share of the longest, and than its slowest request, is a stub."""
 BUCKET_ERROR = 0.008
 """A value that comes out of a histogram of two digits is at most this far from that of the request."""
 MERGED_AT_ONCE = 64
@@ -73,8 +75,8 @@ def is_of_few_events(peaks: Sequence[Peak], percentile: float, value_ns: int) ->
 def _events_asked(peaks: Iterable[Peak], share: float) -> int:
     """The most events, up to `MIN_EVENTS_BEYOND`, that evenly spread samples miss in at most `BY_CHANCE` of runs."""
     exactly = [1.0] + [0.0] * (MIN_EVENTS_BEYOND - 1)  # how likely so many intervals have a sample beyond
-    for peak in peaks:
-        none = (1 - share) ** peak.requests
+    for requests in _told_apart(peaks):
+        none = (1 - share) ** requests
         for number in range(MIN_EVENTS_BEYOND - 1, 0, -1):
             exactly[number] = exactly[number] * none + exactly[number - 1] * (1 - none)
         exactly[0] *= none
@@ -85,6 +87,24 @@ def _events_asked(peaks: Iterable[Peak], share: float) -> int:
             break
         asked += 1
     return asked
+
+
+def _told_apart(peaks: Iterable[Peak]) -> list[int]:
+    """Requests of each interval that can have an event of its own. Streams share their intervals; of a stub, such as
+    the wait for the last answers, every request began in the interval before."""
+    whole: dict[int, Peak] = {}
+    for peak in peaks:
+        before = whole.get(peak.start_ns, peak)
+        requests = peak.requests + (before.requests if before is not peak else 0)
+        end_ns, max_ns = max(before.end_ns, peak.end_ns), max(before.max_ns, peak.max_ns)
+        whole[peak.start_ns] = Peak(peak.start_ns, end_ns, max_ns, requests)
+    longest_ns = max((peak.end_ns - peak.start_ns for peak in whole.values()), default=0)
+
+    def is_stub(peak: Peak) -> bool:
+        length_ns = peak.end_ns - peak.start_ns
+        return length_ns < STUB_SHARE * longest_ns and peak.max_ns >= length_ns
+
+    return [peak.requests for peak in whole.values() if not is_stub(peak)]
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
     return CurvePoint(
         run=record.info.id,
         offered_per_s=offered_per_s,
-        achieved_per_s=sum(row.rated_requests for row in rows) / span_ns * 1e9 if span_ns else 0.0,
+        achieved_per_s=sum(row.phase_requests for row in rows) / span_ns * 1e9 if span_ns else 0.0,
         requests=sum(row.requests for row in rows),
         unsent=told.unsent,
         sent=told.sent,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard.analysis.totals import rated_rows, totals
+from brickyard.analysis.totals import Rate, rate_of, rated_rows, totals
 from brickyard.schema import Document
 from brickyard.store import Record
 from brickyard.units import MIB
@@ -37,11 +37,12 @@ def costs(record: Record, price: Price) -> list[Cost]:
     """What all streams of a phase do together, held against the price."""
     rows = rated_rows(totals(record))
     phases = {row.phase: row.phase_name for row in rows}
+    rates = {phase: rate_of(row for row in rows if row.phase == phase) or Rate(0.0, 0.0, 0) for phase in phases}
     return [
         Cost(
             phase=name,
-            usd_per_iops=_per(price.usd, sum(row.iops for row in rows if row.phase == phase)),
-            usd_per_mib_per_s=_per(price.usd, sum(row.bytes_per_s for row in rows if row.phase == phase) / MIB),
+            usd_per_iops=_per(price.usd, rates[phase].iops),
+            usd_per_mib_per_s=_per(price.usd, rates[phase].bytes_per_s / MIB),
             usd_per_tb=_per(price.usd, (price.capacity_bytes or 0) / TB),
             usd_per_port=_per(price.usd, price.ports or 0),
         )

@@ -106,7 +106,7 @@ def step_rows(found: list[Step]) -> list[list[str]]:
     return [
         [
             step.knob,
-            _value(step.value),
+            step_words(step.value),
             format_iops(step.iops),
             format_mib_per_s(step.bytes_per_s),
             format_ns(step.response.mean_ns) if step.response else cells.DASH,
@@ -141,13 +141,13 @@ def found_words(record: Record) -> list[str]:
             continue
         least = "least" if is_rate else "highest"
         rest = (
-            f"; {_value(turned(knob, beyond))} {'misses it' if is_rate else 'does not keep it'}"
+            f"; {step_words(turned(knob, beyond))} {'misses it' if is_rate else 'does not keep it'}"
             if beyond is not None
             else ""
         )
         rest = rest or "; every value that was tried kept the limit"
         said.append(
-            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {_value(turned(knob, found.value))}, with "
+            f"{phase_name(record, phase)}: {said_limit}: {least} {knob} {step_words(turned(knob, found.value))}, with "
             f"{format_iops(found.rate_per_s)} IOPS and {format_mib_per_s(found.bytes_per_s)} MiB/s{rest}"
             f"{_too_few(limit.when, found)}{_without_rest(record, phase, is_rate=is_rate)}"
         )
@@ -183,7 +183,7 @@ def turned(knob: str, value: float) -> float:
     return float(value) if knob in ("rate", "load") else float(max(int(value), 1))
 
 
-def _value(value: float) -> str:
+def step_words(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else three_digits(value)
 
 

@@ -13,10 +13,12 @@ import msgspec
 from brickyard.analysis.comparison import record_name
 from brickyard.analysis.differing import load_hash
 from brickyard.analysis.figures import COMPARABLE, FIGURES, PARTS, Part, measured_of
+from brickyard.analysis.ramp import ramp_limit
+from brickyard.analysis.ramp_result import at_result, ramp_results
 from brickyard.analysis.totals import totals
 from brickyard.store import Record
 
-FORMULA = 4
+FORMULA = 5
 
 
 class PartFigures(msgspec.Struct, frozen=True):
@@ -37,10 +39,14 @@ class RunFigures(msgspec.Struct, frozen=True):
 
 
 def run_figures(record: Record) -> RunFigures:
-    rows = totals(record)
+    results = ramp_results(record)
+    at = at_result(record, results)
+    # Of a ramp that found no step within its limit, nothing compares.
+    nothing = {phase for phase, result in results.items() if result.found is None and ramp_limit(record, phase)}
+    rows = [row for row in totals(at) if row.phase not in nothing]
     parts: dict[Part, dict[str, float]] = {}
     for name in COMPARABLE:
-        for item in measured_of(record, rows, FIGURES[name], split=PARTS):
+        for item in measured_of(at, rows, FIGURES[name], split=PARTS):
             if item.value is not None:
                 parts.setdefault(item.part, {})[name] = item.value
     return RunFigures(

@@ -106,6 +106,7 @@ def totals_document(row: Totals) -> Document:
         "rated_ns": row.rated_ns,
         "rated_requests": row.rated_requests,
         "rated_bytes": row.rated_bytes,
+        "ended_ns": row.ended_ns,
         "depth_max": row.depth_max,
         "iops": row.iops if row.is_rated else None,
         "bytes_per_s": row.bytes_per_s if row.is_rated else None,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.latency import as_one
 from brickyard.analysis.replay_runs import is_replay
-from brickyard.analysis.totals import Totals, asked_phase, rated_intervals, rated_rows, totals
+from brickyard.analysis.totals import Totals, asked_phase, rate_of, rated_intervals, rated_rows, totals
 from brickyard.schema import is_request
 from brickyard.schema.plan import OtherStream, Stream
 from brickyard.store import Record
@@ -65,7 +65,7 @@ def _row(
     record: Record, phase: int, name: str, queue: int, rows: list[Totals], counted: set[str], cpu: float | None
 ) -> TargetRow:
     figures = as_one(row.service for row in rows if row.service)
-    rated = [row for row in rows if row.operation in counted]
+    rate = rate_of(row for row in rows if row.operation in counted)
     return TargetRow(
         phase=rows[0].phase_name,
         target=name,
@@ -74,9 +74,11 @@ def _row(
         bytes=sum(row.bytes for row in rows),
         requests=sum(row.requests for row in rows),
         errors=sum(row.errors for row in rows),
-        elapsed_ns=sum(span.end_ns - span.start_ns for span in rated_intervals(record, phase)),
-        bytes_per_s=sum(row.bytes_per_s for row in rated),
-        iops=sum(row.iops for row in rated),
+        elapsed_ns=rate.over_ns
+        if rate
+        else sum(span.end_ns - span.start_ns for span in rated_intervals(record, phase)),
+        bytes_per_s=rate.bytes_per_s if rate else 0.0,
+        iops=rate.iops if rate else 0.0,
         mean_ns=figures.mean_ns if figures else None,
         cpu_share=cpu,
     )

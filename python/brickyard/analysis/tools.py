@@ -96,10 +96,10 @@ class _Phases:
         return any(row.errors for row in self.rows if row.phase in among)
 
     def requests_per_s(self, phases: Iterable[int], over: Iterable[int], *operations: str) -> float | None:
-        return self.rate(sum(row.rated_requests for row in self.chosen(phases, *operations)), over)
+        return self.rate(sum(row.phase_requests for row in self.chosen(phases, *operations)), over)
 
     def bytes_per_s(self, phases: list[int], *operations: str) -> float | None:
-        return self.rate(sum(row.rated_bytes for row in self.chosen(phases, *operations)), phases)
+        return self.rate(sum(row.phase_bytes for row in self.chosen(phases, *operations)), phases)
 
     def rate(self, amount: float, phases: Iterable[int]) -> float | None:
         seconds = self.seconds(phases)

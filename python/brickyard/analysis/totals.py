@@ -15,6 +15,7 @@ from statistics import fmean, median, stdev
 
 from brickyard.analysis.imported import as_imported, imported_figures
 from brickyard.analysis.latency import Latency, latency_of
+from brickyard.analysis.own_time import own_time
 from brickyard.analysis.steady import Steady, headline_from_ns, steady
 from brickyard.schema import in_rate, is_on_data, is_request
 from brickyard.schema.plan import OtherPhase, OtherStream, Phase, Stream
@@ -31,8 +32,9 @@ class Totals:
     """One operation of one stream of one phase.
 
     `requests` and `bytes` count everything that completed after the warm-up, or in the steady state where there is one;
-    the `rated_` ones what completed within the time over which rates are taken. `errors` are all after the warm-up:
-    a failure before the steady state is a failure.
+    the `rated_` ones what completed within the stream's own time, over which its rates are taken, and the `phase_` ones
+    within the time of the phase, over which `rate_of` takes the rate of several streams. `errors` are all after the
+    warm-up: a failure before the steady state is a failure.
     """
 
     phase: int
@@ -46,11 +48,16 @@ class Totals:
     rated_ns: int
     rated_requests: int
     rated_bytes: int
+    phase_ns: int
+    phase_requests: int
+    phase_bytes: int
     depth_max: int
     variation: float | None
     measures: dict[str, Latency]
     steady: Steady | None = None
     """What became of the steady state that the phase was to reach; None where it was to reach none."""
+    ended_ns: int | None = None
+    """How long the stream lasted, where it ended before its phase."""
 
     @property
     def service(self) -> Latency | None:
@@ -62,7 +69,8 @@ class Totals:
 
     @property
     def is_rated(self) -> bool:
-        """Whether there was any time over which to take a rate. Where all requests ended after it, there is none."""
+        """Whether there was any time over which to take a rate. Where all requests ended after it, there is none, nor
+        where a stream ended within an interval, and when is not known."""
         return self.rated_ns > 0 and (self.rated_requests > 0 or self.requests == 0)
 
     @property
@@ -72,6 +80,28 @@ class Totals:
     @property
     def bytes_per_s(self) -> float:
         return self.rated_bytes / self.rated_ns * 1e9 if self.rated_ns else 0.0
+
+
+@dataclass(frozen=True)
+class Rate:
+    iops: float
+    bytes_per_s: float
+    over_ns: int
+
+
+def rate_of(rows: Iterable[Totals]) -> Rate | None:
+    """Of rows of one phase together: of one stream over its own time, of several over the time of their phase. None
+    where nothing was rated."""
+    every = list(rows)
+    if len({row.stream for row in every}) < 2:
+        if not any(row.is_rated for row in every):
+            return None
+        over_ns = max(row.rated_ns for row in every)
+        return Rate(sum(row.iops for row in every), sum(row.bytes_per_s for row in every), over_ns)
+    over_ns, requests = max(row.phase_ns for row in every), sum(row.phase_requests for row in every)
+    if not over_ns or (not requests and any(row.requests for row in every)):
+        return None
+    return Rate(requests / over_ns * 1e9, sum(row.phase_bytes for row in every) / over_ns * 1e9, over_ns)
 
 
 def asked_phase(record: Record, phase: int) -> Phase | OtherPhase | None:
@@ -167,15 +197,23 @@ def full_intervals(record: Record, phase: int, *, with_transient: bool = False) 
     return [cost for cost in rated if cost.end_ns - cost.start_ns >= full_ns]
 
 
-def rates(record: Record, phase: int, intervals: Iterable[Interval], *, with_transient: bool = False) -> list[float]:
-    """Requests a second in each full interval of a phase, zero where nothing completed."""
+def rates(
+    record: Record,
+    phase: int,
+    intervals: Iterable[Interval],
+    *,
+    with_transient: bool = False,
+    among: frozenset[int] | None = None,
+) -> list[float]:
+    """Requests a second in each full interval of a phase, zero where nothing completed. `among` are the starts of those
+    that count, where not all do."""
     done: Counter[int] = Counter()
     for interval in intervals:
         done[interval.start_ns] += interval.requests
     return [
         done[span.start_ns] / (span.end_ns - span.start_ns) * 1e9
         for span in full_intervals(record, phase, with_transient=with_transient)
-        if span.end_ns > span.start_ns
+        if span.end_ns > span.start_ns and (among is None or span.start_ns in among)
     ]
 
 
@@ -194,20 +232,36 @@ def totals(record: Record, *, with_transient: bool = False) -> list[Totals]:
         return interval.phase, interval.stream, interval.operation
 
     measured = sorted((i for i in record.intervals if not i.warmup), key=key)
-    found = groupby(measured, key=key)
-    return [_totals(record, *group, list(items), with_transient=with_transient) for group, items in found]
+    of_streams: dict[tuple[int, int], list[Interval]] = {}
+    for item in measured:
+        if item.measure == "service":
+            of_streams.setdefault((item.phase, item.stream), []).append(item)
+    return [
+        _totals(record, *group, list(items), of_streams.get(group[:2], []), with_transient=with_transient)
+        for group, items in groupby(measured, key=key)
+    ]
 
 
 def _totals(
-    record: Record, phase: int, stream: int, operation: str, every: list[Interval], *, with_transient: bool
+    record: Record,
+    phase: int,
+    stream: int,
+    operation: str,
+    every: list[Interval],
+    of_stream: list[Interval],
+    *,
+    with_transient: bool,
 ) -> Totals:
+    """`every` interval of the operation, and those of all the stream's operations, of one measure."""
     from_ns = 0 if with_transient else headline_from_ns(record, phase)
     items = [item for item in every if item.start_ns >= from_ns]
     # Counts are repeated with each measure; those of the first measure are taken.
     once = [item for item in items if item.measure == "service"]
     spans = rated_intervals(record, phase, with_transient=with_transient)
     starts = {span.start_ns for span in spans}
-    rated = [item for item in once if item.start_ns in starts]
+    in_phase = [item for item in once if item.start_ns in starts]
+    own = own_time(record, phase, stream, once if record.info.is_by_fio else of_stream, spans)
+    rated = [item for item in in_phase if item.start_ns in own.starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
     printed = imported_figures(record, phase, stream, operation) if record.info.is_by_fio else None
     if printed is not None and (service := found["service"]) is not None:
@@ -221,13 +275,17 @@ def _totals(
         requests=sum(item.requests for item in once),
         bytes=sum(item.bytes for item in once),
         errors=sum(item.errors for item in every if item.measure == "service"),
-        rated_ns=sum(span.end_ns - span.start_ns for span in spans),
+        rated_ns=own.ns,
         rated_requests=sum(item.requests for item in rated),
         rated_bytes=sum(item.bytes for item in rated),
+        phase_ns=sum(span.end_ns - span.start_ns for span in spans),
+        phase_requests=sum(item.requests for item in in_phase),
+        phase_bytes=sum(item.bytes for item in in_phase),
         depth_max=max((item.depth_max for item in once), default=0),
-        variation=variation(rates(record, phase, once, with_transient=with_transient)),
+        variation=variation(rates(record, phase, once, with_transient=with_transient, among=own.starts)),
         measures={measure: figures for measure, figures in found.items() if figures is not None},
         steady=steady(record, phase),
+        ended_ns=own.ended_ns,
     )
 
 
@@ -252,6 +310,8 @@ class PhaseRate:
     is_rated: bool
     metadata_per_s: float = 0.0
     """Creations, lookups and the like, which `iops` excludes."""
+    of: str = ""
+    """What of the phase it is, where it is not all of it."""
 
 
 def phase_rates(record: Record) -> list[PhaseRate]:

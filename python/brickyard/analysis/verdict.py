@@ -11,7 +11,8 @@ from fnmatch import fnmatchcase
 from brickyard.analysis.frames import players
 from brickyard.analysis.latency import as_one
 from brickyard.analysis.ramp import ramp_limit
-from brickyard.analysis.totals import Totals, asked_stream, rated_rows, totals
+from brickyard.analysis.ramp_result import at_result, ramp_results
+from brickyard.analysis.totals import Totals, asked_stream, rate_of, rated_rows, totals
 from brickyard.rulers import Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, tag_of
 from brickyard.schema.plan import LimitFigure
@@ -79,7 +80,9 @@ class Verdict:
 
 
 def verdict(record: Record, ruler: Ruler) -> Verdict:
-    rows = totals(record)
+    results = ramp_results(record)
+    rows, every = totals(at_result(record, results)), totals(record)
+    lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
 
     def found(requirement: Requirement) -> Finding:
         if requirement.condition not in (None, record.info.condition):
@@ -87,9 +90,12 @@ def verdict(record: Record, ruler: Ruler) -> Verdict:
             return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False)
         if requirement.is_count:
             return _dropped(record, requirement)
-        asked = _asked(rows, requirement)
+        # Failures count wherever they were.
+        asked = _asked(every if requirement.is_share else rows, requirement)
         if note := _other_load(record, asked, requirement):
             return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False, applies=False)
+        if not requirement.is_share and (trouble := next((lacking[r.phase] for r in asked if r.phase in lacking), "")):
+            return Finding(requirement, "", None, None, 0, passed=False, note=trouble, asked=False)
         return _worst(asked, requirement)
 
     return Verdict(ruler, tuple(found(requirement) for requirement in ruler.requirements))
@@ -209,9 +215,10 @@ def _finding(rows: list[Totals], requirement: Requirement) -> Finding:
 
 def _value(rows: list[Totals], requirement: Requirement) -> float | None:
     if requirement.is_rate:
-        if not any(row.rated_ns for row in rows):
+        rate = rate_of(rows)
+        if rate is None:
             return None
-        return sum(row.iops if requirement.figure == "iops" else row.bytes_per_s for row in rows)
+        return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
     figures = as_one(row.measures[requirement.measure] for row in rows if requirement.measure in row.measures)
     if figures is None:
         return None

@@ -85,6 +85,7 @@ def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
     for rate in rates:
         text = _rates(rate, words) if rate.is_rated else "–"
         text += f"  {rate.errors:,} errors" if rate.errors else ""
+        text += f" ({rate.of})" if rate.of else ""
         said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
     return "; ".join(said)
 

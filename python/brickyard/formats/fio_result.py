@@ -93,13 +93,16 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         jobs = [job for _, job in members]
         if not jobs:
             continue
-        span_ns = max(1_000_000, *(_count(job[d]["runtime"]) * 1_000_000 for job in jobs for d in DIRECTIONS))
-        cells = []
-        for stream, job in members:
+        runtimes_ns = [{d: _count(job[d]["runtime"]) * 1_000_000 for d in DIRECTIONS} for job in jobs]
+        span_ns = max(1_000_000, *(own_ns for found in runtimes_ns for own_ns in found.values()))
+        cells: list[Json] = []
+        ran: dict[int, list[Json]] = {}
+        for (stream, job), runtime_ns in zip(members, runtimes_ns, strict=True):
             for direction in DIRECTIONS:
                 if _count(job[direction]["total_ios"]):
                     cell, rebuilt = _cell(stream, direction, job[direction], has_failed=bool(job.get("error")))
                     cells.append(cell)
+                    ran.setdefault(runtime_ns[direction] or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
                     events += _imported(phase, stream, direction, job[direction])
         if not cells:
@@ -108,8 +111,12 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         cpu = {"user_ns": sum(user for user, _ in busy), "system_ns": sum(system for _, system in busy)}
         common = {"phase": phase, "end_ns": at_ns + span_ns, "cpu": cpu, "loop_busy_share": 0.0}
         events.append({"event": "phase", "phase": phase, "name": f"phase-{phase + 1}", "start_ns": at_ns})
-        interval = {"event": "interval", "index": 0, "start_ns": at_ns, "warmup": False, "drain": False}
-        events.append({**interval, "cells": cells, "knob": None, **common})
+        interval = {"event": "interval", "index": 0, "start_ns": at_ns, "warmup": False, "drain": False, "knob": None}
+        # fio takes its rates over the time that each job ran, which may be shorter than that of the phase.
+        ran.setdefault(span_ns, [])
+        for own_ns, some in sorted(ran.items()):
+            used = cpu if own_ns == span_ns else dict.fromkeys(cpu, 0)
+            events.append({**interval, **common, "end_ns": at_ns + own_ns, "cells": some, "cpu": used})
         errors = sum(cell["errors"] for cell in cells)
         events.append(
             {

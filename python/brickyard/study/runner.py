@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from brickyard.analysis import PhaseRate, phase_rates
+from brickyard.analysis import PhaseRate
+from brickyard.analysis.ramp_result import closing_rates
 from brickyard.conditions import Held
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.schema import (
@@ -209,7 +210,7 @@ class Runner:
         self.store.end_run(run, end, RunWatch(targets=list(watched)), warnings)
         outcome = end.outcome.value
         ended = replace(record, info=replace(record.info, outcome=outcome))
-        rates = tuple(phase_rates(ended))
+        rates = tuple(closing_rates(ended))
         if end.outcome is RunOutcome.DONE:
             summaries.keep(self.store, ended)
         reason = invalid[0].reason if invalid else ""
