@@ -2,7 +2,8 @@
 
 Means, maxima and percentiles stay those that fio printed (event `imported`). Bins of JSON+ become a histogram as they
 are; plain JSON has percentiles only, whose histogram has steps, and a warning says so. `clat` runs from submission to
-completion, as our service time does; fio knows no due instant, so there is no response time.
+completion, as our service time does; fio knows no due instant, so there is no response time. The times of `fsync` and
+`fdatasync` are in `sync`, apart from the writes; they become the stream's flushes.
 
 Refusal: fio 2, whose times are in µs under other names, is refused.
 """
@@ -102,6 +103,11 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
                     cells.append(cell)
                     is_rebuilt |= rebuilt
                     events += _imported(phase, stream, direction, job[direction])
+            if flushes := _flushes(job):
+                cell, rebuilt = _cell(stream, "flush", flushes, has_failed=False)
+                cells.append(cell)
+                is_rebuilt |= rebuilt
+                events += _imported(phase, stream, "flush", flushes)
         if not cells:
             raise BadInputError("fio's JSON has no request")
         busy = [_cpu(job, span_ns) for job in jobs]
@@ -126,6 +132,13 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         )
         at_ns += span_ns
     return events, is_rebuilt
+
+
+def _flushes(job: Json) -> Json | None:
+    """The calls of fsync and fdatasync in the form of a direction. fio times each, and leaves their `total_ios` at 0."""
+    sync = job.get("sync") or {}
+    count = _count((sync.get("lat_ns") or {}).get("N", 0))
+    return {"total_ios": count, "io_bytes": 0, "lat_ns": sync["lat_ns"]} if count else None
 
 
 def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json]:
