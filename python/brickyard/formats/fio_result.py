@@ -97,17 +97,15 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         span_ns = max(1_000_000, *(_count(job[d]["runtime"]) * 1_000_000 for job in jobs for d in DIRECTIONS))
         cells = []
         for stream, job in members:
-            for direction in DIRECTIONS:
-                if _count(job[direction]["total_ios"]):
-                    cell, rebuilt = _cell(stream, direction, job[direction], has_failed=bool(job.get("error")))
+            times = _under(job, "sync", "lat_ns")
+            flushes = {"total_ios": _under(times, "N") or 0, "io_bytes": 0, "lat_ns": times}
+            for operation, found in [*((name, job[name]) for name in DIRECTIONS), ("flush", flushes)]:
+                if _count(found["total_ios"]):
+                    has_failed = bool(job.get("error")) and operation in DIRECTIONS
+                    cell, rebuilt = _cell(stream, operation, found, has_failed=has_failed)
                     cells.append(cell)
                     is_rebuilt |= rebuilt
-                    events += _imported(phase, stream, direction, job[direction])
-            if flushes := _flushes(job):
-                cell, rebuilt = _cell(stream, "flush", flushes, has_failed=False)
-                cells.append(cell)
-                is_rebuilt |= rebuilt
-                events += _imported(phase, stream, "flush", flushes)
+                    events += _imported(phase, stream, operation, found)
         if not cells:
             raise BadInputError("fio's JSON has no request")
         busy = [_cpu(job, span_ns) for job in jobs]
@@ -134,11 +132,11 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
     return events, is_rebuilt
 
 
-def _flushes(job: Json) -> Json | None:
-    """The calls of fsync and fdatasync in the form of a direction. fio times each, and leaves their `total_ios` at 0."""
-    sync = job.get("sync") or {}
-    count = _count((sync.get("lat_ns") or {}).get("N", 0))
-    return {"total_ios": count, "io_bytes": 0, "lat_ns": sync["lat_ns"]} if count else None
+def _under(found: Any, *keys: str) -> Any:
+    """What stands under a path of keys; None where it is not there."""
+    for key in keys:
+        found = found.get(key) if found else None
+    return found
 
 
 def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json]:

@@ -41,6 +41,7 @@ class Work:
 
     stream: Json
     notes: tuple[str, ...]
+    reads: bool
 
 
 def read_work(job: Job, jobs: int) -> Work:
@@ -80,7 +81,7 @@ def read_work(job: Job, jobs: int) -> Work:
     if options.get("verify", "0") not in ("0", "none"):
         stream["verify"] = True
         notes.append("Blocks carry Brickyard's own stamps instead of fio's checksums.")
-    return Work(stream, tuple(notes))
+    return Work(stream, tuple(notes), "read" in used(ops))
 
 
 def _operations(options: dict[str, str]) -> tuple[Json, bool, int]:
