@@ -115,6 +115,22 @@ def test_what_is_passed_over_is_said() -> None:
     assert [note.split(":")[0] for note in notes] == ["prio", "end_fsync"]
 
 
+def test_the_etcd_command_leads_to_the_profile_that_ships() -> None:
+    with pytest.raises(BadInputError, match=r"bs=2300: .* write bs=2560; the profile etcd-fdatasync"):
+        fio("[mytest]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300")
+
+
+def test_submission_and_errors_are_not_passed_over() -> None:
+    names = [note.split(":")[0] for note in notes_of("[j]\nio_submit_mode=offload\ncontinue_on_error=all\ndirect=1")]
+    assert names == ["io_submit_mode", "continue_on_error"]
+    assert notes_of("[j]\nio_submit_mode=inline\ndirect=1") == []
+
+
+def test_interlocked_cursors_of_random_diskspd_are_said() -> None:
+    notes = import_diskspd("d", "diskspd -b8K -rdpct60/5:40/95 -si -t2 x.dat").notes
+    assert any(note.startswith("-si has no effect") for note in notes)
+
+
 def notes_of(text: str) -> list[str]:
     return import_fio("x", text, HERE).notes
 

@@ -119,7 +119,7 @@ def read(word: str) -> Ruler:
             raise BadInputError(f"{name}: ruler cannot be read: {reason}") from error
     else:
         near = difflib.get_close_matches(name, names(), n=1)
-        hint = f"did you mean {near[0]}?" if near else "`brickyard rulers` lists them"
+        hint = f"did you mean {near[0]}?" if near else "`brickyard rulers` lists them."
         raise BadInputError(f"{word}: no such ruler; {hint} Or {HOW}")
     return _narrowed(found, part) if part else found
 
