@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from brickyard.analysis.crosscheck import compare
+from brickyard.analysis.crosscheck import Comparison, compare, comparison_document, verdict
 from brickyard.cli import main
 from brickyard.store import Store, default_place
 from support import MS, SECOND, add_run, cell, interval, phase_end
@@ -112,7 +112,9 @@ def test_crosscheck_alternates_and_compares_every_stream(tmp_path: Path, capsys:
         assert item["difference"]["iops"] == pytest.approx(item["fio"]["iops"] / item["brickyard"]["iops"] - 1)
     assert [r["labels"]["engine"] for r in answer(capsys, "runs")["runs"]] == ["brickyard", "fio"] * 2
     assert main(["crosscheck", "sqlio-random-read-1", "--size", "32MiB", "--repeat", "1", *SHORT]) == 0
-    assert "difference" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "difference" in out
+    assert "1 run each cannot decide" in out
 
 
 def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> None:
@@ -133,6 +135,44 @@ def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> Non
     assert found.time_difference("p50") == pytest.approx(0.5, rel=0.02)
 
 
+def compared(tmp_path: Path, ours: list[int], theirs: list[int]) -> Comparison:
+    """Runs of one second with so many requests."""
+    with Store(tmp_path / "runs.db") as store:
+        sides = [
+            [
+                store.record(add_run(store, [interval(0, SECOND, cell([MS] * count)), phase_end(reason="requests")]))
+                for count in counts
+            ]
+            for counts in (ours, theirs)
+        ]
+    (found,) = compare(*sides)
+    return found
+
+
+def test_too_few_runs_are_never_called_agreement(tmp_path: Path) -> None:
+    wide = compared(tmp_path, [25_000, 45_000], [1_000, 1_800])
+    assert wide.is_decided is False
+    said = verdict(wide)
+    assert "the medians differ 25-fold; 2 runs each cannot decide (only " in said
+    assert "--repeat " in said
+    assert "not seen" not in said
+    assert comparison_document(wide)["difference"]["iops_decided"] is False  # type: ignore[index]
+
+
+def test_runs_that_would_see_a_difference_say_which(tmp_path: Path) -> None:
+    close = compared(tmp_path, [1000, 1010, 990, 1005, 995], [1001, 1008, 992, 1004, 997])
+    assert close.is_decided is True
+    assert "no difference seen over 5 runs each (" in verdict(close)
+    assert "% or more would be seen)" in verdict(close)
+
+
+def test_a_difference_that_is_seen_and_one_of_single_runs(tmp_path: Path) -> None:
+    assert verdict(compared(tmp_path, [1000, 1010, 990], [500, 505, 495])) == "seen over 3 runs each"
+    (tmp_path / "single").mkdir()
+    alone = verdict(compared(tmp_path / "single", [4000], [1000]))
+    assert alone.startswith("the medians differ 4-fold; 1 run each cannot decide")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -141,8 +181,8 @@ def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> Non
         (["run", "overland-oltp", "--engine", "fio", "--dry-run"], "chain"),
         (["run", "obl-load", "--engine", "fio"], "ramp"),
         (["crosscheck", "sqlio-random-read-4", "--repeat", "0"], "--repeat 0"),
-        (["crosscheck", "sqlio-random-read-4", "sim:anything"], "no modelled brick"),
-        (["run", "sqlio-random-read-4", "sim:anything", "--engine", "fio"], "no modelled brick"),
+        (["crosscheck", "sqlio-random-read-4", "sim:anything"], "modelled brick"),
+        (["run", "sqlio-random-read-4", "sim:anything", "--engine", "fio"], "modelled brick"),
         (["crosscheck", "no-such-load"], "no such profile"),
     ],
 )

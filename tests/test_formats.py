@@ -609,6 +609,14 @@ JSON = st.recursive(
 )
 
 
+@given(value=JSON)
+def test_no_time_of_a_flush_breaks_the_importer(value: object, tmp_path_factory: pytest.TempPathFactory) -> None:
+    document = sample()
+    document["jobs"][0]["sync"] = {"total_ios": 0, "lat_ns": value}
+    with Store(tmp_path_factory.mktemp("fuzz") / "runs.db") as store, suppress(BadInputError):
+        store_result(store, document, profile="f")
+
+
 @given(key=st.sampled_from(["io_bytes", "total_ios", "runtime", "clat_ns", "drop_ios"]), value=JSON)
 def test_no_result_breaks_the_importer(key: str, value: object, tmp_path_factory: pytest.TempPathFactory) -> None:
     with Store(tmp_path_factory.mktemp("fuzz") / "runs.db") as store:

@@ -111,8 +111,48 @@ def test_an_option_that_changes_the_load_is_not_to_be_taken_out() -> None:
 
 
 def test_what_is_passed_over_is_said() -> None:
-    notes = import_fio("x", "[j]\nprio=7\nend_fsync=1\nwrite_bw_log=x\nlog_avg_msec=1", HERE).notes
+    notes = import_fio("x", "[j]\nfadvise_hint=0\nprio=7\nend_fsync=1\nwrite_bw_log=x\nlog_avg_msec=1", HERE).notes
     assert [note.split(":")[0] for note in notes] == ["prio", "end_fsync"]
+
+
+def test_the_etcd_command_leads_to_the_profile_that_ships() -> None:
+    with pytest.raises(BadInputError, match=r"bs=2300: .* write bs=2560; the profile etcd-fdatasync"):
+        fio("[mytest]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300")
+
+
+def test_submission_and_errors_are_not_passed_over() -> None:
+    names = [note.split(":")[0] for note in notes_of("[j]\nio_submit_mode=offload\ncontinue_on_error=all\ndirect=1")]
+    assert names == ["io_submit_mode", "continue_on_error"]
+    assert notes_of("[j]\nio_submit_mode=inline\ndirect=1") == []
+
+
+def test_interlocked_cursors_of_random_diskspd_are_said() -> None:
+    notes = import_diskspd("d", "diskspd -b8K -rdpct60/5:40/95 -si -t2 x.dat").notes
+    assert any(note.startswith("-si has no effect") for note in notes)
+
+
+def notes_of(text: str) -> list[str]:
+    return import_fio("x", text, HERE).notes
+
+
+def test_what_fio_does_with_the_cache_of_buffered_jobs_is_said() -> None:
+    """fio drops the cache of the file for every job and every pass over the file, and hints at random reads."""
+    timed = "rw=randread\nruntime=4\ntime_based\nsize=256m\n"
+    (dropped, hinted) = notes_of(f"[a]\n{timed}")
+    assert dropped.startswith("Buffered job a: fio drops the page cache")
+    assert hinted.startswith("Buffered job a: fio tells the kernel")
+    assert all("direct=1" in note for note in (dropped, hinted))
+    assert notes_of(f"[a]\n{timed}direct=1") == []
+    assert notes_of(f"[a]\n{timed}invalidate=0\nfadvise_hint=0") == []
+    # Once over the file in the first phase is what a profile does too; so is a write without a read.
+    assert notes_of("[a]\nrw=write\nsize=1m") == []
+    (second,) = notes_of("[a]\nrw=write\nsize=1m\n[b]\nrw=write\nsize=1m\nstonewall")
+    assert second.startswith("Buffered job b: ")
+    many = "".join(f"[j{n}]\nrw=write\nsize=1m\nstonewall\n" for n in range(9))
+    assert notes_of(many)[0].startswith("Buffered jobs j1, j2, j3, j4, j5 and 3 more: ")
+    # What later jobs do with the cache does not decide what happens before the first phase.
+    later = fio("[a]\nrw=read\nsize=1m\n[b]\nrw=read\nsize=1m\nstonewall\ninvalidate=0")
+    assert later["cache"] == "cold"
 
 
 def test_timeout_is_runtime_and_limits_have_their_names() -> None:
@@ -283,6 +323,20 @@ def test_rates_hold_for_each_direction_as_in_fio(tmp_path: Path) -> None:
     for kind in ("read", "write"):
         asked = ours["pace"]["rate"] * ours["operations"][kind] / 100
         assert theirs[kind]["iops"] <= asked * 1.1, kind
+
+
+def test_a_buffered_profile_is_exported_with_its_own_use_of_the_cache() -> None:
+    """Read-ahead without a hint, and one drop of the cache: fio's defaults would be another workload."""
+    text = "[a]\nfilename=x\nrw=read\nsize=1m\n[b]\nfilename=x\nrw=randread\nsize=1m\nstonewall"
+    exported = export_fio(read_plan(json.dumps(fio(text))), ["x"])
+    first, second = exported.split("stonewall")
+    assert "fadvise_hint=0" in first
+    assert "invalidate=1" in first
+    assert "invalidate=0" in second
+    assert notes_of(exported) == []
+    direct = export_fio(read_plan(json.dumps(fio(f"[global]\ndirect=1\n{text}"))), ["x"])
+    assert "fadvise_hint" not in direct
+    assert "invalidate=0" not in direct
 
 
 def exporting(options: str) -> dict[str, Any]:
@@ -648,6 +702,22 @@ def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, caps
     warned = [warning["id"] for warning in run["warnings"]]
     assert ("fio-percentiles" in warned) == (form == "json")
     assert run["plan"]["phase"][0]["stream"][0]["request"][0]["size"] == 4096
+
+
+@pytest.mark.parametrize("form", ["json", "json+"])
+def test_flushes_of_fio_have_their_own_row(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What fio's test of etcd's log is judged by."""
+    out = fio_json(tmp_path, form, "ioengine=sync\nrw=write\nbs=8k\nsize=2m\nfdatasync=1")
+    printed = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"][0]["sync"]["lat_ns"]
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    flushes, writes = sorted(run["totals"], key=lambda row: str(row["operation"]))
+    assert (writes["operation"], writes["requests"]) == ("write", 256)
+    assert (flushes["operation"], flushes["requests"], flushes["bytes"]) == ("flush", printed["N"], 0)
+    service = flushes["measures"]["service"]
+    assert (service["mean_ns"], service["max_ns"]) == (printed["mean"], printed["max"])
+    assert service["p90_ns" if "p90_ns" in service else "p90"] == printed["percentile"]["90.000000"]
+    assert ("fio-percentiles" in [warning["id"] for warning in run["warnings"]]) == (form == "json")
 
 
 def test_the_same_job_by_fio_and_by_us_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,6 +122,8 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
     command = ["pts", "client", SIM, "--round", "10ms", "--range", "0.1%", *tests, "--store", place]
     assert main(command) == 0
     out = " ".join(capsys.readouterr().out.split())
+    assert "once its state is steady?" in out
+    assert "Specification, once its state" not in out
     first, belief = out.index("Random requests of 4 KiB"), out.index("Before you rely on it")
     assert 0 < first < belief < out.index("IOPS by block size")
     found = measured(capsys, tmp_path / "again.db", *command[1:-2])
@@ -130,14 +132,19 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
         next(c["iops"] for c in cells if (c["reads_percent"], c["request_bytes"]) == (share, 4096))
         for share in (100, 0)
     )
-    assert f"{format_iops(reads)} reads/s or {format_iops(writes)} writes/s" in found["answer"][0]
+    # A shortened test is named as such wherever its answer stands: in the terminal, in --json and on the page.
+    assert found["answer"][0].startswith("This is not a PTS result")
+    assert "shortened" in found["question"]
+    assert out.index(found["answer"][0]) < first
+    assert f"{format_iops(reads)} reads/s or {format_iops(writes)} writes/s" in found["answer"][1]
     unsteady = [name for name, item in found["tests"].items() if not item["is_steady"]]
     assert ("no result" in found["belief"]) == bool(unsteady)
     # The page says the same, out of what the store keeps.
     assert main(["report", "s1", "--store", place, "--output", str(tmp_path / "page")]) == 0
     page = " ".join(html.unescape((tmp_path / "page" / "report.html").read_text("utf-8")).split())
+    assert found["question"] in page
     assert found["answer"][0] in page
-    assert page.index(found["answer"][0]) < page.index("IOPS by block size and read/write mix, random")
+    assert page.index(found["answer"][1]) < page.index("IOPS by block size and read/write mix, random")
     assert "Throughput by block size" in page
     assert "Write saturation: random writes" in page
 
@@ -180,7 +187,7 @@ def test_an_operating_point_that_its_cell_did_not_promise(tmp_path: Path, capsys
     assert most["difference"] < -0.2
     assert not most["is_as_promised"]
     assert found["operating_points_hold"] is False
-    warned, figures = found["answer"]
+    _, warned, figures = found["answer"]
     assert "MaxIOPS is not what its cell promised" in warned
     assert "measure with longer rounds" in warned
     assert "IOPS " in figures
@@ -198,7 +205,7 @@ def test_an_operating_point_that_its_cell_did_not_promise(tmp_path: Path, capsys
     ]
     lead = _lead(records, study)
     assert lead is not None
-    assert "MaxIOPS is not what its cell promised" in lead.answer.sentences[0]
+    assert "MaxIOPS is not what its cell promised" in lead.answer.sentences[1]
     assert "cell IOPS" in lead.tables[0].columns
 
 

@@ -55,4 +55,4 @@ def text_of(what: str, path: Path) -> str:
 def hint(word: str, known: Iterable[str], command: str) -> str:
     """The name that is nearest, or what lists them all."""
     near = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {near[0]}?" if near else f"`{command}` lists them"
+    return f"did you mean {near[0]}?" if near else f"`{command}` lists them."

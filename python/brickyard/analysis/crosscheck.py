@@ -1,19 +1,26 @@
-"""Duty: the same load by two programs: how far apart their figures are. Refusal: which of them is right is not decided.
+"""Duty: the same load by two programs: how far apart their figures are, and whether the runs are enough to tell.
 
 Repeated runs are compared by the median of each figure; histograms of one program are merged before percentiles.
+
+Refusal: which of them is right is not decided, and a difference that the runs are too few to see is not called none.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from statistics import median
 
 from brickyard.analysis import samples
+from brickyard.analysis.conclusions import sees_words
 from brickyard.analysis.latency import Latency, as_one
-from brickyard.analysis.samples import Difference, in_family, sample
+from brickyard.analysis.samples import Difference, in_family, repetitions_for, sample
 from brickyard.analysis.totals import Totals, totals
 from brickyard.schema import Document
 from brickyard.store import Record
+
+DECIDES = 0.2  # two engines that differ by less do the same for most purposes; five runs find 14 % at a noise of 6 %
+APART = 2.0  # medians that differ by this factor are said to
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,22 @@ class Comparison:
     theirs: Side
     rates: Difference | None = None
     """How far theirs are above ours by the runs' rates, as one of all that are compared."""
+
+    @property
+    def is_decided(self) -> bool | None:
+        """Whether the runs see a difference, or would see one of `DECIDES`; None where noise is unknown."""
+        if self.rates is None or self.rates.seen is None:
+            return None
+        return self.rates.seen or (self.rates.sees is not None and self.rates.sees <= DECIDES)
+
+    @property
+    def repetitions(self) -> int | None:
+        """How many runs of each would find a difference as large as this one, or as `DECIDES` if it is smaller."""
+        test = self.rates.test if self.rates else None
+        if self.rates is None or test is None or not test.is_log:
+            return None
+        spread = test.error / math.sqrt(1 / self.ours.runs + 1 / self.theirs.runs)
+        return repetitions_for(spread, max(DECIDES, math.expm1(abs(test.apart))), self.rates.level)
 
     @property
     def iops_difference(self) -> float | None:
@@ -93,6 +116,31 @@ def _side(rows: list[Totals]) -> Side:
     )
 
 
+def verdict(found: Comparison) -> str:
+    """What the runs say of the two rates, in words that never read as agreement where they cannot tell."""
+    if found.rates is None:
+        return "not compared: one of the rates is zero"
+    fewest = min(found.ours.runs, found.theirs.runs)
+    runs = f"{fewest} run{'' if fewest == 1 else 's'} each"
+    if found.is_decided is None:
+        return f"{_apart(found)}{runs} cannot decide, since noise between runs is unknown; --repeat 5"
+    if found.rates.seen:
+        return f"seen over {runs}"
+    sees = sees_words(found.rates.sees) if found.rates.sees is not None else ""
+    if found.is_decided:
+        return f"no difference seen over {runs} ({sees} would be seen)"
+    needed = found.repetitions
+    remedy = (
+        f"--repeat {max(needed, fewest + 1)} may decide" if needed else "the runs vary too much; see each by itself"
+    )
+    return f"{_apart(found)}{runs} cannot decide (only {sees} would be seen); {remedy}"
+
+
+def _apart(found: Comparison) -> str:
+    low, high = sorted((found.ours.iops, found.theirs.iops))
+    return f"the medians differ {high / low:.3g}-fold; " if low and high / low >= APART else ""
+
+
 def comparison_document(found: Comparison) -> Document:
     return {
         "phase": found.phase,
@@ -105,6 +153,8 @@ def comparison_document(found: Comparison) -> Document:
             "iops_low": found.rates.low if found.rates else None,
             "iops_high": found.rates.high if found.rates else None,
             "iops_seen": found.rates.seen if found.rates else None,
+            "iops_sees": found.rates.sees if found.rates else None,
+            "iops_decided": found.is_decided,
             **{f"service_{name}": found.time_difference(name) for name in TIMES},
         },
     }

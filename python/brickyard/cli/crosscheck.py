@@ -8,14 +8,14 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from brickyard import bricks, profiles
-from brickyard.analysis.crosscheck import TIMES, Comparison, compare, comparison_document
+from brickyard.analysis.crosscheck import TIMES, Comparison, compare, comparison_document, verdict
 from brickyard.cli import options
 from brickyard.cli.characterize import EXIT_CODES
 from brickyard.cli.output import emit, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.target import aim_at
 from brickyard.errors import BAD_INPUT, BadInputError
-from brickyard.report.matrix_tables import difference_text
+from brickyard.report.matrix_tables import WITHIN_NOISE, difference_text
 from brickyard.schema import plan_document
 from brickyard.store import Store
 from brickyard.study.crosscheck import crosscheck as run_crosscheck
@@ -30,7 +30,7 @@ def crosscheck(
     /,
     *targets: str,
     overrides: options.Overrides = (),
-    repeat: Annotated[int, Parameter(help="Number of runs of each of the two, in turn.")] = 2,
+    repeat: Annotated[int, Parameter(help="Number of runs of each of the two, in turn.")] = 5,
     placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
     json: options.Json = False,
@@ -98,11 +98,9 @@ def _print(console: Console, found: list[Comparison], version: str) -> None:
     columns += [(name, "right") for name in ("IOPS", "MiB/s", "mean", "p50", "p99")]
     console.print(table("The same workload with both, medians of the runs", columns, rows))
     for item in found:
-        if item.rates is not None and item.rates.seen is not None:
-            words = ", ".join((item.phase, item.stream, item.operation))
-            seen = "seen" if item.rates.seen else "not seen beyond noise"
-            line = f"{words}: IOPS of {version} {difference_text(item.rates)}, {seen} over {item.ours.runs} runs each"
-            console.print(line, markup=False, soft_wrap=True)
+        words = ", ".join((item.phase, item.stream, item.operation))
+        apart = f" {difference_text(item.rates).removesuffix(f' {WITHIN_NOISE}')}" if item.rates else ""
+        console.print(f"{words}: IOPS of {version}{apart}: {verdict(item)}", markup=False, soft_wrap=True)
 
 
 def _percent(share: float | None) -> str:

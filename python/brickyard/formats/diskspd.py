@@ -50,6 +50,8 @@ def _diskspd(words: list[str]) -> Load:
             _switch(load, word, word[1:2], word[2:])
     if load.write_percent and not any(word[1:2] == "Z" for word in switches):
         load.notes.append(PATTERN_NOTE)
+    if load.is_random and not load.each_its_cursor:
+        load.notes.append("-si has no effect beside -r: offsets are random.")
     if load.threads > 1 and not load.is_random and load.each_its_cursor and not load.between_threads_bytes:
         load.notes.append(
             "Sequential threads go through the same blocks, each with a cursor of its own, as in diskspd."

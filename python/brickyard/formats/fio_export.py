@@ -55,6 +55,8 @@ def export_fio(plan: Plan, targets: list[str] | None = None, data_bytes: list[tu
             lines += ["", f"[{name.replace('[', '').replace(']', '')}]"]
             if number > 1 and index == 0:
                 lines.append("stonewall")
+            if number > 1 and plan.cache is CacheState.COLD and plan.io is not IoMode.DIRECT:
+                lines.append("invalidate=0")  # a profile drops the cache before its first phase alone
             lines += _job(phase, stream, targets, data_bytes)
     return "\n".join(lines) + "\n"
 
@@ -72,6 +74,7 @@ def _global(plan: Plan) -> list[str]:
         "thread",
         "randrepeat=1",
         "invalidate=1" if plan.cache is CacheState.COLD else "invalidate=0",
+        *([] if plan.io is IoMode.DIRECT else ["fadvise_hint=0"]),
         *_batches(plan.reap, engine),
         *_submitted(plan.submit, engine),
     ]

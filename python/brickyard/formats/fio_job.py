@@ -12,6 +12,7 @@ from pathlib import Path
 
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
+from brickyard.formats.fio_cache import CacheUse
 from brickyard.formats.fio_file import Job, read_command_line, read_jobs
 from brickyard.formats.fio_limits import Ends, read_ends
 from brickyard.formats.fio_options import check_options
@@ -45,6 +46,7 @@ class _Import:
     targets: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     top: Json = field(default_factory=dict)
+    cache: CacheUse = field(default_factory=CacheUse)
 
     def target(self, name: str) -> int:
         if name not in self.targets:
@@ -74,12 +76,14 @@ def import_fio_command(name: str, words: list[str]) -> Imported:
 def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = None) -> Imported:
     state = _Import()
     phases: list[Json] = []
-    for group in _groups(jobs):
-        loads = [_load(state, job) for job in group]
+    for number, group in enumerate(_groups(jobs)):
+        loads = [_load(state, job, is_first=number == 0) for job in group]
         for phase in _phases(state, loads):
             phases.append({**phase, "name": _unique(phase["name"], phases)})
         for load in loads:
             phases += _verifying(load, phases)
+    for said in state.cache.notes():
+        state.note(said)
     about = [f"Imported from a {source.removesuffix(f' {name}')}."] if title is None else []
     about += state.notes
     made = toml_text.profile_text(name, title or f"fio: {name}", source, about, phases, **state.top)
@@ -105,23 +109,25 @@ def _at(job: Job, error: BadInputError) -> BadInputError:
     return BadInputError(f"job {job.name}: {str(error).removeprefix(f'job {job.name}: ')}")
 
 
-def _load(state: _Import, job: Job) -> _Load:
+def _load(state: _Import, job: Job, *, is_first: bool) -> _Load:
     try:
-        return _read(state, job)
+        return _read(state, job, is_first=is_first)
     except BadInputError as error:
         raise _at(job, error) from error
 
 
-def _read(state: _Import, job: Job) -> _Load:
+def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
     options = job.options
     engine = options.get("ioengine", "psync")
     if engine not in ENGINES:
         raise BadInputError(f"ioengine={engine} has no counterpart here; there are {', '.join(ENGINES)}")
     for said in check_options(options):
         state.note(said)
-    state.agree(job, "io", "direct" if _is_direct(options) else "buffered")
+    is_direct = _is_direct(options)
+    state.agree(job, "io", "direct" if is_direct else "buffered")
     state.agree(job, "engine", ENGINES[engine])
-    if not fio_flag("invalidate", options.get("invalidate", "1")):
+    # A profile drops the cache before its first phase alone.
+    if not fio_flag("invalidate", options.get("invalidate", "1")) and is_first:
         state.agree(job, "cache", "as_is")
     reap = fio_int("iodepth_batch_complete_min", options.get("iodepth_batch_complete_min", "1"), high=4096)
     if reap > 1:
@@ -132,6 +138,8 @@ def _read(state: _Import, job: Job) -> _Load:
     work = read_work(job, jobs)
     for said in work.notes:
         state.note(said)
+    if not is_direct:
+        state.cache.add(job, is_first=is_first, reads=work.reads)
     streams = _clones(state, job, work, jobs)
     ends = read_ends(options, depth=int(work.stream["depth"]), clones=jobs, lanes=int(streams[0]["workers"]))
     for said in ends.notes:

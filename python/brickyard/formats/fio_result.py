@@ -2,7 +2,8 @@
 
 Means, maxima and percentiles stay those that fio printed (event `imported`). Bins of JSON+ become a histogram as they
 are; plain JSON has percentiles only, whose histogram has steps, and a warning says so. `clat` runs from submission to
-completion, as our service time does; fio knows no due instant, so there is no response time.
+completion, as our service time does; fio knows no due instant, so there is no response time. The times of `fsync` and
+`fdatasync` are in `sync`, apart from the writes; they become the stream's flushes.
 
 Refusal: fio 2, whose times are in µs under other names, is refused.
 """
@@ -98,13 +99,17 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         cells: list[Json] = []
         ran: dict[int, list[Json]] = {}
         for (stream, job), runtime_ns in zip(members, runtimes_ns, strict=True):
-            for direction in DIRECTIONS:
-                if _count(job[direction]["total_ios"]):
-                    cell, rebuilt = _cell(stream, direction, job[direction], has_failed=bool(job.get("error")))
+            times = _under(job, "sync", "lat_ns")
+            flushes = {"total_ios": _under(times, "N") or 0, "io_bytes": 0, "lat_ns": times}
+            runtime_ns["flush"] = max(runtime_ns.values())  # fio has none for them
+            for operation, found in [*((name, job[name]) for name in DIRECTIONS), ("flush", flushes)]:
+                if _count(found["total_ios"]):
+                    has_failed = bool(job.get("error")) and operation in DIRECTIONS
+                    cell, rebuilt = _cell(stream, operation, found, has_failed=has_failed)
                     cells.append(cell)
-                    ran.setdefault(runtime_ns[direction] or span_ns, []).append(cell)
+                    ran.setdefault(runtime_ns[operation] or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
-                    events += _imported(phase, stream, direction, job[direction])
+                    events += _imported(phase, stream, operation, found)
         if not cells:
             raise BadInputError("fio's JSON has no request")
         busy = [_cpu(job, span_ns) for job in jobs]
@@ -133,6 +138,13 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         )
         at_ns += span_ns
     return events, is_rebuilt
+
+
+def _under(found: Any, *keys: str) -> Any:
+    """What stands under a path of keys; None where it is not there."""
+    for key in keys:
+        found = found.get(key) if found else None
+    return found
 
 
 def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json]:

@@ -32,6 +32,8 @@ ENGINES = {
 }
 MAX_SIZES = 256  # of a bsrange: 4k to 1m
 BS_DEFAULT = "4k"
+SECTOR_BYTES = 512
+ETCD_BYTES = 2300  # of IBM Cloud's command that tests storage for etcd
 Sizes = dict[str, dict[int, float]]  # by operation in use: size in bytes → share
 
 
@@ -41,6 +43,7 @@ class Work:
 
     stream: Json
     notes: tuple[str, ...]
+    reads: bool
 
 
 def read_work(job: Job, jobs: int) -> Work:
@@ -49,6 +52,7 @@ def read_work(job: Job, jobs: int) -> Work:
     notes: list[str] = []
     ops, is_random, step_bytes = _operations(options)
     sizes = _sizes(options, ops)
+    _check_sectors(sizes)
     align = _align(options, sizes)
     pace = _pace(options, ops, sizes, jobs, notes)
     ops = pace.pop("operations", ops)
@@ -80,7 +84,7 @@ def read_work(job: Job, jobs: int) -> Work:
     if options.get("verify", "0") not in ("0", "none"):
         stream["verify"] = True
         notes.append("Blocks carry Brickyard's own stamps instead of fio's checksums.")
-    return Work(stream, tuple(notes))
+    return Work(stream, tuple(notes), "read" in used(ops))
 
 
 def _operations(options: dict[str, str]) -> tuple[Json, bool, int]:
@@ -121,6 +125,17 @@ def _sizes(options: dict[str, str], ops: Json) -> Sizes:
         return {name: _range(texts[name]) for name in used(ops)}
     texts = by_direction(options.get("bs", BS_DEFAULT), BS_DEFAULT)
     return {name: {fio_bytes("bs", texts[name]): 100.0} for name in used(ops)}
+
+
+def _check_sectors(sizes: Sizes) -> None:
+    odd = next((size for mix in sizes.values() for size in mix if size % SECTOR_BYTES), None)
+    if odd is None:
+        return
+    whole = -(-odd // SECTOR_BYTES) * SECTOR_BYTES
+    near = (
+        "; the profile etcd-fdatasync that ships is fio's test of etcd with whole sectors" if odd == ETCD_BYTES else ""
+    )
+    raise BadInputError(f"bs={odd}: requests here are whole sectors of {SECTOR_BYTES} bytes; write bs={whole}{near}")
 
 
 def _range(text: str) -> dict[int, float]:

@@ -24,7 +24,7 @@ from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_l
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_result import read_result, store_result
 from brickyard.schema import Duration, End, RunOutcome, RunWarning, Start, decode, encode, plan_text
-from brickyard.schema.plan import IoMode, Plan
+from brickyard.schema.plan import CacheState, IoMode, Plan
 from brickyard.store import Store
 from brickyard.study import circumstances
 from brickyard.study.interrupt import Interrupt
@@ -56,6 +56,9 @@ def run_fio(
     opened = prepare(plan, spec, interrupt)
     facts = circumstances.collect(spec.targets)
     plan = structs.replace(plan, io=IoMode(opened.io))  # where the file system has no O_DIRECT, fio must not try either
+    if plan.io is IoMode.BUFFERED:
+        # The core has dropped the cache, once, as it does for a run; fio would drop it at every pass over the file.
+        plan = structs.replace(plan, cache=CacheState.AS_IS)
     listener.note(f"{_version(place)} runs {spec.profile}")
     with _held(plan, spec) as held:
         data = [(target.data_start_bytes, target.data_bytes) for target in held]

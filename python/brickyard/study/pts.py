@@ -25,6 +25,8 @@ from brickyard.study.runner import Listener, Runner, RunSpec
 
 DIRTH = "dirth"
 OF_DIRTH, OF_POINTS = {"test": DIRTH}, {"part": "histograms"}  # labels of runs
+SHORTENED = "Shorter or smaller than PTS asks: no PTS result."
+"""The note that a study has in the store where it is not by the book."""
 MODELLED_ROUNDS = 5  # of a model's first try, and how many more each further one has
 
 
@@ -76,6 +78,8 @@ class Found:
     """Everything of one call, in the order in which it was measured."""
 
     study: int
+    is_shortened: bool = False
+    """Whether rounds or range were smaller than PTS requires, so that nothing here is a result of PTS."""
     runs: list[int] = field(default_factory=list)
     rounds: dict[str, Rounds] = field(default_factory=dict)
     saturation: list[Point] = field(default_factory=list)
@@ -105,7 +109,8 @@ class Specification:
         self.targets, self.options, self.condition = targets, options, condition
         self.runner = Runner(store, listener, interrupt)
         about = {"kind": setting.kind.name, "source": tests.SOURCE, "round_s": setting.round_s}
-        self.found = Found(store.add_study(f"pts-{setting.kind.name}", {**about, "region": setting.region}))
+        study = store.add_study(f"pts-{setting.kind.name}", {**about, "region": setting.region})
+        self.found = Found(study, is_shortened=not setting.is_by_the_book)
 
     @property
     def is_modelled(self) -> bool:
@@ -122,7 +127,7 @@ class Specification:
                 self._draw_histograms()
 
     def end(self, outcome: str) -> None:
-        notes = [] if self.setting.is_by_the_book else ["Shorter or smaller than PTS asks: no PTS result."]
+        notes = [SHORTENED] if self.found.is_shortened else []
         self.store.end_study(self.found.study, outcome, notes)
 
     def _go_round(self, name: str) -> None:

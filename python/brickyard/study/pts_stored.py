@@ -6,18 +6,20 @@ Refusal: no figure is computed here, and a test that was not carried out to its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard.analysis.answers import Answer, belief
 from brickyard.analysis.pts import measured_phases, points, recovery
 from brickyard.analysis.pts_points import points_answer
 from brickyard.store import Record, StudyInfo
 from brickyard.study import pts_tests as tests
-from brickyard.study.pts import DIRTH, Found, Rounds, stored_points
+from brickyard.study.pts import DIRTH, SHORTENED, Found, Rounds, stored_points
 from brickyard.study.pts_tests import KINDS, TITLES, Cell, Queue
 from brickyard.units import format_iops, format_ns, format_size, three_digits
 
 QUESTION = "What does the target sustain by SNIA's Performance Test Specification, once its state is steady?"
+QUESTION_SHORTENED = "What does the target sustain in a shortened form of SNIA's test, once its state is steady?"
+NO_RESULT = "This is not a PTS result: its rounds or its range differ from what PTS requires."
 TYPICAL_BYTES = 4 * tests.KIB
 MB = 1e6  # PTS states throughput in decimal megabytes
 PREFIX = "pts-"
@@ -29,7 +31,7 @@ def stored(study: StudyInfo, records: Sequence[Record]) -> Found | None:
     if kind is None:
         return None
     done = [record for record in records if record.info.outcome == "done"]
-    found = Found(study.id, [record.info.id for record in records])
+    found = Found(study.id, SHORTENED in study.notes, [record.info.id for record in records])
     for name in (name for name in tests.TESTS if name not in ("write-saturation", "cross-stimulus")):
         own = [record for record in done if _is_of(record, name)]
         if (rounds := _rounds(name, kind.queue, own)) is not None:
@@ -140,7 +142,15 @@ class _Said:
 
 
 def pts_answer(found: Found, records: Sequence[Record]) -> Answer:
-    """Of operating points alone their own answer, else one sentence for each group of tests."""
+    """Of operating points alone their own answer, else one sentence for each group of tests; first of all, that a
+    shortened test is no result of PTS."""
+    by_pts = _answer(found, records)
+    if not found.is_shortened:
+        return by_pts
+    return replace(by_pts, question=QUESTION_SHORTENED, sentences=(NO_RESULT, *by_pts.sentences))
+
+
+def _answer(found: Found, records: Sequence[Record]) -> Answer:
     said = _Said(found)
     if found.operating and list(found.rounds) == [DIRTH] and not found.saturation and not found.stimuli:
         return points_answer(found.operating, records, is_steady=found.is_steady)
