@@ -88,10 +88,11 @@ def counted_rows(record: Record) -> list[Totals]:
 
 
 def stream_rates(record: Record) -> dict[int, float]:
-    """Requests (or chains) a second of each stream."""
+    """Requests (or chains) a second of each stream, over the phase, so that they add up."""
     found: dict[int, float] = {}
     for row in counted_rows(record):
-        found[row.stream] = found.get(row.stream, 0.0) + row.iops
+        rate = row.phase_requests / row.phase_ns * 1e9 if row.phase_ns else 0.0
+        found[row.stream] = found.get(row.stream, 0.0) + rate
     return found
 
 
