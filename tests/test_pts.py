@@ -110,8 +110,9 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     out, err = capsys.readouterr()
     assert "Response time, random, 1 thread × 1 in flight" in out
     assert "Steady state: 0/100, 4 KiB" in out
-    assert "no PTS result" in err
-    assert "purge" in err
+    assert "not a PTS result" in err
+    assert "This is not a PTS result" in " ".join(out.split())
+    assert "purging" in err
     assert "study s1, runs 1-6" in out
 
 
