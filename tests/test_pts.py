@@ -165,8 +165,8 @@ def test_a_dry_run_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--range", "0%"], "a part of the target"),
         (["--round", "1us"], "at least 1ms"),
         (["--rounds", "4"], "over 5 rounds"),
-        (["--set", "depth=4"], "of the specification"),
-        ([SIM, "--set", "depth=4"], "of the specification"),
+        (["--set", "depth=4"], "by the specification"),
+        ([SIM, "--set", "depth=4"], "by the specification"),
     ],
 )
 def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
