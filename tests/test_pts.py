@@ -111,8 +111,9 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     out, err = capsys.readouterr()
     assert "Response time, random, 1 thread × 1 in flight" in out
     assert "Steady state: 0/100, 4 KiB" in out
-    assert "no PTS result" in err
-    assert "purge" in err
+    assert "not a PTS result" in err
+    assert "This is not a PTS result" in " ".join(out.split())
+    assert "purging" in err
     assert "study s1, runs 1-6" in out
 
 
@@ -165,8 +166,8 @@ def test_a_dry_run_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--range", "0%"], "a part of the target"),
         (["--round", "1us"], "at least 1ms"),
         (["--rounds", "4"], "over 5 rounds"),
-        (["--set", "depth=4"], "of the specification"),
-        ([SIM, "--set", "depth=4"], "of the specification"),
+        (["--set", "depth=4"], "by the specification"),
+        ([SIM, "--set", "depth=4"], "by the specification"),
     ],
 )
 def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
