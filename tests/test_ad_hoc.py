@@ -257,7 +257,7 @@ def test_requests_that_ended_too_late_for_a_rate_are_said_to_have_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _ = headline(capsys, tmp_path, "--rw", "randread", "--runtime", "1ms")
-    assert "read: 1 request ended after the measured time, so there is no rate" in out
+    assert "read: 1 request ended after the measured time, so no rate is given" in out
     assert "0 requests/s" not in out
 
 

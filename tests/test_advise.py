@@ -242,7 +242,7 @@ def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixt
     assert main(["advise", *BUY, "--require", "iops>=100000"]) == 1
     said = capsys.readouterr().out
     assert "None meets the requirements" in said
-    assert "≥ 100,000 IOPS asked" in said
+    assert "≥ 100,000 IOPS required" in said
     assert "times too low" in said
 
 
@@ -257,7 +257,7 @@ def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixt
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--level", "raid7"], "raid7"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--condition", "sleepy"], "sleepy"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--capacity", "900PB"], "capacity"),
-        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--capacity", "500"], "of what? write 500GB"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--capacity", "500"], "needs a unit; write 500GB"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "gp2", "--parts", "linux-md"], "--price"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--years", "0"], "--years"),
     ],

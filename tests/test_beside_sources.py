@@ -40,7 +40,7 @@ def made(a: float, b: float) -> list[Observation]:
 def test_each_cell_stands_beside_the_printed_one_with_ratio_and_rank() -> None:
     printed = [Published("rate", {"array": ("a",)}, 100, "XFS"), Published("rate", {"array": ("b",)}, 50)]
     ((title, columns, rows),) = beside([pivot(SPEC, ARRAYS, made(80, 100))], printed)
-    assert title == "Rate, beside the source"
+    assert title == "Rate, compared with the source"
     assert columns[3:] == ("here / published", "rank, published", "rank, here")
     assert rows == [["A (XFS)", "100", "80.0", "0.80", "1", "2"], ["B", "50.0", "100", "2.00", "2", "1"]]
 
@@ -68,12 +68,12 @@ def test_a_study_begins_with_what_its_source_concludes_otherwise(capsys: pytest.
     found = answer(capsys, "study", "openbench-2003", "--repetitions", "1")
     assert found["answer"][0].startswith("The models disagree with their source on 2 of 3 conclusions: the ATA RAID-10")
     tables = {table["title"]: table for table in found["published"]}
-    rows = tables["Requests a second within a mean response time of 100 ms, beside the source"]["rows"]
+    rows = tables["Requests a second within a mean response time of 100 ms, compared with the source"]["rows"]
     assert [row[1] for row in rows] == ["1,500", "300", "1,200", "1,600"]
     assert all(len(row) == 6 and row[2] and row[3] for row in rows)
     # A price follows from the rate beside it: 3,500 USD over the requests/s.
     scsi = float(rows[0][2].replace(",", ""))
-    prices = tables["Price of a request a second within 100 ms, beside the source"]["rows"]
+    prices = tables["Price of a request a second within 100 ms, compared with the source"]["rows"]
     assert float(prices[0][2]) == pytest.approx(3500 / scsi, rel=0.01)
 
 
@@ -159,7 +159,7 @@ def test_a_headline_that_would_be_a_caches_is_refused(
     monkeypatch.setattr(characterize, "SIZES_BYTES", (4096, 65536))
     monkeypatch.setattr(characterize.Characterization, "_loaded", lambda _self, plan: plan)
     found = answer(capsys, "characterize", "sim:overland-2007-sata", "--quick", "-o", str(tmp_path / "page"))
-    assert "write no figure, as 2 of 2 cells were not in steady state" in found["answer"][1]
+    assert "write: no figure, because 2 of 2 cells were not in steady state" in found["answer"][1]
     assert "--full measures until they are steady" in found["belief"]
     page = (tmp_path / "page" / "report.html").read_text()
     assert "write no figure" in page

@@ -67,7 +67,7 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "/nowhere/f", "--size", "1GiB", "--dry-run"], "/nowhere does not exist"),
     (["run", "sqlio-random-read-4", "/nowhere/f", "--dry-run"], "/nowhere does not exist"),
     (["run", "sqlio-random-read-4", "/dev/null", "--dry-run"], "neither a file nor a block device"),
-    (["run", "sqlio-random-read-4", "/etc/hostname", "/etc/hosts", "--dry-run"], "1 target, and 2 were named"),
+    (["run", "sqlio-random-read-4", "/etc/hostname", "/etc/hosts", "--dry-run"], "1 target, but 2 were named"),
     (["doctor", "/nowhere/at/all"], "no such file, directory or device"),
     (["characterize", "--quick", "--full"], "exclude each other"),
     (["characterize", "--set", "depth=many"], "--set depth=many: a whole number from 0"),
@@ -82,7 +82,7 @@ BAD_INPUT = [
     (["show", "first"], "first: not a run"),
     (["report", "s9"], "no such study"),
     (["report", "5-"], "5-: not a run"),
-    (["export", "--format", "parquet"], "no text"),
+    (["export", "--format", "parquet"], "a binary format"),
     (["export", "--output", "/nowhere/out.csv"], "cannot be written"),
     (["export", "--output", "out.xlsx"], "no such format"),
 ]

@@ -726,7 +726,7 @@ def test_head_room_is_that_of_the_whole_log_or_says_of_what(tmp_path: Path) -> N
     assert "the log's average load (93.8 calls/s over 1 min 4 s)" in said
     assert "1000 % of its busiest second (100 calls)" in said
     [said] = replay_head_room.verdict_lines([cut, piece])
-    assert "the piece of the log that was replayed (its first 4.0 s: 0.50" in said
+    assert "the part of the log that was replayed (its first 4.0 s: 0.50" in said
     [said] = replay_head_room.verdict_lines([short, piece])
     assert "too short to judge" in said
 
@@ -744,7 +744,7 @@ def test_head_room_is_not_told_of_calls_that_failed_or_of_a_database_that_was_do
     assert room.normal_per_s == pytest.approx(100)
     assert replay_head_room.head_room([sound, failed]) is None
     [said] = replay_head_room.verdict_lines([sound, failed])
-    assert "Headroom: not computed: 250 of 1,000 calls failed in run" in said
+    assert "Headroom: not computed, because 250 of 1,000 calls failed in run" in said
     assert replay_head_room.head_room([down, few]) is None
     [said] = replay_head_room.verdict_lines([down, few])
     assert "could not be reached for 2.0 s of run" in said

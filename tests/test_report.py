@@ -256,7 +256,7 @@ def test_what_did_not_end_is_no_headline(tmp_path: Path) -> None:
         records = [store.record(run) for run in runs]
     said = answer(records, {})
     assert "Run 3" not in " ".join(said.sentences)
-    assert "Left out, because they did not finish: run 3 (interrupted)." in said.belief
+    assert "Left out because they did not finish: run 3 (interrupted)." in said.belief
     throughput = totals_tables(records)[0]
     share = throughput.columns.index("% of best")
     of_run = {row[0]: row[share] for row in throughput.rows if row[4] == "read"}
@@ -273,7 +273,7 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
         busy = store.record(add_run(store, [measured, bound]))
     assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([stolen], {}).belief
-    assert "The processor was the limit, with the kernel" in answer([busy], {}).belief
+    assert "The processor was the limit, including the kernel" in answer([busy], {}).belief
 
 
 def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_queue_that_is_too_short_is_named_on_a_model(tmp_path: Path, capsys: p
     assert main(["run", load, "sim:msr-2003-wd", "--json"]) == 0
     found: Json = json.loads(capsys.readouterr().out)
     assert [one["cause"] for one in found["slow_causes"]] == [slow.PLACES]
-    assert "at most 1 of 1 places were taken" in found["slowest"][0]["evidence"]
+    assert "at most 1 of 1 allowed requests were in flight" in found["slowest"][0]["evidence"]
     assert main(["run", load, "sim:msr-2003-wd"]) == 0
     assert "slowest requests were slow: own queue depth" in capsys.readouterr().out
 

@@ -281,7 +281,7 @@ def test_single_runs_get_their_own_noise_and_no_verdict(capsys: pytest.CaptureFi
     assert main(["compare", "1", "2"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "between runs unknown; ±" in told
-    assert "within them" in told
+    assert "within the runs" in told
 
 
 @pytest.mark.parametrize(("levels", "n"), [(4, 10), (6, 5)])

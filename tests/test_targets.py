@@ -224,7 +224,7 @@ class TestSearch:
         said = capsys.readouterr().out
         assert "mean within 100 ms: highest workers " in said
         assert "beyond" in said
-        assert "highest workers 7, which" in said
+        assert "highest workers 7, with" in said
 
 
 def _told(run: int, kind: str) -> list[Json]:

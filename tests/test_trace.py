@@ -185,7 +185,7 @@ class TestReplayOnModels:
         assert main(["run", str(trace.with_name("far.byt")), MODEL]) == 2
         assert "--fit wrap" in capsys.readouterr().err
         assert main(["run", "mixed-70-30", MODEL, "--timing", "timed"]) == 2
-        assert "--timing belongs to a trace" in capsys.readouterr().err
+        assert "--timing needs a trace" in capsys.readouterr().err
 
     def test_the_same_brick_reproduces_the_trace(
         self, trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path

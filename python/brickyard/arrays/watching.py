@@ -107,8 +107,9 @@ class Watcher:
     def _unread(self, seen: Seen) -> Iterator[Finding]:
         """What could not be looked at, and is no array that is known: of those, `health` tells."""
         known = {memory.name for memory in self.memory.arrays.values()}
+        kinds = {key.split(" ", maxsplit=1)[0] for key in self.memory.arrays}
         for name, problem in seen.unread.items():
-            if name not in known:
+            if name not in known | kinds:
                 words = f"{name} could not be looked at: {problem}"
                 yield Finding(f"look {name}", "warning", words, f"{name} can be looked at again")
 
