@@ -557,7 +557,7 @@ impl Cached {
             return None;
         }
         match self.rules.write_order {
-            WriteOrder::Offset => self.from_cursor(self.pages.dirty()),
+            WriteOrder::Offset => self.at_or_after_cursor(self.pages.dirty()),
             WriteOrder::Age => {
                 let batch = self.rules.write_requests as usize;
                 let oldest: Vec<u64> = self.pages.dirty_by(NEVER).take(batch).collect();
@@ -575,11 +575,11 @@ impl Cached {
         if due.len() > dirty.len() {
             due.retain(|page| dirty.contains(page));
         }
-        self.from_cursor(&self.due)
+        self.at_or_after_cursor(&self.due)
     }
 
     /// The next page from where the last write ended, as an elevator goes; one that is being written waits for that.
-    fn from_cursor(&self, of: &BTreeSet<u64>) -> Option<u64> {
+    fn at_or_after_cursor(&self, of: &BTreeSet<u64>) -> Option<u64> {
         let can = |page: &&u64| self.pages.dirty().contains(*page) && !self.pages.is_writing(**page);
         of.range(self.cursor..).find(can).or_else(|| of.range(..self.cursor).find(can)).copied()
     }
