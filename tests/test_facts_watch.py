@@ -134,10 +134,10 @@ def test_everything_beside_a_run_is_seen(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("rm scratch", "was removed while the run went on"),
+        ("rm scratch", "was removed"),
         ("truncate -s 1K scratch", "was cut from 4.0 KiB to 1.0 KiB"),
         ("cp scratch other; mv other scratch", "was replaced by another"),
-        ("rm twin", "lost one of its 2 names"),
+        ("rm twin", "lost one of its 2 hard links"),
         ("echo more >> scratch", ""),
     ],
 )

@@ -460,7 +460,8 @@ def test_a_row_that_is_as_near_to_several_is_said_to_be() -> None:
     assert kirkwood.nearest(rising, his) == "+1.00 with one disk and with RAID-0"
     assert kirkwood.nearest(falling, his) == "+1.00 with Sun"
     assert (
-        kirkwood.nearest(rising, {"one disk": rising, "RAID-0": rising}) == "+1.00 with every row, which does not tell"
+        kirkwood.nearest(rising, {"one disk": rising, "RAID-0": rising})
+        == "+1.00 with every row, so the rows cannot be distinguished"
     )
     assert kirkwood.nearest({"1": 1.0}, his) == "–"
 

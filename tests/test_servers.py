@@ -203,7 +203,7 @@ def test_the_study_shows_demartek_s_tables_beside_ours(capsys: pytest.CaptureFix
     assert main(["study", "demartek-servers", *mirrors, "--only", "load=small"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "sas-raid1-2 " in out
-    assert "SQLIOSim, 500-1,000 MB, beside Demartek's of 2009" in out
+    assert "SQLIOSim, 500-1,000 MB, compared with Demartek's figures of 2009" in out
     assert " 141 3,753,640 2 " in out  # published: throttled, total, and its rank among the two
     assert " 1,720 3,722,299 1 " in out
     # Published, SATA is ahead of SAS in this pair; the model has SAS ahead, and the table says so.

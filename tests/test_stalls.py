@@ -150,7 +150,7 @@ def test_a_stall_inside_the_submission_is_the_storages(
     if engine == "io_uring":
         # Such a file system carries each request out before it takes the next.
         assert end["depth"] == {"in_flight": DEPTH, "at_once": 1}
-        assert "had 1.0 requests at once, not 4.0" in warnings["depth_not_reached"].text
+        assert "the storage had 1.0 requests at a time, not 4.0" in warnings["depth_not_reached"].text
     else:
         assert "depth_not_reached" not in warnings
 

@@ -644,7 +644,7 @@ def test_counters_see_rates(loop: str) -> None:
     [
         (["/dev/null"], "is not a block device"),
         (["/dev/no-such-disk"], "does not exist"),
-        (["--method", "magic"], "is one of auto, bpf, tracepoints, counters"),
+        (["--method", "magic"], "must be one of auto, bpf, tracepoints, counters"),
         (["--stripe", "100"], "must be a multiple of 512 bytes"),
         (["--save", "load.txt"], "is named NAME.byt, a profile NAME.toml"),
         (["--for", "soon"], "write a duration"),

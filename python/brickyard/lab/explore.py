@@ -324,7 +324,7 @@ def _discard(log: Path) -> None:
     """What a recording that failed has left in its folder, so that it can be begun again."""
     for name in UNFINISHED:
         with suppress(OSError):
-            (log / name).unlink()
+            outputs.remove_file(log / name)
 
 
 def _recorded(setup: Setup, log: Path) -> Recording:

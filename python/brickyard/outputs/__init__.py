@@ -38,7 +38,7 @@ from brickyard.outputs.folders import (
 from brickyard.outputs.groups import make_group, remove_abandoned_groups, remove_group
 from brickyard.outputs.nameless import nameless_file, write_knob
 from brickyard.outputs.pages import ReportPlace, check_report, report_place
-from brickyard.outputs.removal import held_folder, remove, remove_folder, remove_ours, set_aside
+from brickyard.outputs.removal import held_folder, remove, remove_file, remove_folder, remove_ours, set_aside
 from brickyard.outputs.streams import private_pipe, silence_stdout
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "remove",
     "remove_abandoned_groups",
     "remove_empty",
+    "remove_file",
     "remove_folder",
     "remove_group",
     "remove_ours",

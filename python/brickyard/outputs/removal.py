@@ -66,6 +66,16 @@ def remove_ours(path: Path, mark: re.Pattern[bytes]) -> bool:
         os.close(file)
 
 
+def remove_file(path: Path) -> bool:
+    """Removes the regular file that the path names when it is called; False where something else bears the name.
+    For files in a folder that was empty before they were made."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        return remove(path, file)
+    finally:
+        os.close(file)
+
+
 def held_folder(path: Path) -> int:
     """A descriptor of a folder that stands for it whatever becomes of its name. A link is not followed."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
