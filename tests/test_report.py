@@ -330,7 +330,7 @@ def test_a_rate_of_few_requests_is_said_to_be_one_and_has_no_times(tmp_path: Pat
             found.append(store.record(add_run(store, [interval(0, SECOND, told), phase_end()], plan_=paced)))
     few, enough = (answer([record], {}) for record in found)
     assert few.sentences[0].endswith("MiB/s.")
-    assert few.belief.startswith("A rate rests on only 5 requests: measure for longer.")
+    assert few.belief.startswith("A rate is based on only 5 requests: measure for longer.")
     assert enough.sentences[0].endswith("of when they were due.")
     assert "rests on" not in enough.belief
 

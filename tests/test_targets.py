@@ -123,7 +123,8 @@ class TestSeveralTargets:
         assert [one["target"], two["target"], both["target"]] == [*map(str, files), ""]
         assert one["requests"] == two["requests"] == 100
         assert both["bytes"] == one["bytes"] + two["bytes"] == 200 * (128 << 10)
-        assert both["iops"] == pytest.approx(one["iops"] + two["iops"])
+        # Each over its own time, and both over the time of the phase, which the later one ended.
+        assert both["iops"] <= (one["iops"] + two["iops"]) * 1.000001
         assert both["queue"] == 2
 
     def test_any_profile_of_one_target_can_be_spread(
