@@ -162,4 +162,4 @@ def test_a_headline_that_would_be_a_caches_is_refused(
     assert "write: no figure, because 2 of 2 cells were not in steady state" in found["answer"][1]
     assert "with --full, each cell is measured until it is steady" in found["belief"]
     page = (tmp_path / "page" / "report.html").read_text()
-    assert "write no figure" in page
+    assert "write: no figure" in page

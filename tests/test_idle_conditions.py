@@ -31,7 +31,7 @@ columns = ["cache"]
 """
 SAID = (
     "write-cache-off has no effect on sim:nvme-tlc-3840: the cache of its drives is protected against power loss and"
-    " cannot be switched; the figures are those of normal"
+    " cannot be switched; the figures are those of condition normal"
 )
 
 

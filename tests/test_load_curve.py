@@ -420,7 +420,9 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
     assert line_of(140, None).endswith("at no measured rate in 1 of 2 searches; otherwise up to 140/s")
     assert line_of(None).endswith("at no measured rate; at 1.00/s it is 1.00 ms")
     few = line_of(140, 150, 160, requests=200)
-    assert "a step rests on as few as 200 requests, and searches end too high with fewer than 1,000 for the mean" in few
+    assert (
+        "a step has as few as 200 requests, and with fewer than 1,000 for the mean, searches find rates that are" in few
+    )
     assert line_of().endswith("up to 100/s; no longer at 200")
     assert "raise --max-rate" in line_of(points=[point(100, MS)])
     assert "as few as 500 requests" in line_of(points=[replace(point(100, MS), requests=500)]), "no search was needed"
