@@ -423,7 +423,7 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
     assert (
         "a step has as few as 200 requests, and with fewer than 1,000 for the mean, searches find rates that are" in few
     )
-    assert line_of().endswith("up to 100/s; no longer at 200")
+    assert line_of().endswith("up to 100/s; not at 200")
     assert "raise --max-rate" in line_of(points=[point(100, MS)])
     assert "as few as 500 requests" in line_of(points=[replace(point(100, MS), requests=500)]), "no search was needed"
     assert line_of(points=[point(200, 9 * MS)]).endswith("at no measured rate; at 200/s it is 9.00 ms")
