@@ -189,7 +189,7 @@ def test_an_operating_point_that_its_cell_did_not_promise(tmp_path: Path, capsys
     assert not most["is_as_promised"]
     assert found["operating_points_hold"] is False
     _, warned, figures = found["answer"]
-    assert "MaxIOPS is not what its cell promised" in warned
+    assert "MaxIOPS does not match its cell" in warned
     assert "measure with longer rounds" in warned
     assert "IOPS " in figures
     assert not any(name in figures for name in points)
@@ -206,7 +206,7 @@ def test_an_operating_point_that_its_cell_did_not_promise(tmp_path: Path, capsys
     ]
     lead = _lead(records, study)
     assert lead is not None
-    assert "MaxIOPS is not what its cell promised" in lead.answer.sentences[1]
+    assert "MaxIOPS does not match its cell" in lead.answer.sentences[1]
     assert "cell IOPS" in lead.tables[0].columns
 
 
