@@ -11,7 +11,7 @@ from itertools import groupby
 
 from brickyard import _core
 from brickyard.analysis.latency import as_one, is_supported, merge
-from brickyard.analysis.totals import Totals, totals, whole_intervals
+from brickyard.analysis.totals import Totals, totals
 from brickyard.schema import Document
 from brickyard.store import Record
 
@@ -140,10 +140,10 @@ def points(record: Record, phase: int, shift_s: float = 0.0, written_bytes: int 
             by_start.setdefault(item.start_ns, []).append(row)
     found = []
     began_ns = min((cost.start_ns for cost in record.costs if cost.phase == phase), default=0)
-    for cost in whole_intervals(record):
+    for cost in record.spans(phase):
         rows = by_start.get(cost.start_ns, [])
         requests = sum(row[0] for row in rows)
-        if cost.phase != phase or cost.drain or not requests:
+        if cost.drain or not requests:
             continue
         length_s = (cost.end_ns - cost.start_ns) / 1e9
         moved = sum(row[1] for row in rows)

@@ -8,7 +8,7 @@ from brickyard import _core
 from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.load_curve import CurvePoint, Limit
-from brickyard.analysis.totals import phase_name, profile_phase, whole_intervals
+from brickyard.analysis.totals import phase_name, profile_phase
 from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep, in_rate, is_request
 from brickyard.schema.plan import Limit as RampLimit
 from brickyard.schema.plan import LimitFigure, TimeKind
@@ -43,7 +43,7 @@ class Step:
 def steps(record: Record) -> list[Step]:
     """In the order in which the ramp went through them; warm-up and drain are left out."""
     spans: dict[tuple[int, str, float], list[IntervalCost]] = {}
-    for cost in whole_intervals(record):
+    for cost in record.spans():
         if not cost.warmup and not cost.drain and (knob := _knob(cost.knob)):
             spans.setdefault((cost.phase, *knob), []).append(cost)
     judged = {(told.phase, str(told.knob), turned(told.knob, told.value)): told for told in record.of(RampStep)}

@@ -18,7 +18,6 @@ from brickyard.analysis.totals import (
     rated_intervals,
     rates,
     variation,
-    whole_intervals,
 )
 from brickyard.schema import RunWarning, in_rate, is_request
 from brickyard.schema.plan import SteadyRule
@@ -70,7 +69,7 @@ LATE_REMEDY = "Make the run longer than the storage's longest pause, or find out
 def _late(record: Record) -> Iterator[str]:
     """Storage that answered long after a phase's end: rate times latency is then not what was in flight."""
     for phase in sorted({cost.phase for cost in record.costs}):
-        measured = [cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup]
+        measured = [cost for cost in record.spans(phase) if not cost.warmup]
         drain_ns = sum(cost.end_ns - cost.start_ns for cost in measured if cost.drain)
         rated_ns = sum(cost.end_ns - cost.start_ns for cost in measured if not cost.drain)
         if drain_ns > LATE_NS_MIN and drain_ns > LATE_SHARE * rated_ns:

@@ -21,7 +21,7 @@ from brickyard.analysis.hosts import far_host_lines
 from brickyard.analysis.judged import IntervalSums
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
-from brickyard.analysis.totals import Totals, totals, whole_intervals
+from brickyard.analysis.totals import Totals, totals
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
 from brickyard.ready import ready
@@ -409,7 +409,7 @@ def interval_sums(record: Record) -> list[IntervalSums]:
             requests=requests[cost.phase, cost.start_ns],
             errors=errors[cost.phase, cost.start_ns],
         )
-        for cost in whole_intervals(record)
+        for cost in record.spans()
     ]
 
 

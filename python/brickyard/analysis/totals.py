@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median, stdev
 
@@ -150,22 +150,6 @@ def full_stream_name(record: Record, phase: int, stream: int) -> str:
     return f"{phase_name(record, phase)} / {name}" if len(record.info.plan.phase) > 1 else name
 
 
-def whole_intervals(record: Record) -> list[IntervalCost]:
-    """Intervals in order, each once. A loop that reports late has an event of its own for its part of an interval."""
-    whole: dict[tuple[int, int], IntervalCost] = {}
-    for part in record.costs:
-        first = whole.setdefault((part.phase, part.start_ns), part)
-        if first is not part:
-            whole[part.phase, part.start_ns] = replace(
-                first,
-                end_ns=max(first.end_ns, part.end_ns),
-                cpu_user_ns=first.cpu_user_ns + part.cpu_user_ns,
-                cpu_system_ns=first.cpu_system_ns + part.cpu_system_ns,
-                loop_busy_share=max(first.loop_busy_share, part.loop_busy_share),
-            )
-    return list(whole.values())
-
-
 def rated_intervals(record: Record, phase: int, *, with_transient: bool = False) -> list[IntervalCost]:
     """The intervals over which a phase's rates are taken: those after the warm-up and before the drain, or those of
     the steady state where there is one and the transient before it is not asked for.
@@ -174,9 +158,7 @@ def rated_intervals(record: Record, phase: int, *, with_transient: bool = False)
     it is no part of a rate. Intervals in which nothing completed are.
     """
     from_ns = 0 if with_transient else headline_from_ns(record, phase)
-    measured = [
-        cost for cost in whole_intervals(record) if cost.phase == phase and not cost.warmup and cost.start_ns >= from_ns
-    ]
+    measured = [cost for cost in record.spans(phase) if not cost.warmup and cost.start_ns >= from_ns]
     rated = [cost for cost in measured if not cost.drain] or measured
     if record.info.outcome != "done" and sum(c.end_ns - c.start_ns for c in rated) < STUB_SHARE * _interval_ns(record):
         return []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from brickyard.analysis.totals import whole_intervals
 from brickyard.schema.plan import OpenPace, OtherPhase, OtherStream, Phase, Plan, Stream
 from brickyard.store import Record
 from brickyard.units import format_iops, format_ns
@@ -101,7 +100,7 @@ def _span(values: Iterable[int]) -> str:
 
 def measured_ns(record: Record) -> int:
     """For how long a run measured, without warm-up and drain."""
-    return sum(c.end_ns - c.start_ns for c in whole_intervals(record) if not c.warmup and not c.drain)
+    return sum(c.end_ns - c.start_ns for c in record.spans() if not c.warmup and not c.drain)
 
 
 def _time(records: Sequence[Record], each: str) -> str:

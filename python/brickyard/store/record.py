@@ -6,7 +6,7 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -104,6 +104,16 @@ class IntervalCost:
     knob: KnobEvent | None
     drain: bool
     """Nothing was issued any more: what completed then is in latencies and counts, in no rate."""
+
+    def joined(self, other: IntervalCost) -> IntervalCost:
+        """With another loop's part of the same interval."""
+        return replace(
+            self,
+            end_ns=max(self.end_ns, other.end_ns),
+            cpu_user_ns=self.cpu_user_ns + other.cpu_user_ns,
+            cpu_system_ns=self.cpu_system_ns + other.cpu_system_ns,
+            loop_busy_share=max(self.loop_busy_share, other.loop_busy_share),
+        )
 
 
 class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,22 +267,39 @@ class RunInfo(RunHead):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """All that is known of a run."""
+    """All that is known of a run. Its lists are not changed once it is made."""
 
     info: RunInfo
     intervals: list[Interval] = field(default_factory=list)
     costs: list[IntervalCost] = field(default_factory=list)
     errors: list[FailedRequest] = field(default_factory=list)
     events: list[Json] = field(default_factory=list)
+    _decoded: dict[str, list[Event]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Events by tag. Figures of each phase ask for them, and a run may have hundreds of phases."""
+    _spans: dict[int | None, list[IntervalCost]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, kind: type[E]) -> list[E]:
         """Events of one type, in order: `record.of(PhaseEnd)`. Raises BadInputError where one of them is damaged."""
         tag = tag_of(kind)
-        try:
-            found = [typed(event) for event in self.events if event.get("event") == tag]
-        except msgspec.ValidationError as error:
-            raise BadInputError(f"run {self.info.id}: its event {tag} is damaged: {error}") from error
-        return [event for event in found if isinstance(event, kind)]
+        if tag not in self._decoded:
+            try:
+                self._decoded[tag] = [typed(event) for event in self.events if event.get("event") == tag]
+            except msgspec.ValidationError as error:
+                raise BadInputError(f"run {self.info.id}: its event {tag} is damaged: {error}") from error
+        return [event for event in self._decoded[tag] if isinstance(event, kind)]
+
+    def spans(self, phase: int | None = None) -> list[IntervalCost]:
+        """The intervals of a phase, or of all, in order and each once. A loop that reports late has a row of its own
+        for its part of an interval."""
+        if not self._spans:
+            whole: dict[tuple[int, int], IntervalCost] = {}
+            for part in self.costs:
+                first = whole.get((part.phase, part.start_ns))
+                whole[part.phase, part.start_ns] = first.joined(part) if first else part
+            self._spans[None] = list(whole.values())
+            for span in self._spans[None]:
+                self._spans.setdefault(span.phase, []).append(span)
+        return list(self._spans.get(phase, ()))
 
     def documents_of(self, kind: type[msgspec.Struct]) -> list[Document]:
         """The same as their writer gave them, for exports and whoever shows an event whole."""
