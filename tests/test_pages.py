@@ -15,7 +15,7 @@ from brickyard.cli import main
 from brickyard.report.advice_charts import write_charts
 from brickyard.report.interference import interference_picture
 from brickyard.report.page import write_report
-from brickyard.report.pictures import Picture
+from brickyard.report.picture import Picture
 from brickyard.report.reference import write_reference
 from brickyard.store import Json, Store
 from brickyard.study.interference import InterferenceMap, MapPoint

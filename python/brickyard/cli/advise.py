@@ -29,7 +29,7 @@ from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.tables import print_answer
 from brickyard.errors import BadInputError
 from brickyard.outputs import folder
-from brickyard.report.pictures import Picture, room_for
+from brickyard.report.picture import Picture, room_for
 from brickyard.store import Json
 from brickyard.units import format_iops, format_mib_per_s, three_digits
 

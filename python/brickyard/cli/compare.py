@@ -33,7 +33,7 @@ from brickyard.report.comparison_words import (
     verdict_lines,
 )
 from brickyard.report.matrix_tables import difference_text
-from brickyard.report.pictures import Picture
+from brickyard.report.picture import Picture
 from brickyard.store import Record, Store
 from brickyard.study.keys import nearest
 from brickyard.units import format_name, format_ns, format_percent

@@ -13,7 +13,8 @@ import msgspec
 
 from brickyard.advise.buy import Found, Trial
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw, inlined
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw, inlined
 from brickyard.units import MIB, three_digits
 
 PICTURE = "cost-against-rate"

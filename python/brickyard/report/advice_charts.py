@@ -19,7 +19,8 @@ from brickyard.advise import drive_chart, level_chart, suitability
 from brickyard.advise.charts import SUITABILITY, Cell, Charts, footnotes
 from brickyard.outputs import report_place
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw, inlined
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw, inlined
 from brickyard.report.written import templates, write_page
 
 TITLE = "Rules of thumb, computed from models"

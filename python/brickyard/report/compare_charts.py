@@ -8,7 +8,8 @@ import msgspec
 from brickyard.analysis.comparison import Comparison
 from brickyard.analysis.history import History
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw, inlined
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw, inlined
 from brickyard.units import format_name
 
 WIDTH, HEIGHT = 640, 300

@@ -8,7 +8,8 @@ from typing import Any
 import altair as alt
 
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw
 from brickyard.study.interference import InterferenceMap
 from brickyard.units import format_ns
 

@@ -17,7 +17,8 @@ from brickyard.lab.orders import CORRUPT, KEPT, LOST, NOT_JUDGED, Describe, Reco
 from brickyard.lab.program import describe
 from brickyard.outputs import report_place
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw
 from brickyard.report.written import templates, write_page
 
 WIDTH, ROW = 700, 24

@@ -8,7 +8,8 @@ import altair as alt
 
 from brickyard.analysis.load_curve import CurvePoint, Limit
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw
 
 FIGURES = ("mean", "p50", "p99")
 COLOURS = {"mean": theme.BLACK, "p50": theme.BLUE, "p99": theme.VERMILLION}

@@ -14,7 +14,8 @@ import msgspec
 from brickyard.analysis.pivot import Axis, Entry, Key, Pivot
 from brickyard.analysis.samples import Sample
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw, inlined
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw, inlined
 
 CUT_AT = 2.0  # times the largest figure
 ACROSS = 3  # multiples side by side: what a page's column holds

@@ -38,7 +38,8 @@ from brickyard.analysis.workload import workload_words
 from brickyard.outputs import report_place
 from brickyard.report import charts, pgbench, replay
 from brickyard.report.load_curve import load_curve
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
 from brickyard.report.written import templates, write_page
 from brickyard.store import Record, StudyInfo

@@ -16,7 +16,8 @@ import msgspec
 from brickyard import _core
 from brickyard.outputs import report_place
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw, inlined
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw, inlined
 from brickyard.report.written import templates, write_page
 from brickyard.study.reference import Outcome, Rankings, Table
 from brickyard.units import format_size, three_digits

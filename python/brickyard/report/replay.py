@@ -22,7 +22,8 @@ from brickyard.analysis.replay_disks import DiskSpan
 from brickyard.analysis.totals import rated_intervals
 from brickyard.report import charts, theme
 from brickyard.report.load_curve import load_curve
-from brickyard.report.pictures import Picture, draw, inlined
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw, inlined
 from brickyard.report.tables import Table
 from brickyard.store import Interval, Record
 from brickyard.units import MIB

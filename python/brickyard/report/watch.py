@@ -12,7 +12,8 @@ from brickyard import _core
 from brickyard.outputs import report_place
 from brickyard.report import charts, theme
 from brickyard.report.export import arrow_table
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw
 from brickyard.report.written import templates, write_page
 from brickyard.units import MIB, format_seconds
 from brickyard.watch import figures

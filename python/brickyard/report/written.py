@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from brickyard.errors import BadInputError, one_line
 from brickyard.outputs import PAGE_MARK, ReportPlace, check_file, check_report, folder, write_whole
 from brickyard.printable import printable
-from brickyard.report.pictures import Picture, room_for
+from brickyard.report.picture import Picture, room_for
 
 
 @dataclass(frozen=True)

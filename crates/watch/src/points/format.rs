@@ -138,6 +138,7 @@ fn text<const N: usize>(raw: &[u8], (offset, size): Field) -> [u8; N] {
 }
 
 /// Where nobody has mounted it, it is mounted for this process alone, and goes with it.
+/// Unmounts of others are followed, so that no device of theirs stays in use.
 fn mount_if_needed() -> Result<(), String> {
     if Path::new(TRACEFS).join("events/block").exists() {
         return Ok(());
@@ -147,7 +148,7 @@ fn mount_if_needed() -> Result<(), String> {
     // SAFETY: all strings end with 0 and live until after the calls; there is one thread, so no other sees the change.
     let done = unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
-            && libc::mount(ptr::null(), root.as_ptr(), ptr::null(), libc::MS_REC | libc::MS_PRIVATE, ptr::null()) == 0
+            && libc::mount(ptr::null(), root.as_ptr(), ptr::null(), libc::MS_REC | libc::MS_SLAVE, ptr::null()) == 0
             && libc::mount(tracefs.as_ptr(), place.as_ptr(), tracefs.as_ptr(), 0, ptr::null()) == 0
     };
     if done && Path::new(TRACEFS).join("events/block").exists() {
