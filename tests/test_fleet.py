@@ -17,7 +17,6 @@ import pytest
 
 from brickyard import _core, bricks, profiles
 from brickyard.analysis import replay_runs
-from brickyard.analysis.latency import merge
 from brickyard.databases.ephemeral import Server
 from brickyard.fleet import tls
 from brickyard.fleet.shares import divide
@@ -112,13 +111,13 @@ def test_the_merged_histogram_is_that_of_all_requests(fleet: Fleet) -> None:
         ]
     with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
         record = store.record(run["run"])
-        merged = merge(item.histogram for item in record.intervals if item.measure == "response" and not item.warmup)
-    everything = merge(own)
+        merged = _core.Histogram.merged(
+            item.histogram for item in record.intervals if item.measure == "response" and not item.warmup
+        )
+    everything = _core.Histogram.merged(own)
     assert merged is not None
     assert everything is not None
-    assert _core.histogram_stats(merged) == _core.histogram_stats(everything)
-    edges = list(range(0, 1_000_000_000, 500_000))
-    assert _core.histogram_counts(merged, edges) == _core.histogram_counts(everything, edges)
+    assert merged == everything
 
 
 def test_the_two_hosts_of_overlands_oltp(fleet: Fleet) -> None:
@@ -372,7 +371,7 @@ def test_drivers_on_two_hosts_are_one_replay_and_lose_no_call(fleet: Fleet, far_
     words = ["--map", mapping, "--to", far_shop, "--hosts", "a,b", "--drivers", "4", "--pace", "fire-hose", "--json"]
     (told,) = json.loads(fleet.call("replay", *logs, *words).stdout)["runs"]
     assert told["plan"]["replay"]["hosts"] == ["a", "b", "a", "b"]
-    assert _core.histogram_stats(told["totals"][0]["measures"]["service"]["histogram"])["count"] == 300
+    assert _core.Histogram(told["totals"][0]["measures"]["service"]["histogram"]).count == 300
     assert [host["host"] for host in told["fleet"]["hosts"]] == ["a", "b"]
     assert 0 < told["fleet"]["bound_ns"] < 100_000_000
     assert {event["host"]: event["outcome"] for event in told["hosts_ended"]} == {"a": "done", "b": "done"}

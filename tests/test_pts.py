@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from brickyard._core import Histogram
 from brickyard.analysis.pts import Measured, mean_of, steadiness
 from brickyard.analysis.pts_points import OperatingPoint, points_answer, troubles
 from brickyard.cli import main
@@ -241,7 +242,8 @@ def test_a_percentile_of_the_window_is_of_all_its_requests() -> None:
 
     def one(response_ns: int, count: int) -> Measured:
         nines = response_ns if count >= 1_000_000 else None
-        return Measured(1.0, 4096.0, float(response_ns), response_ns, nines, count, histogram([response_ns] * count))
+        times = Histogram(histogram([response_ns] * count))
+        return Measured(1.0, 4096.0, float(response_ns), response_ns, nines, count, times)
 
     rounds = [one(MS, 400_000), one(MS, 400_000), one(9 * MS, 400_000)]
     assert all(item.nines_ns is None for item in rounds), "of no round by itself"

@@ -261,7 +261,7 @@ def test_several_drivers_are_processes_and_lose_no_call(
         assert pages(document, "fire hose")["item"]["calls"] == 300
         assert sum(end["logs"]["lines"] for end in ends) == 300 + len(logs)
         histogram = document["runs"][0]["totals"][0]["measures"]["service"]["histogram"]
-        assert _core.histogram_stats(histogram)["count"] == 300
+        assert _core.Histogram(histogram).count == 300
 
 
 def test_a_slow_server_shows_its_queue_in_the_response_time(

@@ -11,7 +11,6 @@ from brickyard.analysis.latency import (
     events_beyond,
     latency,
     latency_of,
-    merge,
     percentile_name,
 )
 from brickyard.analysis.series import HeatCell, Point, heat_map, lay_out, throughput
@@ -46,7 +45,6 @@ __all__ = [
     "latency",
     "latency_of",
     "lay_out",
-    "merge",
     "percentile_name",
     "phase_rates",
     "shares_of_best",

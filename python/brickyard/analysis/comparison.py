@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from brickyard import _core
 from brickyard.analysis.batches import Batches
 from brickyard.analysis.differing import load_hash, load_words, loads_apart, runs_words
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
@@ -407,7 +406,7 @@ def _shift(name: Name, one: _Side, other: _Side) -> Shift | None:
     shares = []
     for side in sides:
         assert side is not None
-        counts = _core.histogram_counts(side.histogram, edges)
+        counts = side.histogram.counts(edges)
         total, sums = 0, []
         for count in counts:
             total += count

@@ -217,14 +217,14 @@ def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tupl
     if not _count(times.get("N", requests)):
         return cell, False
     pairs, is_rebuilt = _pairs(times, requests)
-    histogram = _core.histogram_from_counts(pairs)
-    p50, p99 = _core.histogram_percentiles(histogram, [50.0, 99.0])
+    histogram = _core.Histogram.of_counts(pairs)
+    p50, p99 = histogram.percentiles_ns([50.0, 99.0])
     figures = {
         "mean_ns": float(times["mean"]),
         "p50_ns": p50,
         "p99_ns": p99,
         "max_ns": _count(times["max"]),
-        "histogram": histogram,
+        "histogram": histogram.text(),
     }
     return {**cell, "measures": {"service": figures}}, is_rebuilt
 
