@@ -110,7 +110,7 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["pts", *words, "--store", str(tmp_path / "runs.db")]) == 0
     out, err = capsys.readouterr()
     assert "Response time, random, 1 thread × 1 in flight" in out
-    assert "Steady state: 0/100, 4 KiB" in out
+    assert "Steady state of Latency: 0/100, 4 KiB" in out
     assert "not a PTS result" in err
     assert "This is not a PTS result" in " ".join(out.split())
     assert "purging" in err
@@ -146,6 +146,16 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
     assert found["question"] in page
     assert found["answer"][0] in page
     assert page.index(found["answer"][1]) < page.index("IOPS by block size and read/write mix, random")
+    # The verification of the steady state, as the terminal has it, and one picture of it for each test of rounds.
+    for name, title in (("iops", "IOPS"), ("throughput", "Throughput"), ("latency", "Latency")):
+        window = found["tests"][name]["steady_state"]
+        assert f"Steady state of {title}: 0/100" in page
+        assert (f"Steady state of {title}: 0/100" in page) == (f"Steady state of {title}: 0/100" in out)
+        assert f"{title}: rounds until steady" in page
+        assert (tmp_path / "page" / "pictures" / f"pts-steady-{name}.svg").exists()
+        assert len(window["values"]) == 5
+    allowed = found["tests"]["iops"]["steady_state"]["range_allowed"]
+    assert f"<td>{format_iops(allowed)}</td>" in page
     assert "Throughput by block size" in page
     assert "Write saturation: random writes" in page
 
