@@ -8,13 +8,13 @@ Refusal: no step is judged anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from brickyard.analysis.ramp import Step, ramp_limit, step_words, steps, turned
+from brickyard.analysis.ramp import Step, ramp_limit, step_spans, step_words, steps, turned
 from brickyard.analysis.totals import PhaseRate, phase_name, phase_rates
 from brickyard.schema import RampEnd, RampStep
-from brickyard.store import Record
+from brickyard.store import IntervalCost, Record
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,35 @@ def at_result(record: Record, results: Mapping[int, RampResult] | None = None) -
     if lacking:
         return at_result(record, {phase: result for phase, result in found.items() if phase not in lacking})
     intervals = [item for item in record.intervals if (item.phase, item.start_ns) in left]
+    return replace(record, intervals=intervals, costs=costs)
+
+
+def by_step(record: Record) -> list[tuple[str, Record]]:
+    """The record in parts that each were one load, with words for those that are a step of a ramp: of a ramp with a
+    result the step that it found, of any other each step by itself. What turned no knob stays whole, without words."""
+    results = ramp_results(record)
+    if not results:
+        return [("", record)]
+    parts = []
+    plain = _only(record, lambda cost: cost.phase not in results)
+    if plain.costs:
+        parts.append(("", plain))
+    for phase, result in results.items():
+        if result.found is not None:
+            found = at_result(record, {phase: result})
+            parts.append(("the step that the ramp found", _only(found, lambda cost, phase=phase: cost.phase == phase)))
+            continue
+        for step in (step for step in steps(record) if step.phase == phase):
+            own = step_spans(record, step)
+            part = _only(record, lambda cost, phase=phase, own=own: cost.phase == phase and cost.start_ns in own)
+            parts.append((f"{step.knob} {step_words(step.value)}", part))
+    return parts
+
+
+def _only(record: Record, is_wanted: Callable[[IntervalCost], bool]) -> Record:
+    costs = [cost for cost in record.costs if is_wanted(cost)]
+    kept = {(cost.phase, cost.start_ns) for cost in costs}
+    intervals = [item for item in record.intervals if (item.phase, item.start_ns) in kept]
     return replace(record, intervals=intervals, costs=costs)
 
 

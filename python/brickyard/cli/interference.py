@@ -20,7 +20,16 @@ from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at
-from brickyard.errors import DONE, FAILED, INTERRUPTED, BadInputError, BrickyardError, one_line
+from brickyard.errors import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    SECTOR_BYTES,
+    BadInputError,
+    BrickyardError,
+    one_line,
+    sector_advice,
+)
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim_modelled
@@ -75,7 +84,7 @@ def interference(
         A modelled brick such as sim:terraserver-2003, or a file or device, which is written.
     """
     figure, limit_ns = _limit(limit)
-    asked = MapAsked(parsed_bytes(read_size, "--read-size"), parsed_bytes(write_size, "--write-size"), figure)
+    asked = MapAsked(_request_bytes(read_size, "--read-size"), _request_bytes(write_size, "--write-size"), figure)
     try:
         budget_s = _core.parse_duration_ns(budget) / 1e9
     except ValueError as error:
@@ -105,6 +114,13 @@ def interference(
     if found.interrupted:
         return INTERRUPTED
     return DONE if found.points and not found.cut_short else FAILED
+
+
+def _request_bytes(text: str, option: str) -> int:
+    size = parsed_bytes(text, option)
+    if size % SECTOR_BYTES:
+        raise BadInputError(f"{option} {text}: {sector_advice(size)}")
+    return size
 
 
 def _limit(text: str) -> tuple[str, float]:

@@ -8,6 +8,7 @@ Refusal: where the options are not all known, as with group_reporting over sever
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -111,7 +112,7 @@ def _by_names(document: Json, jobs: list[Json]) -> Layout:
         if _starts_a_phase(document, before, job):
             groups.append([])
         groups[-1].append(job)
-    phases = [OtherPhase(name=str(group[0]["jobname"]), stream=[_stream(job) for job in group]) for group in groups]
+    phases = [OtherPhase(name=str(group[0]["jobname"]), stream=_streams(group)) for group in groups]
     plan = OtherPlan(
         kind=OtherKind.IMPORT,
         title=f"fio: {', '.join(str(job['jobname']) for job in jobs)[:200]}",
@@ -123,6 +124,14 @@ def _by_names(document: Json, jobs: list[Json]) -> Layout:
     return Layout(plan, [list(enumerate(group)) for group in groups], is_guessed=True)
 
 
-def _stream(job: Json) -> OtherStream:
-    options = {str(key): str(value) for key, value in (job.get("job options") or {}).items()}
-    return OtherStream(name=str(job["jobname"]), options=options)
+def _streams(group: list[Json]) -> list[OtherStream]:
+    """With the names of the jobs; clones, which share one, are numbered."""
+    of_name = Counter(str(job["jobname"]) for job in group)
+    met: Counter[str] = Counter()
+    streams = []
+    for job in group:
+        name = str(job["jobname"])
+        met[name] += 1
+        options = {str(key): str(value) for key, value in (job.get("job options") or {}).items()}
+        streams.append(OtherStream(name=f"{name} ({met[name]})" if of_name[name] > 1 else name, options=options))
+    return streams

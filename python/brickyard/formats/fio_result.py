@@ -23,6 +23,8 @@ from brickyard.store import Json, Store
 
 DIRECTIONS = ("read", "write", "trim")
 LARGEST = 1 << 62
+DEPTHS = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": LARGEST}
+"""fio's classes of requests in flight, each with the most that it holds."""
 REBUILT = RunWarning(
     id="fio-percentiles",
     severity="warning",
@@ -105,7 +107,7 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
             for operation, found in [*((name, job[name]) for name in DIRECTIONS), ("flush", flushes)]:
                 if _count(found["total_ios"]):
                     has_failed = bool(job.get("error")) and operation in DIRECTIONS
-                    cell, rebuilt = _cell(stream, operation, found, has_failed=has_failed)
+                    cell, rebuilt = _cell(stream, operation, found, _depth(document, job), has_failed=has_failed)
                     cells.append(cell)
                     ran.setdefault(runtime_ns[operation] or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
@@ -198,7 +200,16 @@ def _cpu(job: Json, span_ns: int) -> tuple[int, int]:
     return user, system
 
 
-def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tuple[Json, bool]:
+def _depth(document: Json, job: Json) -> int:
+    """The job's iodepth, or what was in flight at most where that was less, as with a synchronous engine."""
+    options = {**(document.get("global options") or {}), **(job.get("job options") or {})}
+    asked = str(options.get("iodepth", "1"))
+    depth = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 1
+    seen = [DEPTHS[name] for name, share in (job.get("iodepth_level") or {}).items() if name in DEPTHS and share]
+    return max(1, min(depth, max(seen, default=depth)))
+
+
+def _cell(stream: int, direction: str, found: Json, depth: int, *, has_failed: bool) -> tuple[Json, bool]:
     """A job that failed ended with the request that did, and fio counts that one among the done."""
     requests = _count(found["total_ios"])
     errors = _count(found.get("drop_ios", 0)) + _count(found.get("short_ios", 0))
@@ -211,7 +222,7 @@ def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tupl
         "requests": requests,
         "bytes": _count(found["io_bytes"]),
         "errors": errors,
-        "depth_max": 0,
+        "depth_max": depth,
         "measures": {},
     }
     if not _count(times.get("N", requests)):
