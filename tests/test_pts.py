@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,18 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
         assert len(window["values"]) == 5
     allowed = found["tests"]["iops"]["steady_state"]["range_allowed"]
     assert f"<td>{format_iops(allowed)}</td>" in page
+    # Warnings and notes are counted once, where they are listed, and the count is that of the list.
+    counts = re.findall(r"(\d+) (?:warning|note)s?\b", page)
+    assert sum(map(int, counts)) == page.count('<li class="note"') + page.count('<li class="warning"')
+    # A run of the study alone has an answer of one sentence, and the way to that of the study.
+    capsys.readouterr()
+    assert main(["report", "latest", "--store", place, "--output", str(tmp_path / "one")]) == 0
+    assert "`brickyard report s1` has the answer of its study" in capsys.readouterr().out
+    assert main(["report", "3", "--store", place, "--output", str(tmp_path / "run")]) == 0
+    summary = re.search(r'id="summary".*?</section>', (tmp_path / "run" / "report.html").read_text("utf-8"), re.DOTALL)
+    assert summary is not None
+    assert "46 streams in 46 phases" in summary[0]
+    assert len(summary[0]) < 1500
     assert "Throughput by block size" in page
     assert "Write saturation: random writes" in page
 

@@ -55,6 +55,15 @@ QUESTION = "How many reads remain beside writes?"
 FIGURES = ("mean", "p50", "p90", "p95", "p99", "p99.9")
 REAL_S, REAL_MOST_S = 4.0, 15.0
 MODEL_S, MODEL_MOST_S = 30.0, 600.0
+MapPlace = Annotated[
+    Path | None,
+    Parameter(
+        name=["--output", "-o", "--picture"],
+        group=options.OUTPUT,
+        validator=options.FOLDER,
+        help="Folder for the map as SVG and PNG.",
+    ),
+]
 
 
 def interference(
@@ -67,12 +76,9 @@ def interference(
     budget: Annotated[
         str, Parameter(help="The most time to use on a real target; the output says what was left out.")
     ] = "15min",
-    picture: Annotated[
-        Path | None,
-        Parameter(validator=options.FOLDER, group=options.OUTPUT, help="Folder for the map as SVG and PNG."),
-    ] = None,
     overrides: options.BrickOverrides = (),
     placing: options.Placing = options.AS_IT_IS,
+    output: MapPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -99,18 +105,18 @@ def interference(
         found, records = _mapped(
             kept, Runner(kept, terminal, interrupt), aimed, asked, limit_ns, None if not modelled else target, budget_s
         )
-    drawn = picture is not None and bool(found.points)
-    if picture is not None and drawn:
+    drawn = output is not None and bool(found.points)
+    if output is not None and drawn:
         from brickyard.outputs import folder
         from brickyard.report.interference import interference_picture
 
-        interference_picture(found, target, _load_words(asked, records)).write(folder(picture))
+        interference_picture(found, target, _load_words(asked, records)).write(folder(output))
     if json:
         emit({"target": target, "answer": _sentence(found), **found.document()})
     else:
         _print(found, asked, records)
         if drawn:
-            print_line(stdout(), f"picture: {picture}/interference.svg")
+            print_line(stdout(), f"picture: {output}/interference.svg")
     if found.interrupted:
         return INTERRUPTED
     return DONE if found.points and not found.cut_short else FAILED
