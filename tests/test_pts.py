@@ -14,6 +14,7 @@ from brickyard.analysis.pts import Measured, mean_of, steadiness
 from brickyard.analysis.pts_points import OperatingPoint, points_answer, troubles
 from brickyard.cli import main
 from brickyard.report.page import _lead
+from brickyard.report.pts import histogram_bins
 from brickyard.store import Store
 from brickyard.study.pts import stored_points
 from brickyard.study.pts_tests import CLIENT, ENTERPRISE, TESTS, round_test
@@ -271,3 +272,11 @@ def test_a_percentile_of_the_window_is_of_all_its_requests() -> None:
     assert mean_of(rounds).nines_ns == pytest.approx(9 * MS, rel=0.01)
     assert mean_of(rounds[:2]).nines_ns is None
     assert mean_of([*rounds, Measured(1.0, 4096.0, 1e6, MS, MS)]).nines_ns is None, "a round without its times"
+
+
+def test_a_bin_of_the_histogram_holds_the_times_of_its_requests() -> None:
+    low, high = 110_000, 3 * MS
+    whole = Measured(1.0, 4096.0, 1.0, high, None, 4, histogram([low, low, low, high]))
+    first, last = histogram_bins(whole)
+    assert (first.x <= low < first.end, first.high) == (True, 0.75)
+    assert (last.x <= high < last.end, last.high) == (True, 0.25)

@@ -8,13 +8,13 @@ Refusal: no step is judged anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.ramp import Step, ramp_limit, step_spans, step_words, steps, turned
 from brickyard.analysis.totals import PhaseRate, phase_name, phase_rates
 from brickyard.schema import RampEnd, RampStep
-from brickyard.store import IntervalCost, Record
+from brickyard.store import Record
 
 
 @dataclass(frozen=True)
@@ -76,25 +76,25 @@ def by_step(record: Record) -> list[tuple[str, Record]]:
     if not results:
         return [("", record)]
     parts = []
-    plain = _only(record, lambda cost: cost.phase not in results)
+    plain = _only(record, {(cost.phase, cost.start_ns) for cost in record.costs if cost.phase not in results})
     if plain.costs:
         parts.append(("", plain))
     for phase, result in results.items():
         if result.found is not None:
             found = at_result(record, {phase: result})
-            parts.append(("the step that the ramp found", _only(found, lambda cost, phase=phase: cost.phase == phase)))
+            own = {(cost.phase, cost.start_ns) for cost in found.costs if cost.phase == phase}
+            parts.append(("the step that the ramp found", _only(found, own)))
             continue
         for step in (step for step in steps(record) if step.phase == phase):
-            own = step_spans(record, step)
-            part = _only(record, lambda cost, phase=phase, own=own: cost.phase == phase and cost.start_ns in own)
-            parts.append((f"{step.knob} {step_words(step.value)}", part))
+            own = {(phase, start_ns) for start_ns in step_spans(record, step)}
+            parts.append((f"{step.knob} {step_words(step.value)}", _only(record, own)))
     return parts
 
 
-def _only(record: Record, is_wanted: Callable[[IntervalCost], bool]) -> Record:
-    costs = [cost for cost in record.costs if is_wanted(cost)]
-    kept = {(cost.phase, cost.start_ns) for cost in costs}
-    intervals = [item for item in record.intervals if (item.phase, item.start_ns) in kept]
+def _only(record: Record, wanted: set[tuple[int, int]]) -> Record:
+    """With the intervals alone that are of these phases and began then."""
+    costs = [cost for cost in record.costs if (cost.phase, cost.start_ns) in wanted]
+    intervals = [item for item in record.intervals if (item.phase, item.start_ns) in wanted]
     return replace(record, intervals=intervals, costs=costs)
 
 

@@ -193,7 +193,7 @@ def comparison_document(comparison: TraceComparison) -> dict[str, object]:
     }
 
 
-class Verdict:
+class TraceJudge:
     """Whether a run reproduces its trace: found when the run ends, so that it is kept with it; and the last one."""
 
     def __init__(self, replay: Replay | None, taken: str | None) -> None:

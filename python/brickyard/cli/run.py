@@ -333,7 +333,7 @@ def _measure(
             terminal.note(note)
         condition = wish.condition if wish.is_asked else aimed.condition
         holding = wish.holding(terminal.note, lambda: interrupt.requested)
-        verdict = traces.Verdict(replay, taken)
+        verdict = traces.TraceJudge(replay, taken)
         results = repeat(
             store,
             terminal,

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_layout import Layout, lay_out
+from brickyard.formats.fio_layout import Layout, lay_out, options_of
 from brickyard.schema import RunFacts, RunWarning
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
@@ -101,13 +102,14 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         cells: list[Json] = []
         ran: dict[int, list[Json]] = {}
         for (stream, job), runtime_ns in zip(members, runtimes_ns, strict=True):
+            depth = _depth(options_of(document, job).get("iodepth", "1"), job.get("iodepth_level") or {})
             times = _under(job, "sync", "lat_ns")
             flushes = {"total_ios": _under(times, "N") or 0, "io_bytes": 0, "lat_ns": times}
             runtime_ns["flush"] = max(runtime_ns.values())  # fio has none for them
             for operation, found in [*((name, job[name]) for name in DIRECTIONS), ("flush", flushes)]:
                 if _count(found["total_ios"]):
                     has_failed = bool(job.get("error")) and operation in DIRECTIONS
-                    cell, rebuilt = _cell(stream, operation, found, _depth(document, job), has_failed=has_failed)
+                    cell, rebuilt = _cell(stream, operation, found, depth, has_failed=has_failed)
                     cells.append(cell)
                     ran.setdefault(runtime_ns[operation] or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
@@ -172,8 +174,7 @@ def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json
 
 
 def _start(document: Json) -> Json:
-    direct = {str((job.get("job options") or {}).get("direct", "")) for job in document["jobs"]}
-    direct |= {str((document.get("global options") or {}).get("direct", ""))}
+    direct = {options_of(document, job).get("direct", "") for job in document["jobs"]}
     return {
         "event": "start",
         "start_unix_ns": max(0, _count(document.get("timestamp_ms") or _count(document.get("timestamp", 0)) * 1000))
@@ -200,12 +201,10 @@ def _cpu(job: Json, span_ns: int) -> tuple[int, int]:
     return user, system
 
 
-def _depth(document: Json, job: Json) -> int:
-    """The job's iodepth, or what was in flight at most where that was less, as with a synchronous engine."""
-    options = {**(document.get("global options") or {}), **(job.get("job options") or {})}
-    asked = str(options.get("iodepth", "1"))
+def _depth(asked: str, levels: Mapping[str, float]) -> int:
+    """A job's iodepth, or what was in flight at most where that was less, as with a synchronous engine."""
     depth = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 1
-    seen = [DEPTHS[name] for name, share in (job.get("iodepth_level") or {}).items() if name in DEPTHS and share]
+    seen = [DEPTHS[name] for name, share in levels.items() if name in DEPTHS and share]
     return max(1, min(depth, max(seen, default=depth)))
 
 

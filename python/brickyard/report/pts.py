@@ -6,15 +6,17 @@ Refusal: no figure is computed here; a picture of rounds that were not steady sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
+import msgspec
 
 from brickyard import _core
 from brickyard.analysis.pts import RANGE_MAX, Measured, Point
 from brickyard.analysis.pts_points import OperatingPoint
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw
+from brickyard.report.pictures import Picture, draw, inlined
 from brickyard.study import pts_tests as tests
 from brickyard.study.pts import Found, Rounds
 from brickyard.study.pts_tables import MB, cell_words, window_words
@@ -31,6 +33,30 @@ DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [3, 1])
 BINS_PER_DECADE = 12
 COURSE = {"iops": "IOPS", "bytes_per_s": "10^6 bytes/s", "mean_ns": "mean response time"}
 TIME_0 = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    """A point of a line that has a name."""
+
+    x: float
+    y: float
+    line: str
+    order: int = 0
+
+
+class _Span(msgspec.Struct, frozen=True):
+    """A rectangle: the band of a window, or a bin of a histogram."""
+
+    x: float
+    end: float
+    y: float
+    high: float
+
+
+class _Bar(msgspec.Struct, frozen=True):
+    size: str
+    y: float
+    group: str
 
 
 def figures(found: Found, io: str) -> list[Drawn]:
@@ -88,25 +114,22 @@ def _steady(rounds: Rounds) -> Chart:
     first = last - len(window.values) + 1
     values = [_value(rounds, cells[at]) for cells in rounds.rounds]
     names = ["rounds", "mean of the window", "best-fit line"]
-    rows = [{"round": number, "value": value, "line": names[0]} for number, value in enumerate(values, 1)]
-    lines = [{"round": number, "value": mean, "line": names[1]} for number in (first, last)]
-    lines += [
-        {"round": first, "value": mean - half, "line": names[2]},
-        {"round": last, "value": mean + half, "line": names[2]},
-    ]
+    rows = [_Mark(number, value, names[0]) for number, value in enumerate(values, 1)]
+    lines = [_Mark(number, mean, names[1]) for number in (first, last)]
+    lines += [_Mark(first, mean - half, names[2]), _Mark(last, mean + half, names[2])]
     low, high = mean * (1 - RANGE_MAX / 2), mean * (1 + RANGE_MAX / 2)
-    band = [{"round": first, "end": last, "value": low, "high": high}]
+    band = [_Span(first, last, low, high)]
     least, most = min([*values, low]), max([*values, high])
 
     def chart(narrow: bool) -> Any:
         x = alt.X(
-            "round:Q",
+            "x:Q",
             title="round",
             scale=alt.Scale(domain=[0.5, last + 0.5], nice=False),
             axis=alt.Axis(values=list(range(1, last + 1)), format="d", grid=False),
         )
         y = alt.Y(
-            "value:Q",
+            "y:Q",
             title=COURSE[rounds.test.figure],
             scale=alt.Scale(
                 domain=[least - (most - least) * 0.15, most + (most - least) * 0.15], nice=True, zero=False
@@ -124,12 +147,12 @@ def _steady(rounds: Rounds) -> Chart:
             ),
             "strokeDash": alt.StrokeDash("line:N", title=None, scale=dashes, legend=None),
         }
-        shade = alt.Chart(alt.InlineData(values=band)).mark_rect(color=theme.SKY, opacity=0.25)
+        shade = alt.Chart(inlined(band)).mark_rect(color=theme.SKY, opacity=0.25)
         dots = {"size": 60, "filled": True, "color": theme.BLUE}
         layers = [
             shade.encode(x=x, x2="end:Q", y=y, y2="high:Q"),
-            alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=1.2, point=dots).encode(x=x, y=y, **look),
-            alt.Chart(alt.InlineData(values=lines)).mark_line(strokeWidth=2).encode(x=x, y=y, **look),
+            alt.Chart(inlined(rows)).mark_line(strokeWidth=1.2, point=dots).encode(x=x, y=y, **look),
+            alt.Chart(inlined(lines)).mark_line(strokeWidth=2).encode(x=x, y=y, **look),
         ]
         state = "steady" if window.is_steady else "NOT steady"
         words = [f"{cell_words(rounds.test.steady)}:", f"{state} in rounds {first} to {last}"]
@@ -142,39 +165,37 @@ Own = list[tuple[str, str, str, Chart]]
 
 
 def _iops(rounds: Rounds) -> Own:
-    rows = [{"size": cell.size_bytes, "value": rounds.of(cell).iops, "line": cell.mix} for cell in rounds.test.cells]
+    rows = [_Mark(cell.size_bytes, rounds.of(cell).iops, cell.mix) for cell in rounds.test.cells]
     names = [f"{reads}/{100 - reads}" for reads in tests.MIXES]
     sizes = sorted({cell.size_bytes for cell in rounds.test.cells})
-    values = [row["value"] for row in rows if row["value"]]
+    values = [row.y for row in rows if row.y]
     low, high = min(values, default=1) * 0.8, max(values, default=10) * 1.25
 
     def chart(narrow: bool) -> Any:
         x = alt.X(
-            "size:Q",
+            "x:Q",
             title="block size",
             scale=alt.Scale(type="log", base=2, domain=[sizes[0] * 0.85, sizes[-1] * 1.15], nice=False),
             axis=alt.Axis(values=sizes[:: 2 if narrow else 1], labelExpr=theme.SIZE_LABEL, labelOverlap="greedy"),
         )
         y = alt.Y(
-            "value:Q",
+            "y:Q",
             title="IOPS",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
             axis=alt.Axis(labelExpr=theme.COUNT_LABEL, values=theme.log_ticks(low, high)),
         )
-        return _sized(
-            _lines([row for row in rows if row["value"]], x, y, names, "read/write", narrow=narrow), narrow=narrow
-        )
+        return _sized(_lines([row for row in rows if row.y], x, y, names, "read/write", narrow=narrow), narrow=narrow)
 
     caption = "Each line is a mix of reads and writes, in per cent; means of the measurement window."
     return [("iops", "IOPS by block size and read/write mix", caption, chart)]
 
 
-def _lines(rows: list[dict[str, Any]], x: Any, y: Any, names: list[str], title: str, *, narrow: bool) -> Any:
+def _lines(rows: list[_Mark], x: Any, y: Any, names: list[str], title: str, *, narrow: bool) -> Any:
     """Lines that differ in colour, dash and mark, with one legend below."""
     legend = alt.Legend(columns=3 if narrow else len(names), titleLimit=300)
     look: dict[str, Any] = {"title": title, "sort": names, "legend": legend}
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(inlined(rows))
         .mark_line(strokeWidth=1.8, point={"size": 46, "filled": True})
         .encode(
             x=x,
@@ -190,11 +211,7 @@ def _lines(rows: list[dict[str, Any]], x: Any, y: Any, names: list[str], title: 
 
 def _throughput(rounds: Rounds) -> Own:
     rows = [
-        {
-            "size": format_size(cell.size_bytes),
-            "value": rounds.of(cell).bytes_per_s / MB,
-            "group": "read" if cell.reads else "write",
-        }
+        _Bar(format_size(cell.size_bytes), rounds.of(cell).bytes_per_s / MB, "read" if cell.reads else "write")
         for cell in rounds.test.cells
     ]
 
@@ -205,13 +222,9 @@ def _throughput(rounds: Rounds) -> Own:
 
 
 def _latency(rounds: Rounds) -> Own:
-    def rows(figure: str) -> list[dict[str, Any]]:
+    def rows(figure: str) -> list[_Bar]:
         return [
-            {
-                "size": format_size(cell.size_bytes),
-                "value": getattr(rounds.of(cell), figure),
-                "group": cell.mix,
-            }
+            _Bar(format_size(cell.size_bytes), getattr(rounds.of(cell), figure), cell.mix)
             for cell in reversed(rounds.test.cells)
         ]
 
@@ -226,58 +239,51 @@ def _latency(rounds: Rounds) -> Own:
     return [("latency", "Response time by block size and read/write mix", caption, chart)]
 
 
-def _bars(rows: list[dict[str, Any]], heading: str, label: str) -> Any:
-    sizes = list(dict.fromkeys(row["size"] for row in rows))
-    groups = list(dict.fromkeys(row["group"] for row in rows))
+def _bars(rows: list[_Bar], heading: str, label: str) -> Any:
+    sizes = list(dict.fromkeys(row.size for row in rows))
+    groups = list(dict.fromkeys(row.group for row in rows))
     colours = alt.Scale(domain=groups, range=theme.LINE_COLOURS[: len(groups)])
     return (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(inlined(rows))
         .mark_bar(opacity=1)
         .encode(
             x=alt.X("size:N", sort=sizes, title="block size", axis=alt.Axis(labelAngle=0)),
             xOffset=alt.XOffset("group:N", sort=groups),
-            y=alt.Y("value:Q", title=heading, axis=alt.Axis(labelExpr=label, tickCount=5), scale=alt.Scale(zero=True)),
+            y=alt.Y("y:Q", title=heading, axis=alt.Axis(labelExpr=label, tickCount=5), scale=alt.Scale(zero=True)),
             color=alt.Color("group:N", title=None, sort=groups, scale=colours, legend=alt.Legend(symbolType="square")),
         )
     )
 
 
 def _demand(rounds: Rounds) -> Own:
-    rows = [
-        {
-            "depth": cell.depth,
-            "iops": (figures := rounds.of(cell)).iops,
-            "time_ns": figures.mean_ns,
-            "line": str(cell.workers),
-        }
-        for cell in rounds.test.cells
-    ]
-    rows = [row for row in rows if row["iops"]]
+    known = [(cell, figures) for cell in rounds.test.cells if (figures := rounds.of(cell)).iops]
+    by_depth = [_Mark(cell.depth, figures.iops, str(cell.workers)) for cell, figures in known]
+    by_rate = [_Mark(figures.iops, figures.mean_ns, str(cell.workers), cell.depth) for cell, figures in known]
     names = [str(number) for number in tests.DEMAND]
-    most = max((row["iops"] for row in rows), default=1.0)
-    times = [row["time_ns"] for row in rows]
+    most = max((row.y for row in by_depth), default=1.0)
+    times = [row.y for row in by_rate]
     low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
     by_iops = alt.Scale(domain=[0, most * 1.05], nice=True)
 
     def variation(narrow: bool) -> Any:
         x = alt.X(
-            "depth:Q",
+            "x:Q",
             title="queue depth of each thread",
             scale=alt.Scale(type="log", base=2, domain=[0.9, tests.DEMAND[0] * 1.1], nice=False),
             axis=alt.Axis(values=sorted(tests.DEMAND), format="d"),
         )
-        y = alt.Y("iops:Q", title="IOPS", scale=by_iops, axis=alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=6))
-        return _sized(_lines(rows, x, y, names, "threads", narrow=narrow), narrow=narrow)
+        y = alt.Y("y:Q", title="IOPS", scale=by_iops, axis=alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=6))
+        return _sized(_lines(by_depth, x, y, names, "threads", narrow=narrow), narrow=narrow)
 
     def intensity(narrow: bool) -> Any:
-        x = alt.X("iops:Q", title="IOPS", scale=by_iops, axis=alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=4))
+        x = alt.X("x:Q", title="IOPS", scale=by_iops, axis=alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=4))
         y = alt.Y(
-            "time_ns:Q",
+            "y:Q",
             title="mean response time",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
             axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low, high)),
         )
-        drawn = _lines(rows, x, y, names, "threads", narrow=narrow).encode(order="depth:Q")
+        drawn = _lines(by_rate, x, y, names, "threads", narrow=narrow).encode(order="order:Q")
         return _sized(drawn, narrow=narrow)
 
     return [
@@ -299,25 +305,28 @@ _OWN: dict[str, Callable[[Rounds], Own]] = {
 }
 
 
+def histogram_bins(figures: Measured) -> list[_Span]:
+    """Response times on a log axis, each bin with its share of the requests."""
+    edges = sorted({round(10 ** (step / BINS_PER_DECADE)) for step in range(BINS_PER_DECADE * 12)})
+    counts = _core.histogram_counts(figures.histogram, edges)
+    return [
+        _Span(low_ns, high_ns, 0, count / figures.requests)
+        for (low_ns, high_ns), count in zip(pairwise(edges), counts, strict=True)
+        if count
+    ]
+
+
 def _histogram(points: Sequence[OperatingPoint], io: str) -> list[Drawn]:
     """PTS's response time histogram of the operating points, as shares of their requests."""
     known = [point for point in points if point.figures.histogram]
     if not known:
         return []
-    edges = sorted({round(10 ** (step / BINS_PER_DECADE)) for step in range(BINS_PER_DECADE * 12)})
-    rows: list[dict[str, Any]] = []
-    for point in known:
-        counts = _core.histogram_counts(point.figures.histogram, edges)
-        rows += [
-            {"low_ns": edges[at - 1], "high_ns": edges[at], "share": count / point.figures.requests, "line": point.name}
-            for at, count in enumerate(counts)
-            if count and 0 < at < len(edges)
-        ]
-    low, high = min(row["low_ns"] for row in rows), max(row["high_ns"] for row in rows)
+    bins = [histogram_bins(point.figures) for point in known]
+    low, high = min(one.x for own in bins for one in own), max(one.end for own in bins for one in own)
 
     def chart(narrow: bool) -> Any:
         x = alt.X(
-            "low_ns:Q",
+            "x:Q",
             title="response time",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
             axis=alt.Axis(
@@ -325,17 +334,15 @@ def _histogram(points: Sequence[OperatingPoint], io: str) -> list[Drawn]:
                 values=[tick for tick in theme.log_ticks(low, high) if not narrow or _is_decade(tick)],
             ),
         )
-        y = alt.Y("share:Q", title="share of requests", axis=alt.Axis(format="%", tickCount=3))
+        y = alt.Y("high:Q", title="share of requests", axis=alt.Axis(format="%", tickCount=3))
         panels = [
             _sized(
-                alt.Chart(alt.InlineData(values=[row for row in rows if row["line"] == point.name]))
-                .mark_rect(color=colour)
-                .encode(x=x, x2="high_ns:Q", y=y, y2=alt.datum(0)),
+                alt.Chart(inlined(own)).mark_rect(color=colour).encode(x=x, x2="end:Q", y=y, y2="y:Q"),
                 narrow=narrow,
                 title=f"{point.name}: {point.load}",
                 height=HEIGHT * 2 // 5,
             )
-            for point, colour in zip(known, theme.LINE_COLOURS, strict=False)
+            for point, own, colour in zip(known, bins, theme.LINE_COLOURS, strict=False)
         ]
         return alt.vconcat(*panels, spacing=18)
 
@@ -349,7 +356,7 @@ def _is_decade(tick: float) -> bool:
 
 
 def _saturation(points: Sequence[Point], io: str) -> Drawn:
-    rows = [{"time": point.end_s, "value": point.figures.iops, "line": "4 KiB"} for point in points]
+    rows = [_Mark(point.end_s, point.figures.iops, "4 KiB") for point in points]
     chart = _course(rows, "IOPS", ["4 KiB"])
     caption = "Random writes of 4 KiB from the first byte on, not preconditioned."
     return _both("pts-saturation", "Write saturation", caption, chart, io)
@@ -361,13 +368,17 @@ def _stimuli(found: Found, io: str) -> Drawn:
         for name, size, is_random, _ in tests.STIMULI
     }
     rows = [
-        {"time": point.end_s, "value": point.figures.bytes_per_s / MB, "line": names[name]}
+        _Mark(point.end_s, point.figures.bytes_per_s / MB, names[name])
         for name, group in found.stimuli.items()
         for point in group
     ]
     caption = "Writes of one kind, then of another, then of the first again, not preconditioned."
     return _both(
-        "pts-cross-stimulus", TITLES["cross-stimulus"], caption, _course(rows, "10^6 bytes/s", list(names.values())), io
+        "pts-cross-stimulus",
+        "Cross-stimulus recovery",
+        caption,
+        _course(rows, "10^6 bytes/s", list(names.values())),
+        io,
     )
 
 
@@ -375,21 +386,21 @@ HOURS_FROM_S = 2 * 3600
 DOTS_MOST = 60  # more would make a band of the line
 
 
-def _course(rows: list[dict[str, Any]], heading: str, names: list[str]) -> Chart:
+def _course(rows: list[_Mark], heading: str, names: list[str]) -> Chart:
     """A figure over time, each line in its own colour."""
-    end_s = max((row["time"] for row in rows), default=1.0)
+    end_s = max((row.x for row in rows), default=1.0)
     unit, divided = ("h", 3600.0) if end_s >= HOURS_FROM_S else ("s", 1.0)
-    scaled = [{**row, "time": row["time"] / divided} for row in rows]
+    scaled = [msgspec.structs.replace(row, x=row.x / divided) for row in rows]
 
     def chart(narrow: bool) -> Any:
         legend = alt.Legend(columns=1 if narrow else 3, symbolType="stroke", symbolStrokeWidth=3)
         drawn = (
-            alt.Chart(alt.InlineData(values=scaled))
+            alt.Chart(inlined(scaled))
             .mark_line(strokeWidth=1.6, point={"size": 14, "filled": True} if len(scaled) <= DOTS_MOST else False)
             .encode(
-                x=alt.X("time:Q", title=f"time in {unit}", axis=alt.Axis(tickCount=6, format=",~r", grid=False)),
+                x=alt.X("x:Q", title=f"time in {unit}", axis=alt.Axis(tickCount=6, format=",~r", grid=False)),
                 y=alt.Y(
-                    "value:Q",
+                    "y:Q",
                     title=heading,
                     scale=alt.Scale(zero=True, nice=True),
                     axis=alt.Axis(labelExpr=theme.COUNT_LABEL, tickCount=6),
