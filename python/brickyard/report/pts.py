@@ -70,8 +70,8 @@ def figures(found: Found, io: str) -> list[Drawn]:
         if rounds.window is not None:
             title = f"{TITLES[name]}: rounds until steady"
             caption = (
-                "The dots are rounds. Shaded: the measurement window, as wide as PTS allows its values to be apart. "
-                "Dashed: the line that fits the window best."
+                "The dots are rounds. Shaded: the mean of the measurement window ± 10 %, the range that PTS allows. "
+                "Dashed: the line that fits the window best, whose slope PTS limits."
             )
             made.append(_drawn(f"pts-steady-{name}", title, caption, _steady(rounds), rounds, io))
     if found.saturation:
