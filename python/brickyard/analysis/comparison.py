@@ -14,6 +14,7 @@ from brickyard.analysis.differing import load_hash, load_words, loads_apart, run
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.independent import Repeat, independent
 from brickyard.analysis.latency import Latency, together
+from brickyard.analysis.ramp_result import by_step
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
 from brickyard.errors import BadInputError
@@ -199,7 +200,9 @@ def compare(
     one, other = _sides(before, apart), _sides(after, apart)
     if not any(name in other for name in one) and one and other:
         # The same load under another name, such as a job that another program ran.
-        one, other = (_sides(side, apart, by_load=True) for side in (before, after))
+        alike = [_sides(side, apart, by_load=True) for side in (before, after)]
+        if any(name in alike[1] for name in alike[0]):
+            one, other = alike
     both = [name for name in one if name in other]
     changes: list[Change] = []
     lacking: list[Lack] = []
@@ -257,10 +260,12 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
 def _sides(records: Sequence[Record], apart: _Apart, *, by_load: bool = False) -> dict[Name, _Side]:
     found: dict[Name, _Side] = {}
     for record in records:
-        batches = Batches(record)
-        for row in totals(record):
-            name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
-            found.setdefault(name, _Side([], batches)).found.append((record, row))
+        for step, part in by_step(record):
+            batches = Batches(part)
+            for row in totals(part):
+                name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
+                name = (*name[:-1], step, name[-1]) if step else name
+                found.setdefault(name, _Side([], batches)).found.append((record, row))
     return found
 
 

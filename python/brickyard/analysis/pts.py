@@ -99,16 +99,24 @@ class Steadiness:
 
     @property
     def is_steady(self) -> bool:
-        return self.mean > 0 and self.excursion <= RANGE_MAX * self.mean and abs(self.slope) <= SLOPE_MAX * self.mean
+        return self.mean > 0 and self.excursion <= self.excursion_allowed and abs(self.slope) <= self.slope_allowed
+
+    @property
+    def excursion_allowed(self) -> float:
+        return RANGE_MAX * self.mean
+
+    @property
+    def slope_allowed(self) -> float:
+        return SLOPE_MAX * self.mean
 
     def document(self) -> Document:
         return {
             "values": list(self.values),
             "mean": self.mean,
             "range": self.excursion,
-            "range_allowed": RANGE_MAX * self.mean,
+            "range_allowed": self.excursion_allowed,
             "slope": self.slope,
-            "slope_allowed": SLOPE_MAX * self.mean,
+            "slope_allowed": self.slope_allowed,
             "is_steady": self.is_steady,
         }
 

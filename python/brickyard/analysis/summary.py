@@ -22,6 +22,7 @@ from brickyard.analysis.judged import IntervalSums
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals
+from brickyard.analysis.traced import TRACE_VERDICT
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
 from brickyard.ready import ready
@@ -424,6 +425,8 @@ def distinct_warnings(records: list[Record]) -> list[RunWarning]:
     found: dict[tuple[str, str], list[_Met]] = {}
     for record in records:
         for warning in record.info.warnings:
+            if warning.id == TRACE_VERDICT:
+                continue  # a part of the answer
             text, phase = _without_phase(record, _without_target(record, warning.text))
             met = _Met(record, text, phase, warning)
             found.setdefault((warning.id, FIGURE.sub("#", text)), []).append(met)

@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_layout import Layout, lay_out
+from brickyard.formats.fio_layout import Layout, lay_out, options_of
 from brickyard.schema import RunFacts, RunWarning
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 
 DIRECTIONS = ("read", "write", "trim")
 LARGEST = 1 << 62
+DEPTHS = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": LARGEST}
+"""fio's classes of requests in flight, each with the most that it holds."""
 REBUILT = RunWarning(
     id="fio-percentiles",
     severity="warning",
@@ -99,13 +102,14 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         cells: list[Json] = []
         ran: dict[int, list[Json]] = {}
         for (stream, job), runtime_ns in zip(members, runtimes_ns, strict=True):
+            depth = _depth(options_of(document, job).get("iodepth", "1"), job.get("iodepth_level") or {})
             times = _under(job, "sync", "lat_ns")
             flushes = {"total_ios": _under(times, "N") or 0, "io_bytes": 0, "lat_ns": times}
             runtime_ns["flush"] = max(runtime_ns.values())  # fio has none for them
             for operation, found in [*((name, job[name]) for name in DIRECTIONS), ("flush", flushes)]:
                 if _count(found["total_ios"]):
                     has_failed = bool(job.get("error")) and operation in DIRECTIONS
-                    cell, rebuilt = _cell(stream, operation, found, has_failed=has_failed)
+                    cell, rebuilt = _cell(stream, operation, found, depth, has_failed=has_failed)
                     cells.append(cell)
                     ran.setdefault(runtime_ns[operation] or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
@@ -170,8 +174,7 @@ def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json
 
 
 def _start(document: Json) -> Json:
-    direct = {str((job.get("job options") or {}).get("direct", "")) for job in document["jobs"]}
-    direct |= {str((document.get("global options") or {}).get("direct", ""))}
+    direct = {options_of(document, job).get("direct", "") for job in document["jobs"]}
     return {
         "event": "start",
         "start_unix_ns": max(0, _count(document.get("timestamp_ms") or _count(document.get("timestamp", 0)) * 1000))
@@ -198,7 +201,14 @@ def _cpu(job: Json, span_ns: int) -> tuple[int, int]:
     return user, system
 
 
-def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tuple[Json, bool]:
+def _depth(asked: str, levels: Mapping[str, float]) -> int:
+    """A job's iodepth, or what was in flight at most where that was less, as with a synchronous engine."""
+    depth = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 1
+    seen = [DEPTHS[name] for name, share in levels.items() if name in DEPTHS and share]
+    return max(1, min(depth, max(seen, default=depth)))
+
+
+def _cell(stream: int, direction: str, found: Json, depth: int, *, has_failed: bool) -> tuple[Json, bool]:
     """A job that failed ended with the request that did, and fio counts that one among the done."""
     requests = _count(found["total_ios"])
     errors = _count(found.get("drop_ios", 0)) + _count(found.get("short_ios", 0))
@@ -211,7 +221,7 @@ def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tupl
         "requests": requests,
         "bytes": _count(found["io_bytes"]),
         "errors": errors,
-        "depth_max": 0,
+        "depth_max": depth,
         "measures": {},
     }
     if not _count(times.get("N", requests)):

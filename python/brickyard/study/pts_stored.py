@@ -13,7 +13,7 @@ from brickyard.analysis.pts import measured_phases, points, recovery
 from brickyard.analysis.pts_points import points_answer
 from brickyard.store import Record, StudyInfo
 from brickyard.study import pts_tests as tests
-from brickyard.study.pts import DIRTH, SHORTENED, Found, Rounds, stored_points
+from brickyard.study.pts import DIRTH, SHORTENED, Found, Rounds, stimuli_of, stored_points
 from brickyard.study.pts_tests import KINDS, TITLES, Cell, Queue
 from brickyard.units import format_iops, format_ns, format_size, three_digits
 
@@ -42,7 +42,7 @@ def stored(study: StudyInfo, records: Sequence[Record]) -> Found | None:
         if _is_of(record, "write-saturation"):
             found.saturation = points(record, 0)
         elif _is_of(record, "cross-stimulus"):
-            found.stimuli = {name: points(record, phase) for phase, (name, *_) in enumerate(tests.STIMULI)}
+            found.stimuli = stimuli_of(record)
     return found if found.rounds or found.saturation or found.stimuli else None
 
 

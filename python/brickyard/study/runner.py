@@ -38,7 +38,7 @@ from brickyard.schema import (
     told,
 )
 from brickyard.schema.plan import OtherPlan, Plan
-from brickyard.store import Store
+from brickyard.store import Record, Store
 from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
 from brickyard.study import circumstances, summaries
@@ -65,6 +65,8 @@ class RunSpec:
     """Where the targets lie on this host, where they are no paths themselves."""
     start: Callable[[], Any] | None = None
     """Sets something going that tells the same events as the core does."""
+    judged: Callable[[Record], list[RunWarning]] = lambda _: []
+    """What is found of the run when its last event has come, kept among its warnings."""
 
     @cached_property
     def plan_text(self) -> str:
@@ -206,7 +208,7 @@ class Runner:
         record = self.store.record(run)
         watched = watch.results(record)
         invalid = self._judged(run, held) if held is not None and end.outcome is RunOutcome.DONE else []
-        warnings = [*invalid, *circumstances.warnings(self.store, record, watched)]
+        warnings = [*invalid, *spec.judged(record), *circumstances.warnings(self.store, record, watched)]
         self.store.end_run(run, end, RunWatch(targets=list(watched)), warnings)
         outcome = end.outcome.value
         ended = replace(record, info=replace(record.info, outcome=outcome))
