@@ -278,7 +278,7 @@ def test_a_percentile_of_the_window_is_of_all_its_requests() -> None:
 
 def test_a_bin_of_the_histogram_holds_the_times_of_its_requests() -> None:
     low, high = 110_000, 3 * MS
-    whole = Measured(1.0, 4096.0, 1.0, high, None, 4, histogram([low, low, low, high]))
+    whole = Measured(1.0, 4096.0, 1.0, high, None, 4, Histogram(histogram([low, low, low, high])))
     first, last = histogram_bins(whole)
     assert (first.x <= low < first.end, first.high) == (True, 0.75)
     assert (last.x <= high < last.end, last.high) == (True, 0.25)

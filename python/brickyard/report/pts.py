@@ -12,11 +12,11 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from brickyard import _core
 from brickyard.analysis.pts import RANGE_MAX, Measured, Point
 from brickyard.analysis.pts_points import OperatingPoint
 from brickyard.report import theme
-from brickyard.report.pictures import Picture, draw, inlined
+from brickyard.report.picture import Picture
+from brickyard.report.pictures import draw, inlined
 from brickyard.study import pts_tests as tests
 from brickyard.study.pts import Found, Rounds
 from brickyard.study.pts_tables import MB, cell_words, window_words
@@ -308,7 +308,7 @@ _OWN: dict[str, Callable[[Rounds], Own]] = {
 def histogram_bins(figures: Measured) -> list[_Span]:
     """Response times on a log axis, each bin with its share of the requests."""
     edges = sorted({round(10 ** (step / BINS_PER_DECADE)) for step in range(BINS_PER_DECADE * 12)})
-    counts = _core.histogram_counts(figures.histogram, edges)
+    counts = figures.histogram.counts(edges) if figures.histogram else [0] * (len(edges) - 1)
     return [
         _Span(low_ns, high_ns, 0, count / figures.requests)
         for (low_ns, high_ns), count in zip(pairwise(edges), counts, strict=True)
