@@ -92,6 +92,24 @@ def test_one_start_one_record_and_shares_that_sum(fleet: Fleet) -> None:
     assert shown.index("Hosts") < shown.index("Targets")
 
 
+def test_what_a_host_alone_would_be_warned_of_is_said_of_each_host(fleet: Fleet) -> None:
+    load = fleet.home / "buffered.toml"
+    load.write_text(Path(paced(fleet, 2)).read_text().replace("title", 'io = "buffered"\ntitle', 1))
+    run = fleet.run(load, *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB")
+    warned = {warning["id"]: warning["text"] for warning in run["warnings"]}
+    assert warned["smaller_than_memory"].startswith("a, b: The target has 8.0 MiB and the host "), warned
+    assert "fleet_circumstances" not in warned, "what else ran there is known"
+    with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
+        info = store.record(run["run"]).info
+    assert [(host.host, host.why) for host in info.facts.hosts] == [("a", ""), ("b", "")]
+    assert [host.targets[0].path for host in info.facts.hosts] == [str(fleet.home / f"{name}.dat") for name in "ab"]
+    for host in info.watch.hosts:
+        (watched,) = host.targets
+        assert watched.duration_ns > 2e9
+        assert watched.process is not None
+        assert watched.process.user_ns + watched.process.system_ns > 0, "of the worker"
+
+
 def test_the_merged_histogram_is_that_of_all_requests(fleet: Fleet) -> None:
     """Models are the same to the bit everywhere: each part is run again here, and all of it is merged."""
     target = "sim:terraserver-2003"

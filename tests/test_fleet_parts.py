@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from scipy import stats
 
-from brickyard import _core, profiles
+from brickyard import _core, facts, profiles
 from brickyard.analysis import answers
 from brickyard.analysis.census import Peer, census, least_score
 from brickyard.analysis.hosts import host_rows, host_words
@@ -33,26 +33,36 @@ from brickyard.fleet import up as starting
 from brickyard.fleet.clocks import offset_of, start_bound
 from brickyard.fleet.cluster import Node
 from brickyard.fleet.drive import rounds
+from brickyard.fleet.eyes import eyes
 from brickyard.fleet.hosts import HostEntry, read_hosts, refuse_near
 from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.sending import traces_of, with_traces_at
 from brickyard.fleet.shares import Division, divide, shared_places
 from brickyard.schema import (
     CellEvent,
+    DeviceSheet,
     Event,
     HostEnd,
+    HostKnown,
     HostLost,
+    HostSheet,
+    HostWatched,
+    Identity,
     Interval,
     PhaseStart,
     ProcessMark,
     RunFacts,
     RunOutcome,
     Start,
+    TargetFacts,
+    TargetSheet,
     encode,
     plan_document,
     typed,
 )
+from brickyard.schema.host_sheet import MemorySheet
 from brickyard.schema.plan import Plan
+from brickyard.schema.target_sheet import QueueSheet
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
 from brickyard.study import circumstances
@@ -578,6 +588,75 @@ def test_a_run_on_hosts_is_not_said_to_have_circumstances_that_nobody_recorded(t
     assert "Host" not in lines
     assert "Kernel" not in lines, "of the host that started the others"
     assert "whether storage or generator was the limit is not known" in answers.belief([record])
+
+
+def test_a_host_without_anything_of_ours_is_looked_at_as_this_one_is(tmp_path: Path) -> None:
+    """What is sent needs a Python and no package beside it."""
+    target = tmp_path / "f"
+    target.write_bytes(b"1" * 8192)
+    hand, found = agent.Agent("a"), eyes()
+    try:
+        said = hand.look(found.archive, found.native, [str(target)])
+        hand._worker = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        hand.watch()
+        time.sleep(0.5)
+        target.unlink()
+        hand._worker.kill()
+        hand._code = hand._worker.wait()
+        watched = msgspec.json.decode(hand.watched(), type=HostWatched)
+    finally:
+        hand._worker = None
+        hand.end()
+    known = msgspec.json.decode(said, type=HostKnown)
+    here = facts.collect(str(target))
+    assert known.sheet is not None
+    assert (known.sheet.kernel, known.sheet.name) == (here.host.kernel, here.host.name)
+    assert (known.targets[0].kind, known.targets[0].size_bytes) == ("file", 8192)
+    assert known.targets[0].leaf_devices == here.target.leaf_devices
+    (sheet,) = watched.targets
+    assert sheet.identity is not None
+    assert sheet.identity.end == Identity(exists=False)
+    assert sheet.process is not None
+    assert sheet.process.user_ns > 100 * MS, "of the worker, which is gone"
+    with pytest.raises(RuntimeError, match="no answer"):
+        hand.watched()
+
+
+def opened(path: str, io: str = "buffered") -> Start:
+    target = TargetFacts(path=path, kind="file", size_bytes=8 << 20, unwritten="none")
+    start = typed(start_event(io=io))
+    assert isinstance(start, Start)
+    return msgspec.structs.replace(start, targets=[target])
+
+
+def seen_on(host: str, target: int, path: str, *, cached: bool = True, why: str = "") -> circumstances.HostSeen:
+    drive = DeviceSheet(name="sda", major_minor="8:0", type="disk", queue=QueueSheet(write_cache="write back"))
+    sheet = TargetSheet(path=path, kind="file", stack=[drive] if cached else [], cache_bytes=1)
+    memory = HostSheet(memory=MemorySheet(total_bytes=(1 << 30) * (target + 1)))
+    known = HostKnown(host=host, why=why) if why else HostKnown(host=host, sheet=memory, targets=[sheet])
+    return circumstances.HostSeen(host, [target], opened(path), known, HostWatched(host=host, why=why))
+
+
+def test_every_warning_of_a_target_names_its_hosts_in_one_line(tmp_path: Path) -> None:
+    """As a run on each host alone has it; what could not be looked at is said with its cause."""
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(two_hosts(store))
+        seen = [seen_on("a", 0, "/f"), seen_on("b", 1, "/g"), seen_on("c", 1, "/g", why="no Python there")]
+        found = circumstances.warnings(store, record, [], seen, ["b: keeps no copy of its record: no room"])
+    told: dict[str, list[str]] = {}
+    for warning in found:
+        told.setdefault(warning.id, []).append(warning.text)
+    (cache,) = told["volatile_write_cache"]
+    assert cache.startswith("a, b: The write cache of sda is volatile and on")
+    (memory,) = told["smaller_than_memory"]
+    assert memory.startswith("a, b: The target has 8.0 MiB and the host 1.0 GiB to 2.0 GiB of memory")
+    assert told["fleet_circumstances"] == ["Other load on c during the run was not recorded: no Python there."]
+    assert told["fleet_note"] == ["b: keeps no copy of its record: no room."]
+    with Store(tmp_path / "runs.db") as store:
+        seen = [seen_on("a", 0, "/f"), seen_on("b", 1, "/f", cached=False)]
+        found = circumstances.warnings(store, record, [], seen)
+    texts = [warning.text for warning in found if warning.id == "volatile_write_cache"]
+    assert [text.partition(":")[0] for text in texts] == ["a"]
 
 
 def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
