@@ -38,6 +38,7 @@ from brickyard.fleet.hosts import HostEntry, read_hosts, refuse_near
 from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.sending import traces_of, with_traces_at
 from brickyard.fleet.shares import Division, divide, shared_places
+from brickyard.report.tables import slowest_table
 from brickyard.schema import (
     CellEvent,
     DeviceSheet,
@@ -66,7 +67,7 @@ from brickyard.schema.target_sheet import QueueSheet
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
 from brickyard.study import circumstances
-from support import MS, SECOND, US, cell, histogram, interval, start_event
+from support import MS, SECOND, US, cell, histogram, interval, phase_end, start_event
 
 HOSTS = ["a", "b", "c"]
 
@@ -530,7 +531,7 @@ def told_to_all() -> Json:
     return {**told, "hosts": hosts}
 
 
-def two_hosts(store: Store) -> int:
+def two_hosts(store: Store, *more: Event) -> int:
     """Twelve intervals of 1 s, of which b told three before it was lost; each of 100 requests."""
     division = divide("x", load(), ["a", "b"], ["/f"], "copies")
     merger = Merger(division.parts)
@@ -564,7 +565,7 @@ def two_hosts(store: Store) -> int:
         HostEnd(host=host, outcome=outcome, message="", kept="")
         for host, outcome in (("a", RunOutcome.DONE), ("b", RunOutcome.FAILED))
     ]
-    store.add_events(number, events)
+    store.add_events(number, [*events, *more])
     store.end_run(number, {"event": "end", "end_ns": 12 * SECOND, "outcome": "failed", "message": "b"}, None, [])
     return number
 
@@ -576,6 +577,29 @@ def test_a_lost_host_has_the_rate_that_it_had_and_is_not_among_all_hosts(tmp_pat
     assert [rows[name].iops for name in ("a", "b", "")] == pytest.approx([100, 100, 100])
     assert (rows["b"].state, rows[""].state, rows[""].requests) == ("lost", "without b", 1200)
     assert host_words(record)[0] == "Lost, and not included in the figures of all hosts: b."
+
+
+def test_the_slowest_requests_have_the_host_that_issued_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slowest = [
+        {
+            "at_ns": SECOND, "stream": stream, "worker": 0, "operation": "read", "offset_bytes": 0,
+            "request_bytes": 4096, "service_ns": (stream + 1) * MS, "response_ns": (stream + 1) * MS,
+        }
+        for stream in (0, 1)
+    ]  # fmt: skip
+    with Store(tmp_path / "runs.db") as store:
+        number = two_hosts(store, typed(phase_end(end_ns=12 * SECOND, slowest=slowest)))
+        table = slowest_table([store.record(number)])
+    assert table.columns[:2] == ["run", "host"]
+    assert [row[1] for row in table.rows] == ["b", "a"]
+    assert main(["show", str(number), "--store", str(tmp_path / "runs.db")]) == 0
+    shown = capsys.readouterr().out.partition("Slowest requests")[2].splitlines()
+    assert shown[1].split()[:2] == ["host", "at"]
+    assert [line.split()[0] for line in shown[2:4]] == ["b", "a"]
+    assert main(["show", str(number), "--json", "--store", str(tmp_path / "runs.db")]) == 0
+    assert [one["host"] for one in json.loads(capsys.readouterr().out)["slowest"]] == ["b", "a"]
 
 
 def test_a_run_on_hosts_is_not_said_to_have_circumstances_that_nobody_recorded(tmp_path: Path) -> None:
