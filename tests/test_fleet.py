@@ -366,6 +366,14 @@ def test_a_dead_head_leaves_the_records_to_be_collected(fleet: Fleet) -> None:
     assert all(row["requests"] > 0 for row in told["totals"])
     again = json.loads(fleet.call("fleet", "collect", "--json").stdout)["runs"]
     assert again == {}, "what was collected is not collected twice"
+    kept = list(fleet.home.glob("state/brickyard/fleet/*/*.jsonl"))
+    would = json.loads(fleet.call("fleet", "clean", "--dry-run", "--json", codes=(0, 1)).stdout)["would_remove"]
+    assert len(would) >= 3
+    assert all(place.exists() for place in kept)
+    said = fleet.call("fleet", "clean", codes=(0, 1)).stdout
+    for name, host in ((place.partition(":")[2], place.partition(":")[0]) for place in would):
+        assert f"{host}:{name}: removed (" in said
+        assert not (fleet.home / "state/brickyard/fleet" / name).exists()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from brickyard.analysis.summary import circumstance_lines
 from brickyard.cli import main
 from brickyard.cli.census import words
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.fleet import agent, cluster
+from brickyard.fleet import agent, cluster, collect
 from brickyard.fleet import up as starting
 from brickyard.fleet.clocks import offset_of, start_bound
 from brickyard.fleet.cluster import Node
@@ -736,25 +736,71 @@ def test_collect_leaves_out_what_says_nothing_new_and_names_it(
     assert json.loads(capsys.readouterr().out)["runs"] == {}
 
 
+def test_only_what_the_store_has_is_removed_unless_more_is_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "runs.db"
+    (kept := tmp_path / "kept").mkdir()
+    whole = str(kept_record(kept, "x-1", "b", 3))
+    new = str(kept_record(kept, "z-9", "a", 4))
+    never = str(kept_record(kept, "n-0", "a", 0))
+    going = str(kept_record(kept, "g-1", "a", 2))
+    (empty := kept / "e-0-a.jsonl").touch()
+    with Store(place) as store:
+        two_hosts(store)  # x-1, of which three intervals of b came
+        begun_on_hosts(store, "g-1", own_process())
+        found = collect.from_files([kept])
+        removal = collect.to_remove(store, found)
+        assert set(removal.goes) == {whole}
+        assert removal.stays[new] == "not collected"
+        assert removal.stays[never] == "no host had begun; nothing was measured"
+        assert removal.stays[going] == "is run 2, which goes on"
+        assert str(empty) in removal.stays
+        asked = collect.to_remove(store, found, uncollected=True)
+        assert set(asked.goes) == {whole, new, never, str(empty)}
+        assert set(asked.stays) == {going}, "never what is still written"
+
+
+def test_a_host_removes_only_the_record_that_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    hand = agent.Agent("a")
+    home = tmp_path / "brickyard" / "fleet" / "x-1"
+    home.mkdir(parents=True)
+    record = kept_record(tmp_path, "x-1", "a", 3).rename(home / "a.jsonl")
+    (other := home / "notes.txt").write_text("mine")
+    size = record.stat().st_size
+    assert hand.remove("x-1/a.jsonl", size - 1) == "has become longer since it was read"
+    with record.open("a"):
+        assert hand.remove("x-1/a.jsonl", size) == "a worker is still writing it"
+    assert hand.remove("../../../etc/passwd", 1) == "is gone already"
+    assert record.exists()
+    assert hand.remove("x-1/a.jsonl", size) == ""
+    assert not record.exists()
+    assert other.exists()
+    record.write_text("something else")
+    assert hand.remove("x-1/a.jsonl", 14) == "is no record that a host of a fleet kept"
+
+
+def begun_on_hosts(store: Store, name: str, runner: ProcessMark) -> None:
+    store.add_run(
+        profile="x",
+        profile_hash="",
+        plan=divide("x", load(), ["a", "b"], ["/f"], "copies").plan,
+        condition="normal",
+        targets=["a:/f", "b:/f"],
+        options={"hosts": ["a", "b"], "share": "copies", "fleet_run": name},
+        software_version="",
+        facts=RunFacts(process=runner),
+    )
+
+
 def test_a_run_that_goes_on_is_not_collected_and_one_collected_too_early_is_collected_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "runs.db"
     (kept := tmp_path / "kept").mkdir()
     words = ["fleet", "collect", str(kept), "--store", str(place), "--json"]
-    division = divide("x", load(), ["a", "b"], ["/f"], "copies")
     for name, runner in (("g-1", own_process()), ("k-1", ProcessMark(pid=1, start_ticks=1, boot_id="another"))):
         with Store(place) as store:
-            store.add_run(
-                profile="x",
-                profile_hash="",
-                plan=division.plan,
-                condition="normal",
-                targets=division.targets,
-                options={"hosts": ["a", "b"], "share": "copies", "fleet_run": name},
-                software_version="",
-                facts=RunFacts(process=runner),
-            )
+            begun_on_hosts(store, name, runner)
         kept_record(kept, name, "a", 3)
     assert main(words) == 0
     said = capsys.readouterr()

@@ -11,11 +11,14 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.store import Store
+from brickyard.units import format_size
 
 if TYPE_CHECKING:
     from brickyard.fleet.cluster import Cluster
 
-app = App(name="fleet", help="Many hosts: start Ray on them, show their state, collect the records that they kept.")
+app = App(
+    name="fleet", help="Many hosts: start Ray on them, show their state, collect or remove the records that they kept."
+)
 KUBERNETES_HOSTS = 3
 
 
@@ -178,3 +181,47 @@ def collect(
         if not made:
             stdout().print("no host kept anything new", markup=False)
     return DONE
+
+
+@app.command
+def clean(
+    *,
+    uncollected: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Also remove records that no run in the store has; what they contain is lost.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="List what would be removed, and remove nothing.")
+    ] = False,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Remove records that hosts kept and that have been collected; the others stay, each with the reason."""
+    from brickyard.fleet import cluster
+    from brickyard.fleet import collect as collecting
+
+    ray = cluster.enter(cluster.load())
+    up, down = cluster.up_and_down(ray)
+    found = collecting.from_hosts(ray, up)
+    found.left.update(dict.fromkeys(down, "is down; its records stay"))
+    with Store(store) as runs:
+        removal = collecting.to_remove(runs, found, uncollected=uncollected)
+    done = removal if dry_run else collecting.remove(ray, found, removal)
+    for place, why in done.stays.items():
+        stderr().print(f"{place}: {why}; stays", markup=False, soft_wrap=True)
+    if json:
+        emit(
+            {"removed": {} if dry_run else done.goes, "would_remove": done.goes if dry_run else {}, "left": done.stays}
+        )
+    else:
+        word = "would be removed" if dry_run else "removed"
+        for place, why in done.goes.items():
+            size = format_size(found.sizes[place])
+            stdout().print(f"{place}: {word} ({size}; {why})", markup=False, soft_wrap=True)
+        if not done.goes:
+            stdout().print("no host keeps a record that has been collected", markup=False)
+    return FAILED if done.stays else DONE

@@ -355,6 +355,27 @@ class Agent:
             file.seek(offset)
             return base64.b64encode(file.read(MOST_BYTES)).decode()
 
+    def remove(self, name: str, size: int) -> str:
+        """Removes a kept record that was read whole; why it is not removed, or nothing."""
+        if name not in self.kept():
+            return "is gone already"
+        path = os.path.join(records_home(), name)
+        try:
+            if _is_open(path):
+                return "a worker is still writing it"
+            with open(path, encoding="utf-8") as file:
+                first = file.readline(len(RECORD))
+            if os.path.getsize(path) != size:
+                return "has become longer since it was read"
+            if size and first != RECORD:
+                return "is no record that a host of a fleet kept"
+            os.remove(path)
+            with contextlib.suppress(OSError):  # records of other hosts may lie beside it
+                os.rmdir(os.path.dirname(path))
+        except (OSError, UnicodeDecodeError) as error:
+            return f"cannot be removed: {error}"
+        return ""
+
     def compute(self, tasks: str) -> list[str]:
         """Simulations by our worker, a line each in and out."""
         if self._program is None:
@@ -387,6 +408,15 @@ def leave_a_core() -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) >= OTHER_CORES:
         os.sched_setaffinity(0, cores[1:])
+
+
+def _is_open(path: str) -> bool:
+    """Whether a process has a file open, as far as this user sees."""
+    for link in glob.iglob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.path.samefile(link, path):
+                return True
+    return False
 
 
 def _text(path: str) -> str:

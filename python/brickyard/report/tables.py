@@ -236,20 +236,10 @@ def slowest_table(records: list[Record]) -> Table:
     found = [(item, record) for record in records for item in slow.slow_causes(record)]
     found.sort(key=lambda pair: -pair[0].response_ns)
     on_hosts = any(item.host for item, _ in found)
+    columns = ["run", *(["host"] if on_hosts else []), "cause", "evidence"]
     return Table(
         "Slowest requests",
-        [
-            "run",
-            *(["host"] if on_hosts else []),
-            "cause",
-            "evidence",
-            "at",
-            "operation",
-            "offset",
-            "size",
-            "service",
-            "response",
-        ],
+        [*columns, "at", "operation", "offset", "size", "service", "response"],
         [
             [
                 str(record.info.id),
