@@ -550,8 +550,7 @@ rows = ["hosts"]
     assert "condition: works on one host" in refused.stderr
 
 
-def test_a_killed_raylet_is_named_and_the_others_go_on(fleet: Fleet) -> None:
-    """Last: the fleet has one host less afterwards."""
+def test_a_killed_raylet_is_named_the_others_go_on_and_it_is_taken_back(fleet: Fleet) -> None:
     words = [paced(fleet, 9), *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB", "--json"]
     run = fleet.begin("run", *words)
     assert run.stderr is not None
@@ -578,6 +577,18 @@ def test_a_killed_raylet_is_named_and_the_others_go_on(fleet: Fleet) -> None:
     done = fleet.call("fleet", "collect")
     assert "a:x/a.jsonl: is no record that a host of a fleet kept" in done.stderr
     assert "b: is down" in done.stderr
+    assert "fleet up --hosts" in fleet.call("fleet", "status", codes=(1,)).stderr, "what to do"
+    kept = {place: place.read_bytes() for place in fleet.home.glob("data/brickyard/fleet/*") if place.suffix != ".json"}
+    raylets = {host: fleet.pids(host, "raylet/raylet") for host in ("a", "c")}
+    told = json.loads(fleet.call("fleet", "up", "--hosts", fleet.hosts_toml(), "--json").stdout)
+    assert told["started"] == ["b"]
+    assert {host: fleet.pids(host, "raylet/raylet") for host in ("a", "c")} == raylets, "the others are left alone"
+    assert all(place.read_bytes() == content for place, content in kept.items()), "token and certificate"
+    fleet.call("fleet", "status")
+    run = fleet.run(paced(fleet, 2), *files(fleet, "a", "b", "c"), "--hosts", "all", "--size", "8MiB")
+    assert run["outcome"] == "done"
+    told = json.loads(fleet.call("fleet", "up", "--hosts", fleet.hosts_toml(), "--json").stdout)
+    assert told["started"] == [], "nothing is missing"
 
 
 def test_without_a_fleet_one_line_says_how_to_start_one(tmp_path: Path) -> None:

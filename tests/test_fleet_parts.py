@@ -28,7 +28,7 @@ from brickyard.analysis.summary import circumstance_lines
 from brickyard.cli import main
 from brickyard.cli.census import words
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.fleet import agent, cluster, collect
+from brickyard.fleet import agent, cluster, collect, nodes
 from brickyard.fleet import up as starting
 from brickyard.fleet.clocks import offset_of, start_bound
 from brickyard.fleet.cluster import Node
@@ -227,7 +227,7 @@ def test_a_host_that_does_not_reach_the_head_says_so_and_starts_nothing(tmp_path
     host = HostEntry("a", "127.0.0.1", reach=["env"], python=sys.executable)
     planned = Node("a", "127.0.0.1", ["env", "sh", "-s"], f"/tmp/brickyard-fleet-{os.urandom(8).hex()}")
     with pytest.raises(BrickyardError, match=f"a: does not reach the head at {address}: .*refused"):
-        starting._start_host(host, planned, address, starting.Secret("0" * 64, ""))
+        nodes.start_host(host, planned, address, nodes.Secret("0" * 64, ""))
     assert not Path(planned.folder).exists()
 
 
@@ -886,7 +886,7 @@ def test_down_ends_no_process_and_no_folder_that_is_not_the_fleets(fleet_home: P
         assert mine.is_dir()
         done = subprocess.run(
             ["sh", "-s"],
-            input=starting.END.replace("@DIR@", f"/tmp/brickyard-fleet-x/../..{mine}").replace("@MARK@", starting.MARK),
+            input=nodes.END.replace("@DIR@", f"/tmp/brickyard-fleet-x/../..{mine}").replace("@MARK@", nodes.MARK),
             text=True,
             check=False,
         )
@@ -909,7 +909,7 @@ def test_down_ends_what_wrote_its_title_over_its_environment(tmp_path: Path) -> 
             assert one.stdout is not None
             assert one.stdout.readline() == "named\n"
         threading.Thread(target=agents.wait, daemon=True).start()  # as init does for those without a parent
-        assert starting._end(Node("a", "127.0.0.1", ["sh", "-s"], str(folder))) == ""
+        assert nodes.end(Node("a", "127.0.0.1", ["sh", "-s"], str(folder))) == ""
         assert agents.wait(5) == -signal.SIGKILL
         assert bystander.poll() is None
         assert elsewhere.poll() is None
@@ -986,7 +986,11 @@ def test_a_killed_up_leaves_a_fleet_that_down_ends(fleet_home: Path, tmp_path: P
     pytest.importorskip("ray")
     reached = tmp_path / "reached"
     way = tmp_path / "way"
-    way.write_text(f'#!/bin/sh\n[ -e {reached} ] && exec "$@"\ntouch {reached}\nexec sleep 20\n')
+    checked = tmp_path / "checked"
+    way.write_text(
+        f'#!/bin/sh\n[ -e {reached} ] || [ ! -e {checked} ] && touch {checked} && exec "$@"\n'
+        f"touch {reached}\nexec sleep 20\n"
+    )
     way.chmod(0o755)
     hosts = tmp_path / "hosts.toml"
     entry = f'address = "127.0.0.1"\nreach = ["{way}"]\n'
@@ -1004,6 +1008,91 @@ def test_a_killed_up_leaves_a_fleet_that_down_ends(fleet_home: Path, tmp_path: P
     assert [one.name for one in cluster.load().nodes] == ["a", "head"]
     assert starting.down() == []
     assert not cluster.state_file().exists()
+
+
+def of_host_file(tmp_path: Path, *hosts: str) -> Path:
+    """A free port for the head, and hosts with addresses of their own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    entries = [
+        f'[[host]]\nname = "{name}"\naddress = "127.0.0.{number}"\n{words}\n'
+        for number, (name, words) in enumerate(zip("abcdef", hosts, strict=False), 2)
+    ]
+    place = tmp_path / "hosts.toml"
+    place.write_text(f'[head]\naddress = "127.0.0.1"\nport = {port}\n' + "".join(entries))
+    return place
+
+
+def test_every_host_that_cannot_have_ray_is_named_with_its_cause_before_anything_starts(
+    fleet_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sh").symlink_to("/bin/sh")
+    hosts = of_host_file(
+        tmp_path,
+        f'reach = ["env"]\npython = "{sys.executable}"',
+        f'reach = ["env"]\npython = "{tmp_path}/bare/bin/python"',
+        'reach = ["env"]\npython = "/no/such/python"',
+        f'reach = ["env", "PATH={tmp_path}/bin", "XDG_STATE_HOME={tmp_path}"]',
+        'reach = ["false"]',
+    )
+    begun_s = time.monotonic()
+    assert main(["fleet", "up", "--hosts", str(hosts)]) == 1
+    assert time.monotonic() - begun_s < 60
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"b: its Python ({tmp_path}/bare/bin/python) has no Ray; install it with" in said
+    assert "c: has no Python at /no/such/python; correct `python` in hosts.toml" in said
+    assert "d: has no python3; install Python 3." in said
+    assert "e: no reason given" in said
+    assert " a: " not in said
+    assert not cluster.state_file().exists(), "nothing is in the way of the next one"
+
+
+def test_a_host_that_ends_as_it_is_started_is_named_at_once(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    folder = Path(f"/tmp/brickyard-fleet-{os.urandom(8).hex()}")
+    folder.mkdir()
+    try:
+        (folder / "pid").write_text(f"{ended.pid}\n")
+        (folder / "log").write_text("Traceback\n\nImportError: libc is too old\n\n")
+        with pytest.raises(BrickyardError, match="a: Ray ended as it was started: ImportError: libc is too old"):
+            nodes.refuse_ended([Node("a", "127.0.0.1", ["sh", "-s"], str(folder))])
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_an_up_that_failed_is_not_in_the_way_of_the_next_one(
+    fleet_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The host is lost between the look at it and the start; later what an earlier fleet left cannot be ended."""
+    pytest.importorskip("ray")
+    way, checked = tmp_path / "way", tmp_path / "checked"
+    way.write_text(f'#!/bin/sh\n[ -e {checked} ] && echo gone >&2 && exit 255\ntouch {checked}\nexec "$@"\n')
+    way.chmod(0o755)
+    hosts = of_host_file(tmp_path, f'reach = ["{way}"]\npython = "{sys.executable}"')
+    assert main(["fleet", "up", "--no-tls", "--hosts", str(hosts)]) == 1
+    assert "a: gone (exit code 255)" in capsys.readouterr().err
+    assert not cluster.state_file().exists()
+    cluster.save(cluster.Cluster("127.0.0.1:1", hosts=[Node("z", "10.0.0.1", ["false"], "/tmp/brickyard-fleet-none1")]))
+    assert main(["fleet", "up", "--no-tls", "--hosts", str(hosts)]) == 1
+    said = capsys.readouterr().err
+    assert "an earlier fleet has not ended on all hosts: z: " in said
+    assert "brickyard fleet down --forget" in said
+    assert main(["fleet", "down", "--forget"]) == 1
+    assert not cluster.state_file().exists()
+
+
+def test_a_fleet_that_is_up_takes_no_other_head_and_no_stranger(fleet_home: Path, tmp_path: Path) -> None:
+    note_fleet(node("a", "/tmp/brickyard-fleet-none1"), address="127.0.0.1:1")
+    hosts = read_hosts(of_host_file(tmp_path, 'reach = ["env"]'))
+    with pytest.raises(BadInputError, match=r"a fleet is up at 127\.0\.0\.1:1, and the file has its head at"):
+        starting.up(hosts)
+    cluster.certificate_file().write_text("# brickyard fleet\n")
+    with pytest.raises(BadInputError, match=r"a \(127\.0\.0\.2\): the certificate of the fleet that is up does not have"):
+        starting._refuse_strange(cluster.load(), hosts.host)
 
 
 def test_each_host_has_the_volumes_of_all_and_its_own() -> None:

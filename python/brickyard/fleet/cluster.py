@@ -216,6 +216,16 @@ def hosts_of(ray: Any) -> dict[str, FarNode]:
     return dict(sorted(found.items()))
 
 
+def nodes_of(ray: Any) -> dict[str, set[str]]:
+    """The numbers of the nodes that Ray believes alive, by the name of their host."""
+    found: dict[str, set[str]] = {}
+    for node in ray.nodes():
+        for name in node["Resources"]:
+            if name.startswith(RESOURCE) and node["Alive"]:
+                found.setdefault(name.removeprefix(RESOURCE), set()).add(node["NodeID"])
+    return found
+
+
 def alive(ray: Any) -> list[str]:
     """Those that Ray has now."""
     return [name for name, node in hosts_of(ray).items() if node.alive]
