@@ -452,6 +452,10 @@ def test_a_full_disk_on_one_host_costs_its_copy_or_is_refused_by_name(fleet: Fle
     with fleet.within("b", "-t", "tmpfs", "-o", "nr_inodes=1", "none", str(kept)):
         done = fleet.call("run", *words)
     assert "b: keeps no copy of its record: No space left" in done.stderr, "it was full from the start"
+    told = json.loads(done.stdout)
+    noted = [warning["text"] for warning in told["warnings"] if warning["id"] == "fleet_note"]
+    assert any(text.startswith("b: keeps no copy of its record: No space left") for text in noted), "in the record too"
+    assert "b: keeps no copy of its record" in fleet.call("show", told["run"]).stdout
     with fleet.within("b", "-t", "tmpfs", "-o", "size=4k", "none", str(kept)):
         done = fleet.call("run", *words)
     assert "b: keeps no copy of its record" in done.stderr
@@ -572,6 +576,9 @@ def test_a_killed_raylet_is_named_the_others_go_on_and_it_is_taken_back(fleet: F
     done = fleet.call("census", *words, codes=(1,))
     assert json.loads(done.stdout)["missing"] == ["b:sim:barracuda-es-500"]
     assert "b: is down; its volumes are not measured" in done.stderr
+    with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
+        notes = store.study(json.loads(done.stdout)["study"]).notes
+    assert "b: is down; its volumes are not measured" in notes, "also in the record"
     (fleet.home / "state/brickyard/fleet/x").mkdir()
     (fleet.home / "state/brickyard/fleet/x/a.jsonl").touch()
     done = fleet.call("fleet", "collect")

@@ -1091,7 +1091,7 @@ def test_a_fleet_that_is_up_takes_no_other_head_and_no_stranger(fleet_home: Path
     with pytest.raises(BadInputError, match=r"a fleet is up at 127\.0\.0\.1:1, and the file has its head at"):
         starting.up(hosts)
     cluster.certificate_file().write_text("# brickyard fleet\n")
-    with pytest.raises(BadInputError, match=r"a \(127\.0\.0\.2\): the certificate of the fleet that is up does not have"):
+    with pytest.raises(BadInputError, match=r"a \(127\.0\.0\.2\): the certificate of the fleet that is up"):
         starting._refuse_strange(cluster.load(), hosts.host)
 
 
