@@ -577,8 +577,8 @@ def test_a_killed_raylet_is_named_the_others_go_on_and_it_is_taken_back(fleet: F
     assert json.loads(done.stdout)["missing"] == ["b:sim:barracuda-es-500"]
     assert "b: is down; its volumes are not measured" in done.stderr
     with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
-        notes = store.study(json.loads(done.stdout)["study"]).notes
-    assert "b: is down; its volumes are not measured" in notes, "also in the record"
+        (study,) = store.studies(json.loads(done.stdout)["study"])
+    assert "b: is down; its volumes are not measured" in study.notes, "also in the record"
     (fleet.home / "state/brickyard/fleet/x").mkdir()
     (fleet.home / "state/brickyard/fleet/x/a.jsonl").touch()
     done = fleet.call("fleet", "collect")
