@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import msgspec
+from msgspec import UnsetType
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
@@ -162,8 +163,8 @@ def offered(record: Record) -> Offered:
 
 def _rate_parts(record: Record, drivers: int) -> list[float]:
     """Each driver's part of a rate; equal ones in stores from before it was kept."""
-    told = record.info.options.get("rate_parts")
-    return [float(part) for part in told] if isinstance(told, list) else [1 / drivers] * drivers
+    parts = record.info.asked.rate_parts
+    return [1 / drivers] * drivers if isinstance(parts, UnsetType) else parts
 
 
 def by_pace(records: list[Record]) -> dict[str, list[Record]]:

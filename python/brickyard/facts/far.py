@@ -16,6 +16,7 @@ from typing import TextIO
 
 import msgspec
 
+from brickyard.ready import ready
 from brickyard.schema.facts import HostKnown, HostWatched
 from brickyard.schema.sheets import not_known, stored
 from brickyard.schema.watch_sheet import ProcessUse
@@ -97,3 +98,6 @@ def main(given: TextIO = sys.stdin, told: TextIO = sys.stdout) -> None:
     for answer in answers(given):
         told.write(msgspec.json.encode(stored(answer)).decode() + "\n")
         told.flush()
+
+
+ready(LookOrder)

@@ -124,6 +124,7 @@ class FarHost:
     message: str = ""
     known: HostKnown | None = None
     """None where its targets are models."""
+    looking: Any = None
     watched: Any = None
     """What it says of the time of the load; None until it is asked."""
     is_watched: bool = False
@@ -184,14 +185,14 @@ class FleetRun:
     def _prepare(self) -> None:
         program = self._ray.put(worker_program())
         self._each(AGENT_S, [host.agent.place.remote(program) for host in self.hosts], "takes no worker")
-        looking = self._look()
+        self._look()
         for host, facts in zip(
             self.hosts,
             self._each(AGENT_S, [host.agent.facts.remote(host.part.targets) for host in self.hosts], "says nothing"),
             strict=True,
         ):
             host.facts = HostFacts(**facts)
-        self._take_looks(looking)
+        self._take_looks()
         self._look_for_shared()
         self._send_traces()
         # Hosts that share a target are prepared one after another: the first fills it, the next ones find it filled.
@@ -211,26 +212,27 @@ class FleetRun:
                 kind = BadInputError if host.code == BadInputError.exit_code else BrickyardError
                 raise kind(f"{host.part.host}: {host.part.named(host.message) or 'the worker ended before it began'}")
 
-    def _look(self) -> dict[str, Any]:
+    def _look(self) -> None:
         """Asks each host what is known of it and its targets; a model is known here."""
         real = [host for host in self.hosts if not all(map(bricks.is_modelled, host.part.targets))]
         if not real:
-            return {}
+            return
         try:
             found = eyes()
         except (BrickyardError, OSError) as error:
             for host in real:
                 host.known = HostKnown(host=host.part.host, why=one_line(error))
-            return {}
+            return
         archive, native = self._ray.put(found.archive), self._ray.put(found.native)
-        return {host.part.host: host.agent.look.remote(archive, native, host.part.targets) for host in real}
+        for host in real:
+            host.looking = host.agent.look.remote(archive, native, host.part.targets)
 
-    def _take_looks(self, looking: dict[str, Any]) -> None:
+    def _take_looks(self) -> None:
         """A host that cannot be looked at carries its load nevertheless, and the record says why."""
         deadline_s = time.monotonic() + LOOK_S
         for host in self.hosts:
-            if host.part.host in looking:
-                said, why = self._answer(looking[host.part.host], deadline_s)
+            if host.looking is not None:
+                said, why = self._answer(host.looking, deadline_s)
                 known = _read(said, HostKnown) if said else None
                 host.known = known or HostKnown(host=host.part.host, why=why or "its answer cannot be read")
 

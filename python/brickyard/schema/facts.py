@@ -98,4 +98,4 @@ def watch_document(watch: RunWatch) -> dict[str, Any]:
     return {"targets": stored(watch.targets), **hosts}
 
 
-ready(RunFacts, RunWatch, list[RunWarning])
+ready(RunFacts, RunWatch, HostKnown, HostWatched, list[RunWarning])
