@@ -138,7 +138,7 @@ def _started(
     except BrickyardError as error:
         joined = cluster.nodes_of(cluster.enter(fleet))
         late = [node for node in waiting if not joined.get(node.name)]
-        failures |= {node.name: str(error) for node in late[:1]}
+        failures |= {node.name: str(error) for node in (late or waiting)[:1]}  # it names all of them
         waiting = [node for node in waiting if node not in late]
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(nodes.end, (node for node in planned if node not in waiting)))
