@@ -81,7 +81,7 @@ def nodes(home: Path, cores: list[int]) -> Iterator[Any]:
         lines += [f'reach = ["taskset", "-c", "{core}"]', f'python = "{sys.executable}"']
     place = home / "hosts.toml"
     place.write_text("\n".join(lines))
-    fleet = up.up(read_hosts(place))
+    fleet = up.up(read_hosts(place)).fleet
     try:
         yield cluster.enter(fleet)
     finally:

@@ -12,7 +12,7 @@ from brickyard import analysis, bricks
 from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
-from brickyard.analysis.hosts import fleet_of, host_words
+from brickyard.analysis.hosts import host_words, unwatched
 from brickyard.analysis.ramp_result import at_result, ramp_results
 from brickyard.analysis.sending import sent
 from brickyard.analysis.totals import profile_phase, rated_rows
@@ -346,7 +346,7 @@ def _limit(records: Sequence[Record]) -> str:
     if any(record.info.is_by_fio for record in records):
         return "Whether storage or generator was the limit is not known: fio does not report it."
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
-    if not bound and any(map(fleet_of, records)):
+    if not bound and any(map(unwatched, records)):
         return (
             "No worker was at its limit. Other load on the hosts is not recorded, so whether storage or generator was "
             "the limit is not known."

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.conditions import Span, condition_spans
+from brickyard.analysis.hosts import fleet_of
 from brickyard.analysis.totals import asked_stream
+from brickyard.bricks import is_modelled
 from brickyard.schema import PhaseEnd, SlowEvent
 from brickyard.schema.plan import ClosedPace, Stream
 from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
@@ -62,6 +64,8 @@ class SlowCause:
     response_ns: int
     cause: str
     evidence: str
+    host: str = ""
+    """Of a run on many hosts: the one that issued it."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,11 @@ class _Around:
         self.counted: dict[tuple[int, int], list[Interval]] = {}
         self.spans: list[Span] = condition_spans(self.record)
         self.watches: list[SlowSheet | None] = [one.slow if one else None for one in self.record.info.watch.targets]
-        self.is_modelled = any(target.startswith("sim:") for target in self.record.info.targets)
+        fleet = fleet_of(self.record)
+        self.hosts = {target: host.host for host in fleet.hosts for target in host.targets} if fleet else {}
+        names = self.record.info.targets
+        paths = [name.removeprefix(f"{self.hosts[at]}:") if at in self.hosts else name for at, name in enumerate(names)]
+        self.is_modelled = any(map(is_modelled, paths))
         self.start_unix_ns = self.record.info.start_unix_ns or 0
 
     def intervals(self, phase: int, stream: int, from_ns: int, to_ns: int) -> list[Interval]:
@@ -137,6 +145,10 @@ class _Around:
         costs = self.record.costs
         return [one for one in costs if one.phase == phase and one.start_ns < to_ns and one.end_ns > from_ns]
 
+    def host(self, phase: int, stream: int) -> str:
+        asked = asked_stream(self.record, phase, stream)
+        return self.hosts.get(asked.target, "") if asked else ""
+
     def watch(self, target: int) -> SlowSheet | None:
         return self.watches[target] if target < len(self.watches) else None
 
@@ -149,7 +161,7 @@ def _caused(event: SlowEvent, phase: int, around: _Around) -> SlowCause:
         cause, evidence = _served(event, phase, around)
     return SlowCause(
         event.at_ns, event.stream, event.operation, event.offset_bytes, event.request_bytes, event.service_ns,
-        event.response_ns, cause, evidence,
+        event.response_ns, cause, evidence, around.host(phase, event.stream),
     )  # fmt: skip
 
 

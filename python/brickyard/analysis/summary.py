@@ -435,7 +435,7 @@ def distinct_warnings(records: list[Record]) -> list[RunWarning]:
         # Where runs differ in severity, the graver one speaks.
         first = min((met.warning for met in same), key=lambda item: item.severity != "warning")
         targets = list(dict.fromkeys(path for met in same for path in met.record.info.targets))
-        text = _ranged([met.text for met in same]).replace(TARGET, _listed(targets))
+        text = ranged([met.text for met in same]).replace(TARGET, _listed(targets))
         text = _with_phases(text, list(dict.fromkeys(met.phase for met in same)))
         count = len({met.record.info.id for met in same})
         told = text if count == len(records) else f"{text} ({count} of {len(records)} runs)"
@@ -484,7 +484,7 @@ def _listed(names: list[str]) -> str:
     return (", " if more else " and ").join(names[:LISTED_MAX]) + more
 
 
-def _ranged(texts: list[str]) -> str:
+def ranged(texts: list[str]) -> str:
     """One text out of several that differ in their figures alone: `12.3% to 25.0%`."""
     figures = iter(list(zip(*(list(FIGURE.finditer(text)) for text in texts), strict=True)))
 
