@@ -67,6 +67,17 @@ def test_a_rate_that_falls_for_minutes_is_looked_at_until_it_is_too_low(capsys: 
     assert any("rebuilding 1 min: until the rate no longer fell" in line for line in found["assumptions"])
 
 
+def test_a_low_rate_is_counted_for_longer(capsys: pytest.CaptureFixture[str]) -> None:
+    """A slow fall of 75 requests a second does not show within a minute."""
+    asked = ["buy", "sqlio-random-read-4", "--parts", "wd2500jd", "3ware-8506-8", "--level", "raid1", "--members", "2"]
+    asked += ["--require", "iops>=10", "--condition", "normal"]
+    lengths = [
+        answer(capsys, *asked, "--set", f"depth={depth}")["found"][0]["conditions"]["normal"]["simulated_s"]
+        for depth in (1, 8)
+    ]
+    assert lengths == [240, 60]
+
+
 def test_a_rate_that_still_falls_is_never_called_sure(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["buy", "sqlio-random-read-4", *DISKS, "--level", "raid6", "--members", "8", "--duration", "60s"]
     asked += ["--require", "iops>=20"]

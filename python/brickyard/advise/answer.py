@@ -26,13 +26,13 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
     belief = COMPUTED
     if not found.ranked:
         none = f"None of {count} combinations meets them; the nearest are below."
-        return Answer(question, (none,), f"{belief} {untried(found)}".strip())
+        return Answer(question, (none,), f"{belief} {untried(found, fastest=fastest)}".strip())
     first = found.ranked[0]
     kept = ""
     if first.is_risky:
         kept = f", but it {_loses(first, wanted)}"
     elif any(trial.met and trial.is_risky for trial in found.trials):
-        kept = f" that lose data within {_years(wanted)} with a chance of at most {RISKY:.0%}"
+        kept = f" that lose data within {_years(wanted)} with a chance of at most {RISKY * 100:.0f} %"
     last = f"{kept}. {_capital(_room(first))}" if first.is_risky else f"{kept}, {_with_room(first)}"
     said = [f"{_named(first, over)} is the {best} of {count} combinations{last}."]
     said.append(_sureness(found))
@@ -48,7 +48,7 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
         risk = f", but it {_loses(second, wanted)}" if second.is_risky else ""
         said.append(f"Next: {_named(second, over)}, {_with_room(second)}{risk}.")
     far = [_sentence(text) for text in far_off.words(first.candidate.drive_kind, wanted.plan)]
-    parts = [_prices(found.ranked), belief, *far, untried(found)]
+    parts = [_prices(found.ranked), belief, *far, untried(found, fastest=fastest)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
 
 
@@ -65,13 +65,15 @@ def _years(wanted: Wanted) -> str:
     return f"{years:g} year{'' if years == 1 else 's'}"
 
 
-def untried(found: Found) -> str:
+def untried(found: Found, *, fastest: bool) -> str:
     """How many combinations were not simulated, and why not."""
     if not found.left_out:
         return ""
     count = f"{found.left_out:,} combinations were not simulated"
     if not found.is_complete:
         return f"{count} because the most that may be were: there may be a better one (--most)."
+    if fastest:
+        return f"{count}: they are smaller than those of their families that were, and taken to be slower."
     if found.ranked:
         return f"{count}: they cost more, or a larger one of their family does not meet the requirements."
     return f"{count}: a larger one of the same family does not meet the requirements."

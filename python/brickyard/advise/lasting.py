@@ -25,6 +25,8 @@ LENGTHS_S = (10, 60, 240, 960)
 its rebuild; after 480 s they are within 5 % of that."""
 LEAST_S = 60
 """The stripe cache of Linux md grows from 20 s on, so that a shorter look finds a rate that seems to last."""
+FEWEST = 4_000
+"""Fewer requests would hide a slow fall: between halves of 2,000, one of 5 % shows."""
 PLENTY = 1_000_000
 """Requests after which a shorter time is enough: what fills, has filled."""
 MOST_REQUESTS = 8_000_000
@@ -52,7 +54,8 @@ def until_it_holds(run: Callable[[Plan], Record], plan: Plan, fill_s: int, meets
     for number, length_s in enumerate(lengths):
         lasted = looked_at(run(_for_time(plan, length_s)))
         requests = sum(half.requests for half in _halves(lasted.record))
-        known = lasted.holds and (length_s >= LEAST_S or requests >= PLENTY)
+        enough = requests >= (FEWEST if length_s >= LEAST_S else PLENTY)
+        known = lasted.holds and enough
         following = lengths[number + 1] if number + 1 < len(lengths) else None
         too_many = following is not None and requests * following / length_s > MOST_REQUESTS
         if known or following is None or too_many or (not meets(lasted.record) and not _rises(lasted.record)):
