@@ -87,7 +87,7 @@ def test_a_rate_that_still_falls_is_never_called_sure(capsys: pytest.CaptureFixt
     assert not best["conditions"]["rebuilding"]["rate_holds"]
     assert best["met"]
     assert not best["met_within_interval"]
-    assert "its rate when rebuilding was still falling after 1 min of virtual time" in found["answer"][1]
+    assert "its rate while rebuilding was still falling after 1 min of virtual time" in found["answer"][1]
     assert any("the time that was given; still falling at the end: 8 ×" in line for line in found["assumptions"])
     assert not answer(capsys, *asked, "--sure", code=1)["found"]
 

@@ -82,11 +82,11 @@ def untried(found: Found, *, fastest: bool) -> str:
 def _sureness(found: Found) -> str:
     """Whether the first is surely enough, and else which of those found is."""
     first = found.ranked[0]
-    falling = [name.replace("_", " ") for name, state in first.states.items() if not state.holds]
+    falling = [_while(name) for name, state in first.states.items() if not state.holds]
     if falling:
         seconds = max(state.simulated_s for state in first.states.values() if not state.holds)
         return (
-            f"How sure that is cannot be said: its rate when {' and '.join(falling)} was still falling after"
+            f"How sure that is cannot be said: its rate {' and '.join(falling)} was still falling after"
             f" {format_seconds(seconds)} of virtual time."
         )
     if first.spread is None:
@@ -132,8 +132,15 @@ def _room(trial: Trial) -> str:
     room = state.decided.head_room or 0.0
     if room > AMPLE:
         return f"its headroom is more than {AMPLE} × in every condition"
-    where = f", when {name.replace('_', ' ')}" if len(trial.states) > 1 else ""
+    where = f", {_while(name)}" if len(trial.states) > 1 else ""
     return f"its least headroom is {three_digits(room)} ×{where}"
+
+
+def _while(condition: str) -> str:
+    words = condition.replace("_", " ")
+    if words == "normal":
+        return "in normal condition"
+    return f"with the {words}" if words.startswith("write cache") else f"while {words}"
 
 
 def _with_room(trial: Trial) -> str:

@@ -306,7 +306,7 @@ class _Progress:
 
 def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str]) -> None:
     out = stdout()
-    count = f"{len(found.trials)} bricks simulated, {found.left_out} not simulated"
+    count = f"{len(found.trials)} simulated, {found.left_out} not simulated"
     shown = found.ranked or sorted(found.trials, key=_nearness, reverse=True)[:4]
     head = (
         f"Meet the requirements ({count})" if found.ranked else f"None meets the requirements ({count}); the nearest:"
