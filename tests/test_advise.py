@@ -15,7 +15,7 @@ from brickyard import bricks, rulers
 from brickyard.advise import buy, charts, drive_chart, level_chart, parts, predict, simulate, suitability
 from brickyard.advise.buy import Trial
 from brickyard.advise.candidates import Candidate, candidates
-from brickyard.advise.lifetime import data_loss_hours, rebuild_fails, rebuild_hours, unreadable
+from brickyard.advise.lifetime import assumed_rebuild_hours, data_loss_hours, rebuild_fails, unreadable
 from brickyard.analysis.verdict import Finding, Verdict
 from brickyard.bricks.resolved import RotatingDrive
 from brickyard.cli import main
@@ -71,13 +71,13 @@ def test_zfs_loses_data_by_its_tolerated_failures_and_resilvers_at_the_pace_of_i
     assert rebuild_fails("raidz3", 8, 100_000, 10, 0) == pytest.approx(7 * 6 * 5 * 1e-12)
     assert data_loss_hours("draid3", 8, 1e6, 10) > 1e3 * data_loss_hours("draid2", 8, 1e6, 10)
     raidz = bricks.resolve("zfs-raidz2", []).brick
-    hours = rebuild_hours(raidz, writes=True)
+    hours = assumed_rebuild_hours(raidz, writes=True)
     assert hours is not None
     # 16 of 20 TB, each MiB behind a user's request on each disk.
     assert hours == pytest.approx(16e12 / 1_048_576 * (2 * 0.01217 + 1_048_576 / 190e6) / 3600, rel=0.15)
     draid = ["level=draid2", "draid_spares=1"]
     of = [bricks.resolve("zfs-raidz2", [*draid, f"members={n}"]).brick for n in (11, 21, 91)]
-    wide = [rebuild_hours(brick, writes=True) for brick in of]
+    wide = [assumed_rebuild_hours(brick, writes=True) for brick in of]
     assert wide == pytest.approx([hours, hours / 2, hours / 9])
 
 
@@ -103,7 +103,7 @@ def candidates_of_zfs(levels: tuple[str, ...]) -> list[Candidate]:
     return [c for c in found if c.keeper.name == "linux-zfs"]
 
 
-def test_a_rebuild_takes_the_pace_beside_users_and_never_more_than_the_drive() -> None:
+def test_an_assumed_rebuild_takes_the_pace_beside_users_and_never_more_than_the_drive() -> None:
     known = bricks.resolve("terraserver-2003", ["members=8", "level=raid5"]).brick
     assert isinstance(known.drive, RotatingDrive)
     assert known.controller is not None
@@ -112,11 +112,11 @@ def test_a_rebuild_takes_the_pace_beside_users_and_never_more_than_the_drive() -
         known.controller, rebuild_min_mb_per_s=10.0, rebuild_writing_mb_per_s=1.0, rebuild_drains=False
     )
     brick = structs.replace(known, drive=drive, software=None, controller=keeper)
-    assert rebuild_hours(brick, writes=False) == pytest.approx(1)
-    assert rebuild_hours(brick, writes=True) == pytest.approx(10)
+    assert assumed_rebuild_hours(brick, writes=False) == pytest.approx(1)
+    assert assumed_rebuild_hours(brick, writes=True) == pytest.approx(10)
     unbounded = structs.replace(brick, controller=structs.replace(keeper, rebuild_min_mb_per_s=500.0))
-    assert rebuild_hours(unbounded, writes=False) == pytest.approx(0.2)  # 36 GB at 50 MB/s
-    assert rebuild_hours(structs.replace(brick, level="raid0"), writes=False) is None
+    assert assumed_rebuild_hours(unbounded, writes=False) == pytest.approx(0.2)  # 36 GB at 50 MB/s
+    assert assumed_rebuild_hours(structs.replace(brick, level="raid0"), writes=False) is None
 
 
 def candidate(usd: float | None, members: int = 2) -> Candidate:
@@ -260,6 +260,8 @@ def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixt
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--capacity", "500"], "needs a unit; write 500GB"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "gp2", "--parts", "linux-md"], "--price"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--years", "0"], "--years"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--years", "0.000001"], "at least 0.1"),
+        (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--mttf", "1"], "at least 8,766 (a year)"),
     ],
 )
 def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], cause: str) -> None:

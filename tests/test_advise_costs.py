@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import fnmatch
 import json
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from brickyard import profiles, rulers
+from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy, parts
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import GIB, Terms, Volume, fitted, total_usd, usd_a_month
@@ -153,6 +154,9 @@ def test_sure_is_what_holds_at_the_worse_end_of_the_interval() -> None:
     assert judged(made, 131).is_sure
     assert judged(made, 129).met
     assert not judged(made, 129).is_sure
+    falling = judged(made, 900)
+    states = {"normal": replace(falling.states["normal"], holds=False)}
+    assert not replace(falling, states=states).is_sure
 
 
 def tables_of(kind: str, count: int, *published: float) -> list[SpreadRow]:
@@ -177,6 +181,25 @@ def test_a_kind_with_few_tables_gets_the_widest_that_one_needs_and_no_less_than_
     beside = spread.spread("flash", [*rows, *tables_of("disks", 10, *[400.0] * 40)])
     assert beside is not None
     assert beside.factor == pytest.approx(4)
+
+
+def test_sources_of_an_interval_are_left_out_whole() -> None:
+    rows = [
+        *[replace(row, table=f"One, {row.table}") for row in tables_of("disks", 10, 100, 105)],
+        *[replace(row, table=f"Two, {row.table}") for row in tables_of("disks", 3, 104, 200)],
+    ]
+    assert spread.sources("disks", rows) == (spread.Source("One", 20, 20), spread.Source("Two", 6, 3))
+
+
+def test_zfs_and_page_caches_are_kinds_of_their_own() -> None:
+    disk = bricks.resolve("nearline-20tb").brick
+    direct, buffered = (
+        profiles.validate(profiles.read("random-4k-qd32"), [f"io={io}"]) for io in ("direct", "buffered")
+    )
+    assert spread.kind_of(disk, direct) == "rotating"
+    assert spread.kind_of(disk, buffered) == "buffered"
+    assert spread.kind_of(bricks.resolve("zfs-raidz2").brick, buffered) == "zfs"
+    assert spread.spread_of("zfs") is spread.spread_of("buffered") is None
 
 
 def test_one_figure_makes_nothing_sure(capsys: pytest.CaptureFixture[str]) -> None:

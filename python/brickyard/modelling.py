@@ -21,7 +21,7 @@ from brickyard.advise import buy, parts, predict
 from brickyard.advise.answer import advice
 from brickyard.advise.assumptions import assumptions
 from brickyard.advise.candidates import MEMBERS, candidates
-from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified, writes
+from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
 from brickyard.analysis.answers import Answer
 from brickyard.analysis.latency import together
 from brickyard.analysis.samples import sample
@@ -281,7 +281,6 @@ def advise(asked: AdviceAsked) -> Advised:
         conditions=asked.conditions or buy.CONDITIONS,
         capacity_bytes=parsed_bytes(asked.capacity, "capacity") if asked.capacity else 0,
         budget_usd=asked.budget_usd,
-        writes=any(writes(stream) for phase in plan.phase for stream in phase.stream),
     )
     chosen = parts.read(())
     unpriced = [] if asked.fastest and asked.budget_usd is None else chosen.unpriced()

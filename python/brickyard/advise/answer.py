@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard.advise.buy import Found, Trial, Wanted
+from brickyard.advise.buy import RISKY, Found, Trial, Wanted
 from brickyard.analysis.answers import SENTENCES_MAX, Answer
 from brickyard.analysis.samples import Sample
 from brickyard.bricks import far_off
-from brickyard.bricks.spread import Spread
-from brickyard.units import format_iops, three_digits
+from brickyard.bricks.spread import KINDS, Spread, held_within_limits
+from brickyard.units import format_iops, format_seconds, three_digits
 
 COMPUTED = "All figures are computed by models, not measured."
 
@@ -26,29 +26,73 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
     belief = COMPUTED
     if not found.ranked:
         none = f"None of {count} combinations meets them; the nearest are below."
-        return Answer(question, (none,), f"{belief} {_untried(found)}".strip())
+        return Answer(question, (none,), f"{belief} {untried(found, fastest=fastest)}".strip())
     first = found.ranked[0]
-    said = [f"{_named(first, over)} is the {best} of {count} combinations, {_room(first)}."]
+    kept = ""
+    if first.is_risky:
+        kept = f", but it {_loses(first, wanted)}"
+    elif any(trial.met and trial.is_risky for trial in found.trials):
+        kept = f" that lose data within {_years(wanted)} with a chance of at most {RISKY * 100:.0f} %"
+    last = f"{kept}. {_capital(_room(first))}" if first.is_risky else f"{kept}, {_with_room(first)}"
+    said = [f"{_named(first, over)} is the {best} of {count} combinations{last}."]
     said.append(_sureness(found))
-    if len(found.ranked) > 1:
+    riskier = min(
+        (trial for trial in found.trials if trial.met and trial.is_risky and not first.is_risky),
+        key=lambda trial: (trial.candidate.cost_usd or 0.0, trial.candidate.name),
+        default=None,
+    )
+    if riskier is not None and (riskier.candidate.cost_usd or 0.0) < (first.candidate.cost_usd or 0.0):
+        said.append(f"{_named(riskier, over)} costs less, but it {_loses(riskier, wanted)}.")
+    elif len(found.ranked) > 1:
         second = found.ranked[1]
-        said.append(f"Next: {_named(second, over)}, {_room(second)}.")
+        risk = f", but it {_loses(second, wanted)}" if second.is_risky else ""
+        said.append(f"Next: {_named(second, over)}, {_with_room(second)}{risk}.")
     far = [_sentence(text) for text in far_off.words(first.candidate.drive_kind, wanted.plan)]
-    parts = [_prices(found.ranked), belief, *far, _untried(found)]
+    parts = [_prices(found.ranked), belief, *far, untried(found, fastest=fastest)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
 
 
-def _untried(found: Found) -> str:
-    return f"{found.left_out} combinations were not simulated." if found.left_out else ""
+def _loses(trial: Trial, wanted: Wanted) -> str:
+    return f"loses data within {_years(wanted)} with a chance of {chance_words(trial.loss_chance or 0.0)}"
+
+
+def chance_words(share: float) -> str:
+    return "< 0.01 %" if share < 0.0001 else f"{three_digits(share * 100)} %"
+
+
+def _years(wanted: Wanted) -> str:
+    years = wanted.terms.years
+    return f"{years:g} year{'' if years == 1 else 's'}"
+
+
+def untried(found: Found, *, fastest: bool) -> str:
+    """How many combinations were not simulated, and why not."""
+    if not found.left_out:
+        return ""
+    count = f"{found.left_out:,} combinations were not simulated"
+    if not found.is_complete:
+        return f"{count} because the most that may be were: there may be a better one (--most)."
+    if fastest:
+        return f"{count}: they are smaller than those of their families that were, and taken to be slower."
+    if found.ranked:
+        return f"{count}: they cost more, or a larger one of their family does not meet the requirements."
+    return f"{count}: a larger one of the same family does not meet the requirements."
 
 
 def _sureness(found: Found) -> str:
     """Whether the first is surely enough, and else which of those found is."""
     first = found.ranked[0]
+    falling = [_while(name) for name, state in first.states.items() if not state.holds]
+    if falling:
+        seconds = max(state.simulated_s for state in first.states.values() if not state.holds)
+        return (
+            f"How sure that is cannot be said: its rate {' and '.join(falling)} was still falling after"
+            f" {format_seconds(seconds)} of virtual time."
+        )
     if first.spread is None:
         return (
-            "How sure that is cannot be said: too few published tables were compared with models of such storage"
-            " (docs/truth.md)."
+            "How sure that is cannot be said: too few published tables were compared with models of"
+            f" {KINDS[first.kind]} (docs/truth.md)."
         )
     if first.is_sure:
         return f"It does so at the worse end of the models' interval too ({first.spread.words})."
@@ -78,11 +122,33 @@ def _named(trial: Trial, over: str) -> str:
     return trial.candidate.name if usd is None else f"{trial.candidate.name} at {usd:,.0f} USD{over}"
 
 
+AMPLE = 10
+"""With a headroom above this, requirements do not decide which combination is the best."""
+
+
 def _room(trial: Trial) -> str:
     """The least headroom, and in which condition."""
     name, state = min(trial.states.items(), key=lambda item: item[1].decided.head_room or 0.0)
-    room = three_digits(state.decided.head_room or 0.0)
-    return f"with a headroom of at least {room} × (least when {name.replace('_', ' ')})"
+    room = state.decided.head_room or 0.0
+    if room > AMPLE:
+        return f"its headroom is more than {AMPLE} × in every condition"
+    where = f", {_while(name)}" if len(trial.states) > 1 else ""
+    return f"its least headroom is {three_digits(room)} ×{where}"
+
+
+def _while(condition: str) -> str:
+    words = condition.replace("_", " ")
+    if words == "normal":
+        return "in normal condition"
+    return f"with the {words}" if words.startswith("write cache") else f"while {words}"
+
+
+def _with_room(trial: Trial) -> str:
+    return (
+        _room(trial)
+        .replace("its least headroom is", "with a headroom of at least")
+        .replace("its headroom is", "with a headroom of")
+    )
 
 
 @dataclass(frozen=True)
@@ -95,6 +161,17 @@ class Sustained:
     is_open: bool = False
     """Whether the profile has rates of its own: the rate without a limit is then the one that it asks for."""
     spread: Spread | None = None
+    kind: str | None = None
+    """Of modelled storage, as `spread.kind_of` has it."""
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The interval of the searches, with what the model may be off by on top of it."""
+        if self.rates is None or self.spread is None:
+            return None
+        low, high = self.rates.low, self.rates.high
+        least, most = (self.rates.centre, self.rates.centre) if low is None or high is None else (low, high)
+        return self.spread.ends(least)[0], self.spread.ends(most)[1]
 
 
 def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str], *, is_modelled: bool) -> Answer:
@@ -105,8 +182,25 @@ def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str],
         shown = [ranked[0], ranked[-1]]
     several = len(found) > 1 or found[0].condition != "normal"
     said = [_sustained(item, named=several) for item in shown]
-    parts = [*([COMPUTED] if is_modelled else []), *(_sentence(text) for text in doubts)]
+    parts = [*([COMPUTED] if is_modelled else []), *limited_words(found), *(_sentence(text) for text in doubts)]
     return Answer(question, tuple(said), " ".join(parts) or "Storage changes with age and fill; measure it again then.")
+
+
+def limited_words(found: Sequence[Sustained]) -> list[str]:
+    """How little is known of how true such rates are, a sentence for each kind of storage."""
+    said = []
+    for kind in sorted({item.kind for item in found if item.kind}):
+        held, compared = held_within_limits(kind)
+        of = f"of {KINDS[kind]} within a limit on the response time"
+        how = "how far this answer may be off is not known"
+        if compared:
+            said.append(
+                f"Only {compared} published rates {of} were compared with models, and {held} of them lay in the"
+                f" interval that holds nine of ten rates without a limit: {how}."
+            )
+        else:
+            said.append(f"No published rate {of} was compared with models: {how}.")
+    return said
 
 
 def _sustained(item: Sustained, *, named: bool) -> str:
@@ -117,9 +211,11 @@ def _sustained(item: Sustained, *, named: bool) -> str:
         return f"{where}No rate keeps the limit; {unlimited}."
     rates = item.rates
     off = ""
-    if item.spread is not None:
-        low, high = item.spread.ends(rates.centre)
-        off = f", and {format_iops(low)} to {format_iops(high)} with what models of {item.spread.kind} are off by"
+    if item.spread is not None and (ends := item.ends):
+        off = (
+            f", {format_iops(ends[0])} to {format_iops(ends[1])} if the model is off by a factor of"
+            f" {item.spread.factor:.2f} as well"
+        )
     between = ""
     if rates.low is not None and rates.high is not None:
         between = f" (95 % interval {format_iops(rates.low)} to {format_iops(rates.high)})"
@@ -134,6 +230,10 @@ def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str]) -> An
     return Answer(f"Which model describes {target}, and how well does it predict?", said, belief or known)
 
 
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def _sentence(text: str) -> str:
-    whole = f"{text[:1].upper()}{text[1:]}"
+    whole = _capital(text)
     return whole if whole.endswith((".", "!", "?")) else f"{whole}."

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from brickyard.advise.buy import Found, Trial, Wanted
 from brickyard.advise.costs import GIB
+from brickyard.advise.lasting import LENGTHS_S
 from brickyard.advise.parts import Part
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import KINDS
-from brickyard.units import format_size
+from brickyard.units import format_seconds, format_size
 
 SHOWN = 4  # of bricks that do not meet the rulers, the nearest
 
@@ -35,10 +36,12 @@ def assumptions(found: Found, wanted: Wanted) -> list[str]:
     if any(one.setting for one in made):
         lines += _of_volumes(trials, wanted)
     lines += sorted({trial.failures.source for trial in trials if trial.failures})
+    lines.append(_lengths(trials, wanted))
+    lines += _of_rebuilds(trials)
     if any(trial.data_loss_years is not None for trial in trials):
         lines.append(
-            "data loss: mean time, failures independent of each other, sectors unreadable as the data sheet states, a"
-            " rebuild beside this workload all the time; it ranks and promises nothing"
+            "data loss: mean time, failures independent of each other, sectors unreadable as the data sheet states; it"
+            " ranks and promises nothing"
         )
     lines += sorted({_interval(trial) for trial in trials})
     lines += sorted({said for one in made for said in far_off.words(one.drive_kind, wanted.plan)})
@@ -50,6 +53,47 @@ def assumptions(found: Found, wanted: Wanted) -> list[str]:
         "within a family (same drive, level and controller) a larger brick is taken to be no slower; two smaller counts"
         " below each answer were tried all the same"
     )
+    return lines
+
+
+def _lengths(trials: list[Trial], wanted: Wanted) -> str:
+    """How long each condition was simulated, and why so long."""
+    seconds: dict[str, list[float]] = {}
+    for trial in trials:
+        for condition, state in trial.states.items():
+            seconds.setdefault(condition.replace("_", " "), []).append(state.simulated_s)
+    said = "; ".join(f"{name} {_span(found)}" for name, found in seconds.items())
+    if wanted.is_timed:
+        why = "the time that was given"
+    else:
+        why = (
+            "until the rate no longer fell, for at most"
+            f" {format_seconds(LENGTHS_S[-1])} besides the filling of caches; rates are those of the second half"
+        )
+    falling = sorted({trial.candidate.name for trial in trials if not trial.holds})
+    still = f"; still falling at the end: {'; '.join(falling)}" if falling else ""
+    return f"simulated, virtual time: {said}: {why}{still}"
+
+
+def _span(seconds: list[float]) -> str:
+    least, most = format_seconds(min(seconds)), format_seconds(max(seconds))
+    return least if least == most else f"{least} to {most}"
+
+
+def _of_rebuilds(trials: list[Trial]) -> list[str]:
+    """Where the times of rebuilds are from."""
+    lines = []
+    if any(trial.rebuild_is_simulated for trial in trials):
+        lines.append(
+            "rebuild: the pace of the simulated rebuild beside this workload, at the beginning of the drives, for the"
+            " whole member"
+        )
+    assumed = [trial for trial in trials if trial.rebuild_hours is not None and not trial.rebuild_is_simulated]
+    if assumed:
+        lines.append(
+            "rebuild with ≈: no rebuild was simulated; assumed is the pace beside users who always have requests for"
+            f" each drive ({'; '.join(trial.candidate.name for trial in assumed)})"
+        )
     return lines
 
 
@@ -84,7 +128,7 @@ def _of_volumes(trials: list[Trial], wanted: Wanted) -> list[str]:
 def _interval(trial: Trial) -> str:
     spread = trial.spread
     if spread is None:
-        kind = KINDS[trial.candidate.drive_kind]
+        kind = KINDS[trial.kind]
         return f"no interval for {kind}: too few published tables were compared with models of them (docs/truth.md)"
     return (
         f"models of {spread.kind}: nine of ten published figures that they were not fitted to lie within"

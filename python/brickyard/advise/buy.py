@@ -6,6 +6,7 @@ rulers when it does so in every condition that was asked for and that it can be 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,13 +16,22 @@ from msgspec import structs
 from brickyard import profiles
 from brickyard.advise.candidates import Candidate
 from brickyard.advise.costs import TERMS, Terms
-from brickyard.advise.lifetime import HOURS_A_YEAR, FailureRate, data_loss_hours, failures_of, rebuild_hours, unreadable
+from brickyard.advise.lasting import Lasted, looked_at, rebuilt, until_it_holds
+from brickyard.advise.lifetime import (
+    HOURS_A_YEAR,
+    FailureRate,
+    assumed_rebuild_hours,
+    data_loss_hours,
+    failures_of,
+    rebuild_hours,
+    unreadable,
+)
 from brickyard.advise.parts import LEVELS, ZFS_LEVELS
-from brickyard.advise.simulate import Carrier, dearest, filled, here, rates, simulate
+from brickyard.advise.simulate import Carrier, dearest, fill_s, filled, here, rates, simulate, writes
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
 from brickyard.bricks import condition_override
-from brickyard.bricks.spread import Spread, spread_of
+from brickyard.bricks.spread import Spread, kind_of, spread_of
 from brickyard.rulers import Ruler
 from brickyard.schema import Document, Duration
 from brickyard.schema.plan import Phase, Plan
@@ -31,7 +41,8 @@ REDUNDANT = ("raid1", "raid5", "raid6", "raid10")
 CONDITIONS = ("normal", "degraded", "rebuilding")
 UNREBUILT = {"normal", "write_cache_on", "write_cache_off"}
 BATCH = 4  # the same on every machine, so that the same bricks are simulated whatever the number of cores
-DURATION = "10s"
+RISKY = 0.01
+"""A chance of data loss over the time of the costs above this is said first, and ranks a brick behind others."""
 ASIDE = (2, 3)
 """Counts so far below the least that meets the rulers are tried as well, as some counts are slower than fewer."""
 NO_FASTER = 1.01  # a round of smaller counts that brings no family more than this ends a search for the fastest
@@ -44,6 +55,10 @@ class State:
     iops: float
     bytes_per_s: float
     verdicts: tuple[Verdict, ...]
+    simulated_s: float = 0.0
+    """Virtual time, warm-up included."""
+    holds: bool = True
+    """Whether the rate no longer fell at the end of it."""
 
     @property
     def met(self) -> bool:
@@ -72,6 +87,16 @@ class Trial:
     met: bool
     failures: FailureRate | None = None
     spread: Spread | None = None
+    kind: str = "rotating"
+    """Of storage, as `spread.kind_of` has it."""
+    rebuild_is_simulated: bool = False
+    """Whether the time of a rebuild is that of the simulated rebuild beside this workload, and not assumed."""
+    loss_chance: float | None = None
+    """Of losing data within the time over which costs are summed."""
+
+    @property
+    def is_risky(self) -> bool:
+        return self.loss_chance is not None and self.loss_chance > RISKY
 
     def rate(self, *, throughput: bool) -> float:
         """In the worst condition."""
@@ -85,7 +110,12 @@ class Trial:
     @property
     def is_sure(self) -> bool:
         """Whether the requirements are met at the worse end of the models' interval too."""
-        return self.met and self.spread is not None and self.head_room >= self.spread.factor
+        return self.met and self.holds and self.spread is not None and self.head_room >= self.spread.factor
+
+    @property
+    def holds(self) -> bool:
+        """Whether no rate was still falling at the end of its simulation."""
+        return all(state.holds for state in self.states.values())
 
     def document(self) -> Document:
         made = self.candidate
@@ -107,7 +137,9 @@ class Trial:
             ],
             "capacity_bytes": self.capacity_bytes,
             "rebuild_hours": self.rebuild_hours,
+            "rebuild_is_simulated": self.rebuild_is_simulated,
             "mean_time_to_data_loss_years": self.data_loss_years,
+            "data_loss_chance": self.loss_chance,
             "annual_failures": self.failures.a_year if self.failures else None,
             "annual_failures_from": self.failures.source if self.failures else None,
             "met": self.met,
@@ -119,6 +151,8 @@ class Trial:
                     "bytes_per_s": state.bytes_per_s,
                     **(_ends(self.spread, state) if self.spread else {}),
                     "met": state.met,
+                    "simulated_s": state.simulated_s,
+                    "rate_holds": state.holds,
                     "verdicts": [verdict_document(found) for found in state.verdicts],
                 }
                 for name, state in self.states.items()
@@ -142,7 +176,8 @@ class Wanted:
     budget_usd: float | None = None
     mttf_hours: float = 0.0
     """Of every drive; 0: by its class, or as a file of prices has it."""
-    writes: bool = False
+    is_timed: bool = False
+    """Whether the plan's times are those of the user; else each condition is simulated until its rate holds."""
     terms: Terms = TERMS
     sure: bool = False
     """Whether requirements are to be met at the worse end of the models' interval too."""
@@ -155,17 +190,19 @@ class Wanted:
         return max((r.threshold for r in asked if r.operation is None and r.stream is None), default=None)
 
     @property
+    def writes(self) -> bool:
+        return any(writes(stream) for phase in self.plan.phase for stream in phase.stream)
+
+    @property
     def throughput(self) -> bool:
         """Whether the first requirement is one of bytes, so that bricks are compared by bytes."""
         return self.rulers[0].requirements[0].figure == "throughput"
 
 
 def plan_of(profile: str, overrides: list[str], duration: str | None = None) -> Plan:
-    """The load of a search: for the time that is asked for, else a short one; a ramp ends by itself, at its limit."""
-    whole = profiles.validate(profiles.read(profile), overrides)
-    ends_itself = any(phase.ramp for phase in whole.phase)
-    length = duration or ("" if ends_itself else DURATION)
-    return profiles.validate(profiles.read(profile), [*([f"duration={length}"] if length else []), *overrides])
+    """The load of a search, for the time that is asked for, if any; a ramp ends by itself, at its limit."""
+    length = [f"duration={duration}"] if duration else []
+    return profiles.validate(profiles.read(profile), [*length, *overrides])
 
 
 def is_worth_it(candidate: Candidate, wanted: Wanted) -> bool:
@@ -184,36 +221,59 @@ def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Tri
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved.brick
     asked = conditions_of(candidate, wanted)
-    spread = spread_of(candidate.drive_kind)
+    kind = kind_of(brick, wanted.plan)
     states: dict[str, State] = {}
+    repair = assumed_rebuild_hours(brick, writes=wanted.writes)
+    is_simulated = False
     for condition in asked:
-        record = _simulated(candidate, condition, wanted.plan, carry)
-        iops, bytes_per_s = rates(record)
-        states[condition] = State(iops, bytes_per_s, tuple(verdict(record, ruler) for ruler in wanted.rulers))
+        lasted = _simulated(candidate, condition, wanted, carry)
+        iops, bytes_per_s = rates(lasted.record)
+        states[condition] = State(iops, bytes_per_s, _judged(lasted.record, wanted), lasted.seconds, holds=lasted.holds)
+        if condition == "rebuilding" and (pace := rebuilt(lasted.record)):
+            repair, is_simulated = rebuild_hours(brick, *pace), True
         if not states[condition].met:
             break
-    repair = rebuild_hours(brick, writes=wanted.writes)
     failures, hours = _lasts(candidate, wanted, repair)
-    met = len(states) == len(asked) and all(state.met for state in states.values())
-    years = None if hours is None else hours / HOURS_A_YEAR
-    found = Trial(candidate, candidate.capacity_bytes, repair, years, states, met, failures, spread)
-    if wanted.sure and met and not found.is_sure:
+    found = Trial(
+        candidate,
+        candidate.capacity_bytes,
+        repair,
+        None if hours is None else hours / HOURS_A_YEAR,
+        states,
+        len(states) == len(asked) and all(state.met for state in states.values()),
+        failures,
+        spread_of(kind),
+        kind,
+        is_simulated,
+        None if hours is None else -math.expm1(-wanted.terms.years * HOURS_A_YEAR / hours),
+    )
+    if wanted.sure and found.met and not found.is_sure:
         return replace(found, met=False)
     return found
 
 
-def _simulated(candidate: Candidate, condition: str, plan: Plan, carry: Carrier) -> Record:
+def _judged(record: Record, wanted: Wanted) -> tuple[Verdict, ...]:
+    return tuple(verdict(record, ruler) for ruler in wanted.rulers)
+
+
+def _simulated(candidate: Candidate, condition: str, wanted: Wanted, carry: Carrier) -> Lasted:
     """A ramp is run to its end, and then its highest step within its limit by itself: that is what is judged."""
-    overrides = [condition_override(condition)]
-    state = candidate.brick.resolve(overrides).brick
+    state = candidate.brick.resolve([condition_override(condition)]).brick
     changes = dearest(condition, state)
-    record = simulate(filled(plan, state), candidate.brick, condition, changes, carry)
-    if not any(phase.ramp for phase in plan.phase):
-        return record
-    held = structs.replace(
-        plan, phase=[_at_best_step(record, number, phase) for number, phase in enumerate(plan.phase)]
-    )
-    return simulate(filled(held, state), candidate.brick, condition, changes, carry)
+
+    def run(plan: Plan) -> Record:
+        return simulate(filled(plan, state), candidate.brick, condition, changes, carry)
+
+    plan = wanted.plan
+    if any(phase.ramp for phase in plan.phase):
+        ramped = run(plan)
+        plan = structs.replace(
+            plan, phase=[_at_best_step(ramped, number, phase) for number, phase in enumerate(plan.phase)]
+        )
+    if wanted.is_timed:
+        return looked_at(run(plan))
+    fill = fill_s(state) if wanted.writes else 0
+    return until_it_holds(run, plan, fill, lambda record: all(found.passed for found in _judged(record, wanted)))
 
 
 STEP_S = 30
@@ -262,6 +322,8 @@ class Found:
     trials: list[Trial]
     ranked: list[Trial]
     left_out: int
+    is_complete: bool = True
+    """Whether the search ended by itself, and not because it may simulate no more."""
 
 
 class _Family:
@@ -290,7 +352,14 @@ class _Family:
             return min(len(self.items) - 1, max(0, 2 * low - 1)) if low < len(self.items) else None
         if low < high:
             return (low + high) // 2
-        return next((high - n for n in ASIDE if high >= n and high - n not in self.trials), None)
+        aside = next((high - n for n in ASIDE if high >= n and high - n not in self.trials), None)
+        return self._further_copy() if aside is None else aside
+
+    def _further_copy(self) -> int | None:
+        """A mirror of more copies loses data less often; of other levels, a larger brick does so more often."""
+        last = max(self.trials)
+        is_mirror = self.items[last].level == "raid1" and last + 1 < len(self.items)
+        return last + 1 if is_mirror and all(t.is_risky for t in self.trials.values() if t.met) else None
 
     def least_usd(self) -> float:
         """No candidate of the family that meets the rulers is cheaper."""
@@ -298,7 +367,9 @@ class _Family:
 
     @property
     def best_usd(self) -> float | None:
-        return None if self.high is None else self.items[self.high].cost_usd or 0.0
+        """Of those that meet the rulers and keep data."""
+        kept = [number for number, trial in self.trials.items() if trial.met and not trial.is_risky]
+        return self.items[min(kept)].cost_usd or 0.0 if kept else None
 
 
 def _by_cost(candidate: Candidate) -> tuple[bool, float, int, str]:
@@ -319,7 +390,7 @@ def search(
 ) -> Found:
     """The cheapest: families in the order of what they may cost, each until its least that meets the rulers is known,
     until no other family can be among the `enough` cheapest. The fastest: the largest of each family, then smaller
-    ones while that makes any faster. `most` bounds either."""
+    ones while that makes any faster. What may well lose data comes last. `most` bounds either."""
     grouped: dict[object, list[Candidate]] = {}
     for candidate in among:
         grouped.setdefault(candidate.family, []).append(candidate)
@@ -336,17 +407,19 @@ def search(
                     family.trials[number] = trial
                     trials.append(trial)
                 progress(len(trials), bound)
+            is_complete = not choose.batch()
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
-    def rank(trial: Trial) -> tuple[float, float, str]:
+    def rank(trial: Trial) -> tuple[bool, float, float, str]:
         usd = trial.candidate.cost_usd if trial.candidate.cost_usd is not None else float("inf")
         rate = -trial.rate(throughput=throughput)
-        return (rate, usd, trial.candidate.name) if fastest else (usd, rate, trial.candidate.name)
+        by = (rate, usd) if fastest else (usd, rate)
+        return (trial.is_risky, *by, trial.candidate.name)
 
     best = [min(met, key=rank) for family in families if (met := [t for t in family.trials.values() if t.met])]
-    return Found(trials, sorted(best, key=rank)[:enough], len(among) - len(trials))
+    return Found(trials, sorted(best, key=rank)[:enough], len(among) - len(trials), is_complete)
 
 
 Probes = list[tuple[_Family, int]]

@@ -30,7 +30,7 @@ from itertools import combinations
 
 from brickyard.advise import parts as parts_of
 from brickyard.advise.chart_loads import plan
-from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS, rebuild_fails, rebuild_hours, unreadable
+from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS, assumed_rebuild_hours, rebuild_fails, unreadable
 from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.schema import Document
 
@@ -75,7 +75,7 @@ def level_figures(level: str, drive: str) -> LevelFigures:
     resolved = brick.resolve()
     seconds, warmup = 200 // worth, FILLING_S // worth
     load = plan("transactions", "8KiB", "random", IN_FLIGHT * worth, reads=READ_PERCENT, seconds=seconds, warmup=warmup)
-    repair = rebuild_hours(resolved.brick, writes=True)
+    repair = assumed_rebuild_hours(resolved.brick, writes=True)
     capacity = float(Brick(drive).resolve().capacity_bytes)
     bits = parts_of.shipped()[f"drives/{drive}"].bits_per_read_error
     return LevelFigures(

@@ -20,7 +20,7 @@ Gibson, Katz, Patterson: RAID: High-Performance, Reliable Secondary Storage, ACM
 The same survey counts uncorrectable bit errors so: u = 1 - (1 - 1 / B) ** bits, the chance that a drive read whole has
 an unreadable sector where the data sheet states one in B bits.
 
-FailureRate are independent and exponential and R is much shorter than F. FailureRate that come in groups, controllers,
+Failures are independent and exponential and R is much shorter than F. Failures that come in groups, controllers,
 software and people are left out, each of which loses data sooner: these figures rank, they promise nothing.
 
 Refusal: no failure rate of a product is made up; one rate stands for all drives of a class unless a file of prices or
@@ -38,7 +38,7 @@ from brickyard.errors import BadInputError
 HOURS_A_YEAR = 8766.0
 DEFAULT_MTTF_HOURS = HOURS_A_YEAR / 0.03
 """3 % of drives are replaced a year: the middle of the 2 to 4 % that are common in the field, where data sheets say
-under 1 %; SATA drives no oftener than SCSI and FC (Schroeder and Gibson: Disk FailureRate in the Real World, FAST
+under 1 %; SATA drives no oftener than SCSI and FC (Schroeder and Gibson: Disk Failures in the Real World, FAST
 2007).
 """
 
@@ -121,8 +121,16 @@ def data_loss_hours(
     return mttf_hours / members / rebuild_fails(level, members, mttf_hours, repair_hours, unreadable_share)
 
 
-def rebuild_hours(brick: ModelledBrick, *, writes: bool) -> float | None:
-    """How long a member takes to be whole again under load all day; None where nothing rebuilds it.
+def rebuild_hours(brick: ModelledBrick, whole_bytes: int, bytes_per_s: float) -> float:
+    """How long a member takes to be whole again at the pace of a simulated rebuild beside users: never quicker than the
+    drive that is written can be on the mean of its tracks. A distributed spare is on all drives."""
+    own = math.inf if brick.draid_spares else brick.drive.own_mb_per_s * 1e6
+    return whole_bytes / min(bytes_per_s, own) / 3600
+
+
+def assumed_rebuild_hours(brick: ModelledBrick, *, writes: bool) -> float | None:
+    """The same where no rebuild was simulated, assumed beside users who always have requests for each member; None
+    where nothing rebuilds it.
 
     The controller's pace beside users (that beside writes where the load writes), but never above what the drive itself
     can take: the mean of its outer and inner rate, or its interface. Where a keeper only lets users go first, as Linux

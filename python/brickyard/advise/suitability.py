@@ -45,8 +45,8 @@ from brickyard.advise.chart_loads import plan
 from brickyard.advise.lifetime import (
     DEFAULT_MTTF_HOURS,
     HOURS_A_YEAR,
+    assumed_rebuild_hours,
     data_loss_hours,
-    rebuild_hours,
     unreadable,
 )
 from brickyard.advise.simulate import Brick, rates, simulate
@@ -233,7 +233,7 @@ def _repair(drive: str) -> tuple[float, float]:
     """How long a rebuild takes beside writes, and the chance that a drive has an unreadable sector."""
     pair = brick(drive, "raid1", 2).resolve()
     bits = parts_of.shipped()[f"drives/{drive}"].bits_per_read_error
-    return rebuild_hours(pair.brick, writes=True) or 0.0, unreadable(float(pair.capacity_bytes), bits)
+    return assumed_rebuild_hours(pair.brick, writes=True) or 0.0, unreadable(float(pair.capacity_bytes), bits)
 
 
 @cache

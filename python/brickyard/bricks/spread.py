@@ -18,9 +18,12 @@ import csv
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+
+from brickyard.bricks.resolved import ModelledBrick
+from brickyard.schema.plan import IoMode, Plan
 
 COVERAGE = 0.9
 FILE = "left_out.csv"
@@ -30,7 +33,18 @@ LEAST_TABLES = 3
 FEW_TABLES = 10
 """The widest of n tables holds a further one n times in n + 1: with fewer tables than ten, nothing less will do."""
 FLASH = "flash"
-KINDS = {"rotating": "disks", "ssd": FLASH, "cloud": "volumes"}
+ZFS = "zfs"
+BUFFERED = "buffered"
+KINDS = {
+    "rotating": "disks",
+    "ssd": FLASH,
+    "cloud": "volumes",
+    ZFS: "ZFS",
+    BUFFERED: "page caches and file systems",
+}
+"""What stands for each kind of modelled storage in tables and words."""
+LIMITED = "requests/s within "
+"""In the labels of figures that are rates within a limit on the response time."""
 FAR = 1.4
 """A figure that is off by more than this factor is called far off."""
 FAR_SHARE = 0.2
@@ -47,6 +61,13 @@ class SpreadRow:
     simulated: float
     load: str = ""
     """The kind of load, of flash: in the words of `load_of`."""
+    is_within_limit: bool = False
+    """Whether the figure is the highest rate within a limit on the response time, as `advise predict` gives it."""
+
+    @property
+    def source(self) -> str:
+        """Tables of one study or one collection are of one source: measured by the same people on the same hosts."""
+        return self.table.split(", ", 1)[0]
 
     @property
     def distance(self) -> float:
@@ -58,6 +79,16 @@ class SpreadRow:
 
 
 @dataclass(frozen=True)
+class Source:
+    """How many figures of a kind are from one source. `held`: how many of them lie in the interval that is made of the
+    others; None where the others make none."""
+
+    name: str
+    figures: int
+    held: int | None
+
+
+@dataclass(frozen=True)
 class Spread:
     """The interval of a kind of storage."""
 
@@ -65,12 +96,31 @@ class Spread:
     factor: float
     figures: int
     tables: int
+    sources: tuple[Source, ...] = ()
+    """The largest first."""
 
     @property
     def basis(self) -> str:
-        """What the factor was made of."""
+        """What the factor was made of, and what became of sources that had no part in it."""
         few = "; these are few, so it is the widest that one of them needs" if self.tables < FEW_TABLES else ""
-        return f"{self.figures} figures, {self.tables} tables{few}"
+        return f"{self.figures} figures, {self.tables} tables{few}{self._of_sources()}"
+
+    def _of_sources(self) -> str:
+        if len(self.sources) < 2:
+            return ""
+        largest = self.sources[:2]
+        said = f"; {sum(s.figures for s in largest)} of the figures are from {' and '.join(s.name for s in largest)}"
+        shares = [s.held / s.figures for s in self.sources if s.held is not None]
+        if not shares:
+            return said
+        mean = sum(shares) / len(shares)
+        return (
+            f"{said}; of a source that is left out, the interval of the others holds {min(shares):.0%} to "
+            f"{max(shares):.0%} of the figures, {mean:.0%} on average over {len(shares)} sources"
+        )
+
+    def holds(self, row: SpreadRow) -> bool:
+        return row.distance <= math.log(self.factor)
 
     def ends(self, value: float) -> tuple[float, float]:
         return value / self.factor, value * self.factor
@@ -86,7 +136,7 @@ def rows() -> tuple[SpreadRow, ...]:
     text = (resources.files("brickyard.bricks") / FILE).read_text("utf-8")
     lines = list(csv.reader(text.splitlines()))[1:]
     return tuple(
-        SpreadRow(table, kind, float(printed), float(found), _printed_load(table, kind, cell))
+        SpreadRow(table, kind, float(printed), float(found), _printed_load(table, kind, cell), LIMITED in cell)
         for table, kind, cell, printed, found in lines
     )
 
@@ -118,9 +168,43 @@ def far_off(drive_kind: str, load: str, every: Iterable[SpreadRow]) -> str | Non
     )
 
 
-def spread_of(drive_kind: str) -> Spread | None:
-    """By the kind of a brick's drives; None for one of which too little was published."""
-    return spread(KINDS[drive_kind], rows())
+def kind_of(brick: ModelledBrick, plan: Plan | None = None) -> str:
+    """What kind of modelled storage answers are of, as a key of `KINDS`: ZFS and what goes through a page cache are
+    kinds of their own, since no published figure of them is among those of disks; else the kind of the drives."""
+    if brick.keeper is not None and brick.keeper.zfs is not None:
+        return ZFS
+    if plan is not None and plan.io is IoMode.BUFFERED:
+        return BUFFERED
+    return brick.drive.kind
+
+
+@cache
+def spread_of(kind: str) -> Spread | None:
+    """By what `kind_of` says; None for one of which too little was published."""
+    made = spread(KINDS[kind], rows())
+    return made and replace(made, sources=sources(KINDS[kind], rows()))
+
+
+def held_within_limits(kind: str) -> tuple[int, int]:
+    """Of the published rates within a limit on the response time: how many lie in intervals that are made without
+    their table, and how many there are."""
+    among = [row for row in rows() if row.kind == KINDS[kind]]
+    own = [row for row in among if row.is_within_limit]
+    held = 0
+    for table in {row.table for row in own}:
+        made = spread(KINDS[kind], [row for row in rows() if row.table != table])
+        held += sum(made is not None and made.holds(row) for row in own if row.table == table)
+    return held, len(own)
+
+
+def sources(kind: str, every: Iterable[SpreadRow]) -> tuple[Source, ...]:
+    among = list(every)
+    found = []
+    for name in {row.source for row in among if row.kind == kind}:
+        made = spread(kind, [row for row in among if row.source != name])
+        own = [row for row in among if (row.source, row.kind) == (name, kind)]
+        found.append(Source(name, len(own), sum(map(made.holds, own)) if made else None))
+    return tuple(sorted(found, key=lambda source: (-source.figures, source.name)))
 
 
 def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
@@ -146,7 +230,7 @@ def left_out_share(kind: str, every: Iterable[SpreadRow]) -> float | None:
     for table in {row.table for row in among if row.kind == kind}:
         made = spread(kind, [row for row in among if row.table != table])
         own = [row for row in among if (row.table, row.kind) == (table, kind)]
-        inside += [row.distance <= math.log(made.factor) for row in own] if made else []
+        inside += map(made.holds, own) if made else []
     return sum(inside) / len(inside) if inside else None
 
 

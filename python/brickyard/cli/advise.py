@@ -14,11 +14,11 @@ from cyclopts import Parameter
 from brickyard import bricks, rulers
 from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
-from brickyard.advise.answer import advice
+from brickyard.advise.answer import advice, chance_words
 from brickyard.advise.assumptions import assumptions
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import Terms
-from brickyard.advise.simulate import here, unverified, writes
+from brickyard.advise.simulate import here, unverified
 from brickyard.analysis.idle import idle_switch_lines
 from brickyard.analysis.verdict import Finding
 from brickyard.analysis.verdict_words import figure_text, threshold_text
@@ -31,8 +31,10 @@ from brickyard.errors import BadInputError
 from brickyard.outputs import folder
 from brickyard.report.picture import Picture, room_for
 from brickyard.store import Json
-from brickyard.units import format_iops, format_mib_per_s, three_digits
+from brickyard.units import format_iops, format_mib_per_s, format_seconds, three_digits
 
+LEAST_MTTF_HOURS = 8_766
+LEAST_YEARS = 0.1  # volumes are charged by the month, and nobody buys drives for less
 MOST_YEARS = 30
 PartWords = Annotated[
     tuple[str, ...],
@@ -110,7 +112,11 @@ def buy(
         Parameter(help="Mean time to failure of every drive in hours; by default that published for its class."),
     ] = None,
     duration: Annotated[
-        str | None, Parameter(help="Virtual time of each simulation; by default 10s, and for a ramp until its end.")
+        str | None,
+        Parameter(
+            help="Virtual time of each simulation; by default until the rate no longer falls, at most 16 minutes, and "
+            "for a ramp until its end."
+        ),
     ] = None,
     runners_up: Annotated[int, Parameter(help="How many more bricks to find after the best.")] = 3,
     most: Annotated[int, Parameter(help="The most bricks to simulate.")] = 120,
@@ -134,15 +140,16 @@ def buy(
     profile
         The workload: the name of a profile that ships with Brickyard, or the path of a TOML file.
     """
-    if not 0 < years <= MOST_YEARS or not 0 <= kwh < float("inf"):
-        raise BadInputError(f"--years must be above 0 and at most {MOST_YEARS}, and --kwh 0 USD or more")
+    if not LEAST_YEARS <= years <= MOST_YEARS or not 0 <= kwh < float("inf"):
+        raise BadInputError(f"--years must be at least 0.1 and at most {MOST_YEARS}, and --kwh 0 USD or more")
     terms = Terms(years, kwh)
     wanted = _wanted(profile, require, condition, capacity, budget, mttf, duration, list(overrides))
     wanted = replace(wanted, terms=terms, sure=sure)
     if runners_up < 0 or most < 1 or any(count < 1 for count in members):
         raise BadInputError("--runners-up must be 0 or more, --most and --members 1 or more")
-    if wrong := sorted(set(level) - set(parts_of.LEVELS)):
-        raise BadInputError(f"--level {wrong[0]}: there are {', '.join(parts_of.LEVELS)}")
+    known = (*parts_of.LEVELS, *parts_of.ZFS_LEVELS)
+    if wrong := sorted(set(level) - set(known)):
+        raise BadInputError(f"--level {wrong[0]}: there are {', '.join(known)}")
     chosen = parts_of.read(parts, price)
     console = stderr()
     if output is not None and output.is_dir():
@@ -229,11 +236,16 @@ def _wanted(
         raise BadInputError("--require: at least one ruler, such as --require 'p99<=50ms'")
     if (mttf is not None and not 0 < mttf < float("inf")) or (budget is not None and not 0 <= budget < float("inf")):
         raise BadInputError("--mttf must be above 0 hours, and --budget 0 USD or more")
+    if mttf is not None and mttf < LEAST_MTTF_HOURS:
+        raise BadInputError(
+            f"--mttf {mttf:g}: at least {LEAST_MTTF_HOURS:,} (a year) is needed; data sheets state 1,000,000 hours and"
+            " more"
+        )
     if capacity is not None and capacity.strip().isdigit() and int(capacity) > 0:
         raise BadInputError(f"--capacity {capacity}: needs a unit; write {capacity}GB or {capacity}TB")
     conditions = conditioning.modelled_words(conditions)
     plan = buying.plan_of(profile, [*unverified(profile), *overrides], duration)
-    writing = any(writes(stream) for phase in plan.phase for stream in phase.stream)
+    timed = duration is not None or any(_is_duration(text) for text in overrides)
     return buying.Wanted(
         plan=plan,
         rulers=tuple(rulers.read(word) for word in require),
@@ -241,8 +253,13 @@ def _wanted(
         capacity_bytes=sold_capacity(capacity) or 0,
         budget_usd=budget,
         mttf_hours=mttf or 0.0,
-        writes=writing,
+        is_timed=timed,
     )
+
+
+def _is_duration(change: str) -> bool:
+    """Whether a change of a profile is one of how long it runs."""
+    return change.split("=", 1)[0].strip().rsplit(".", 1)[-1] in ("duration", "requests", "bytes", "passes")
 
 
 def _write(picture: Picture | None, output: Path | None) -> list[str]:
@@ -289,7 +306,7 @@ class _Progress:
 
 def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str]) -> None:
     out = stdout()
-    count = f"{len(found.trials)} bricks simulated, {found.left_out} not simulated"
+    count = f"{len(found.trials)} simulated, {found.left_out} not simulated"
     shown = found.ranked or sorted(found.trials, key=_nearness, reverse=True)[:4]
     head = (
         f"Meet the requirements ({count})" if found.ranked else f"None meets the requirements ({count}); the nearest:"
@@ -319,6 +336,8 @@ def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str]
         out,
         f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; in brackets: the models' interval",
     )
+    if any(trial.loss_chance is not None for trial in shown):
+        print_line(out, f"data loss: mean time; in brackets: its chance within {wanted.terms.years:g} years")
     if any(len(t.states) < len(buying.conditions_of(t.candidate, wanted)) for t in shown):
         print_line(out, "–: not simulated, since an earlier condition failed")
     if any(trial.candidate.setting for trial in shown):
@@ -341,6 +360,7 @@ def _failures(trial: buying.Trial) -> list[str]:
     for finding in state.failing:
         value = "not measured" if finding.value is None else figure_text(finding.requirement, finding.value)
         times = "" if not finding.head_room else f", {three_digits(1 / finding.head_room)} times too {_too(finding)}"
+        times += "" if state.holds else f", and still falling after {format_seconds(state.simulated_s)}"
         asked = threshold_text(finding.requirement)
         lines.append(f"{name.replace('_', ' ')}: {value}, {asked} required{times}")
     return lines
@@ -365,8 +385,8 @@ def _row(number: int, trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
         "–" if made.usd is None else f"{made.usd:,.0f}",
         f"{made.usd_a_month:,.2f}" if made.usd_a_month else "–",
         _capacity(trial.capacity_bytes),
-        "–" if hours is None else _span(hours),
-        "–" if years is None else f"{three_digits(years)} y",
+        "–" if hours is None else f"{'' if trial.rebuild_is_simulated else '≈ '}{_span(hours)}",
+        "–" if years is None else f"{three_digits(years)} y ({chance_words(trial.loss_chance or 0.0)})",
         *(rate(trial.states[c]) if c in trial.states else "–" for c in wanted.conditions),
     ]
     if trial.met:

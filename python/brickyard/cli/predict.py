@@ -22,7 +22,7 @@ from brickyard.analysis.curve_words import search_words
 from brickyard.analysis.samples import Sample
 from brickyard.analysis.search import SEARCHES
 from brickyard.bricks import far_off
-from brickyard.bricks.spread import Spread, spread_of
+from brickyard.bricks.spread import KINDS, Spread, kind_of, spread_of
 from brickyard.cli import conditioning, options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.cli.progress import Terminal
@@ -104,7 +104,7 @@ def predict(
     predicting.refuse_chains(plan)
     if modelled:
         conditioning.refuse_idle_switch((target,), condition, of_brick)
-    kind = drive_kind(Brick(target.removeprefix(bricks.MODELLED))) if modelled else None
+    kind = kind_of(bricks.resolve(target, of_brick).brick, plan) if modelled else None
     found = []
     for state in conditioning.modelled_words(condition) or ("normal",):
         if modelled:
@@ -120,9 +120,9 @@ def predict(
         ) as (measure, of_caches):
             one = _predicted(loaded, target, state, ruler, length_s, measure, searches)
             spread = spread_of(kind) if kind else None
-            found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread))
+            found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread, kind=kind))
             cached = of_caches()
-    far = far_off.words(kind, plan) if kind else []
+    far = far_off.words(drive_kind(Brick(target.removeprefix(bricks.MODELLED))), plan) if modelled else []
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
     return 0 if all(item.rates for item in found) else 1
 
@@ -136,6 +136,11 @@ class Predicted:
     searches: list[search.Carried]
     is_open: bool = False
     spread: Spread | None = None
+    kind: str | None = None
+
+    @property
+    def sustained(self) -> Sustained:
+        return Sustained(self.condition, self.rates, self.unlimited_per_s, self.is_open, self.spread, self.kind)
 
     @property
     def rates(self) -> Sample | None:
@@ -223,7 +228,7 @@ def _answer(
 ) -> None:
     figure, _, most = limit.partition(":")
     doubts = [*_doubts(found, figure), *([cached] if cached else []), *far]
-    carried = [Sustained(i.condition, i.rates, i.unlimited_per_s, i.is_open, i.spread) for i in found]
+    carried = [item.sustained for item in found]
     question = f"How many requests/s does {target} sustain of {profile} with the {figure} response time within {most}?"
     answer = prediction(question, carried, doubts, is_modelled=bricks.is_modelled(target))
     documents = [_document(item, per_mailbox, per_page) for item in found]
@@ -264,11 +269,15 @@ def _notes(found: list[Predicted]) -> list[str]:
     notes = [f"open loop with Poisson arrivals in the profile's mix; last line: {last}"]
     notes += sorted(
         {
-            f"models of {spread.kind}: nine of ten published figures to which they were not fitted lie within "
-            f"{spread.words} of the models' figures ({spread.basis}; docs/truth.md)"
+            f"models of {spread.kind}: nine of ten published figures to which they were not fitted, almost all rates "
+            f"without a limit, lie within {spread.words} of the models' figures ({spread.basis}; docs/truth.md)"
             for item in found
             if (spread := item.spread)
         }
+    )
+    notes += sorted(
+        f"no factor for models of {KINDS[kind]}: too few published tables were compared with them (docs/truth.md)"
+        for kind in {item.kind for item in found if item.kind and item.spread is None}
     )
     if counts - {1}:
         notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with its own arrivals")
@@ -299,7 +308,7 @@ def _rates(item: Predicted, each: float, form: Callable[[float], str]) -> str:
 
 
 def _document(item: Predicted, per_mailbox: float | None, per_page: float | None) -> Document:
-    rates = item.rates
+    rates, ends = item.rates, item.sustained.ends
     rate = rates.centre if rates else None
     return {
         "condition": item.condition,
@@ -311,5 +320,7 @@ def _document(item: Predicted, per_mailbox: float | None, per_page: float | None
         "unlimited_per_s": item.unlimited_per_s,
         "unlimited_is_open_loop": item.is_open,
         "interval_factor": item.spread.factor if item.spread else None,
+        "low_with_model_per_s": ends[0] if ends else None,
+        "high_with_model_per_s": ends[1] if ends else None,
         "searches": [carried.document() for carried in item.searches],
     }

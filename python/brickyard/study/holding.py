@@ -139,12 +139,12 @@ def lasts(held: conditions.Held | None, run_s: float | None) -> bool:
 
 def modelled_redundancy_s(spec: RunSpec) -> float | None:
     """The time until a failed member is whole again at the model's pace beside this load; a real array is watched."""
-    from brickyard.advise.lifetime import rebuild_hours
+    from brickyard.advise.lifetime import assumed_rebuild_hours
 
     if spec.condition != "rebuilding" or not spec.options.is_modelled:
         return None
     texts = {**bricks.texts(), **spec.options.texts}
     brick = bricks.resolve(spec.targets[0], spec.options.changes, texts).brick
     writes = any(stream.operations.write > 0 for phase in spec.profile_plan.phase for stream in phase.stream)
-    hours = rebuild_hours(brick, writes=writes)
+    hours = assumed_rebuild_hours(brick, writes=writes)
     return None if hours is None else hours * 3600

@@ -23,7 +23,17 @@ from msgspec import structs
 
 from brickyard import bricks
 from brickyard.advise.simulate import Brick, drive_kind
-from brickyard.bricks.spread import COLUMNS, FEW_TABLES, KINDS, LEAST_TABLES, Spread, SpreadRow, left_out_share, spread
+from brickyard.bricks.spread import (
+    COLUMNS,
+    FEW_TABLES,
+    KINDS,
+    LEAST_TABLES,
+    Spread,
+    SpreadRow,
+    left_out_share,
+    sources,
+    spread,
+)
 from brickyard.errors import BadInputError, one_line
 from brickyard.ready import ready
 from brickyard.schema import Document
@@ -277,6 +287,8 @@ def truth(outcomes: list[Outcome]) -> str:
         "",
         *_intervals(rows),
         "",
+        *_sources(rows),
+        "",
         "## By table",
         "",
         "| table | fitted to | cells | fitted: median | largest | left out: median | largest | ordered alike "
@@ -352,6 +364,22 @@ def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
         count = len({row.table for row in own})
         share = "" if (found := left_out_share(kind, rows)) is None else f"{found:.0%}"
         lines.append(f"| {kind} | {count} | {len(own)} | {f'× {made.factor:.2f}' if made else 'none'} | {share} |")
+    return lines
+
+
+def _sources(rows: Sequence[SpreadRow]) -> list[str]:
+    """What the factors hold of a source that had no part in them."""
+    lines = [
+        "Tables of one source share people, hosts and drives. *Within*: how many figures of a source lie in the",
+        "interval that the other sources of its kind make.",
+        "",
+        "| source | kind | figures | within |",
+        "|---|---|---|---|",
+    ]
+    for kind in KINDS.values():
+        for source in sources(kind, rows):
+            held = "" if source.held is None else source.held
+            lines.append(f"| {source.name} | {kind} | {source.figures} | {held} |")
     return lines
 
 

@@ -59,7 +59,7 @@
         const inMib = told.unit === 'MiB/s';
         const rate = state => state ? digits(inMib ? state.bytes_per_s / 1048576 : state.iops) : '–';
         const rows = told.found.map(one => [one.name, one.cost_usd === null ? '–' : digits(one.cost_usd), size(one.capacity_bytes),
-          one.rebuild_hours === null ? '–' : `${digits(one.rebuild_hours)} h`, ...told.conditions.map(name => rate(one.conditions[name]))]);
+          one.rebuild_hours === null ? '–' : `${one.rebuild_is_simulated ? '' : '≈ '}${digits(one.rebuild_hours)} h`, ...told.conditions.map(name => rate(one.conditions[name]))]);
         const heads = ['brick', `USD, ${told.years} y`, 'capacity', 'rebuild', ...told.conditions.map(name => `${told.unit} ${name.replace(/_/g, ' ')}`)];
         const panel = make('section', { class: 'panel' }, make('h2', {}, told.question),
           ...told.answer.map(text => make('p', {}, text)), make('p', { class: 'hint' }, told.belief), table(heads, rows, 'Bricks'),
