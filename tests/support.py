@@ -155,9 +155,10 @@ def add_run(
     targets: list[str] | None = None,
     watch: RunWatch | None = None,
     engine: str = "io_uring",
+    profile: str = "a-load",
 ) -> int:
     run = store.add_run(
-        profile="a-load",
+        profile=profile,
         profile_hash="0" * 64,
         plan=plan_ or plan(),
         condition="normal",

@@ -98,11 +98,16 @@ def _import_result(name: str, text: str, store: Path | None, *, as_json: bool) -
     from brickyard.analysis.summary import run_document
     from brickyard.cli.output import stdout
     from brickyard.cli.tables import print_run
-    from brickyard.formats.fio_result import read_result, store_result
+    from brickyard.formats.fio_result import read_results, store_result, stored_result
 
-    document = read_result(text)
+    printed = read_results(text)
     with Store(store) as kept:
-        record = kept.record(store_result(kept, document, profile=f"fio-{name}"))
+        run = stored_result(kept, printed.document)
+        if run is not None:
+            stderr().print(f"note: this result is run {run} already; nothing was stored", markup=False, soft_wrap=True)
+        else:
+            run = store_result(kept, printed.document, profile=f"fio-{name}", warnings=printed.warnings)
+        record = kept.record(run)
     if as_json:
         emit(run_document(record))
     else:
