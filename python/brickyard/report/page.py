@@ -110,7 +110,7 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     curve = curve_of(study, records)
     if curve is None:
         return _pts_lead(study, records) if study else None
-    workload = workload_words(records)
+    workload = workload_words([record for record in records if not is_of_search(record)] or records)
     bent = knee(curve.points).point
     wide, narrow = (
         load_curve(curve.points, bent, curve.limit, note=workload, narrow=is_narrow) for is_narrow in (False, True)

@@ -163,14 +163,20 @@ class LoadCurve:
             result.points.append(curve_point(made, sum(offered.values())))
             return True
 
+        done = 0
         for percent in sorted(levels):
-            # Beyond the first overloaded level a queue's length tells only for how long it was fed.
-            if last.outcome != "done" or (result.points and result.points[-1].overloaded):
+            # Beyond the first saturated level a queue's length tells only for how long it was fed.
+            if last.outcome != "done" or (result.points and result.points[-1].saturated):
                 break
             level(percent / 100)
+            done = percent
+        left = [percent for percent in levels if percent > done]
+        if left and last.outcome == "done":
+            told = ", ".join(f"{percent} %" for percent in sorted(left))
+            result.notes.append(f"no rate above {done} % was offered ({told}), since it overloaded the target")
         share = max(levels) / 100
         most = max_rate_per_s / result.maximum_per_s if max_rate_per_s else 0.0
-        while last.outcome == "done" and share < most and not (result.points and result.points[-1].overloaded):
+        while last.outcome == "done" and share < most and not (result.points and result.points[-1].saturated):
             share = min(share * GROWTH, most)
             self.listener.expect(1)
             level(share)
@@ -180,7 +186,8 @@ class LoadCurve:
         result.outcome, result.message = last.outcome, last.message
         if self._brick is None:
             records = (self.store.record(run) for run in result.runs)
-            result.notes = [note] if (note := into_caches(records, cache_bytes(targets[0], options), "--each")) else []
+            if note := into_caches(records, cache_bytes(targets[0], options), "--each"):
+                result.notes.append(note)
         self.store.end_study(result.study, last.outcome, result.notes)
         return result
 
@@ -194,10 +201,9 @@ class LoadCurve:
         limit: Limit,
         searches: int,
     ) -> RunResult:
-        """Each search a run with arrivals of its own; gives back the last run, which may not have been done."""
+        """Each search a run with arrivals of its own; gives back the last run, which may not have been done. Where
+        every level keeps the limit, it goes on to the capacity."""
         best, worst = usable(result.points, limit)
-        if worst is None:
-            return last
 
         def attempt(rate_per_s: float, number: int) -> Step:
             nonlocal last
@@ -212,8 +218,13 @@ class LoadCurve:
             result.runs.append(last.run)
             return step_of(curve_point(record, rate_per_s), limit)
 
-        first = best.offered_per_s if best else worst.offered_per_s / FIRST_FACTOR
-        found = searched(attempt, first, searches, NEXT_FACTOR if best else FIRST_FACTOR)
+        if best is not None:
+            first, factor = best.offered_per_s, NEXT_FACTOR if worst else FIRST_FACTOR
+        elif worst is not None:
+            first, factor = worst.offered_per_s / FIRST_FACTOR, FIRST_FACTOR
+        else:
+            return last
+        found = searched(attempt, first, searches, factor)
         result.searches = found if last.outcome == "done" else []
         return last
 
