@@ -156,6 +156,7 @@ def add_run(
     watch: RunWatch | None = None,
     engine: str = "io_uring",
     profile: str = "a-load",
+    io: str = "direct",
 ) -> int:
     run = store.add_run(
         profile=profile,
@@ -169,7 +170,7 @@ def add_run(
         study=study,
         labels=labels,
     )
-    store.add_events(run, [start_event(engine=engine), *events])
+    store.add_events(run, [start_event(engine=engine, io=io), *events])
     if outcome is not None:
         store.end_run(
             run,
