@@ -47,7 +47,7 @@ def cell(stream: int, draw: random.Random) -> Json:
     pairs = [(round(80_000 * 1.06**step), draw.randrange(1, 200)) for step in range(BUCKETS)]
     requests = sum(count for _, count in pairs)
     figures = {"mean_ns": 2e5, "p50_ns": 2 * 10**5, "p99_ns": 2 * 10**6, "max_ns": pairs[-1][0]}
-    measure = {**figures, "histogram": _core.histogram_from_counts(pairs)}
+    measure = {**figures, "histogram": _core.Histogram.of_counts(pairs).text()}
     return {
         "stream": stream,
         "operation": "read",
@@ -81,7 +81,7 @@ def nodes(home: Path, cores: list[int]) -> Iterator[Any]:
         lines += [f'reach = ["taskset", "-c", "{core}"]', f'python = "{sys.executable}"']
     place = home / "hosts.toml"
     place.write_text("\n".join(lines))
-    fleet = up.up(read_hosts(place))
+    fleet = up.up(read_hosts(place)).fleet
     try:
         yield cluster.enter(fleet)
     finally:

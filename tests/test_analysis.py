@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from brickyard import analysis
+from brickyard._core import Histogram
 from brickyard.analysis import cells, ramp, summary
 from brickyard.analysis.latency import as_one, is_supported, together
 from brickyard.analysis.series import latency_edges
@@ -283,7 +284,7 @@ def test_the_document_counts_errors_of_all_phases(tmp_path: Path) -> None:
 
 
 def test_the_core_reads_histograms_of_other_tools() -> None:
-    figures = analysis.latency(histogram([1 * US, 2 * US, 4 * US]))
+    figures = analysis.latency(Histogram(histogram([1 * US, 2 * US, 4 * US])))
     assert figures is not None
     assert figures.count == 3
     assert figures.mean_ns == pytest.approx(7 / 3 * US, rel=0.01)

@@ -278,3 +278,27 @@ def test_the_panels_of_a_picture_bear_whole_names() -> None:
     assert picture is not None
     assert "…" not in picture.svg
     assert "goes on, read" in picture.svg
+
+
+def ramp_run(first: int, last: int, seed: int) -> None:
+    turn = f'ramp={{ knob = "rate", from = {first}, to = {last}, step = 20, every = "2s" }}'
+    pace = 'pace={ loop = "open", rate = 20, arrivals = "poisson" }'
+    changes = [word for change in (turn, pace, f"seed={seed}") for word in ("--set", change)]
+    assert main(["run", "sqlio-random-read-4", SIM[0], *changes]) == 0
+
+
+def test_a_ramp_is_compared_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+    """The mean over all steps is that of no load: rates of 20 and 60 are not one of 40."""
+    ramp_run(20, 60, 1)
+    ramp_run(20, 60, 2)
+    ramp_run(30, 70, 3)
+    capsys.readouterr()
+    found = document(capsys, "compare", "1", "2")
+    rates = {tuple(c["load"][-2:]): c["before"] for c in found["changes"] if c["figure"] == "iops"}
+    assert list(rates) == [("rate 20", "read"), ("rate 40", "read"), ("rate 60", "read")]
+    for number, rate in zip((20, 40, 60), rates.values(), strict=True):
+        assert 0.6 * number < rate < 1.4 * number
+    assert main(["compare", "1", "3"]) == 2
+    refused = " ".join(capsys.readouterr().err.split())
+    assert "only before: sqlio-random-read-4, rate 20, read / " in refused
+    assert "only after: sqlio-random-read-4, rate 30, read / " in refused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pickle
 from pathlib import Path
 
 import pytest
@@ -45,21 +46,11 @@ def test_classes_agree_with_their_methods() -> None:
         assert stubbed(node.body) == offered(getattr(_core, name))
 
 
-def test_histograms_of_the_core_merge_and_count() -> None:
-    from support import MS, US, histogram
-
-    both = _core.histogram_merge([histogram([US] * 3), histogram([5 * MS])])
-    assert _core.histogram_stats(both)["count"] == 4
-    assert _core.histogram_counts(both, [500, 2 * US, MS, 10 * MS]) == [3, 0, 1]
-    # Values outside of the edges belong to the first and the last bin.
-    assert _core.histogram_counts(both, [10 * US, 20 * US, 30 * US]) == [3, 1]
-    assert _core.histogram_percentiles(both, [50.0])[0] == pytest.approx(US, rel=0.01)
-
-
 def test_a_histogram_of_the_core_is_inflated_once_and_asked_often() -> None:
     from support import MS, US, histogram
 
-    both = _core.Histogram.merged([histogram([US] * 3), histogram([5 * MS])])
+    both = _core.Histogram.merged(text for text in [histogram([US] * 3), "", histogram([5 * MS])])
+    assert both is not None
     assert (both.count, both.counts([500, 2 * US, MS, 10 * MS])) == (4, [3, 0, 1])
     assert both.percentiles_ns([50.0, 100.0]) == [pytest.approx(US, rel=0.01), pytest.approx(5 * MS, rel=0.01)]
     assert both.min_ns == pytest.approx(US, rel=0.01)
@@ -67,7 +58,14 @@ def test_a_histogram_of_the_core_is_inflated_once_and_asked_often() -> None:
     assert both.mean_ns == pytest.approx((3 * US + 5 * MS) / 4, rel=0.01)
     again = _core.Histogram(both.text())
     assert (again.count, again.stddev_ns) == (4, both.stddev_ns)
-    assert _core.Histogram.of_counts([(US, 3), (5 * MS, 1)]).count == 4
+    of_counts = _core.Histogram.of_counts([(US, 3), (5 * MS, 1)])
+    assert of_counts == both == pickle.loads(pickle.dumps(both))
+    twice = _core.Histogram.merged([both, of_counts])
+    assert twice is not None
+    assert twice.count == 8
+    assert _core.Histogram.merged(["", ""]) is None
+    # Values outside of the edges belong to the first and the last bin.
+    assert both.counts([10 * US, 20 * US, 30 * US]) == [3, 1]
     with pytest.raises(ValueError, match="not an HdrHistogram"):
         _core.Histogram("not base64!")
 
@@ -75,4 +73,4 @@ def test_a_histogram_of_the_core_is_inflated_once_and_asked_often() -> None:
 @pytest.mark.parametrize("text", ["", "not base64!", "SElTVEZBQUFB"])
 def test_what_is_no_histogram_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the message is the core's own
-        _core.histogram_stats(text)
+        _core.Histogram(text)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from brickyard import rulers
+from brickyard._core import Histogram
 from brickyard.analysis import Totals, totals
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.samples import sample
@@ -179,7 +180,7 @@ def test_a_disk_too_slow_for_a_p99_fails_etcd_s_rule_all_the_same() -> None:
 
     def judged(count: int, p50: int | None, p90: int | None, least_ns: int = MS) -> tuple[str, str]:
         points = {"p50": p50, "p90": p90, "p99": None, "p99.9": None, "p99.99": None}
-        found = without_p99(unknown, Latency(count, 5.0 * MS, least_ns, 90 * MS, points, ""))
+        found = without_p99(unknown, Latency(count, 5.0 * MS, least_ns, 90 * MS, points, Histogram.of_counts([])))
         return found.word, found.reason
 
     assert judged(480, 4 * MS, 12 * MS) == ("fail", "p90 of 480 flushes is 12.0 ms already")

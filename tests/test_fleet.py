@@ -17,7 +17,6 @@ import pytest
 
 from brickyard import _core, bricks, profiles
 from brickyard.analysis import replay_runs
-from brickyard.analysis.latency import merge
 from brickyard.databases.ephemeral import Server
 from brickyard.fleet import tls
 from brickyard.fleet.shares import divide
@@ -92,6 +91,24 @@ def test_one_start_one_record_and_shares_that_sum(fleet: Fleet) -> None:
     assert shown.index("Hosts") < shown.index("Targets")
 
 
+def test_what_a_host_alone_would_be_warned_of_is_said_of_each_host(fleet: Fleet) -> None:
+    load = fleet.home / "buffered.toml"
+    load.write_text(Path(paced(fleet, 2)).read_text().replace("title", 'io = "buffered"\ntitle', 1))
+    run = fleet.run(load, *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB")
+    warned = {warning["id"]: warning["text"] for warning in run["warnings"]}
+    assert warned["smaller_than_memory"].startswith("a, b: The target has 8.0 MiB and the host "), warned
+    assert "fleet_circumstances" not in warned, "what else ran there is known"
+    with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
+        info = store.record(run["run"]).info
+    assert [(host.host, host.why) for host in info.facts.hosts] == [("a", ""), ("b", "")]
+    assert [host.targets[0].path for host in info.facts.hosts] == [str(fleet.home / f"{name}.dat") for name in "ab"]
+    for host in info.watch.hosts:
+        (watched,) = host.targets
+        assert watched.duration_ns > 2e9
+        assert watched.process is not None
+        assert watched.process.user_ns + watched.process.system_ns > 0, "of the worker"
+
+
 def test_the_merged_histogram_is_that_of_all_requests(fleet: Fleet) -> None:
     """Models are the same to the bit everywhere: each part is run again here, and all of it is merged."""
     target = "sim:terraserver-2003"
@@ -112,13 +129,13 @@ def test_the_merged_histogram_is_that_of_all_requests(fleet: Fleet) -> None:
         ]
     with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
         record = store.record(run["run"])
-        merged = merge(item.histogram for item in record.intervals if item.measure == "response" and not item.warmup)
-    everything = merge(own)
+        merged = _core.Histogram.merged(
+            item.histogram for item in record.intervals if item.measure == "response" and not item.warmup
+        )
+    everything = _core.Histogram.merged(own)
     assert merged is not None
     assert everything is not None
-    assert _core.histogram_stats(merged) == _core.histogram_stats(everything)
-    edges = list(range(0, 1_000_000_000, 500_000))
-    assert _core.histogram_counts(merged, edges) == _core.histogram_counts(everything, edges)
+    assert merged == everything
 
 
 def test_the_two_hosts_of_overlands_oltp(fleet: Fleet) -> None:
@@ -348,6 +365,14 @@ def test_a_dead_head_leaves_the_records_to_be_collected(fleet: Fleet) -> None:
     assert all(row["requests"] > 0 for row in told["totals"])
     again = json.loads(fleet.call("fleet", "collect", "--json").stdout)["runs"]
     assert again == {}, "what was collected is not collected twice"
+    kept = list(fleet.home.glob("state/brickyard/fleet/*/*.jsonl"))
+    would = json.loads(fleet.call("fleet", "clean", "--dry-run", "--json", codes=(0, 1)).stdout)["would_remove"]
+    assert len(would) >= 3
+    assert all(place.exists() for place in kept)
+    said = fleet.call("fleet", "clean", codes=(0, 1)).stdout
+    for name, host in ((place.partition(":")[2], place.partition(":")[0]) for place in would):
+        assert f"{host}:{name}: removed (" in said
+        assert not (fleet.home / "state/brickyard/fleet" / name).exists()
 
 
 @pytest.fixture
@@ -372,7 +397,7 @@ def test_drivers_on_two_hosts_are_one_replay_and_lose_no_call(fleet: Fleet, far_
     words = ["--map", mapping, "--to", far_shop, "--hosts", "a,b", "--drivers", "4", "--pace", "fire-hose", "--json"]
     (told,) = json.loads(fleet.call("replay", *logs, *words).stdout)["runs"]
     assert told["plan"]["replay"]["hosts"] == ["a", "b", "a", "b"]
-    assert _core.histogram_stats(told["totals"][0]["measures"]["service"]["histogram"])["count"] == 300
+    assert _core.Histogram(told["totals"][0]["measures"]["service"]["histogram"]).count == 300
     assert [host["host"] for host in told["fleet"]["hosts"]] == ["a", "b"]
     assert 0 < told["fleet"]["bound_ns"] < 100_000_000
     assert {event["host"]: event["outcome"] for event in told["hosts_ended"]} == {"a": "done", "b": "done"}
@@ -426,6 +451,10 @@ def test_a_full_disk_on_one_host_costs_its_copy_or_is_refused_by_name(fleet: Fle
     with fleet.within("b", "-t", "tmpfs", "-o", "nr_inodes=1", "none", str(kept)):
         done = fleet.call("run", *words)
     assert "b: keeps no copy of its record: No space left" in done.stderr, "it was full from the start"
+    told = json.loads(done.stdout)
+    noted = [warning["text"] for warning in told["warnings"] if warning["id"] == "fleet_note"]
+    assert any(text.startswith("b: keeps no copy of its record: No space left") for text in noted), "in the record too"
+    assert "b: keeps no copy of its record" in fleet.call("show", told["run"]).stdout
     with fleet.within("b", "-t", "tmpfs", "-o", "size=4k", "none", str(kept)):
         done = fleet.call("run", *words)
     assert "b: keeps no copy of its record" in done.stderr
@@ -524,8 +553,7 @@ rows = ["hosts"]
     assert "condition: works on one host" in refused.stderr
 
 
-def test_a_killed_raylet_is_named_and_the_others_go_on(fleet: Fleet) -> None:
-    """Last: the fleet has one host less afterwards."""
+def test_a_killed_raylet_is_named_the_others_go_on_and_it_is_taken_back(fleet: Fleet) -> None:
     words = [paced(fleet, 9), *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB", "--json"]
     run = fleet.begin("run", *words)
     assert run.stderr is not None
@@ -547,11 +575,26 @@ def test_a_killed_raylet_is_named_and_the_others_go_on(fleet: Fleet) -> None:
     done = fleet.call("census", *words, codes=(1,))
     assert json.loads(done.stdout)["missing"] == ["b:sim:barracuda-es-500"]
     assert "b: is down; its volumes are not measured" in done.stderr
+    with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
+        (study,) = store.studies(json.loads(done.stdout)["study"])
+    assert "b: is down; its volumes are not measured" in study.notes, "also in the record"
     (fleet.home / "state/brickyard/fleet/x").mkdir()
     (fleet.home / "state/brickyard/fleet/x/a.jsonl").touch()
     done = fleet.call("fleet", "collect")
     assert "a:x/a.jsonl: is no record that a host of a fleet kept" in done.stderr
     assert "b: is down" in done.stderr
+    assert "fleet up --hosts" in fleet.call("fleet", "status", codes=(1,)).stderr, "what to do"
+    kept = {place: place.read_bytes() for place in fleet.home.glob("data/brickyard/fleet/*") if place.suffix != ".json"}
+    raylets = {host: fleet.pids(host, "raylet/raylet") for host in ("a", "c")}
+    told = json.loads(fleet.call("fleet", "up", "--hosts", fleet.hosts_toml(), "--json").stdout)
+    assert told["started"] == ["b"]
+    assert {host: fleet.pids(host, "raylet/raylet") for host in ("a", "c")} == raylets, "the others are left alone"
+    assert all(place.read_bytes() == content for place, content in kept.items()), "token and certificate"
+    fleet.call("fleet", "status")
+    run = fleet.run(paced(fleet, 2), *files(fleet, "a", "b", "c"), "--hosts", "all", "--size", "8MiB")
+    assert run["outcome"] == "done"
+    told = json.loads(fleet.call("fleet", "up", "--hosts", fleet.hosts_toml(), "--json").stdout)
+    assert told["started"] == [], "nothing is missing"
 
 
 def test_without_a_fleet_one_line_says_how_to_start_one(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from scipy import stats
 
-from brickyard import _core, profiles
+from brickyard import _core, facts, profiles
 from brickyard.analysis import answers
 from brickyard.analysis.census import Peer, census, least_score
 from brickyard.analysis.hosts import host_rows, host_words
@@ -28,35 +28,46 @@ from brickyard.analysis.summary import circumstance_lines
 from brickyard.cli import main
 from brickyard.cli.census import words
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.fleet import agent, cluster
+from brickyard.fleet import agent, cluster, collect, nodes
 from brickyard.fleet import up as starting
 from brickyard.fleet.clocks import offset_of, start_bound
 from brickyard.fleet.cluster import Node
 from brickyard.fleet.drive import rounds
+from brickyard.fleet.eyes import eyes
 from brickyard.fleet.hosts import HostEntry, read_hosts, refuse_near
 from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.sending import traces_of, with_traces_at
 from brickyard.fleet.shares import Division, divide, shared_places
+from brickyard.report.tables import slowest_table
 from brickyard.schema import (
     CellEvent,
+    DeviceSheet,
     Event,
     HostEnd,
+    HostKnown,
     HostLost,
+    HostSheet,
+    HostWatched,
+    Identity,
     Interval,
     PhaseStart,
     ProcessMark,
     RunFacts,
     RunOutcome,
     Start,
+    TargetFacts,
+    TargetSheet,
     encode,
     plan_document,
     typed,
 )
+from brickyard.schema.host_sheet import MemorySheet
 from brickyard.schema.plan import Plan
+from brickyard.schema.target_sheet import QueueSheet
 from brickyard.store import Json, Store
 from brickyard.store.process import own_process
 from brickyard.study import circumstances
-from support import MS, SECOND, US, cell, histogram, interval, start_event
+from support import MS, SECOND, US, cell, histogram, interval, phase_end, start_event
 
 HOSTS = ["a", "b", "c"]
 
@@ -216,7 +227,7 @@ def test_a_host_that_does_not_reach_the_head_says_so_and_starts_nothing(tmp_path
     host = HostEntry("a", "127.0.0.1", reach=["env"], python=sys.executable)
     planned = Node("a", "127.0.0.1", ["env", "sh", "-s"], f"/tmp/brickyard-fleet-{os.urandom(8).hex()}")
     with pytest.raises(BrickyardError, match=f"a: does not reach the head at {address}: .*refused"):
-        starting._start_host(host, planned, address, starting.Secret("0" * 64, ""))
+        nodes.start_host(host, planned, address, nodes.Secret("0" * 64, ""))
     assert not Path(planned.folder).exists()
 
 
@@ -351,11 +362,10 @@ def test_histograms_of_hosts_are_merged_and_a_late_host_is_waited_for() -> None:
     (told,) = merger.whole(1.2)
     assert [item.stream for item in cells(told)] == [0, 1, 2]
     responses = [item.measures.response for item in cells(told)]
-    merged = _core.histogram_merge([response.histogram for response in responses if response])
-    everything = _core.histogram_merge([histogram([10 * US] * 99 + [20 * US] * 99 + [9 * MS] * 2)])
-    assert _core.histogram_percentiles(merged, [50, 99, 99.9]) == _core.histogram_percentiles(
-        everything, [50, 99, 99.9]
-    )
+    merged = _core.Histogram.merged([response.histogram for response in responses if response])
+    everything = _core.Histogram.merged([histogram([10 * US] * 99 + [20 * US] * 99 + [9 * MS] * 2)])
+    assert merged is not None
+    assert merged == everything
 
 
 def test_a_host_that_is_gone_holds_nobody_up() -> None:
@@ -520,7 +530,7 @@ def told_to_all() -> Json:
     return {**told, "hosts": hosts}
 
 
-def two_hosts(store: Store) -> int:
+def two_hosts(store: Store, *more: Event) -> int:
     """Twelve intervals of 1 s, of which b told three before it was lost; each of 100 requests."""
     division = divide("x", load(), ["a", "b"], ["/f"], "copies")
     merger = Merger(division.parts)
@@ -554,7 +564,7 @@ def two_hosts(store: Store) -> int:
         HostEnd(host=host, outcome=outcome, message="", kept="")
         for host, outcome in (("a", RunOutcome.DONE), ("b", RunOutcome.FAILED))
     ]
-    store.add_events(number, events)
+    store.add_events(number, [*events, *more])
     store.end_run(number, {"event": "end", "end_ns": 12 * SECOND, "outcome": "failed", "message": "b"}, None, [])
     return number
 
@@ -568,6 +578,29 @@ def test_a_lost_host_has_the_rate_that_it_had_and_is_not_among_all_hosts(tmp_pat
     assert host_words(record)[0] == "Lost, and not included in the figures of all hosts: b."
 
 
+def test_the_slowest_requests_have_the_host_that_issued_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slowest = [
+        {
+            "at_ns": SECOND, "stream": stream, "worker": 0, "operation": "read", "offset_bytes": 0,
+            "request_bytes": 4096, "service_ns": (stream + 1) * MS, "response_ns": (stream + 1) * MS,
+        }
+        for stream in (0, 1)
+    ]  # fmt: skip
+    with Store(tmp_path / "runs.db") as store:
+        number = two_hosts(store, typed(phase_end(end_ns=12 * SECOND, slowest=slowest)))
+        table = slowest_table([store.record(number)])
+    assert table.columns[:2] == ["run", "host"]
+    assert [row[1] for row in table.rows] == ["b", "a"]
+    assert main(["show", str(number), "--store", str(tmp_path / "runs.db")]) == 0
+    shown = capsys.readouterr().out.partition("Slowest requests")[2].splitlines()
+    assert shown[1].split()[:2] == ["host", "at"]
+    assert [line.split()[0] for line in shown[2:4]] == ["b", "a"]
+    assert main(["show", str(number), "--json", "--store", str(tmp_path / "runs.db")]) == 0
+    assert [one["host"] for one in json.loads(capsys.readouterr().out)["slowest"]] == ["b", "a"]
+
+
 def test_a_run_on_hosts_is_not_said_to_have_circumstances_that_nobody_recorded(tmp_path: Path) -> None:
     with Store(tmp_path / "runs.db") as store:
         record = store.record(two_hosts(store))
@@ -578,6 +611,82 @@ def test_a_run_on_hosts_is_not_said_to_have_circumstances_that_nobody_recorded(t
     assert "Host" not in lines
     assert "Kernel" not in lines, "of the host that started the others"
     assert "whether storage or generator was the limit is not known" in answers.belief([record])
+
+
+def used_s(pid: int) -> float:
+    """Of a processor, by a process of ours."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(words[11]) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_host_without_anything_of_ours_is_looked_at_as_this_one_is(tmp_path: Path) -> None:
+    """What is sent needs a Python and no package beside it."""
+    target = tmp_path / "f"
+    target.write_bytes(b"1" * 8192)
+    hand, found = agent.Agent("a"), eyes()
+    try:
+        said = hand.look(found.archive, found.native, [str(target)])
+        hand._worker = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        hand.watch()
+        while used_s(hand._worker.pid) < 1.0:
+            time.sleep(0.1)
+        target.unlink()
+        hand._worker.kill()
+        hand._code = hand._worker.wait()
+        watched = msgspec.json.decode(hand.watched(), type=HostWatched)
+    finally:
+        hand._worker = None
+        hand.end()
+    known = msgspec.json.decode(said, type=HostKnown)
+    here = facts.collect(str(target))
+    assert known.sheet is not None
+    assert (known.sheet.kernel, known.sheet.name) == (here.host.kernel, here.host.name)
+    assert (known.targets[0].kind, known.targets[0].size_bytes) == ("file", 8192)
+    assert known.targets[0].leaf_devices == here.target.leaf_devices
+    (sheet,) = watched.targets
+    assert sheet.identity is not None
+    assert sheet.identity.end == Identity(exists=False)
+    assert sheet.process is not None
+    assert sheet.process.user_ns > 0, "of the worker, which is gone"
+    with pytest.raises(RuntimeError, match="no answer"):
+        hand.watched()
+
+
+def opened(path: str, io: str = "buffered") -> Start:
+    target = TargetFacts(path=path, kind="file", size_bytes=8 << 20, unwritten="none")
+    start = typed(start_event(io=io))
+    assert isinstance(start, Start)
+    return msgspec.structs.replace(start, targets=[target])
+
+
+def seen_on(host: str, target: int, path: str, *, cached: bool = True, why: str = "") -> circumstances.HostSeen:
+    drive = DeviceSheet(name="sda", major_minor="8:0", type="disk", queue=QueueSheet(write_cache="write back"))
+    sheet = TargetSheet(path=path, kind="file", stack=[drive] if cached else [], cache_bytes=1)
+    memory = HostSheet(memory=MemorySheet(total_bytes=(1 << 30) * (target + 1)))
+    known = HostKnown(host=host, why=why) if why else HostKnown(host=host, sheet=memory, targets=[sheet])
+    return circumstances.HostSeen(host, [target], opened(path), known, HostWatched(host=host, why=why))
+
+
+def test_every_warning_of_a_target_names_its_hosts_in_one_line(tmp_path: Path) -> None:
+    """As a run on each host alone has it; what could not be looked at is said with its cause."""
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(two_hosts(store))
+        seen = [seen_on("a", 0, "/f"), seen_on("b", 1, "/g"), seen_on("c", 1, "/g", why="no Python there")]
+        found = circumstances.warnings(store, record, [], seen, ["b: keeps no copy of its record: no room"])
+    told: dict[str, list[str]] = {}
+    for warning in found:
+        told.setdefault(warning.id, []).append(warning.text)
+    (cache,) = told["volatile_write_cache"]
+    assert cache.startswith("a, b: The write cache of sda is volatile and on")
+    (memory,) = told["smaller_than_memory"]
+    assert memory.startswith("a, b: The target has 8.0 MiB and the host 1.0 GiB to 2.0 GiB of memory")
+    assert told["fleet_circumstances"] == ["Other load on c during the run was not recorded: no Python there."]
+    assert told["fleet_note"] == ["b: keeps no copy of its record: no room."]
+    with Store(tmp_path / "runs.db") as store:
+        seen = [seen_on("a", 0, "/f"), seen_on("b", 1, "/f", cached=False)]
+        found = circumstances.warnings(store, record, [], seen)
+    texts = [warning.text for warning in found if warning.id == "volatile_write_cache"]
+    assert [text.partition(":")[0] for text in texts] == ["a"]
 
 
 def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
@@ -633,25 +742,71 @@ def test_collect_leaves_out_what_says_nothing_new_and_names_it(
     assert json.loads(capsys.readouterr().out)["runs"] == {}
 
 
+def test_only_what_the_store_has_is_removed_unless_more_is_asked_for(tmp_path: Path) -> None:
+    place = tmp_path / "runs.db"
+    (kept := tmp_path / "kept").mkdir()
+    whole = str(kept_record(kept, "x-1", "b", 3))
+    new = str(kept_record(kept, "z-9", "a", 4))
+    never = str(kept_record(kept, "n-0", "a", 0))
+    going = str(kept_record(kept, "g-1", "a", 2))
+    (empty := kept / "e-0-a.jsonl").touch()
+    with Store(place) as store:
+        two_hosts(store)  # x-1, of which three intervals of b came
+        begun_on_hosts(store, "g-1", own_process())
+        found = collect.from_files([kept])
+        removal = collect.to_remove(store, found)
+        assert set(removal.goes) == {whole}
+        assert removal.stays[new] == "not collected"
+        assert removal.stays[never] == "no host had begun; nothing was measured"
+        assert removal.stays[going] == "is run 2, which goes on"
+        assert str(empty) in removal.stays
+        asked = collect.to_remove(store, found, uncollected=True)
+        assert set(asked.goes) == {whole, new, never, str(empty)}
+        assert set(asked.stays) == {going}, "never what is still written"
+
+
+def test_a_host_removes_only_the_record_that_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    hand = agent.Agent("a")
+    home = tmp_path / "brickyard" / "fleet" / "x-1"
+    home.mkdir(parents=True)
+    record = kept_record(tmp_path, "x-1", "a", 3).rename(home / "a.jsonl")
+    (other := home / "notes.txt").write_text("mine")
+    size = record.stat().st_size
+    assert hand.remove("x-1/a.jsonl", size - 1) == "has become longer since it was read"
+    with record.open("a"):
+        assert hand.remove("x-1/a.jsonl", size) == "a worker is still writing it"
+    assert hand.remove("../../../etc/passwd", 1) == "is gone already"
+    assert record.exists()
+    assert hand.remove("x-1/a.jsonl", size) == ""
+    assert not record.exists()
+    assert other.exists()
+    record.write_text("something else")
+    assert hand.remove("x-1/a.jsonl", 14) == "is no record that a host of a fleet kept"
+
+
+def begun_on_hosts(store: Store, name: str, runner: ProcessMark) -> None:
+    store.add_run(
+        profile="x",
+        profile_hash="",
+        plan=divide("x", load(), ["a", "b"], ["/f"], "copies").plan,
+        condition="normal",
+        targets=["a:/f", "b:/f"],
+        options={"hosts": ["a", "b"], "share": "copies", "fleet_run": name},
+        software_version="",
+        facts=RunFacts(process=runner),
+    )
+
+
 def test_a_run_that_goes_on_is_not_collected_and_one_collected_too_early_is_collected_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "runs.db"
     (kept := tmp_path / "kept").mkdir()
     words = ["fleet", "collect", str(kept), "--store", str(place), "--json"]
-    division = divide("x", load(), ["a", "b"], ["/f"], "copies")
     for name, runner in (("g-1", own_process()), ("k-1", ProcessMark(pid=1, start_ticks=1, boot_id="another"))):
         with Store(place) as store:
-            store.add_run(
-                profile="x",
-                profile_hash="",
-                plan=division.plan,
-                condition="normal",
-                targets=division.targets,
-                options={"hosts": ["a", "b"], "share": "copies", "fleet_run": name},
-                software_version="",
-                facts=RunFacts(process=runner),
-            )
+            begun_on_hosts(store, name, runner)
         kept_record(kept, name, "a", 3)
     assert main(words) == 0
     said = capsys.readouterr()
@@ -737,7 +892,7 @@ def test_down_ends_no_process_and_no_folder_that_is_not_the_fleets(fleet_home: P
         assert mine.is_dir()
         done = subprocess.run(
             ["sh", "-s"],
-            input=starting.END.replace("@DIR@", f"/tmp/brickyard-fleet-x/../..{mine}").replace("@MARK@", starting.MARK),
+            input=nodes.END.replace("@DIR@", f"/tmp/brickyard-fleet-x/../..{mine}").replace("@MARK@", nodes.MARK),
             text=True,
             check=False,
         )
@@ -760,7 +915,7 @@ def test_down_ends_what_wrote_its_title_over_its_environment(tmp_path: Path) -> 
             assert one.stdout is not None
             assert one.stdout.readline() == "named\n"
         threading.Thread(target=agents.wait, daemon=True).start()  # as init does for those without a parent
-        assert starting._end(Node("a", "127.0.0.1", ["sh", "-s"], str(folder))) == ""
+        assert nodes.end(Node("a", "127.0.0.1", ["sh", "-s"], str(folder))) == ""
         assert agents.wait(5) == -signal.SIGKILL
         assert bystander.poll() is None
         assert elsewhere.poll() is None
@@ -837,7 +992,11 @@ def test_a_killed_up_leaves_a_fleet_that_down_ends(fleet_home: Path, tmp_path: P
     pytest.importorskip("ray")
     reached = tmp_path / "reached"
     way = tmp_path / "way"
-    way.write_text(f'#!/bin/sh\n[ -e {reached} ] && exec "$@"\ntouch {reached}\nexec sleep 20\n')
+    checked = tmp_path / "checked"
+    way.write_text(
+        f'#!/bin/sh\n[ -e {reached} ] || [ ! -e {checked} ] && touch {checked} && exec "$@"\n'
+        f"touch {reached}\nexec sleep 20\n"
+    )
     way.chmod(0o755)
     hosts = tmp_path / "hosts.toml"
     entry = f'address = "127.0.0.1"\nreach = ["{way}"]\n'
@@ -855,6 +1014,91 @@ def test_a_killed_up_leaves_a_fleet_that_down_ends(fleet_home: Path, tmp_path: P
     assert [one.name for one in cluster.load().nodes] == ["a", "head"]
     assert starting.down() == []
     assert not cluster.state_file().exists()
+
+
+def of_host_file(tmp_path: Path, *hosts: str) -> Path:
+    """A free port for the head, and hosts with addresses of their own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    entries = [
+        f'[[host]]\nname = "{name}"\naddress = "127.0.0.{number}"\n{words}\n'
+        for number, (name, words) in enumerate(zip("abcdef", hosts, strict=False), 2)
+    ]
+    place = tmp_path / "hosts.toml"
+    place.write_text(f'[head]\naddress = "127.0.0.1"\nport = {port}\n' + "".join(entries))
+    return place
+
+
+def test_every_host_that_cannot_have_ray_is_named_with_its_cause_before_anything_starts(
+    fleet_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sh").symlink_to("/bin/sh")
+    hosts = of_host_file(
+        tmp_path,
+        f'reach = ["env"]\npython = "{sys.executable}"',
+        f'reach = ["env"]\npython = "{tmp_path}/bare/bin/python"',
+        'reach = ["env"]\npython = "/no/such/python"',
+        f'reach = ["env", "PATH={tmp_path}/bin", "XDG_STATE_HOME={tmp_path}"]',
+        'reach = ["false"]',
+    )
+    begun_s = time.monotonic()
+    assert main(["fleet", "up", "--hosts", str(hosts)]) == 1
+    assert time.monotonic() - begun_s < 60
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"b: its Python ({tmp_path}/bare/bin/python) has no Ray; install it with" in said
+    assert "c: has no Python at /no/such/python; correct `python` in hosts.toml" in said
+    assert "d: has no python3; install Python 3." in said
+    assert "e: no reason given" in said
+    assert " a: " not in said
+    assert not cluster.state_file().exists(), "nothing is in the way of the next one"
+
+
+def test_a_host_that_ends_as_it_is_started_is_named_at_once(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    folder = Path(f"/tmp/brickyard-fleet-{os.urandom(8).hex()}")
+    folder.mkdir()
+    try:
+        (folder / "pid").write_text(f"{ended.pid}\n")
+        (folder / "log").write_text("Traceback\n\nImportError: libc is too old\n\n")
+        with pytest.raises(BrickyardError, match="a: Ray ended as it was started: ImportError: libc is too old"):
+            nodes.refuse_ended([Node("a", "127.0.0.1", ["sh", "-s"], str(folder))])
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_an_up_that_failed_is_not_in_the_way_of_the_next_one(
+    fleet_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The host is lost between the look at it and the start; later what an earlier fleet left cannot be ended."""
+    pytest.importorskip("ray")
+    way, checked = tmp_path / "way", tmp_path / "checked"
+    way.write_text(f'#!/bin/sh\n[ -e {checked} ] && echo gone >&2 && exit 255\ntouch {checked}\nexec "$@"\n')
+    way.chmod(0o755)
+    hosts = of_host_file(tmp_path, f'reach = ["{way}"]\npython = "{sys.executable}"')
+    assert main(["fleet", "up", "--no-tls", "--hosts", str(hosts)]) == 1
+    assert "a: gone (exit code 255)" in capsys.readouterr().err
+    assert not cluster.state_file().exists()
+    cluster.save(cluster.Cluster("127.0.0.1:1", hosts=[Node("z", "10.0.0.1", ["false"], "/tmp/brickyard-fleet-none1")]))
+    assert main(["fleet", "up", "--no-tls", "--hosts", str(hosts)]) == 1
+    said = capsys.readouterr().err
+    assert "an earlier fleet has not ended on all hosts: z: " in said
+    assert "brickyard fleet down --forget" in said
+    assert main(["fleet", "down", "--forget"]) == 1
+    assert not cluster.state_file().exists()
+
+
+def test_a_fleet_that_is_up_takes_no_other_head_and_no_stranger(fleet_home: Path, tmp_path: Path) -> None:
+    note_fleet(node("a", "/tmp/brickyard-fleet-none1"), address="127.0.0.1:1")
+    hosts = read_hosts(of_host_file(tmp_path, 'reach = ["env"]'))
+    with pytest.raises(BadInputError, match=r"a fleet is up at 127\.0\.0\.1:1, and the file has its head at"):
+        starting.up(hosts)
+    cluster.certificate_file().write_text("# brickyard fleet\n")
+    with pytest.raises(BadInputError, match=r"a \(127\.0\.0\.2\): the certificate of the fleet that is up"):
+        starting._refuse_strange(cluster.load(), hosts.host)
 
 
 def test_each_host_has_the_volumes_of_all_and_its_own() -> None:

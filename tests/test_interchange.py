@@ -116,7 +116,7 @@ def test_what_is_passed_over_is_said() -> None:
 
 
 def test_the_etcd_command_leads_to_the_profile_that_ships() -> None:
-    with pytest.raises(BadInputError, match=r"bs=2300: .* write bs=2560; the profile etcd-fdatasync"):
+    with pytest.raises(BadInputError, match=r"bs=2300: .* write 2048B or 2560B, .*; the profile etcd-fdatasync"):
         fio("[mytest]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300")
 
 

@@ -31,7 +31,13 @@ LOOK = (Path(__file__).parent / "pages.js").read_text()
 ALONE = (
     "<!DOCTYPE html><html><body style='margin:0'><section><figure style='margin:0'>{}</figure></section></body></html>"
 )
-MAIN = {"load-curve": "Response time against offered rate", "ramp": "Ramp of", "ramp-rate": "Ramp of"}
+MAIN = {
+    "load-curve": "Response time against offered rate",
+    "ramp": "Ramp of",
+    "ramp-rate": "Ramp of",
+    "pts": "IOPS by block size and read/write mix",
+    "pts-demand": "Demand variation",
+}
 """The picture that a page of this kind must begin with."""
 
 
@@ -97,9 +103,20 @@ def study_with_a_trade(place: Path) -> Path:
 
 
 def pts(place: Path) -> Path:
-    short = ("--round", "10ms", "--range", "0.1%", "--test", "throughput")
-    run("pts", "client", "sim:iodrive-160-slc", *short, "--store", str(place / "s.db"))
-    return reported(place, "s1")
+    return of_pts(place, "10ms", "iops", "throughput", "latency")
+
+
+def pts_of_demand(place: Path) -> Path:
+    return of_pts(place, "1ms", "dirth", "write-saturation", "cross-stimulus")
+
+
+def of_pts(place: Path, round_time: str, *tests: str) -> Path:
+    """What `pts` writes and what `report` makes of its study are one page."""
+    short = ("--round", round_time, "--range", "0.1%", *(word for test in tests for word in ("--test", test)))
+    run("pts", "client", "sim:iodrive-160-slc", *short, "--store", str(place / "s.db"), "-o", str(place / "own"))
+    later = reported(place, "s1")
+    assert later.read_text() == (place / "own" / "report.html").read_text()
+    return later
 
 
 def replay(place: Path) -> Path:
@@ -224,6 +241,7 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "study": study,
     "trade": study_with_a_trade,
     "pts": pts,
+    "pts-demand": pts_of_demand,
     "replay": replay,
     "reference": reference,
     "charts": rules_of_thumb,

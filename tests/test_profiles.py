@@ -8,9 +8,10 @@ import pytest
 
 from brickyard import profiles, rulers
 from brickyard.cli import main
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, with_sizes
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
+from brickyard.store import Store
 from brickyard.study import texts
 from brickyard.study.characterize import SIZES_BYTES, Cell, Mode, cells, plan_of
 from brickyard.study.forecast import forecast
@@ -126,3 +127,31 @@ def test_what_ships_and_what_is_named_by_path_is_found_alike(tmp_path: Path) -> 
         rulers.read("etc")
     with pytest.raises(BadInputError, match="`brickyard study` lists them"):
         texts.read("zzzz")
+
+
+def test_a_size_that_is_no_whole_sector_leads_to_those_that_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "data"
+    file.write_bytes(bytes(1 << 20))
+    asked = (
+        ["run", "sqlio-random-read-4", str(file), "--set", "request=2300B"],
+        ["run", "--rw", "randread", "--bs", "2300", str(file)],
+        ["interference", "sim:iodrive-160-slc", "--read-size", "2300"],
+    )
+    for words in asked:
+        assert main(words) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "write 2048B or 2560B, or measure 2300 bytes with fio" in said
+        assert "etcd" not in said, "reads are not etcd's log"
+    with Store() as store:
+        assert store.newest() is None, "nothing was measured before the refusal"
+
+
+def test_a_size_that_direct_io_refuses_leads_to_those_that_it_takes() -> None:
+    said = with_sizes(
+        "a: 512 bytes is not a multiple of the 4096 that /dev/x demands with O_DIRECT; "
+        'use io = "buffered" or another size'
+    )
+    assert said.startswith("a: 512 bytes is not a multiple of the 4096 bytes that /dev/x requires for direct I/O")
+    assert "write 4096B, or use buffered I/O (--set io=buffered" in said

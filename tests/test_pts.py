@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from brickyard._core import Histogram
 from brickyard.analysis.pts import Measured, mean_of, steadiness
 from brickyard.analysis.pts_points import OperatingPoint, points_answer, troubles
 from brickyard.cli import main
 from brickyard.report.page import _lead
+from brickyard.report.pts import histogram_bins
 from brickyard.store import Store
 from brickyard.study.pts import Found, Rounds, stored_points
 from brickyard.study.pts_stored import pts_answer
@@ -112,7 +115,7 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["pts", *words, "--store", str(tmp_path / "runs.db")]) == 0
     out, err = capsys.readouterr()
     assert "Response time, random, 1 thread × 1 in flight" in out
-    assert "Steady state: 0/100, 4 KiB" in out
+    assert "Steady state of Latency: 0/100, 4 KiB" in out
     assert "not a PTS result" in err
     assert "This is not a PTS result" in " ".join(out.split())
     assert "purging" in err
@@ -148,6 +151,28 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
     assert found["question"] in page
     assert found["answer"][0] in page
     assert page.index(found["answer"][1]) < page.index("IOPS by block size and read/write mix, random")
+    # The verification of the steady state, as the terminal has it, and one picture of it for each test of rounds.
+    for name, title in (("iops", "IOPS"), ("throughput", "Throughput"), ("latency", "Latency")):
+        window = found["tests"][name]["steady_state"]
+        assert f"Steady state of {title}: 0/100" in page
+        assert (f"Steady state of {title}: 0/100" in page) == (f"Steady state of {title}: 0/100" in out)
+        assert f"{title}: rounds until steady" in page
+        assert (tmp_path / "page" / "pictures" / f"pts-steady-{name}.svg").exists()
+        assert len(window["values"]) == 5
+    allowed = found["tests"]["iops"]["steady_state"]["range_allowed"]
+    assert f"<td>{format_iops(allowed)}</td>" in page
+    # Warnings and notes are counted once, where they are listed, and the count is that of the list.
+    counts = re.findall(r"(\d+) (?:warning|note)s?\b", page)
+    assert sum(map(int, counts)) == page.count('<li class="note"') + page.count('<li class="warning"')
+    # A run of the study alone has an answer of one sentence, and the way to that of the study.
+    capsys.readouterr()
+    assert main(["report", "latest", "--store", place, "--output", str(tmp_path / "one")]) == 0
+    assert "`brickyard report s1` has the answer of its study" in capsys.readouterr().out
+    assert main(["report", "3", "--store", place, "--output", str(tmp_path / "run")]) == 0
+    summary = re.search(r'id="summary".*?</section>', (tmp_path / "run" / "report.html").read_text("utf-8"), re.DOTALL)
+    assert summary is not None
+    assert "46 streams in 46 phases" in summary[0]
+    assert len(summary[0]) < 1500
     assert "Throughput by block size" in page
     assert "Write saturation: random writes" in page
 
@@ -243,7 +268,8 @@ def test_a_percentile_of_the_window_is_of_all_its_requests() -> None:
 
     def one(response_ns: int, count: int) -> Measured:
         nines = response_ns if count >= 1_000_000 else None
-        return Measured(1.0, 4096.0, float(response_ns), response_ns, nines, count, histogram([response_ns] * count))
+        times = Histogram(histogram([response_ns] * count))
+        return Measured(1.0, 4096.0, float(response_ns), response_ns, nines, count, times)
 
     rounds = [one(MS, 400_000), one(MS, 400_000), one(9 * MS, 400_000)]
     assert all(item.nines_ns is None for item in rounds), "of no round by itself"
@@ -267,3 +293,11 @@ def test_figures_of_a_state_that_was_not_steady_are_no_answer() -> None:
     assert said == "Latency: no result, since its state was not steady after 5 rounds."
     ((title, *_),) = round_tables("latency", found(1, 1, 1, 1, 1).rounds["latency"])
     assert "each figure a mean over rounds, so IOPS is not 1 / average" in title
+
+
+def test_a_bin_of_the_histogram_holds_the_times_of_its_requests() -> None:
+    low, high = 110_000, 3 * MS
+    whole = Measured(1.0, 4096.0, 1.0, high, None, 4, Histogram(histogram([low, low, low, high])))
+    first, last = histogram_bins(whole)
+    assert (first.x <= low < first.end, first.high) == (True, 0.75)
+    assert (last.x <= high < last.end, last.high) == (True, 0.25)

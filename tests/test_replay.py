@@ -193,7 +193,7 @@ def test_a_fire_hose_keeps_to_its_sessions_and_rates_to_their_rate(
     assert document["replay"]["limit"]["broken_at_per_s"] is not None
 
 
-def test_a_driver_whose_clients_are_none_leaves_its_part_of_the_rate_unoffered(
+def test_drivers_with_calls_send_the_part_of_those_without(
     shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One client's calls are all one driver's."""
@@ -201,10 +201,24 @@ def test_a_driver_whose_clients_are_none_leaves_its_part_of_the_rate_unoffered(
     log.write_text(w3c(items(60, 1.5), clients=1))
     words: list[str | Path] = [log, "--map", mapping, "--to", shop, "--pace", "fixed:60", "--again"]
     words += ["--duration", "2s", "--drivers", "3"]
-    document, ends = replayed(capsys, *words, "--check", store=place, code=1)
-    assert sorted(end["calls"] for end in ends)[:2] == [0, 0]
-    warned = [item for item in document["runs"][0]["warnings"] if item["id"] == "rate_unoffered"]
-    assert "Only 20.0 of 60.0 calls/s were offered on average" in warned[0]["text"]
+    document, ends = replayed(capsys, *words, "--check", store=place)
+    assert sorted(end["calls"] + sum(end["unsent_by_brick"]) for end in ends) == [0, 0, 120]
+    assert not [item for item in document["runs"][0]["warnings"] if item["id"] == "rate_unoffered"]
+
+
+def test_a_rate_is_shared_by_the_calls_of_each_log(
+    shop: str, mapping: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Logs of 20 and of 80 calls at 50/s end together, after 2 s."""
+    small, large = tmp_path / "a.log", tmp_path / "b.log"
+    small.write_text(w3c(items(20, 1.0)))
+    large.write_text(w3c(items(80, 1.0)))
+    words: list[str | Path] = [small, large, "--map", mapping, "--to", shop, "--pace", "fixed:50", "--drivers", "2"]
+    document, ends = replayed(capsys, *words, "--check", store=tmp_path / "s.db")
+    assert [end["calls"] for end in ends] == [20, 80]
+    with Store(tmp_path / "s.db", must_exist=True) as kept:
+        assert kept.record(document["runs"][0]["run"]).info.options["rate_parts"] == [0.2, 0.8]
+    assert 1.9e9 < document["runs"][0]["end_ns"] < 2.6e9, "in equal parts the larger would need 3.2 s"
 
 
 def test_both_paces_give_the_head_room_of_the_study(
@@ -261,7 +275,7 @@ def test_several_drivers_are_processes_and_lose_no_call(
         assert pages(document, "fire hose")["item"]["calls"] == 300
         assert sum(end["logs"]["lines"] for end in ends) == 300 + len(logs)
         histogram = document["runs"][0]["totals"][0]["measures"]["service"]["histogram"]
-        assert _core.histogram_stats(histogram)["count"] == 300
+        assert _core.Histogram(histogram).count == 300
 
 
 def test_a_slow_server_shows_its_queue_in_the_response_time(

@@ -151,7 +151,8 @@ def told(tmp_path: Path, event: Json, watch: WatchSheet | None, **interval_words
         place = {"at_ns": 2 * SECOND, "stream": 0, "operation": "read", "offset_bytes": 0, "request_bytes": 4096}
         intervals = [
             interval(n * SECOND, (n + 1) * SECOND,
-                     cell([interval_words.get("served_ms", 100) * MS] * 10, depth_max=interval_words.get("depth_max", 1)),
+                     cell([interval_words.get("served_ms", 100) * MS] * 10,
+                          depth_max=interval_words.get("depth_max", 1)),
                      loop_busy_share=interval_words.get("busy", 0.1))
             for n in range(3)
         ]  # fmt: skip

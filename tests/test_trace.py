@@ -201,6 +201,14 @@ class TestReplayOnModels:
         assert slower["reproduces"] is False
         assert "latency" in slower["verdict"]
         assert "size" not in slower["verdict"]
+        # The page and `show` say it as well, out of what the store keeps, and count it among no notes.
+        for run, said in (("2", "reproduces within 10 %"), ("3", slower["verdict"])):
+            assert main(["report", run, "-o", str(tmp_path / f"page-{run}")]) == 0
+            page = (tmp_path / f"page-{run}" / "report.html").read_text()
+            assert page.count(f"Compared with the trace: {said}.") == 1
+            capsys.readouterr()
+            assert main(["show", run]) == 0
+            assert f"Compared with the trace: {said}." in " ".join(capsys.readouterr().out.split())
         assert main(["trace", "compare", str(first), str(second)]) == 0
         assert main(["trace", "compare", str(first), str(trace)]) == 1
 
@@ -469,7 +477,7 @@ def test_formats_are_those_that_the_command_line_names() -> None:
 
 def test_reads_are_left_less_the_more_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """One drive: beside more writes fewer reads keep the limit, and each point that is said to hold it does."""
-    found = ran(capsys, "interference", MODEL, "--limit", "p99:60ms", "--picture", str(tmp_path / "map"))
+    found = ran(capsys, "interference", MODEL, "--limit", "p99:60ms", "-o", str(tmp_path / "map"))
     held = [item["reads_per_s"] or 0.0 for item in found["frontier"]]
     assert held[0] > 0
     assert held[-1] < held[0] / 2

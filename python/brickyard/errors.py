@@ -5,6 +5,7 @@ Refusal: no wrapping of programming mistakes; those stay what they are, and the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,7 +43,7 @@ def core_refusals() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise BadInputError(one_line(error)) from error
+        raise BadInputError(with_sizes(one_line(error))) from error
     except RuntimeError as error:
         raise BrickyardError(one_line(error)) from error
 
@@ -50,3 +51,38 @@ def core_refusals() -> Iterator[None]:
 def one_line(text: object) -> str:
     """Joins the lines of a message, so that an error is always one line, and shows controls in it by signs."""
     return printable(" ".join(str(text).split()))
+
+
+SECTOR_BYTES = 512
+"""Of which every request is a whole number (crates/plan)."""
+ODD = re.compile(r"request size (\d+) is not a multiple of 512 bytes")
+UNALIGNED = re.compile(r"(\d+) bytes is not a multiple of the (\d+) that (.+) demands with O_DIRECT; .*")
+
+
+def near_sizes(size_bytes: int, block_bytes: int) -> str:
+    """The request sizes next to one that is not possible: `2048B or 2560B`."""
+    below = size_bytes // block_bytes * block_bytes
+    return " or ".join(f"{size}B" for size in (below, below + block_bytes) if size)
+
+
+def sector_advice(size_bytes: int) -> str:
+    """What to do instead of requests that are not whole sectors."""
+    return (
+        f"requests here are whole sectors of {SECTOR_BYTES} bytes, with direct and with buffered I/O; write "
+        f"{near_sizes(size_bytes, SECTOR_BYTES)}, or measure {size_bytes} bytes with fio "
+        "(--output-format=json+) and read its result with `brickyard import`"
+    )
+
+
+def with_sizes(refusal: str) -> str:
+    """A refusal of the core, with the request sizes that are possible."""
+    if odd := ODD.search(refusal):
+        return f"{refusal}; {sector_advice(int(odd[1]))}"
+    if unaligned := UNALIGNED.search(refusal):
+        size, block = int(unaligned[1]), int(unaligned[2])
+        said = (
+            f"{size} bytes is not a multiple of the {block} bytes that {unaligned[3]} requires for direct I/O; write "
+            f"{near_sizes(size, block)}, or use buffered I/O (--set io=buffered; run --direct 0 with --rw)"
+        )
+        return refusal[: unaligned.start()] + said
+    return refusal

@@ -19,7 +19,12 @@ pytestmark = pytest.mark.usefixtures("clean_disks")
 
 
 def only_array(client: Client) -> tuple[str, str]:
-    (found,) = client.get("/api/arrays").json["arrays"]
+    """Nobody waits for a look longer than some seconds, and the first one takes longer in an emulated guest."""
+    end_s = time.monotonic() + 90
+    while not (told := client.get("/api/arrays").json)["looked_unix_s"] or not told["arrays"]:
+        assert time.monotonic() < end_s, told
+        time.sleep(1)
+    (found,) = told["arrays"]
     return found["id"], found["health"]
 
 

@@ -184,6 +184,11 @@ fn open_refusal(path: &Path, stat: Option<&Stat>, access: Access, errno: Errno) 
         }
         Errno::ACCESS if writing => "no permission to write; run as a user who may, or choose another path".into(),
         Errno::ACCESS => "no permission to read; run as a user who may, or choose another path".into(),
+        Errno::PERM if device.is_some() => {
+            "the device cgroup of this container or service does not allow this device; allow it there (docker run \
+             --device, DeviceAllow= of systemd), or choose another target"
+                .into()
+        }
         Errno::PERM => "may not be opened so (immutable or append-only?); choose another path".into(),
         Errno::TXTBSY => "is being executed or used as swap; it is never written".into(),
         Errno::NOTDIR => "a part of the path is not a directory; check the path".into(),

@@ -1,9 +1,8 @@
-//! Histograms for Python. As an object each text is inflated once; the functions below it take texts, and inflate them
-//! each time.
+//! Histograms for Python: objects, so that each text is inflated once.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::PyType;
 use record::{TextError, TextHistogram};
 
 fn bad(error: TextError) -> PyErr {
@@ -21,10 +20,27 @@ impl Histogram {
         TextHistogram::parse(text).map(Histogram).map_err(bad)
     }
 
-    /// One histogram with the counts of all.
+    /// One histogram with the counts of all, which are taken one at a time; None where there are none. An item
+    /// is a histogram or its text; empty texts are passed over.
     #[staticmethod]
-    fn merged(texts: Vec<String>) -> PyResult<Histogram> {
-        TextHistogram::merge(texts.iter().map(String::as_str)).map(Histogram).map_err(bad)
+    fn merged(items: &Bound<'_, PyAny>) -> PyResult<Option<Histogram>> {
+        let (mut sum, mut number) = (TextHistogram::default(), 0);
+        for item in items.try_iter()? {
+            let item = item?;
+            if let Ok(known) = item.cast::<Histogram>() {
+                sum.add(&known.get().0).map_err(bad)?;
+                number += 1;
+                continue;
+            }
+            let text: &str = item.extract()?;
+            if text.is_empty() {
+                continue;
+            }
+            let found = TextHistogram::parse(text).map_err(bad)?;
+            sum.add(&found).map_err(bad)?;
+            number += 1;
+        }
+        Ok((number > 0).then_some(Histogram(sum)))
     }
 
     /// A histogram out of (value in ns, count) pairs, such as the bins of another tool.
@@ -77,55 +93,21 @@ impl Histogram {
         self.0.counts(&edges_ns)
     }
 
+    fn __eq__(&self, other: &Histogram) -> bool {
+        self.0 == other.0
+    }
+
+    /// For the same figures in another process.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, (String,)) {
+        (py.get_type::<Histogram>(), (self.text(),))
+    }
+
     /// The form in which it stands in a store.
     fn text(&self) -> String {
         self.0.to_text()
     }
 }
 
-/// One histogram with the counts of all.
-#[pyfunction]
-fn histogram_merge(items: Vec<String>) -> PyResult<String> {
-    TextHistogram::merge(items.iter().map(String::as_str)).map(|h| h.to_text()).map_err(bad)
-}
-
-/// Percentiles (0 to 100) in ns.
-#[pyfunction]
-fn histogram_percentiles(item: &str, percentiles: Vec<f64>) -> PyResult<Vec<u64>> {
-    let histogram = TextHistogram::parse(item).map_err(bad)?;
-    Ok(percentiles.iter().map(|p| histogram.percentile_ns(*p)).collect())
-}
-
-/// Count, min_ns, max_ns, mean_ns, stddev_ns.
-#[pyfunction]
-fn histogram_stats<'py>(py: Python<'py>, item: &str) -> PyResult<Bound<'py, PyDict>> {
-    let histogram = TextHistogram::parse(item).map_err(bad)?;
-    let stats = PyDict::new(py);
-    stats.set_item("count", histogram.count())?;
-    stats.set_item("min_ns", histogram.min_ns())?;
-    stats.set_item("max_ns", histogram.max_ns())?;
-    stats.set_item("mean_ns", histogram.mean_ns())?;
-    stats.set_item("stddev_ns", histogram.stddev_ns())?;
-    Ok(stats)
-}
-
-/// Counts per bin `[edges_ns[i], edges_ns[i + 1])`; what lies outside goes into the first or last bin.
-#[pyfunction]
-fn histogram_counts(item: &str, edges_ns: Vec<u64>) -> PyResult<Vec<u64>> {
-    TextHistogram::parse(item).map(|h| h.counts(&edges_ns)).map_err(bad)
-}
-
-/// A histogram out of (value in ns, count) pairs, such as the bins of another tool.
-#[pyfunction]
-fn histogram_from_counts(pairs: Vec<(u64, u64)>) -> PyResult<String> {
-    Histogram::of_counts(pairs).map(|h| h.text())
-}
-
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<Histogram>()?;
-    module.add_function(wrap_pyfunction!(histogram_merge, module)?)?;
-    module.add_function(wrap_pyfunction!(histogram_percentiles, module)?)?;
-    module.add_function(wrap_pyfunction!(histogram_stats, module)?)?;
-    module.add_function(wrap_pyfunction!(histogram_counts, module)?)?;
-    module.add_function(wrap_pyfunction!(histogram_from_counts, module)?)
+    module.add_class::<Histogram>()
 }

@@ -17,12 +17,19 @@ impl std::fmt::Display for TextError {
 impl std::error::Error for TextError {}
 
 /// A histogram that came out of a store or another tool.
+#[derive(PartialEq)]
 pub struct TextHistogram(hdrhistogram::Histogram<u64>);
 
 fn empty() -> hdrhistogram::Histogram<u64> {
     let mut h = hdrhistogram::Histogram::new_with_bounds(1, MAX_TRACKED_NS, 2).expect("bounds are valid");
     h.auto(true);
     h
+}
+
+impl Default for TextHistogram {
+    fn default() -> Self {
+        TextHistogram(empty())
+    }
 }
 
 impl From<&Histogram> for TextHistogram {
@@ -51,14 +58,18 @@ impl TextHistogram {
         }
     }
 
+    /// Adds the counts of another.
+    pub fn add(&mut self, more: &TextHistogram) -> Result<(), TextError> {
+        self.0.len().checked_add(more.0.len()).ok_or_else(too_many)?;
+        self.0.add(&more.0).map_err(|e| TextError(e.to_string()))
+    }
+
     pub fn merge<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, TextError> {
-        let mut sum = empty();
+        let mut sum = TextHistogram::default();
         for text in texts {
-            let more = TextHistogram::parse(text)?.0;
-            sum.len().checked_add(more.len()).ok_or_else(too_many)?;
-            sum.add(more).map_err(|e| TextError(e.to_string()))?;
+            sum.add(&TextHistogram::parse(text)?)?;
         }
-        Ok(TextHistogram(sum))
+        Ok(sum)
     }
 
     pub fn to_text(&self) -> String {

@@ -11,7 +11,6 @@ from brickyard.analysis.latency import (
     events_beyond,
     latency,
     latency_of,
-    merge,
     percentile_name,
 )
 from brickyard.analysis.series import HeatCell, Point, are_apart, heat_map, lay_out, several, throughput
@@ -47,7 +46,6 @@ __all__ = [
     "latency",
     "latency_of",
     "lay_out",
-    "merge",
     "percentile_name",
     "phase_rates",
     "several",

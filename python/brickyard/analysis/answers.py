@@ -12,11 +12,12 @@ from brickyard import analysis, bricks
 from brickyard.analysis import RankedCell, Totals, cached, cells
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
-from brickyard.analysis.hosts import fleet_of, host_words
+from brickyard.analysis.hosts import host_words, unwatched
 from brickyard.analysis.ramp_result import at_result, ramp_results
 from brickyard.analysis.remembered import remembered_words
 from brickyard.analysis.sending import sent
 from brickyard.analysis.totals import profile_phase, rated_rows
+from brickyard.analysis.traced import verdict_words
 from brickyard.analysis.workload import VIRTUAL
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import KINDS, spread_of
@@ -30,6 +31,8 @@ SENTENCES_MAX = 3
 Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
+STREAMS_TOLD = 6
+"""Streams of one run that have a sentence each."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
 OVERLOADED = "overloaded"
 ALL_MODELLED = "All figures were computed by models, not measured."
@@ -76,21 +79,23 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
     said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
+    said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
     return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done)))
 
 
 def belief(records: Sequence[Record], *others: str) -> str:
-    """What a careful reader must know before a figure is believed: one line. `others` come first."""
+    """What a careful reader must know before a figure is believed: one line. `others` come first. How many warnings
+    there are is said where they are listed, and nowhere else."""
     found = list(records)
     limits = [_limit(found), *_late(found)]
-    said = [*others, *_unfinished(found), *_failures(found), *limits, *_modelled(found), warned_words(found)]
+    said = [*others, *_unfinished(found), *_failures(found), *limits, *_modelled(found)]
     return " ".join(text for text in said if text)
 
 
-def warned_words(records: Sequence[Record], notes: int = 0) -> str:
-    """How many warnings and notes there are; what they say is below."""
+def _warned_words(records: Sequence[Record], notes: int) -> str:
+    """How many warnings and notes there are."""
     warned = summaries.distinct_warnings(list(records))
     grave = sum(item.severity != "note" for item in warned)
     gentle = len(warned) - grave + notes
@@ -98,7 +103,7 @@ def warned_words(records: Sequence[Record], notes: int = 0) -> str:
         *([_count(grave, "warning")] if grave else []),
         *([_count(gentle, "note")] if gentle else []),
     ]
-    return f"{' and '.join(counted)} below." if counted else ""
+    return " and ".join(counted)
 
 
 def _count(number: int, noun: str) -> str:
@@ -233,6 +238,8 @@ def _run_words(record: Record) -> str:
 
     if len(streams) == 1:
         return f"{head}: {words(rows)}.{unsent}"
+    if len(streams) > STREAMS_TOLD:
+        return f"{head}: {_many_words(streams)}{unsent}"
     sentences = [f"{analysis.full_stream_name(record, *key)}: {words(group)}." for key, group in streams.items()]
     return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
 
@@ -243,11 +250,21 @@ def _cached(records: Sequence[Record]) -> list[str]:
         return []
     (record,) = records
     rows = analysis.totals(record)
+    names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]
     return [
-        f"Reads of {analysis.full_stream_name(record, row.phase, row.stream)} may have come from the page cache: {words}."
-        for row in rows
+        f"Reads of {name} may have come from the page cache: {words}."
+        for name, row in zip(names, rows, strict=True)
         if (words := remembered_words(record, row))
     ]
+
+
+def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:
+    """Of more streams than a reader takes in."""
+    phases = len({phase for phase, _ in streams})
+    how = f"{len(streams)} streams" + (f" in {phases} phases" if phases > 1 else "")
+    rates = [sum(row.iops for row in rated) for group in streams.values() if (rated := list(rated_rows(group)))]
+    span = f", {format_iops(min(rates))} to {format_iops(max(rates))} requests/s each" if rates else ""
+    return f"{how}{span}; the table has the figures of each."
 
 
 def _ended(records: Sequence[Record]) -> list[str]:
@@ -349,7 +366,7 @@ def _limit(records: Sequence[Record]) -> str:
     if any(record.info.is_by_fio for record in records):
         return "Whether storage or generator was the limit is not known: fio does not report it."
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
-    if not bound and any(map(fleet_of, records)):
+    if not bound and any(map(unwatched, records)):
         return (
             "No worker was at its limit. Other load on the hosts is not recorded, so whether storage or generator was "
             "the limit is not known."
@@ -422,6 +439,6 @@ def _late(records: Sequence[Record]) -> list[str]:
 
 def counted_words(records: Sequence[Record], notes: Sequence[str], unfinished: int) -> str:
     """The one line behind which warnings and notes are folded."""
-    told = warned_words(records, len(notes)).removesuffix(" below.")
+    told = _warned_words(records, len(notes))
     left = f"{unfinished} run{'' if unfinished == 1 else 's'} left out" if unfinished else ""
     return f"Warnings and notes: {', '.join(part for part in (left, told) if part)}"

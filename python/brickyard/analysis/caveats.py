@@ -6,7 +6,7 @@ of remedy. Refusal: it reads nothing but that, and says nothing where that does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from brickyard.analysis import caveats_run, caveats_site
 from brickyard.analysis.judged import Judged, item
@@ -42,10 +42,30 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def warnings(run: Judged) -> list[RunWarning]:
+OF_HOST: tuple[Rule, ...] = (
+    caveats_run.fallbacks,
+    caveats_site.replaced,
+    caveats_site.write_cache,
+    caveats_site.arrays_busy,
+    caveats_site.memory,
+    caveats_site.device_cache,
+    caveats_site.unwritten,
+    caveats_site.neighbours,
+    caveats_site.processor,
+    caveats_site.heat,
+    caveats_site.records,
+    caveats_site.virtual,
+    caveats_site.late,
+)
+"""What is asked of each host of a run on many."""
+OF_RUN: tuple[Rule, ...] = tuple(rule for rule in RULES if rule not in (*OF_HOST, caveats_site.store))
+"""What is asked of all of a run on many hosts; its store lies elsewhere."""
+
+
+def warnings(run: Judged, rules: Sequence[Rule] = RULES) -> list[RunWarning]:
     """Warnings before notes, each text once."""
     found: dict[tuple[str, str], RunWarning] = {}
-    for rule in RULES:
+    for rule in rules:
         try:
             for told in rule(run):
                 found.setdefault((told.id, told.text), told)

@@ -6,6 +6,7 @@ but for the caches that its model has.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -416,6 +417,20 @@ def store(run: Judged) -> Iterator[RunWarning]:
             f"The store {run.store.path} lies on {', '.join(names)}, the device under test, and writes to "
             "it every second.",
             "Put the store on another device with --store.",
+        )
+
+
+def records(run: Judged) -> Iterator[RunWarning]:
+    """The same of the record that a worker keeps on its host; a model has no device."""
+    below = {number for target in targets(run) for number in target.leaf_devices}
+    if run.store and (shared := sorted(below & set(run.store.devices))):
+        names = [node.name for node in drives(run) if node.number in shared] or shared
+        yield item(
+            "store_on_device",
+            "note",
+            f"The worker's own record (below {os.path.dirname(run.store.path)}) lies on {', '.join(names)}, the device "
+            "under test, and is written to every second.",
+            "Set XDG_STATE_HOME on the host to a place on another device before `brickyard fleet up`.",
         )
 
 

@@ -9,12 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from brickyard import _core
 from brickyard.analysis.batches import Batches
 from brickyard.analysis.differing import load_hash, load_words, loads_apart, runs_words
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.independent import Repeat, independent, same_result
 from brickyard.analysis.latency import Latency, together
+from brickyard.analysis.ramp_result import by_step
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.totals import Totals, totals
 from brickyard.errors import BadInputError
@@ -266,10 +266,12 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
 def _sides(records: Sequence[Record], apart: _Apart, *, by_load: bool = False) -> dict[Name, _Side]:
     found: dict[Name, _Side] = {}
     for record in records:
-        batches = Batches(record)
-        for row in totals(record):
-            name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
-            found.setdefault(name, _Side([], batches)).found.append((record, row))
+        for step, part in by_step(record):
+            batches = Batches(part)
+            for row in totals(part):
+                name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
+                name = (*name[:-1], step, name[-1]) if step else name
+                found.setdefault(name, _Side([], batches)).found.append((record, row))
     return found
 
 
@@ -310,7 +312,7 @@ def _with_own_names(one: dict[Name, _Side], other: dict[Name, _Side]) -> tuple[d
     told: dict[Name, Name] = {}
     for asked in dict.fromkeys((*one, *other)):
         names = dict.fromkeys(_own_name(*side[asked].found[0]) for side in (one, other) if asked in side)
-        told[asked] = (" / ".join(names), asked[-1])
+        told[asked] = (" / ".join(names), *asked[1:])
     if len(set(told.values())) < len(told):
         return one, other
     renamed = [{told[asked]: found for asked, found in side.items()} for side in (one, other)]
@@ -437,7 +439,7 @@ def _shift(name: Name, one: _Side, other: _Side) -> Shift | None:
     shares = []
     for side in sides:
         assert side is not None
-        counts = _core.histogram_counts(side.histogram, edges)
+        counts = side.histogram.counts(edges)
         total, sums = 0, []
         for count in counts:
             total += count

@@ -11,7 +11,7 @@ from brickyard.schema import Start, WatchSheet
 
 BUSY_SHARE_MAX = 0.85
 OTHERS_SHARE_MAX = 0.2
-"""Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for its turn."""
+"""Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for one."""
 
 
 @dataclass(frozen=True)

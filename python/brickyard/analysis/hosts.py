@@ -5,11 +5,13 @@ Refusal: histograms of hosts are merged, no percentile is averaged.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from brickyard.analysis.latency import PERCENTILES, Latency, as_one, percentile_name
 from brickyard.analysis.totals import Totals, asked_phase, phase_name, rate_of, rated_intervals, rated_rows, totals
+from brickyard.bricks import is_modelled
 from brickyard.schema import Document, Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning, is_request
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
@@ -20,6 +22,11 @@ LOST = "lost"
 NOTABLY = 1.1
 """Hosts whose rates or percentiles differ by less are called alike."""
 FEWEST = 2
+NAMED_MAX = 16
+REMEDY_OF_LOST = (
+    "If the host comes back, `brickyard fleet collect` makes a run of what the hosts kept; `brickyard fleet up --hosts "
+    "hosts.toml` takes the host into the fleet again."
+)
 FAR_FACTS = (("processor", ""), ("cpus", " cores"), ("kernel", ""))
 
 
@@ -223,7 +230,27 @@ def host_documents(record: Record) -> Document:
     }
 
 
-def host_warnings(record: Record) -> list[RunWarning]:
+def host_note(text: str) -> RunWarning:
+    """What was said while the run went on, and no event has."""
+    return RunWarning(id="fleet_note", severity="note", text=text if text.endswith(".") else f"{text}.")
+
+
+def unwatched(record: Record) -> list[str]:
+    """Hosts of which nobody knows what else ran there; models have nothing beside them."""
+    watched = {one.host for one in record.info.watch.hosts if not one.why}
+    names = record.info.targets
+    return [
+        host.host
+        for fleet in (fleet_of(record),)
+        if fleet is not None
+        for host in fleet.hosts
+        if host.host not in watched
+        and not (host.targets and all(is_modelled(names[at].partition(":")[2]) for at in host.targets))
+    ]
+
+
+def host_warnings(record: Record, unseen: Mapping[str, str] | None = None) -> list[RunWarning]:
+    """`unseen`: hosts beside whose load nobody looked, and why; None where nobody looked at any host."""
     fleet = max(record.of(Fleet), key=lambda event: event.bound_ns, default=None)  # one for each loose start
     if fleet is None:
         return []
@@ -261,6 +288,7 @@ def host_warnings(record: Record) -> list[RunWarning]:
             )
         )
     states = states_of(record)
+    keeps = any(host.targets for host in fleet.hosts)  # drivers of a replay have no target on their host
     for event in record.of(HostLost):
         if states.get(event.host, "") not in ("", LOST):
             text = (
@@ -275,17 +303,10 @@ def host_warnings(record: Record) -> list[RunWarning]:
                 severity="error",
                 text=f"{event.host} was lost: {event.reason}. Its part of these streams is missing from then on: "
                 f"{', '.join(event.streams)}.",
-                remedy="If the host comes back, `brickyard fleet collect` makes a run of what the hosts kept.",
+                remedy=REMEDY_OF_LOST if keeps else "A driver keeps no record on its host; repeat the replay.",
             )
         )
-    found.append(
-        RunWarning(
-            id="fleet_circumstances",
-            severity="note",
-            text="Other load on the hosts and their devices during the run was not recorded.",
-            remedy="Make sure that nothing else runs there, or run on one host without --hosts to have it recorded.",
-        )
-    )
+    found += _circumstances(unseen)
     crowded = [host.host for host in fleet.hosts if not host.core_free]
     if crowded:
         found.append(
@@ -296,3 +317,21 @@ def host_warnings(record: Record) -> list[RunWarning]:
             )
         )
     return found
+
+
+def _circumstances(unseen: Mapping[str, str] | None) -> list[RunWarning]:
+    """Hosts with the same reason are told together."""
+    by_why: dict[str, list[str]] = {}
+    for host, why in (unseen or {}).items():
+        by_why.setdefault(why, []).append(host)
+    texts = [f"Other load on {named(hosts)} during the run was not recorded: {why}." for why, hosts in by_why.items()]
+    if unseen is None:
+        texts = ["Other load on the hosts and their devices during the run was not recorded."]
+    remedy = "Make sure that nothing else runs there."
+    return [RunWarning(id="fleet_circumstances", severity="note", text=text, remedy=remedy) for text in texts]
+
+
+def named(hosts: Sequence[str]) -> str:
+    """All of them, or the first and how many more."""
+    more = f" and {len(hosts) - NAMED_MAX} more hosts" if len(hosts) > NAMED_MAX else ""
+    return ", ".join(hosts[:NAMED_MAX]) + more

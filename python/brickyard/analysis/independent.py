@@ -16,7 +16,6 @@ from brickyard import bricks
 from brickyard.schema import plan_values
 from brickyard.store import Record
 
-
 SAME_SEED, SAME_RESULT = "same seed, modelled target", "same result of fio, imported again"
 
 
@@ -43,9 +42,7 @@ def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
         else:
             repeats.setdefault(first[same], []).append(record.info.id)
     imported = {record.info.id for record in kept if record.info.is_by_fio}
-    return kept, [
-        Repeat(run, tuple(by), SAME_RESULT if run in imported else SAME_SEED) for run, by in repeats.items()
-    ]
+    return kept, [Repeat(run, tuple(by), SAME_RESULT if run in imported else SAME_SEED) for run, by in repeats.items()]
 
 
 def same_result(record: Record) -> str | None:

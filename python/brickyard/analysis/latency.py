@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from brickyard import _core
+from brickyard._core import Histogram
 from brickyard.store import Interval
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
@@ -23,8 +23,6 @@ STUB_SHARE = 0.5
 """An interval that is shorter than this share of the longest, and than its slowest request, is a stub."""
 BUCKET_ERROR = 0.008
 """A value that comes out of a histogram of two digits is at most this far from that of the request."""
-MERGED_AT_ONCE = 64
-"""Histogram texts held in memory while many are merged; each takes a few KiB."""
 FEW_EVENTS = "*"
 FEW_EVENTS_WORDS = (
     f"{FEW_EVENTS}: the samples beyond this percentile come from one or two events, such as a single stall"
@@ -119,7 +117,7 @@ class Latency:
     min_ns: int
     max_ns: int
     percentiles: dict[str, int | None]
-    histogram: str
+    histogram: Histogram
     few_events: frozenset[str] = frozenset()
     peaks: tuple[Peak, ...] = field(default=(), repr=False)
 
@@ -143,33 +141,19 @@ def least_count(percentile: float) -> int:
     return -(-MIN_SAMPLES_BEYOND * 1_000_000 // round((100 - percentile) * 10_000))
 
 
-def merge(histograms: Iterable[str]) -> str | None:
-    """One histogram out of several, of which few are held at a time; None where there is nothing in them."""
-    held: list[str] = []
-    for item in histograms:
-        if item:
-            held.append(item)
-        if len(held) == MERGED_AT_ONCE:
-            held = [_core.histogram_merge(held)]
-    if not held:
-        return None
-    return held[0] if len(held) == 1 else _core.histogram_merge(held)
-
-
-def latency(histogram: str | None) -> Latency | None:
+def latency(histogram: Histogram | None) -> Latency | None:
     if histogram is None:
         return None
-    stats = _core.histogram_stats(histogram)
-    if stats["count"] == 0:
+    if histogram.count == 0:
         return None
-    values = _core.histogram_percentiles(histogram, list(PERCENTILES))
+    values = histogram.percentiles_ns(list(PERCENTILES))
     return Latency(
-        count=stats["count"],
-        mean_ns=stats["mean_ns"],
-        min_ns=stats["min_ns"],
-        max_ns=stats["max_ns"],
+        count=histogram.count,
+        mean_ns=histogram.mean_ns,
+        min_ns=histogram.min_ns,
+        max_ns=histogram.max_ns,
         percentiles={
-            percentile_name(p): value if is_supported(stats["count"], p) else None
+            percentile_name(p): value if is_supported(histogram.count, p) else None
             for p, value in zip(PERCENTILES, values, strict=True)
         },
         histogram=histogram,
@@ -179,7 +163,7 @@ def latency(histogram: str | None) -> Latency | None:
 def latency_of(intervals: Iterable[Interval]) -> Latency | None:
     """Of intervals as one. Each keeps the exact mean and maximum of its samples beside their histogram."""
     rows = list(intervals)
-    found = latency(merge(row.histogram for row in rows))
+    found = latency(Histogram.merged(row.histogram for row in rows))
     if found is None:
         return None
     measured = [row for row in rows if row.histograms]
@@ -224,7 +208,7 @@ def together(figures: Iterable[Latency]) -> Latency | None:
 def as_one(figures: Iterable[Latency]) -> Latency | None:
     """Several as one: percentiles of the merged histograms, the mean of all samples, and the extremes of all."""
     found = list(figures)
-    whole = latency(merge(item.histogram for item in found))
+    whole = latency(Histogram.merged(item.histogram for item in found))
     if whole is None:
         return None
     whole = within(

@@ -63,8 +63,8 @@ class CurvePoint:
 
     @property
     def saturated(self) -> bool:
-        """Overloaded, and less was done than offered: a stall or a burst of arrivals may leave requests unsent at a rate
-        that the target sustains."""
+        """Overloaded, and less was done than offered: a stall or a burst of arrivals may leave requests unsent at a
+        rate that the target sustains."""
         return self.overloaded and self.achieved_per_s < self.offered_per_s
 
     def document(self) -> Document:

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from brickyard import _core
-from brickyard.analysis.latency import merge
+from brickyard._core import Histogram
 from brickyard.schema import in_rate, is_on_data, is_request
 from brickyard.schema.plan import OtherPlan, Phase, Plan
 from brickyard.store import READS, Interval, IntervalCost
@@ -99,8 +98,8 @@ def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
 
 def _heat(cells: Sequence[Interval]) -> tuple[list[int], int]:
     """Counts without the empty bins at both ends, and where they begin."""
-    whole = merge(item.histogram for item in cells)
-    counts = _core.histogram_counts(whole, HEAT_EDGES_NS) if whole else []
+    whole = Histogram.merged(item.histogram for item in cells)
+    counts = whole.counts(HEAT_EDGES_NS) if whole else []
     filled = [place for place, count in enumerate(counts) if count]
     return (counts[filled[0] : filled[-1] + 1], filled[0]) if filled else ([], 0)
 

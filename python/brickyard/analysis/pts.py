@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from brickyard import _core
-from brickyard.analysis.latency import as_one, is_supported, merge
+from brickyard._core import Histogram
+from brickyard.analysis.latency import as_one, is_supported
 from brickyard.analysis.totals import Totals, totals
 from brickyard.schema import Document
 from brickyard.store import Record
@@ -30,7 +30,7 @@ class Measured:
     nines_ns: int | None
     """The time that 99,999 of 100,000 requests keep; None where fewer than ten took longer."""
     requests: int = 0
-    histogram: str = field(default="", repr=False)
+    histogram: Histogram | None = field(default=None, repr=False)
     """Response times of `requests`; empty where they are not known."""
 
     def document(self) -> Document:
@@ -64,10 +64,10 @@ def _measured(rows: list[Totals]) -> Measured | None:
     )
 
 
-def _nines(histogram: str | None, count: int, max_ns: int) -> int | None:
-    if not histogram or not is_supported(count, NINES):
+def _nines(histogram: Histogram | None, count: int, max_ns: int) -> int | None:
+    if histogram is None or not is_supported(count, NINES):
         return None
-    return min(_core.histogram_percentiles(histogram, [NINES])[0], max_ns)
+    return min(histogram.percentiles_ns([NINES])[0], max_ns)
 
 
 def mean_of(items: Sequence[Measured]) -> Measured:
@@ -75,7 +75,8 @@ def mean_of(items: Sequence[Measured]) -> Measured:
     are never averaged: that of the window is of all its requests, and there is none where a round lacks its times."""
     requests = sum(item.requests for item in items)
     max_ns = max(item.max_ns for item in items)
-    whole = merge(item.histogram for item in items) if all(item.histogram for item in items) else None
+    times = [item.histogram for item in items if item.histogram is not None]
+    whole = Histogram.merged(times) if len(times) == len(items) else None
     return Measured(
         iops=sum(item.iops for item in items) / len(items),
         bytes_per_s=sum(item.bytes_per_s for item in items) / len(items),
@@ -83,7 +84,7 @@ def mean_of(items: Sequence[Measured]) -> Measured:
         max_ns=max_ns,
         nines_ns=_nines(whole, requests, max_ns),
         requests=requests,
-        histogram=whole or "",
+        histogram=whole,
     )
 
 
@@ -98,16 +99,24 @@ class Steadiness:
 
     @property
     def is_steady(self) -> bool:
-        return self.mean > 0 and self.excursion <= RANGE_MAX * self.mean and abs(self.slope) <= SLOPE_MAX * self.mean
+        return self.mean > 0 and self.excursion <= self.excursion_allowed and abs(self.slope) <= self.slope_allowed
+
+    @property
+    def excursion_allowed(self) -> float:
+        return RANGE_MAX * self.mean
+
+    @property
+    def slope_allowed(self) -> float:
+        return SLOPE_MAX * self.mean
 
     def document(self) -> Document:
         return {
             "values": list(self.values),
             "mean": self.mean,
             "range": self.excursion,
-            "range_allowed": RANGE_MAX * self.mean,
+            "range_allowed": self.excursion_allowed,
             "slope": self.slope,
-            "slope_allowed": SLOPE_MAX * self.mean,
+            "slope_allowed": self.slope_allowed,
             "is_steady": self.is_steady,
         }
 
@@ -154,7 +163,7 @@ def points(record: Record, phase: int, shift_s: float = 0.0, written_bytes: int 
             bytes_per_s=moved / length_s,
             mean_ns=sum(row[0] * row[2] for row in rows) / requests,
             max_ns=max_ns,
-            nines_ns=_nines(merge(row[4] for row in rows), requests, max_ns),
+            nines_ns=_nines(Histogram.merged(row[4] for row in rows), requests, max_ns),
         )
         found.append(Point(shift_s + (cost.end_ns - began_ns) / 1e9, written_bytes, figures))
     return found

@@ -62,6 +62,15 @@ def steps(record: Record) -> list[Step]:
     ]
 
 
+def step_spans(record: Record, step: Step) -> set[int]:
+    """When the intervals of a step began."""
+    return {
+        cost.start_ns
+        for cost in record.spans(step.phase)
+        if not cost.warmup and not cost.drain and _knob(cost.knob) == (step.knob, step.value)
+    }
+
+
 def _figure_words(limit: RampLimit | None, figure: float) -> str:
     if limit is None:
         return ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from brickyard.analysis.ramp import Step, ramp_limit, step_words, steps, turned
+from brickyard.analysis.ramp import Step, ramp_limit, step_spans, step_words, steps, turned
 from brickyard.analysis.totals import PhaseRate, phase_name, phase_rates
 from brickyard.schema import RampEnd, RampStep
 from brickyard.store import Record
@@ -66,6 +66,35 @@ def at_result(record: Record, results: Mapping[int, RampResult] | None = None) -
     if lacking:
         return at_result(record, {phase: result for phase, result in found.items() if phase not in lacking})
     intervals = [item for item in record.intervals if (item.phase, item.start_ns) in left]
+    return replace(record, intervals=intervals, costs=costs)
+
+
+def by_step(record: Record) -> list[tuple[str, Record]]:
+    """The record in parts that each were one load, with words for those that are a step of a ramp: of a ramp with a
+    result the step that it found, of any other each step by itself. What turned no knob stays whole, without words."""
+    results = ramp_results(record)
+    if not results:
+        return [("", record)]
+    parts = []
+    plain = _only(record, {(cost.phase, cost.start_ns) for cost in record.costs if cost.phase not in results})
+    if plain.costs:
+        parts.append(("", plain))
+    for phase, result in results.items():
+        if result.found is not None:
+            found = at_result(record, {phase: result})
+            own = {(cost.phase, cost.start_ns) for cost in found.costs if cost.phase == phase}
+            parts.append(("the step that the ramp found", _only(found, own)))
+            continue
+        for step in (step for step in steps(record) if step.phase == phase):
+            own = {(phase, start_ns) for start_ns in step_spans(record, step)}
+            parts.append((f"{step.knob} {step_words(step.value)}", _only(record, own)))
+    return parts
+
+
+def _only(record: Record, wanted: set[tuple[int, int]]) -> Record:
+    """With the intervals alone that are of these phases and began then."""
+    costs = [cost for cost in record.costs if (cost.phase, cost.start_ns) in wanted]
+    intervals = [item for item in record.intervals if (item.phase, item.start_ns) in wanted]
     return replace(record, intervals=intervals, costs=costs)
 
 

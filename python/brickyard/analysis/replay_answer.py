@@ -6,7 +6,7 @@ Refusal: no figure of its own.
 from __future__ import annotations
 
 from brickyard.analysis import replay_head_room, replay_pages, replay_runs, replay_served, replay_warnings
-from brickyard.analysis.answers import SENTENCES_MAX, Answer, warned_words
+from brickyard.analysis.answers import SENTENCES_MAX, Answer
 from brickyard.analysis.load_curve import Limit
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_ns
@@ -33,5 +33,5 @@ def replay_answer(records: list[Record], limit: Limit | None = None) -> Answer:
     )
     coverage = replay_warnings.coverage_words(records[0])
     cold = replay_served.cold_words(records[0]) or ""
-    told = [failures, f"{coverage}." if coverage else "", cold, warned_words(records)]
+    told = [failures, f"{coverage}." if coverage else "", cold]
     return Answer(QUESTION, tuple(said[:SENTENCES_MAX]), " ".join(text for text in told if text))

@@ -9,7 +9,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from brickyard import _core
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.latency import Latency, is_supported, latency_of
 from brickyard.analysis.replay_runs import (
@@ -132,7 +131,7 @@ def _max(record: Record, streams: set[int]) -> int | None:
 def _p95(figures: Latency | None) -> int | None:
     if figures is None or not is_supported(figures.count, 95.0):
         return None
-    return min(_core.histogram_percentiles(figures.histogram, [95.0])[0], figures.max_ns)
+    return min(figures.histogram.percentiles_ns([95.0])[0], figures.max_ns)
 
 
 def page_rows(records: list[Record], *, by_brick: bool = True) -> list[list[str]]:

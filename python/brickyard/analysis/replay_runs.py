@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import msgspec
+from msgspec import UnsetType
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
@@ -138,7 +139,8 @@ class Offered:
 
 
 def offered(record: Record) -> Offered:
-    """Of a fixed or Poisson rate, by the time that each driver sent calls; all of any other pace."""
+    """Of a fixed or Poisson rate, by the time that each driver sent calls and its part of the rate; all of any other
+    pace."""
     told = ends(record)
     if replay_asked(record).pace.rate_per_s is None or len(told) < 2:
         return Offered()
@@ -151,11 +153,18 @@ def offered(record: Record) -> Offered:
                 spans[share.driver] += event.end_ns - event.start_ns
                 lengths[share.driver] = max(lengths[share.driver], event.end_ns - event.start_ns)
     longest_ns = max(spans.values(), default=0)
+    parts = _rate_parts(record, len(told))
     if not longest_ns:
-        return Offered(share=1 - len(idle) / len(told), idle=idle)
+        return Offered(share=1 - sum(parts[driver] for driver in idle), idle=idle)
     early = tuple(driver for driver, span_ns in sorted(spans.items()) if longest_ns - span_ns > lengths[driver])
-    counted = [longest_ns if driver not in early else span_ns for driver, span_ns in spans.items()]
-    return Offered(sum(counted) / longest_ns / len(told), idle, early)
+    counted = [parts[driver] * (longest_ns if driver not in early else span_ns) for driver, span_ns in spans.items()]
+    return Offered(sum(counted) / longest_ns, idle, early)
+
+
+def _rate_parts(record: Record, drivers: int) -> list[float]:
+    """Each driver's part of a rate; equal ones in stores from before it was kept."""
+    parts = record.info.asked.rate_parts
+    return [1 / drivers] * drivers if isinstance(parts, UnsetType) else parts
 
 
 def by_pace(records: list[Record]) -> dict[str, list[Record]]:

@@ -10,8 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from brickyard import _core
-from brickyard.analysis.latency import merge
+from brickyard._core import Histogram
 from brickyard.analysis.totals import full_intervals, full_stream_name
 from brickyard.schema import is_request
 from brickyard.store import Interval, Record
@@ -143,17 +142,16 @@ def heat_map(records: list[Record], *, columns: int) -> list[HeatCell]:
     width = max(end - begin, 1e-9) / columns
     for run, start, stop, interval in spans:
         groups[(run, int(((start + stop) / 2 - begin) / width))].append((start, stop, interval))
-    merged = {key: merge(item[2].histogram for item in items) for key, items in groups.items()}
-    stats = [_core.histogram_stats(h) for h in merged.values() if h is not None]
-    stats = [s for s in stats if s["count"]]
-    if not stats:
+    merged = {key: Histogram.merged(item[2].histogram for item in items) for key, items in groups.items()}
+    counted = [item for item in merged.values() if item is not None and item.count]
+    if not counted:
         return []
-    edges = latency_edges(min(s["min_ns"] for s in stats), max(s["max_ns"] for s in stats))
+    edges = latency_edges(min(item.min_ns for item in counted), max(item.max_ns for item in counted))
     cells = []
     for key, merged_histogram in merged.items():
         if merged_histogram is None:
             continue
-        counts = _core.histogram_counts(merged_histogram, edges)
+        counts = merged_histogram.counts(edges)
         total = sum(counts)
         start, stop = min(i[0] for i in groups[key]), max(i[1] for i in groups[key])
         cells += [

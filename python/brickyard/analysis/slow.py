@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 from brickyard.analysis.conditions import Span, condition_spans
 from brickyard.analysis.crowding import Crowding, crowding
+from brickyard.analysis.hosts import fleet_of
 from brickyard.analysis.totals import asked_stream
+from brickyard.bricks import is_modelled
 from brickyard.schema import PhaseEnd, SlowEvent
 from brickyard.schema.plan import ClosedPace, Stream
 from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
@@ -31,8 +33,8 @@ RUN_MEANINGS = {
     ),
     PLACES: "it waited until one of the stream's own requests in flight had ended",
     EITHER: (
-        "the stream's limit of requests in flight was reached, but other processes kept the CPUs busy: a loop that waits"
-        " for a CPU reaches the limit too, so which of the two delayed it is unknown"
+        "the stream's limit of requests in flight was reached, but other processes kept the CPUs busy: a loop that "
+        "waits for a CPU reaches the limit too, so which of the two delayed it is unknown"
     ),
     MODEL: "in the modelled brick, queues included",
     STORAGE: (
@@ -67,6 +69,8 @@ class SlowCause:
     response_ns: int
     cause: str
     evidence: str
+    host: str = ""
+    """Of a run on many hosts: the one that issued it."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,11 @@ class _Around:
         self.watches: list[SlowSheet | None] = [one.slow if one else None for one in self.record.info.watch.targets]
         found = (crowding(self.record.info.start, one) for one in self.record.info.watch.targets if one)
         self.crowding: Crowding | None = next((one for one in found if one is not None), None)
-        self.is_modelled = any(target.startswith("sim:") for target in self.record.info.targets)
+        fleet = fleet_of(self.record)
+        self.hosts = {target: host.host for host in fleet.hosts for target in host.targets} if fleet else {}
+        names = self.record.info.targets
+        paths = [name.removeprefix(f"{self.hosts[at]}:") if at in self.hosts else name for at, name in enumerate(names)]
+        self.is_modelled = any(map(is_modelled, paths))
         self.start_unix_ns = self.record.info.start_unix_ns or 0
 
     def intervals(self, phase: int, stream: int, from_ns: int, to_ns: int) -> list[Interval]:
@@ -144,6 +152,10 @@ class _Around:
         costs = self.record.costs
         return [one for one in costs if one.phase == phase and one.start_ns < to_ns and one.end_ns > from_ns]
 
+    def host(self, phase: int, stream: int) -> str:
+        asked = asked_stream(self.record, phase, stream)
+        return self.hosts.get(asked.target, "") if asked else ""
+
     def watch(self, target: int) -> SlowSheet | None:
         return self.watches[target] if target < len(self.watches) else None
 
@@ -156,7 +168,7 @@ def _caused(event: SlowEvent, phase: int, around: _Around) -> SlowCause:
         cause, evidence = _served(event, phase, around)
     return SlowCause(
         event.at_ns, event.stream, event.operation, event.offset_bytes, event.request_bytes, event.service_ns,
-        event.response_ns, cause, evidence,
+        event.response_ns, cause, evidence, around.host(phase, event.stream),
     )  # fmt: skip
 
 
@@ -192,7 +204,10 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     after = around.intervals(phase, event.stream, due_ns, event.at_ns + event.service_ns)
     taken_ns = sum(one.requests * one.mean_ns for one in after)
     if taken_ns < HALF * needed_ns:
-        return GENERATOR, f"{words}, but all its requests around that time were in flight for only {format_ns(taken_ns)}"
+        return (
+            GENERATOR,
+            f"{words}, but all its requests around that time were in flight for only {format_ns(taken_ns)}",
+        )
     return PLACES, words
 
 

@@ -22,6 +22,7 @@ from brickyard.analysis.judged import IntervalSums
 from brickyard.analysis.latency import Latency
 from brickyard.analysis.tools import tool_document
 from brickyard.analysis.totals import Totals, totals
+from brickyard.analysis.traced import TRACE_VERDICT
 from brickyard.analysis.workload import workload_words
 from brickyard.bricks import caches
 from brickyard.ready import ready
@@ -139,7 +140,7 @@ def latency_document(figures: Latency) -> Document:
         "max_ns": figures.max_ns,
         **{f"{name}_ns": value for name, value in figures.percentiles.items()},
         "few_events": sorted(figures.few_events),
-        "histogram": figures.histogram,
+        "histogram": figures.histogram.text(),
     }
 
 
@@ -424,6 +425,8 @@ def distinct_warnings(records: list[Record]) -> list[RunWarning]:
     found: dict[tuple[str, str], list[_Met]] = {}
     for record in records:
         for warning in record.info.warnings:
+            if warning.id == TRACE_VERDICT:
+                continue  # a part of the answer
             text, phase = _without_phase(record, _without_target(record, warning.text))
             met = _Met(record, text, phase, warning)
             found.setdefault((warning.id, FIGURE.sub("#", text)), []).append(met)
@@ -432,7 +435,7 @@ def distinct_warnings(records: list[Record]) -> list[RunWarning]:
         # Where runs differ in severity, the graver one speaks.
         first = min((met.warning for met in same), key=lambda item: item.severity != "warning")
         targets = list(dict.fromkeys(path for met in same for path in met.record.info.targets))
-        text = _ranged([met.text for met in same]).replace(TARGET, _listed(targets))
+        text = ranged([met.text for met in same]).replace(TARGET, _listed(targets))
         text = _with_phases(text, list(dict.fromkeys(met.phase for met in same)))
         count = len({met.record.info.id for met in same})
         told = text if count == len(records) else f"{text} ({count} of {len(records)} runs)"
@@ -481,7 +484,7 @@ def _listed(names: list[str]) -> str:
     return (", " if more else " and ").join(names[:LISTED_MAX]) + more
 
 
-def _ranged(texts: list[str]) -> str:
+def ranged(texts: list[str]) -> str:
     """One text out of several that differ in their figures alone: `12.3% to 25.0%`."""
     figures = iter(list(zip(*(list(FIGURE.finditer(text)) for text in texts), strict=True)))
 

@@ -12,6 +12,8 @@ from brickyard.units import format_ns, format_percent
 
 PUNCTUAL_NS = 100_000
 """The p99 of lateness that a trace should keep on an idle device: gaps that are shorter are the trace's no more."""
+TRACE_VERDICT = "trace-verdict"
+"""The note of a run that says whether it reproduces its trace."""
 BUSY, STOLEN = 0.8, 0.01
 """Of all CPUs' time: from there on a thread that is due may have to wait for one."""
 
@@ -37,6 +39,11 @@ class TraceDone:
     late_ns: Late
     late_because: str
     """What was seen beside it where it was not punctual."""
+
+
+def verdict_words(record: Record) -> str:
+    """Whether the run reproduces its trace; empty where nothing was compared."""
+    return next((warning.text for warning in record.info.warnings if warning.id == TRACE_VERDICT), "")
 
 
 def done_of(record: Record) -> TraceDone:

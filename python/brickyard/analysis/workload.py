@@ -31,6 +31,11 @@ def time_words(records: Sequence[Record]) -> str:
     return ", ".join(part for part in (_time(list(records), "run"), _io(list(records))) if part)
 
 
+def io_words(records: Sequence[Record]) -> str:
+    """`direct I/O, modelled`: what is left where demand and time are said otherwise."""
+    return _io(list(records))
+
+
 def _streams(record: Record) -> list[Stream | OtherStream]:
     found: list[Stream | OtherStream] = []
     for phase in record.info.plan.phase:

@@ -18,8 +18,9 @@ from rich.console import Console
 
 from brickyard.cli.options import FILE, Count
 from brickyard.cli.output import print_line
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, BrickyardError
 from brickyard.outputs import nameless_file, whole_file
+from brickyard.schema import RunWarning
 from brickyard.store import Record
 from brickyard.study.aim import Aim
 from brickyard.units import format_count, format_percent, plural
@@ -192,23 +193,49 @@ def comparison_document(comparison: TraceComparison) -> dict[str, object]:
     }
 
 
+class TraceJudge:
+    """Whether a run reproduces its trace: found when the run ends, so that it is kept with it; and the last one."""
+
+    def __init__(self, replay: Replay | None, taken: str | None) -> None:
+        self._replay, self._taken = replay, taken
+        self.comparison: TraceComparison | None = None
+
+    def judge(self, _: Record) -> list[RunWarning]:
+        if self._replay is None or self._taken is None:
+            return []
+        from brickyard.analysis.traced import TRACE_VERDICT
+
+        try:
+            self.comparison = compared(self._replay, self._taken)
+        except BrickyardError:
+            return []  # the run is kept; whoever asks for the answer is told
+        text = f"Compared with the trace: {self.comparison.verdict}."
+        return [RunWarning(id=TRACE_VERDICT, severity="note", text=text)]
+
+
+def compared(replay: Replay, taken: str) -> TraceComparison:
+    from brickyard.traces import compare, examine
+
+    return compare(examine(replay.place, replay.device), examine(taken))
+
+
 OPERATIONS = {"read": "read", "write": "write", "flush": "flush", "trim": "discard"}
 
 
-def answer_of(record: Record, replay: Replay, taken: str | None, hosts: int = 1) -> AgainAnswer:
+def answer_of(
+    record: Record, replay: Replay, taken: str | None, hosts: int = 1, known: TraceComparison | None = None
+) -> AgainAnswer:
     """Of the last run; `taken` is the trace of what it did; of so many hosts each issued all of it."""
     from brickyard.analysis.traced import done_of
-    from brickyard.traces import compare, examine
 
     summary = replay.contents.summary
     counts = {"read": summary.reads, "write": summary.writes, "flush": summary.flushes, "discard": summary.discards}
     expected = {name: n * hosts for name, n in counts.items() if n}
     done = done_of(record)
     ended = {OPERATIONS[name]: n for name, n in done.ended.items() if name in OPERATIONS}
-    comparison = None
-    if taken is not None:
-        device = replay.device
-        comparison = compare(examine(replay.place, device), examine(taken))
+    comparison = known
+    if comparison is None and taken is not None:
+        comparison = compared(replay, taken)
     is_timed = replay.timing == "timed"
     return AgainAnswer(expected, ended, done.late_ns, done.late_because, comparison, is_timed=is_timed, hosts=hosts)
 

@@ -121,9 +121,10 @@ def _on_hosts(
     together = [here for some in every if (here := [unit for unit in some if unit[0] not in down])]
     with Interrupt() as interrupt, Terminal() as terminal:
         on = Fleets(store, terminal, interrupt, ray, FleetWishes(words=tuple(words)), placing.overwrite)
-        for host in down:
-            terminal.note(f"{host}: is down; its volumes are not measured")
-        study, results, unmeasured = each_volume(on, name, plan, together)
+        notes = [f"{host}: is down; its volumes are not measured" for host in down]
+        for note in notes:
+            terminal.note(note)
+        study, results, unmeasured = each_volume(on, name, plan, together, notes)
     outcomes, runs = [result.outcome for result in results], [result.run for result in results]
     return study, outcomes, runs, refused | unmeasured
 

@@ -144,9 +144,21 @@ def _refuse_unknown(figures: tuple[str, ...]) -> None:
 def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
     if found.changes:
         return
-    none = "; ".join(["no workload was measured on both sides", *loads])
+    none = "; ".join(["no workload was measured on both sides", *_only_words(found), *loads])
     why = "; ".join(map(lack_words, found.lacking)) or none
     raise BadInputError(f"nothing can be compared: {why}")
+
+
+NAMED_MOST = 4
+
+
+def _only_words(found: Comparison) -> list[str]:
+    """What each side has that the other has not, such as the steps of ramps of different rates."""
+    said = []
+    for side, names in (("before", found.only_before), ("after", found.only_after)):
+        more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
+        said += [f"only {side}: {' / '.join(format_name(name) for name in names[:NAMED_MOST])}{more}"] if names else []
+    return said
 
 
 def _unjudged_words(judged: Gate) -> str:

@@ -11,11 +11,14 @@ from brickyard.cli import options
 from brickyard.cli.output import emit, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.store import Store
+from brickyard.units import format_size
 
 if TYPE_CHECKING:
     from brickyard.fleet.cluster import Cluster
 
-app = App(name="fleet", help="Many hosts: start Ray on them, show their state, collect the records that they kept.")
+app = App(
+    name="fleet", help="Many hosts: start Ray on them, show their state, collect or remove the records that they kept."
+)
 KUBERNETES_HOSTS = 3
 
 
@@ -52,7 +55,9 @@ def up(
     storage_class: Annotated[str | None, Parameter(help="Storage class of the pods' volumes.")] = None,
     json: options.Json = False,
 ) -> int:
-    """Start a fleet: Ray on every host, with a token of its own and without a dashboard."""
+    """Start a fleet: Ray on every host, with a token of its own and without a dashboard. If the fleet is up, start Ray
+    again on the hosts of the file that are down."""
+    from brickyard.fleet import kubernetes as kubernetes_job
     from brickyard.fleet import up as starting
     from brickyard.fleet.hosts import read_hosts
 
@@ -63,20 +68,23 @@ def up(
     if volume is None and storage_class is not None:
         raise BadInputError("--storage-class: name the size of a volume as well, with --volume")
     if kubernetes is not None:
-        wanted = starting.PodVolume(volume, storage_class) if volume is not None else None
-        print(starting.manifest(count, kubernetes, wanted), end="")
+        wanted = kubernetes_job.PodVolume(volume, storage_class) if volume is not None else None
+        print(kubernetes_job.manifest(count, kubernetes, wanted), end="")
         return DONE
+    started: list[str] = []
     if address is not None:
         if token is None:
             raise BadInputError("--address: name its token file with --token")
         fleet = starting.join(address, token)
     elif hosts is not None:
-        fleet = starting.up(read_hosts(hosts), with_tls=tls)
+        found = starting.up(read_hosts(hosts), with_tls=tls)
+        fleet, started = found.fleet, found.hosts
     if json:
-        emit({"address": fleet.address, "hosts": [host.name for host in fleet.hosts]})
+        emit({"address": fleet.address, "hosts": [host.name for host in fleet.hosts], "started": started})
     else:
+        on = f"started on {', '.join(started)}; " if started else ""
         stdout().print(
-            f"the fleet is up at {fleet.address}; see `brickyard fleet status`", markup=False, soft_wrap=True
+            f"the fleet is up at {fleet.address}; {on}see `brickyard fleet status`", markup=False, soft_wrap=True
         )
     return DONE
 
@@ -100,7 +108,15 @@ def status(*, json: options.Json = False) -> int:
     else:
         rows = [[name, host.address, "up" if host.alive else "down"] for name, host in sorted(known.items())]
         stdout().print(table(f"Fleet at {fleet.address}", [(n, "left") for n in ("host", "address", "state")], rows))
-    return DONE if all(host.alive for host in known.values()) else FAILED
+    down = [name for name, host in sorted(known.items()) if not host.alive]
+    if down and not fleet.joined:
+        stderr().print(
+            f"{', '.join(down)}: down; start again with `brickyard fleet up --hosts hosts.toml`, which leaves the other"
+            " hosts alone",
+            markup=False,
+            soft_wrap=True,
+        )
+    return FAILED if down else DONE
 
 
 def _print_unknown(fleet: Cluster, error: BrickyardError, *, json: bool) -> None:
@@ -178,3 +194,47 @@ def collect(
         if not made:
             stdout().print("no host kept anything new", markup=False)
     return DONE
+
+
+@app.command
+def clean(
+    *,
+    uncollected: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Also remove records that no run in the store has; what they contain is lost.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, Parameter(negative="", show_default=False, help="List what would be removed, and remove nothing.")
+    ] = False,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Remove records that hosts kept and that have been collected; the others stay, each with the reason."""
+    from brickyard.fleet import cluster
+    from brickyard.fleet import collect as collecting
+
+    ray = cluster.enter(cluster.load())
+    up, down = cluster.up_and_down(ray)
+    found = collecting.from_hosts(ray, up)
+    found.left.update(dict.fromkeys(down, "is down; its records stay"))
+    with Store(store) as runs:
+        removal = collecting.to_remove(runs, found, uncollected=uncollected)
+    done = removal if dry_run else collecting.remove(ray, found, removal)
+    for place, why in done.stays.items():
+        stderr().print(f"{place}: {why}; stays", markup=False, soft_wrap=True)
+    if json:
+        emit(
+            {"removed": {} if dry_run else done.goes, "would_remove": done.goes if dry_run else {}, "left": done.stays}
+        )
+    else:
+        word = "would be removed" if dry_run else "removed"
+        for place, why in done.goes.items():
+            size = format_size(found.sizes[place])
+            stdout().print(f"{place}: {word} ({size}; {why})", markup=False, soft_wrap=True)
+        if not done.goes:
+            stdout().print("no host keeps a record that has been collected", markup=False)
+    return FAILED if done.stays else DONE

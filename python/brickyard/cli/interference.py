@@ -20,7 +20,16 @@ from brickyard.cli.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at
-from brickyard.errors import DONE, FAILED, INTERRUPTED, BadInputError, BrickyardError, one_line
+from brickyard.errors import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    SECTOR_BYTES,
+    BadInputError,
+    BrickyardError,
+    one_line,
+    sector_advice,
+)
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim_modelled
@@ -46,6 +55,15 @@ QUESTION = "How many reads remain beside writes?"
 FIGURES = ("mean", "p50", "p90", "p95", "p99", "p99.9")
 REAL_S, REAL_MOST_S = 4.0, 15.0
 MODEL_S, MODEL_MOST_S = 30.0, 600.0
+MapPlace = Annotated[
+    Path | None,
+    Parameter(
+        name=["--output", "-o", "--picture"],
+        group=options.OUTPUT,
+        validator=options.FOLDER,
+        help="Folder for the map as SVG and PNG.",
+    ),
+]
 
 
 def interference(
@@ -58,12 +76,9 @@ def interference(
     budget: Annotated[
         str, Parameter(help="The most time to use on a real target; the output says what was left out.")
     ] = "15min",
-    picture: Annotated[
-        Path | None,
-        Parameter(validator=options.FOLDER, group=options.OUTPUT, help="Folder for the map as SVG and PNG."),
-    ] = None,
     overrides: options.BrickOverrides = (),
     placing: options.Placing = options.AS_IT_IS,
+    output: MapPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -75,7 +90,7 @@ def interference(
         A modelled brick such as sim:terraserver-2003, or a file or device, which is written.
     """
     figure, limit_ns = _limit(limit)
-    asked = MapAsked(parsed_bytes(read_size, "--read-size"), parsed_bytes(write_size, "--write-size"), figure)
+    asked = MapAsked(_request_bytes(read_size, "--read-size"), _request_bytes(write_size, "--write-size"), figure)
     try:
         budget_s = _core.parse_duration_ns(budget) / 1e9
     except ValueError as error:
@@ -90,21 +105,28 @@ def interference(
         found, records = _mapped(
             kept, Runner(kept, terminal, interrupt), aimed, asked, limit_ns, None if not modelled else target, budget_s
         )
-    drawn = picture is not None and bool(found.points)
-    if picture is not None and drawn:
+    drawn = output is not None and bool(found.points)
+    if output is not None and drawn:
         from brickyard.outputs import folder
         from brickyard.report.interference import interference_picture
 
-        interference_picture(found, target, _load_words(asked, records)).write(folder(picture))
+        interference_picture(found, target, _load_words(asked, records)).write(folder(output))
     if json:
         emit({"target": target, "answer": _sentence(found), **found.document()})
     else:
         _print(found, asked, records)
         if drawn:
-            print_line(stdout(), f"picture: {picture}/interference.svg")
+            print_line(stdout(), f"picture: {output}/interference.svg")
     if found.interrupted:
         return INTERRUPTED
     return DONE if found.points and not found.cut_short else FAILED
+
+
+def _request_bytes(text: str, option: str) -> int:
+    size = parsed_bytes(text, option)
+    if size % SECTOR_BYTES:
+        raise BadInputError(f"{option} {text}: {sector_advice(size)}")
+    return size
 
 
 def _limit(text: str) -> tuple[str, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -24,18 +25,16 @@ from brickyard.cli.tables import print_answer, print_circumstances, print_warnin
 from brickyard.cli.target import aim_at, split_overrides
 from brickyard.errors import DONE, BadInputError, BrickyardError, one_line
 from brickyard.schema import RunWarning
-from brickyard.store import Store
+from brickyard.store import Record, Store
 from brickyard.study import pts_tests as tests
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.pts import Found, Rounds, Setting, Specification, document, extent
+from brickyard.study.pts import Found, Setting, Specification, document, extent
 from brickyard.study.pts_stored import pts_answer
-from brickyard.study.pts_tables import round_tables, saturation_table, stimuli_table
+from brickyard.study.pts_tables import round_tables, saturation_table, steady_tables, stimuli_table
 from brickyard.study.pts_tests import KINDS, TESTS, TITLES, Kind
 from brickyard.study.runner import RunResult
-from brickyard.units import format_iops, format_ns, format_seconds, format_size, three_digits
-
-MB = 1e6  # PTS states throughput in decimal megabytes
+from brickyard.units import format_ns, format_seconds
 
 
 def pts(
@@ -59,6 +58,7 @@ def pts(
         bool, Parameter(negative="", show_default=False, help="Show what would be done; touch nothing.")
     ] = False,
     placing: options.Placing = options.AS_IT_IS,
+    output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -93,6 +93,7 @@ def pts(
     ):
         found = _carry_out(kept, setting, names, aimed)
         records = [kept.record(run) for run in found.runs]
+        page = _draw(kept, found, records, output) if output else None
     answer = pts_answer(found, records)
     if json:
         emit(
@@ -102,16 +103,28 @@ def pts(
                 "by_the_book": setting.is_by_the_book,
                 "source": tests.SOURCE,
                 **document(found),
+                "report": str(page) if page else None,
             }
         )
         return DONE
     console = stdout()
     print_answer(console, answer)
-    print_warnings(console, records[-1:])
+    print_warnings(console, records)
     console.print()
     print_circumstances(console, records[-1:])
     _print(console, setting, found)
+    how = page or f"`brickyard report s{found.study}` writes a page with pictures"
+    console.print(f"report: {how}", markup=False, soft_wrap=True)
     return DONE
+
+
+def _draw(store: Store, found: Found, records: list[Record], output: Path) -> Path:
+    """The report of the study, as `brickyard report` writes it."""
+    from brickyard.report.page import write_report
+
+    print_line(stderr(), "writing the report (Ctrl-C leaves it out; the runs are kept)")
+    study = store.studies(found.study)[0]
+    return write_report(records, study, output)
 
 
 def _names(asked: tuple[str, ...]) -> list[str]:
@@ -209,10 +222,9 @@ def _print(console: Console, setting: Setting, found: Found) -> None:
     )
     for name, rounds in found.rounds.items():
         console.print()
-        for title, columns, rows, texts in round_tables(name, rounds):
+        for title, columns, rows, texts in (*round_tables(name, rounds), *steady_tables(name, rounds)):
             heads = [(column, "left" if at < texts else "right") for at, column in enumerate(columns)]
             console.print(table(title, heads, rows, keys=texts))
-        _print_steadiness(console, rounds)
     if found.operating:
         console.print()
         _print_points(console, found)
@@ -223,27 +235,6 @@ def _print(console: Console, setting: Setting, found: Found) -> None:
         console.print()
         _print_stimuli(console, found)
     print_line(console, f"study s{found.study}, runs {found.runs[0]}-{found.runs[-1]}")
-
-
-def _print_steadiness(console: Console, rounds: Rounds) -> None:
-    """PTS's verification of the steady state: the window, both criteria, and whether they are met."""
-    cell, window = rounds.test.steady, rounds.window
-    if window is None:
-        return
-    show = {"iops": format_iops, "bytes_per_s": lambda v: f"{three_digits(v / MB)} MB/s", "mean_ns": format_ns}
-    text = show[rounds.test.figure]
-    last = len(rounds.rounds)
-    heads = [("round", "right"), ("value", "right")]
-    first = last - len(window.values) + 1
-    lines = [[str(number), text(value)] for number, value in enumerate(window.values, first)]
-    queue = f"{cell.workers} × {cell.depth} in flight"
-    console.print(table(f"Steady state: {cell.mix}, {format_size(cell.size_bytes)}, {queue}", heads, lines))
-    state = "steady" if window.is_steady else f"NOT steady after {last} rounds, so the figures above are no result"
-    print_line(
-        console,
-        f"mean {text(window.mean)}; range {text(window.excursion)} of {text(0.2 * window.mean)} allowed; slope over the"
-        f" window {text(abs(window.slope))} of {text(0.1 * window.mean)} allowed: {state}",
-    )
 
 
 def _print_points(console: Console, found: Found) -> None:

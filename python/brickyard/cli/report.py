@@ -7,7 +7,7 @@ from pathlib import Path
 from brickyard.cli import judging as judges
 from brickyard.cli import options
 from brickyard.cli.output import emit, stdout
-from brickyard.cli.selection import open_store, select
+from brickyard.cli.selection import Selection, open_store, select
 from brickyard.errors import BadInputError
 from brickyard.store import Store, StudyInfo
 
@@ -35,6 +35,7 @@ def report(
     judge = judges.judging(ruler, check, price, capacity, ports)
     with open_store(store) as kept:
         chosen = select(kept, runs)
+        part = _part_words(kept, chosen)
         page = _of_study(kept, chosen.study, output, is_judged=judge.is_asked) if chosen.study else None
     if page is not None:
         if json:
@@ -53,8 +54,17 @@ def report(
             {"report": str(page), "runs": [r.info.id for r in chosen.records], **({"judged": judged} if judged else {})}
         )
     else:
-        stdout().print(f"report: {page}", markup=False, soft_wrap=True)
+        stdout().print(f"report: {page}{part}", markup=False, soft_wrap=True)
     return judge.exit_code(chosen.records, 0)
+
+
+def _part_words(store: Store, chosen: Selection) -> str:
+    """Where one run was named that is a part of a study, which has an answer of its own."""
+    if chosen.study is not None or len(chosen.records) != 1:
+        return ""
+    run = chosen.records[0].info.id
+    study = next((head.study for head in store.heads(run, run)), None)
+    return "" if study is None else f" (run {run} alone; `brickyard report s{study}` has the answer of its study)"
 
 
 def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged: bool) -> Path | None:

@@ -333,11 +333,23 @@ def _measure(
             terminal.note(note)
         condition = wish.condition if wish.is_asked else aimed.condition
         holding = wish.holding(terminal.note, lambda: interrupt.requested)
+        verdict = traces.TraceJudge(replay, taken)
         results = repeat(
-            store, terminal, interrupt, name, plan, aimed.targets, aimed.options, times, condition, by, holding
+            store,
+            terminal,
+            interrupt,
+            name,
+            plan,
+            aimed.targets,
+            aimed.options,
+            times,
+            condition,
+            by,
+            holding,
+            verdict.judge,
         )
     records = [store.record(result.run) for result in results]
-    answer = traces.answer_of(records[-1], replay, taken) if replay is not None else None
+    answer = traces.answer_of(records[-1], replay, taken, known=verdict.comparison) if replay is not None else None
     return tell(records, judge, repetitions=times, as_json=as_json, trace=answer)
 
 

@@ -264,10 +264,19 @@ def print_slowest(console: Console, record: Record) -> None:
         for line in slow.slow_words(record):
             print_line(console, line, "dim")
         console.print()
-    names = [("at", RIGHT), ("operation", LEFT), ("offset", RIGHT), ("size", RIGHT), ("service", RIGHT)]
+    on_hosts = any(one.host for one in told)
+    names = [
+        *([("host", LEFT)] if on_hosts else []),
+        ("at", RIGHT),
+        ("operation", LEFT),
+        ("offset", RIGHT),
+        ("size", RIGHT),
+        ("service", RIGHT),
+    ]
     names += [("response", RIGHT), *([("cause", LEFT), ("evidence", LEFT)] if explains else [])]
     rows = [
         [
+            *([one.host] if on_hosts else []),
             f"{one.at_ns / 1e9:.3f} s",
             one.operation,
             format_count(one.offset_bytes),

@@ -385,14 +385,14 @@ def _cell(stream: int, tally: _Tally) -> CellEvent:
     count = sum(tally.times_ns.values())
     measures = CellEventMeasures()
     if count:
-        histogram = _core.histogram_from_counts(sorted(tally.times_ns.items()))
-        p50, p99 = _core.histogram_percentiles(histogram, [50.0, 99.0])
+        histogram = _core.Histogram.of_counts(sorted(tally.times_ns.items()))
+        p50, p99 = histogram.percentiles_ns([50.0, 99.0])
         measure = Measure(
             mean_ns=sum(value * times for value, times in tally.times_ns.items()) / count,
             p50_ns=p50,
             p99_ns=p99,
             max_ns=max(tally.times_ns),
-            histogram=histogram,
+            histogram=histogram.text(),
         )
         # A closed loop: a tile is due when the one before it is in.
         measures = CellEventMeasures(service=measure, response=measure)

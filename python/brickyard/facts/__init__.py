@@ -7,7 +7,7 @@ under `unknown` beside it.
 
 from .cache import cache_bytes
 from .checkup import Ability, doctor
-from .foreign import OwnIo
+from .foreign import OwnIo, foreign_of
 from .gather import collect, collect_target
 from .health import endurance
 from .host import host_facts
@@ -32,6 +32,7 @@ __all__ = [
     "collect_target",
     "doctor",
     "endurance",
+    "foreign_of",
     "host_facts",
     "store_facts",
     "tops",

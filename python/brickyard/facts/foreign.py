@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from brickyard.schema.sheets import not_known
 from brickyard.schema.target_sheet import TargetSheet
-from brickyard.schema.watch_sheet import ForeignIo, ForeignPart, ProcessUse
+from brickyard.schema.watch_sheet import ForeignIo, ForeignPart, ProcessUse, WatchSheet
 
 from . import stack
 
@@ -111,3 +111,9 @@ def compare(
     names = [node.name for node in tops]
     seen = bool(read.seen or write.seen)
     return ForeignIo(known=True, devices=names, seen=seen, read=read, write=write, whose=ours.whose)
+
+
+def foreign_of(facts: TargetSheet, watched: WatchSheet, ours: OwnIo) -> ForeignIo:
+    """The same of a target that was watched on another host."""
+    deltas = {number: device.delta for number, device in (watched.devices or {}).items()}
+    return compare(facts, deltas, ours, watched.process, duration_ns=watched.duration_ns or 0, unknown=watched.unknown)

@@ -11,6 +11,7 @@ import os
 import resource
 import stat
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from threading import Thread
 from types import TracebackType
@@ -99,8 +100,12 @@ class SeriesPoint:
 class Watch:
     """Watches what lies below a target: `with Watch(path) as watch: …; watch.sample(); …` and then `watch.result()`."""
 
-    def __init__(self, target_path: str, roots: Roots | None = None) -> None:
+    def __init__(
+        self, target_path: str, roots: Roots | None = None, used: Callable[[], ProcessUse] | None = None
+    ) -> None:
+        """`used`: by those who carry the load, where it is not this process."""
         self.roots = roots or Roots()
+        self._used = used
         self.target_path = target_path
         self.unknown: dict[str, str] = {}
         self.samples: list[SeriesPoint] = []
@@ -191,6 +196,8 @@ class Watch:
         )
 
     def _process(self) -> ProcessUse:
+        if self._used is not None:
+            return self._used()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         use = ProcessUse(user_ns=int(usage.ru_utime * 1e9), system_ns=int(usage.ru_stime * 1e9))
         if told := text(self.roots.at_proc("self", "io")):

@@ -13,11 +13,13 @@ import base64
 import contextlib
 import ctypes
 import glob
+import json
 import os
 import platform
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -34,6 +36,25 @@ TIMEX_BYTES = 208  # of adjtimex(2), with 64-bit longs
 MAX_ERROR_AT, STATUS_AT = 24, 40
 UNSYNCHRONIZED, TIME_ERROR = 0x40, 5
 READINGS = 64  # of both clocks, as the worker takes them
+LOOK_S = 20.0  # programs that are asked about drives have 5 s each
+REAPED_S = 2.0  # a worker that has told its end is gone soon
+EYES = """
+import importlib.machinery, importlib.util, sys, types
+
+class Native:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "msgspec._core":
+            loader = importlib.machinery.ExtensionFileLoader(name, sys.argv[2])
+            return importlib.util.spec_from_file_location(name, sys.argv[2], loader=loader)
+
+sys.path.insert(0, sys.argv[1])
+sys.meta_path.insert(0, Native)
+sys.modules["brickyard._core"] = types.ModuleType("brickyard._core")
+from brickyard.facts.far import main
+main()
+"""
+"""Runs `brickyard.facts` out of memory: an archive of sources, and the compiled half of msgspec."""
 RECORD = '{"brickyard_record": 1, '  # how a record of a run begins
 COMMON_NAME = "QEMU HARDDISK"  # a disk of QEMU has this name in every machine, unless it was given a serial number
 OTHER_CORES = 3  # from so many cores on, one is left to everything but the load
@@ -102,6 +123,7 @@ class Agent:
         self._record = ""
         self._asked_s = 0.0
         self._apart_ns = apart_ns()
+        self._eyes: subprocess.Popen[str] | None = None
 
     def now(self) -> int:
         """Real time as it was set when this began, and on from there: it is compared, and nobody sets it."""
@@ -142,6 +164,54 @@ class Agent:
             "cpus": len(os.sched_getaffinity(0)),
             "identities": [_identity(target) for target in targets],
         }
+
+    def look(self, archive: bytes, native: bytes, targets: list[str]) -> str:
+        """Starts what looks at this host and these targets; gives back what it sees, in JSON."""
+        files = [memory_file("brickyard-facts", archive), memory_file("msgspec", native)]
+        order = {"host": self.host, "targets": targets, "records": records_home(), "beside": [os.getpid()]}
+        self._eyes = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", EYES, *map(path_of, files)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=files,
+            text=True,
+            start_new_session=True,
+        )
+        for handle in files:
+            os.close(handle)
+        return self._seen(json.dumps(order), LOOK_S)
+
+    def watch(self) -> None:
+        """From here on it is to be known what happens beside the worker."""
+        if self._eyes is not None and self._eyes.stdin is not None and self._worker is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._eyes.stdin.write(f"begin {self._worker.pid}\n")
+                self._eyes.stdin.flush()
+
+    def watched(self) -> str:
+        """What happened since `watch`, in JSON. A worker that has ended is reaped first: then its use is ours."""
+        with self._told:
+            self._told.wait_for(lambda: self._code is not None, REAPED_S)
+        return self._seen("end", LOOK_S)
+
+    def _seen(self, word: str, within_s: float) -> str:
+        eyes = self._eyes
+        if eyes is None or eyes.stdin is None or eyes.stdout is None or eyes.stderr is None:
+            raise RuntimeError("nothing looks at this host")
+        late = threading.Timer(within_s, eyes.kill)
+        late.start()
+        try:
+            with contextlib.suppress(OSError, ValueError):
+                eyes.stdin.write(word + "\n")
+                eyes.stdin.flush()
+            line = eyes.stdout.readline()
+            if not line:
+                said = eyes.stderr.read().strip().splitlines()
+                raise RuntimeError(said[-1] if said else f"no answer within {within_s:.0f} s")
+            return line
+        finally:
+            late.cancel()
 
     def place(self, program: bytes) -> None:
         """Takes the worker, which then runs out of memory."""
@@ -256,6 +326,9 @@ class Agent:
 
     def end(self) -> None:
         """Ends the worker, whatever it does."""
+        if self._eyes is not None:
+            self._eyes.kill()
+            self._eyes.wait()
         worker = self._worker
         if worker is None:
             return
@@ -281,6 +354,27 @@ class Agent:
         with open(os.path.join(records_home(), name), "rb") as file:
             file.seek(offset)
             return base64.b64encode(file.read(MOST_BYTES)).decode()
+
+    def remove(self, name: str, size: int) -> str:
+        """Removes a kept record that was read whole; why it is not removed, or nothing."""
+        if name not in self.kept():
+            return "is gone already"
+        path = os.path.join(records_home(), name)
+        try:
+            if _is_open(path):
+                return "a worker is still writing it"
+            with open(path, encoding="utf-8") as file:
+                first = file.readline(len(RECORD))
+            if os.path.getsize(path) != size:
+                return "has become longer since it was read"
+            if size and first != RECORD:
+                return "is no record that a host of a fleet kept"
+            os.remove(path)
+            with contextlib.suppress(OSError):  # records of other hosts may lie beside it
+                os.rmdir(os.path.dirname(path))
+        except (OSError, UnicodeDecodeError) as error:
+            return f"cannot be removed: {error}"
+        return ""
 
     def compute(self, tasks: str) -> list[str]:
         """Simulations by our worker, a line each in and out."""
@@ -314,6 +408,15 @@ def leave_a_core() -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) >= OTHER_CORES:
         os.sched_setaffinity(0, cores[1:])
+
+
+def _is_open(path: str) -> bool:
+    """Whether a process has a file open, as far as this user sees."""
+    for link in glob.iglob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.path.samefile(link, path):
+                return True
+    return False
 
 
 def _text(path: str) -> str:

@@ -24,6 +24,7 @@ from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import needs_ray, tls
 from brickyard.outputs import Mark
+from brickyard.ready import ready
 from brickyard.store import default_place
 
 MARK = re.compile(rb'^\{\s*"brickyard_fleet"')
@@ -205,15 +206,40 @@ class FarNode(msgspec.Struct, frozen=True):
     alive: bool
 
 
+class _RayNode(msgspec.Struct, frozen=True, rename="pascal"):
+    """What Ray says of a node; a dead one has no resources, and so no name."""
+
+    alive: bool
+    node_manager_address: str
+    resources: dict[str, float]
+    node_id: str = msgspec.field(default="", name="NodeID")
+
+    @property
+    def names(self) -> list[str]:
+        return [name.removeprefix(RESOURCE) for name in self.resources if name.startswith(RESOURCE)]
+
+
+def _nodes(ray: Any) -> list[_RayNode]:
+    return msgspec.convert(ray.nodes(), list[_RayNode])
+
+
 def hosts_of(ray: Any) -> dict[str, FarNode]:
     """By name."""
     found: dict[str, FarNode] = {}
-    for node in ray.nodes():
-        names = [name.removeprefix(RESOURCE) for name in node["Resources"] if name.startswith(RESOURCE)]
-        for name in names:
-            if node["Alive"] or name not in found:
-                found[name] = FarNode(node["NodeManagerAddress"], bool(node["Alive"]))
+    for node in _nodes(ray):
+        for name in node.names:
+            if node.alive or name not in found:
+                found[name] = FarNode(node.node_manager_address, node.alive)
     return dict(sorted(found.items()))
+
+
+def nodes_of(ray: Any) -> dict[str, set[str]]:
+    """The numbers of the nodes that Ray believes alive, by the name of their host."""
+    found: dict[str, set[str]] = {}
+    for node in _nodes(ray):
+        for name in node.names if node.alive else ():
+            found.setdefault(name, set()).add(node.node_id)
+    return found
 
 
 def alive(ray: Any) -> list[str]:
@@ -264,3 +290,6 @@ def agent_on(ray: Any, host: str) -> Any:
         num_cpus=0, resources={f"{RESOURCE}{host}": 0.001}, max_restarts=0, max_task_retries=0, max_concurrency=6
     )
     return remote(agent.Agent).remote(host)
+
+
+ready(list[_RayNode])

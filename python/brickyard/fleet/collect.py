@@ -1,6 +1,7 @@
-"""Duty: one record out of those that hosts kept for themselves, when the head died before it had them.
+"""Duty: one record out of those that hosts kept for themselves, when the head died before it had them; and the end of
+those that the store has.
 
-Refusal: nothing of a host's own record is changed or removed.
+Refusal: nothing of a host's own record is changed; none is removed that the store lacks, unless that is asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from brickyard.store import Record, Store
 from brickyard.store.damage import DAMAGED
 from brickyard.store.heads import RUNNING
 
+GOES_ON, IS_WHOLE = "which goes on", "already, with all that was kept"  # of a run, behind its number
 BY_ITSELF_NS = 12_000_000_000  # a worker to which nobody speaks stops its load within 10 s, and drains for 2 s
 
 
@@ -49,6 +51,9 @@ class KeptRecord:
 
     note: Note
     events: list[Event]
+    place: str = ""
+    """HOST:NAME on a host, or a path here."""
+    bytes: int = 0
 
     @property
     def host(self) -> str:
@@ -82,10 +87,13 @@ class RecordsFound:
 
     kept: list[KeptRecord] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Of all of them, in bytes."""
 
-    def take(self, lines: Iterable[str], name: str) -> None:
+    def take(self, lines: Iterable[str], name: str, size: int = 0) -> None:
+        self.sizes[name] = size
         try:
-            self.kept.append(read_kept(lines, name))
+            self.kept.append(replace(read_kept(lines, name), place=name, bytes=size))
         except BadInputError as error:
             self.left[name] = str(error).removeprefix(f"{name}: ")
 
@@ -100,9 +108,9 @@ def from_files(places: Iterable[Path]) -> RecordsFound:
             except OSError as error:
                 raise BadInputError(f"{path}: cannot be read: {error.strerror}") from error
             if path == place:
-                found.kept.append(read_kept(lines, str(path)))
+                found.kept.append(replace(read_kept(lines, str(path)), place=str(path), bytes=path.stat().st_size))
             else:
-                found.take(lines, str(path))
+                found.take(lines, str(path), path.stat().st_size)
     return found
 
 
@@ -116,7 +124,7 @@ def from_hosts(ray: Any, hosts: Iterable[str]) -> RecordsFound:
                 content = b""
                 while part := base64.b64decode(ray.get(agent.read.remote(name, len(content)))):
                     content += part
-                found.take(content.decode(errors="replace").splitlines(), f"{host}:{name}")
+                found.take(content.decode(errors="replace").splitlines(), f"{host}:{name}", len(content))
         except ray.exceptions.RayError as error:
             found.left[host] = f"its records cannot be read: {one_line(error)[:200]}"
         finally:
@@ -145,14 +153,64 @@ def known(store: Store, run_name: str, kept: Iterable[KeptRecord]) -> str:
         if info.options.get("fleet_run") != run_name or info.outcome == DAMAGED:
             continue
         if info.outcome == RUNNING:
-            return f"is run {info.id}, which goes on"
+            return f"is run {info.id}, {GOES_ON}"
         collected = info.options.get("collected")
         if isinstance(collected, int) and collected > 1:  # 1: by a version that did not count
             if intervals_of(kept) <= collected:
-                return f"is run {info.id} already, with all that was kept"
+                return f"is run {info.id} {IS_WHOLE}"
         elif info.ended_unix_ns is not None and not _has_more(store.record(info.id), kept):
-            return f"is run {info.id} already, with all that was kept"
+            return f"is run {info.id} {IS_WHOLE}"
     return ""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Which records are to go, by place, with the reason; and which stay, with theirs."""
+
+    goes: dict[str, str] = field(default_factory=dict)
+    stays: dict[str, str] = field(default_factory=dict)
+
+
+def to_remove(store: Store, found: RecordsFound, *, uncollected: bool = False) -> Removal:
+    """Records of runs that the store has whole. `uncollected`: the others as well, but none of a run that goes on."""
+    removal = Removal()
+    for name, items in by_run(found.kept).items():
+        why = known(store, name, items)
+        for item in items:
+            if why.endswith(IS_WHOLE):
+                removal.goes[item.place] = why
+            elif why.endswith(GOES_ON):
+                removal.stays[item.place] = why
+            else:
+                said = why or "not collected"
+                (removal.goes if uncollected else removal.stays)[item.place] = said
+    for place, why in found.left.items():
+        can_go = uncollected and place in found.sizes
+        (removal.goes if can_go else removal.stays)[place] = why
+    return removal
+
+
+def remove(ray: Any, found: RecordsFound, removal: Removal) -> Removal:
+    """Removes what is to go from its hosts; gives back what has gone, and what stays after all."""
+    done = Removal(stays=dict(removal.stays))
+    by_host: dict[str, list[str]] = defaultdict(list)
+    for place in removal.goes:
+        by_host[place.partition(":")[0]].append(place)
+    for host, places in by_host.items():
+        agent = cluster.agent_on(ray, host)
+        try:
+            for place in places:
+                try:
+                    why = str(ray.get(agent.remove.remote(place.partition(":")[2], found.sizes[place])))
+                except ray.exceptions.RayError as error:
+                    why = f"cannot be removed: {one_line(error)[:200]}"
+                if why:
+                    done.stays[place] = why
+                else:
+                    done.goes[place] = removal.goes[place]
+        finally:
+            ray.kill(agent)
+    return done
 
 
 def _has_more(record: Record, kept: Iterable[KeptRecord]) -> bool:

@@ -96,11 +96,12 @@ def rounds(hosts: Sequence[str], targets: Sequence[str], *, one_at_a_time: bool)
 
 
 def each_volume(
-    on: Fleets, name: str, plan: Plan, together: Sequence[Sequence[tuple[str, str]]]
+    on: Fleets, name: str, plan: Plan, together: Sequence[Sequence[tuple[str, str]]], down: Sequence[str] = ()
 ) -> tuple[int, list[RunResult], dict[str, str]]:
     """The same load on every volume; the number of the study, its runs, and why volumes were not measured at all.
 
-    A round that one of its volumes holds up is taken apart: each volume by itself.
+    A round that one of its volumes holds up is taken apart: each volume by itself. `down`: what is to be said of hosts
+    that are not there.
     """
     worker_program()  # without it no volume can be measured
     on.listener.expect(len(together))
@@ -108,6 +109,7 @@ def each_volume(
     study = on.store.add_study(f"census of {len(units)}", {"census": name, "units": units})
     results: list[RunResult] = []
     refused: dict[str, str] = {}
+    notes = list(down)
     waiting = [(number, list(some)) for number, some in enumerate(together, 1)]
     try:
         while waiting:
@@ -116,7 +118,8 @@ def each_volume(
             try:
                 results.append(on.one(name, plan, [host for host, _ in some], targets, {"round": number}, study))
             except BrickyardError as error:
-                on.listener.note(f"round {number}: {error}")
+                notes.append(f"round {number}: {error}")
+                on.listener.note(notes[-1])
                 if len(some) == 1:
                     refused[targets[0]] = str(error)
                 waiting[:0] = [(number, [unit]) for unit in some] if len(some) > 1 else []
@@ -125,5 +128,5 @@ def each_volume(
                 break
     finally:
         bad = next((result.outcome for result in results if result.outcome != "done"), "done")
-        on.store.end_study(study, "failed" if refused and bad == "done" else bad, [])
+        on.store.end_study(study, "failed" if refused and bad == "done" else bad, notes)
     return study, results, refused

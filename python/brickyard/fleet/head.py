@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster
 from brickyard.fleet.agent import Taken, WorkerOrder, apart_ns
 from brickyard.fleet.clocks import Offset, offset_of, start_bound
+from brickyard.fleet.eyes import eyes
 from brickyard.fleet.merging import Merger, merged_start, phases_of
 from brickyard.fleet.notes import Note
 from brickyard.fleet.sending import pieces, traces_of, with_traces_at
@@ -36,7 +37,9 @@ from brickyard.schema import (
     HostBack,
     HostBegan,
     HostEnd,
+    HostKnown,
     HostLost,
+    HostWatched,
     RunOutcome,
     Start,
     encode,
@@ -45,8 +48,11 @@ from brickyard.schema import (
 )
 from brickyard.schema.plan import Plan
 from brickyard.study.cells import Share
+from brickyard.study.circumstances import HostSeen
 from brickyard.study.forecast import forecast
 
+LOOK_S = 30.0  # at a host and its targets, some of which are asked by programs
+WATCHED_S = 8.0  # for what was seen beside the load, of all hosts
 AGENT_S = 120.0  # Ray starts a Python on each host
 READY_S = 60.0  # a worker opens its targets, or refuses them
 TAKE_S = 1.0  # a host without news answers so often
@@ -60,6 +66,7 @@ CLOCKS_S, CLOCKS_A_HOST_S = 2.0, 0.1  # for all of it
 WELL_KNOWN_SHARE = 0.25  # of what is allowed; a clock that is known so well is asked no more
 WORKER_VARIABLE = "BRICKYARD_WORKER"
 
+Told = TypeVar("Told")
 Lost = Literal["keep", "end"]
 Late = Literal["mark", "refuse"]
 
@@ -115,6 +122,12 @@ class FarHost:
     instants: dict[int, Any] = field(default_factory=dict)
     """Of each phase, what its worker was told."""
     message: str = ""
+    known: HostKnown | None = None
+    """None where its targets are models."""
+    looking: Any = None
+    watched: Any = None
+    """What it says of the time of the load; None until it is asked."""
+    is_watched: bool = False
 
 
 def worker_program() -> bytes:
@@ -155,6 +168,9 @@ class FleetRun:
         self._queue: list[FarHost] = []
         self._began_s = time.monotonic()
         self._apart_ns = apart_ns()
+        self._watches: dict[str, HostWatched] = {}
+        self.notes: list[str] = []
+        """What is in no event of the run."""
         self.hosts = [
             FarHost(part, plan, cluster.agent_on(ray, part.host))
             for part, plan in zip(division.parts, division.plans, strict=True)
@@ -169,12 +185,14 @@ class FleetRun:
     def _prepare(self) -> None:
         program = self._ray.put(worker_program())
         self._each(AGENT_S, [host.agent.place.remote(program) for host in self.hosts], "takes no worker")
+        self._look()
         for host, facts in zip(
             self.hosts,
             self._each(AGENT_S, [host.agent.facts.remote(host.part.targets) for host in self.hosts], "says nothing"),
             strict=True,
         ):
             host.facts = HostFacts(**facts)
+        self._take_looks()
         self._look_for_shared()
         self._send_traces()
         # Hosts that share a target are prepared one after another: the first fills it, the next ones find it filled.
@@ -194,6 +212,67 @@ class FleetRun:
                 kind = BadInputError if host.code == BadInputError.exit_code else BrickyardError
                 raise kind(f"{host.part.host}: {host.part.named(host.message) or 'the worker ended before it began'}")
 
+    def _look(self) -> None:
+        """Asks each host what is known of it and its targets; a model is known here."""
+        real = [host for host in self.hosts if not all(map(bricks.is_modelled, host.part.targets))]
+        if not real:
+            return
+        try:
+            found = eyes()
+        except (BrickyardError, OSError) as error:
+            for host in real:
+                host.known = HostKnown(host=host.part.host, why=one_line(error))
+            return
+        archive, native = self._ray.put(found.archive), self._ray.put(found.native)
+        for host in real:
+            host.looking = host.agent.look.remote(archive, native, host.part.targets)
+
+    def _take_looks(self) -> None:
+        """A host that cannot be looked at carries its load nevertheless, and the record says why."""
+        deadline_s = time.monotonic() + LOOK_S
+        for host in self.hosts:
+            if host.looking is not None:
+                said, why = self._answer(host.looking, deadline_s)
+                known = _read(said, HostKnown) if said else None
+                host.known = known or HostKnown(host=host.part.host, why=why or "its answer cannot be read")
+
+    def _answer(self, asked: Any, until_s: float) -> tuple[str, str]:
+        """What a host says, or why it does not."""
+        try:
+            return str(self._ray.get(asked, timeout=max(0.1, until_s - time.monotonic()))), ""
+        except self._ray.exceptions.GetTimeoutError:
+            return "", "it did not answer in time"
+        except self._ray.exceptions.RayTaskError as error:
+            return "", one_line(error.cause)[:200]
+        except self._ray.exceptions.RayError as error:
+            return "", one_line(error)[:200]
+
+    def _take_watches(self) -> None:
+        until_s = time.monotonic() + WATCHED_S
+        for host in self.hosts:
+            if host.known is None or host.known.why:
+                continue
+            name = host.part.host
+            if host.watched is None:
+                why = "it was lost" if host.lost_s is not None else "the load did not come to its end"
+                self._watches[name] = HostWatched(host=name, why=why)
+                continue
+            said, why = self._answer(host.watched, until_s)
+            watched = _read(said, HostWatched) if said else None
+            self._watches[name] = watched or HostWatched(host=name, why=why or "its answer cannot be read")
+
+    def seen(self) -> list[HostSeen]:
+        """What is known of each host; what happened there once the run has ended."""
+        return [
+            HostSeen(host.part.host, host.part.whole_targets, host.start, host.known, self._watches.get(host.part.host))
+            for host in self.hosts
+        ]
+
+    def _note(self, text: str) -> None:
+        """Also in the record, where no event has it."""
+        self.notes.append(text)
+        self._say(text)
+
     def _look_for_shared(self) -> None:
         """One device under several hosts is meant where they have parts of it, or streams of their own; else refused
         where it is written to, since each host would write over what another wrote, and said where it is read."""
@@ -207,7 +286,7 @@ class FleetRun:
                 raise BadInputError(
                     f"{same}, and each host would write over what the other wrote; use --share partition"
                 )
-            self._say(f"{same}: every host reads all of it, and what one reads a cache may have from another")
+            self._note(f"{same}: every host reads all of it, and what one reads a cache may have from another")
             if one != other:
                 by_name[one].shares = by_name[other].shares = True
 
@@ -358,6 +437,8 @@ class FleetRun:
                 self._told.append(merged_start(self._division.parts, starts, phases_of(self._division.plan)))
         if isinstance(said, End):
             host.message = said.message or host.message
+            if host.is_watched and host.watched is None:
+                host.watched = host.agent.watched.remote()
         self._told += self._merger.hear(host.part.host, said, time.monotonic())
 
     def _word(self, host: FarHost, said: Word) -> None:
@@ -370,7 +451,7 @@ class FleetRun:
             case WorkerBegan():
                 self._began(host, said)
             case RecordLost():
-                self._say(f"{name}: keeps no copy of its record: {said.message}")
+                self._note(f"{name}: keeps no copy of its record: {said.message}")
                 host.kept = ""
             case HeadLost():
                 host.message = f"stopped by itself after {said.silent_ns / 1e9:.1f} s without a word from here"
@@ -433,7 +514,7 @@ class FleetRun:
             self._say(f"{name}: lost: {reason}; its share is missing: {', '.join(streams)}")
             found.append(HostLost(host=name, at_ns=self._merger.last_ns, reason=reason, streams=streams))
             if self._wishes.lost == "end" or self._next_phase == 0:
-                self._say(f"ending the run without {name}")
+                self._note(f"ending the run without {name}")
                 self.stop()
         return found
 
@@ -470,10 +551,18 @@ class FleetRun:
         self._next_phase += 1
         return self._go(phase, having)
 
+    def _begin_watches(self, hosts: list[FarHost]) -> None:
+        """Before the first phase of each, while clocks are compared."""
+        for host in hosts:
+            if not host.is_watched and host.known is not None and not host.known.why:
+                host.is_watched = True
+                host.agent.watch.remote()
+
     def _go(self, phase: int, hosts: list[FarHost]) -> list[Event]:
         """Compares clocks, and names the instant to each host in its own."""
         for host in hosts:
             host.offset = None
+        self._begin_watches(hosts)
         self._compare_clocks(hosts)
         known = [host for host in hosts if host.offset is not None]
         for host in hosts:
@@ -609,6 +698,7 @@ class FleetRun:
                 )
             )
         self._finished = True
+        self._take_watches()
         self.close()
         found.append(End(end_ns=self._merger.last_ns, outcome=outcome, message=message))
         return found
@@ -632,3 +722,10 @@ class FleetRun:
         for host in self.hosts:
             with suppress(Exception):
                 self._ray.kill(host.agent)
+
+
+def _read(text: str, kind: type[Told]) -> Told | None:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError:
+        return None

@@ -215,7 +215,11 @@ def _cpu(told: Iterable[Cpu]) -> Cpu:
 def merged_start(parts: list[HostPart], starts: Mapping[str, Start], phases: list[PhaseFacts]) -> Start:
     """What all hosts said at their beginning; where they are not alike, a note says so."""
     told = [starts[part.host] for part in parts if part.host in starts]
-    notes = [note for start in told for note in start.notes]
+    noted: dict[str, list[str]] = defaultdict(list)
+    for host, start in starts.items():
+        for note in dict.fromkeys(start.notes):
+            noted[note].append(host)
+    notes = [f"{', '.join(hosts)}: {note}" for note, hosts in noted.items()]
     for key, values in (
         ("engine", {host: start.engine for host, start in starts.items()}),
         ("io", {host: start.io for host, start in starts.items()}),

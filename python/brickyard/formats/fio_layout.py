@@ -43,20 +43,21 @@ def lay_out(document: Json, plan: Plan | None) -> Layout:
             raise BadInputError(f"fio reports {len(jobs)} jobs for {sum(counts)} streams")
         rest = iter(jobs)
         return Layout(plan, [[(stream, next(rest)) for stream in range(count)] for count in counts])
-    return _by_options(document, jobs) or _by_names(document, jobs)
+    return _byoptions_of(document, jobs) or _by_names(document, jobs)
 
 
-def _options(document: Json, job: Json) -> dict[str, str]:
+def options_of(document: Json, job: Json) -> dict[str, str]:
+    """Those of all jobs and the job's own."""
     both = {**(document.get("global options") or {}), **(job.get("job options") or {})}
     return {canonical(str(key)): str(value) for key, value in both.items()}
 
 
 def _starts_a_phase(document: Json, before: Json | None, job: Json) -> bool:
     """A group of its own (fio numbers them), or the option itself where it stands there."""
-    return before is None or "stonewall" in _options(document, job) or before.get("groupid") != job.get("groupid")
+    return before is None or "stonewall" in options_of(document, job) or before.get("groupid") != job.get("groupid")
 
 
-def _by_options(document: Json, jobs: list[Json]) -> Layout | None:
+def _byoptions_of(document: Json, jobs: list[Json]) -> Layout | None:
     """The plan that importing the jobs' own options gives; None where that is not possible."""
     # Without group_reporting, clones stand there one by one, with the same name and options.
     clones = [list(group) for _, group in groupby(jobs, key=lambda job: (job["jobname"], repr(job.get("job options"))))]
@@ -64,7 +65,7 @@ def _by_options(document: Json, jobs: list[Json]) -> Layout | None:
         return None
     firsts = [group[0] for group in clones]
     read = [
-        Job(str(job["jobname"]), _options(document, job) | ({"stonewall": ""} if starts else {}))
+        Job(str(job["jobname"]), options_of(document, job) | ({"stonewall": ""} if starts else {}))
         for job, starts in zip(
             firsts,
             (_starts_a_phase(document, before, job) for before, job in zip([None, *firsts], firsts, strict=False)),
@@ -111,7 +112,7 @@ def _by_names(document: Json, jobs: list[Json]) -> Layout:
         if _starts_a_phase(document, before, job):
             groups.append([])
         groups[-1].append(job)
-    phases = [OtherPhase(name=str(group[0]["jobname"]), stream=[_stream(job) for job in group]) for group in groups]
+    phases = [OtherPhase(name=str(group[0]["jobname"]), stream=_streams(group)) for group in groups]
     plan = OtherPlan(
         kind=OtherKind.IMPORT,
         title=f"fio: {', '.join(str(job['jobname']) for job in jobs)[:200]}",
@@ -123,6 +124,12 @@ def _by_names(document: Json, jobs: list[Json]) -> Layout:
     return Layout(plan, [list(enumerate(group)) for group in groups], is_guessed=True)
 
 
-def _stream(job: Json) -> OtherStream:
-    options = {str(key): str(value) for key, value in (job.get("job options") or {}).items()}
-    return OtherStream(name=str(job["jobname"]), options=options)
+def _streams(group: list[Json]) -> list[OtherStream]:
+    """With the names of the jobs; clones, which share one, are numbered."""
+    names = [str(job["jobname"]) for job in group]
+    streams = []
+    for at, (name, job) in enumerate(zip(names, group, strict=True)):
+        options = {str(key): str(value) for key, value in (job.get("job options") or {}).items()}
+        number = f" ({names[: at + 1].count(name)})" if names.count(name) > 1 else ""
+        streams.append(OtherStream(name=name + number, options=options))
+    return streams

@@ -16,19 +16,22 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_layout import Layout, lay_out
+from brickyard.formats.fio_layout import Layout, lay_out, options_of
 from brickyard.schema import RunFacts, RunWarning
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 
 DIRECTIONS = ("read", "write", "trim")
 LARGEST = 1 << 62
+DEPTHS = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": LARGEST}
+"""fio's classes of requests in flight, each with the most that it holds."""
 REBUILT = RunWarning(
     id="fio-percentiles",
     severity="warning",
@@ -172,13 +175,14 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         failures: Counter[str] = Counter()
         ran: dict[int, list[Json]] = {}
         for (stream, job), runtime_ns in zip(members, runtimes_ns, strict=True):
+            depth = _depth(options_of(document, job).get("iodepth", "1"), job.get("iodepth_level") or {})
             times = _under(job, "sync", "lat_ns")
             flushes = {"total_ios": _under(times, "N") or 0, "io_bytes": 0, "lat_ns": times}
             runtime_ns["flush"] = max(runtime_ns.values())  # fio has none for them
             for operation, found in [*((name, job[name]) for name in DIRECTIONS), ("flush", flushes)]:
                 if _count(found["total_ios"]):
                     has_failed = bool(job.get("error")) and operation in DIRECTIONS
-                    cell, rebuilt = _cell(stream, operation, found, has_failed=has_failed)
+                    cell, rebuilt = _cell(stream, operation, found, depth, has_failed=has_failed)
                     cells.append(cell)
                     failures[_errno(job) if has_failed else "unknown"] += cell["errors"]
                     ran.setdefault(runtime_ns[operation] or span_ns, []).append(cell)
@@ -248,8 +252,7 @@ def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json
 
 
 def _start(document: Json) -> Json:
-    direct = {str((job.get("job options") or {}).get("direct", "")) for job in document["jobs"]}
-    direct |= {str((document.get("global options") or {}).get("direct", ""))}
+    direct = {options_of(document, job).get("direct", "") for job in document["jobs"]}
     return {
         "event": "start",
         "start_unix_ns": _began_ns(document),
@@ -279,7 +282,14 @@ def _cpu(job: Json, span_ns: int) -> tuple[int, int]:
     return user, system
 
 
-def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tuple[Json, bool]:
+def _depth(asked: str, levels: Mapping[str, float]) -> int:
+    """A job's iodepth, or what was in flight at most where that was less, as with a synchronous engine."""
+    depth = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 1
+    seen = [DEPTHS[name] for name, share in levels.items() if name in DEPTHS and share]
+    return max(1, min(depth, max(seen, default=depth)))
+
+
+def _cell(stream: int, direction: str, found: Json, depth: int, *, has_failed: bool) -> tuple[Json, bool]:
     """Of a job that failed, fio counts all requests that it issued and times those that succeeded: the others failed.
     Without times, at least the last one did."""
     requests = _count(found["total_ios"])
@@ -296,20 +306,20 @@ def _cell(stream: int, direction: str, found: Json, *, has_failed: bool) -> tupl
         "requests": requests,
         "bytes": _count(found["io_bytes"]),
         "errors": errors,
-        "depth_max": 0,
+        "depth_max": depth,
         "measures": {},
     }
     if not _count(times.get("N", requests)):
         return cell, False
     pairs, is_rebuilt = _pairs(times, requests)
-    histogram = _core.histogram_from_counts(pairs)
-    p50, p99 = _core.histogram_percentiles(histogram, [50.0, 99.0])
+    histogram = _core.Histogram.of_counts(pairs)
+    p50, p99 = histogram.percentiles_ns([50.0, 99.0])
     figures = {
         "mean_ns": float(times["mean"]),
         "p50_ns": p50,
         "p99_ns": p99,
         "max_ns": _count(times["max"]),
-        "histogram": histogram,
+        "histogram": histogram.text(),
     }
     return {**cell, "measures": {"service": figures}}, is_rebuilt
 

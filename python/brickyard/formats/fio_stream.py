@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from brickyard.errors import BadInputError
+from brickyard.errors import SECTOR_BYTES, BadInputError, sector_advice
 from brickyard.formats import toml_text
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_units import by_direction, fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
@@ -32,7 +32,6 @@ ENGINES = {
 }
 MAX_SIZES = 256  # of a bsrange: 4k to 1m
 BS_DEFAULT = "4k"
-SECTOR_BYTES = 512
 ETCD_BYTES = 2300  # of IBM Cloud's command that tests storage for etcd
 Sizes = dict[str, dict[int, float]]  # by operation in use: size in bytes → share
 
@@ -131,11 +130,12 @@ def _check_sectors(sizes: Sizes) -> None:
     odd = next((size for mix in sizes.values() for size in mix if size % SECTOR_BYTES), None)
     if odd is None:
         return
-    whole = -(-odd // SECTOR_BYTES) * SECTOR_BYTES
     near = (
-        "; the profile etcd-fdatasync that ships is fio's test of etcd with whole sectors" if odd == ETCD_BYTES else ""
+        "; the profile etcd-fdatasync that ships is fio's test of etcd with whole sectors"
+        if odd == ETCD_BYTES and list(sizes) == ["write"]
+        else ""
     )
-    raise BadInputError(f"bs={odd}: requests here are whole sectors of {SECTOR_BYTES} bytes; write bs={whole}{near}")
+    raise BadInputError(f"bs={odd}: {sector_advice(odd)}{near}")
 
 
 def _range(text: str) -> dict[int, float]:

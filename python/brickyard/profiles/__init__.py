@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from brickyard import shipped
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, one_line, with_sizes
 from brickyard.schema import read_plan
 from brickyard.schema.plan import Plan
 
@@ -50,7 +50,7 @@ def validate(profile: ProfileText, overrides: list[str]) -> Plan:
         return read_plan(_core.validate(profile.text, overrides))
     except ValueError as error:
         at_fault = _override_at_fault(profile, overrides)
-        said = one_line(error)
+        said = with_sizes(one_line(error))
         # A message may name the override itself; a message about a value alone would leave its key open.
         if at_fault and at_fault.partition("=")[0].strip() not in said:
             said = f"--set {at_fault}: {said}"

@@ -160,7 +160,7 @@ def _total_rows(record: Record) -> Iterator[Document]:
                 "min_ns": found.min_ns,
                 **{f"{key}_ns": value for key, value in found.percentiles.items()},
                 "max_ns": found.max_ns,
-                "histogram": found.histogram,
+                "histogram": found.histogram.text(),
             }
 
 

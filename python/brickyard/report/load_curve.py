@@ -49,8 +49,13 @@ def load_curve(
     present = [name for name in FIGURES if any(row["figure"] == name for row in rows)]
     end = max((point.offered_per_s for point in points), default=1.0) * 1.03
     x_scale = alt.Scale(domain=[0, end], nice=False)
-    ticks = {"tickCount": TICKS_NARROW if narrow else TICKS, "labelOverlap": "greedy", "labelSeparation": 10}
-    x = alt.X("rate:Q", title=against + unit, scale=x_scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL, **ticks))
+    ticks = alt.Axis(
+        labelExpr=theme.COUNT_LABEL,
+        tickCount=TICKS_NARROW if narrow else TICKS,
+        labelOverlap="greedy",
+        labelSeparation=10,
+    )
+    x = alt.X("rate:Q", title=against + unit, scale=x_scale, axis=ticks)
     y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
     y = alt.Y(
         "time_ns:Q",

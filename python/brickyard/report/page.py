@@ -34,9 +34,9 @@ from brickyard.analysis.pgbench import is_pgbench
 from brickyard.analysis.pts_points import point_rows
 from brickyard.analysis.replay_answer import replay_answer
 from brickyard.analysis.replay_runs import is_replay
-from brickyard.analysis.workload import workload_words
+from brickyard.analysis.workload import io_words, workload_words
 from brickyard.outputs import report_place
-from brickyard.report import charts, pgbench, replay
+from brickyard.report import charts, pgbench, pts, replay
 from brickyard.report.load_curve import load_curve
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw
@@ -83,6 +83,8 @@ class Lead:
     tables: list[Table]
     circumstances: list[tuple[str, str]] | None = None
     """Where they are not those of all runs in the page."""
+    is_whole: bool = False
+    """Whether no picture of the runs is needed beside these."""
 
 
 def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
@@ -99,7 +101,7 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
     """
     lead = _lead(records, study)
     records = [record for record in records if not is_of_search(record)] or records
-    figures = [*(lead.figures if lead else []), *draw_figures(records)]
+    figures = [*(lead.figures if lead else []), *([] if lead and lead.is_whole else draw_figures(records))]
     where = report_place(place)
     html = render(records, study, figures, judge, lead, pictures=where.pictures.name)
     return write_page(where, html, (picture for figure in figures for picture in figure.files))
@@ -135,7 +137,9 @@ def _pts_lead(study: StudyInfo, records: list[Record]) -> Lead | None:
     if found.operating:
         rows = point_rows(found.operating)
         tables.insert(0, Table(pts_points.TITLE, list(pts_points.COLUMNS), rows, text_columns=1))
-    return Lead(pts_answer(found, records), [], tables)
+    drawn = pts.figures(found, io_words(records))
+    figures = [Figure(title, caption, [wide], [narrow]) for title, caption, wide, narrow in drawn]
+    return Lead(pts_answer(found, records), figures, tables, is_whole=bool(figures))
 
 
 def draw_figures(records: list[Record]) -> list[Figure]:

@@ -235,12 +235,15 @@ def _failure(record: Record, of: FailedRequest | HangEvent, text: str) -> list[s
 def slowest_table(records: list[Record]) -> Table:
     found = [(item, record) for record in records for item in slow.slow_causes(record)]
     found.sort(key=lambda pair: -pair[0].response_ns)
+    on_hosts = any(item.host for item, _ in found)
+    columns = ["run", *(["host"] if on_hosts else []), "cause", "evidence"]
     return Table(
         "Slowest requests",
-        ["run", "cause", "evidence", "at", "operation", "offset", "size", "service", "response"],
+        [*columns, "at", "operation", "offset", "size", "service", "response"],
         [
             [
                 str(record.info.id),
+                *([item.host] if on_hosts else []),
                 item.cause,
                 item.evidence,
                 f"{item.at_ns / 1e9:.3f} s",
@@ -252,5 +255,5 @@ def slowest_table(records: list[Record]) -> Table:
             ]
             for item, record in found[: summaries.SLOWEST_SHOWN]
         ],
-        text_columns=3,
+        text_columns=len(columns),
     )

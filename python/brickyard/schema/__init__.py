@@ -25,6 +25,8 @@ from brickyard.schema.codec import (
 )
 from brickyard.schema.duration import Duration, read_duration
 from brickyard.schema.facts import (
+    HostKnown,
+    HostWatched,
     ProcessMark,
     RunFacts,
     RunWarning,
@@ -146,8 +148,10 @@ __all__ = [
     "HostBack",
     "HostBegan",
     "HostEnd",
+    "HostKnown",
     "HostLost",
     "HostSheet",
+    "HostWatched",
     "Identity",
     "Imported",
     "Interval",

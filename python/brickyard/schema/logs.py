@@ -62,6 +62,10 @@ class BadLine(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+EVEN = 0.95
+"""Drivers whose calls end within a twentieth of the run are even enough."""
+
+
 class LogCounts(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[LogRead] = msgspec.field(default_factory=list)
     lines: int = 0
@@ -130,6 +134,18 @@ class ReplayKnown(msgspec.Struct, frozen=True, kw_only=True):
     sort: bool
     """Whether calls are sorted before the first is sent."""
     look: LogLook
+    calls_by_driver: list[int] = msgspec.field(default_factory=list)
+    """Of a rate that several drivers share; read beside what the core tells."""
+
+    def rate_parts(self) -> list[float]:
+        """Of each driver, so that all of a rate is offered until the end. Equal parts keep calls at equal distances;
+        they stand where drivers have nearly as many calls."""
+        calls, whole = self.calls_by_driver, sum(self.calls_by_driver)
+        if not calls:
+            return []
+        if not whole or min(calls) >= EVEN * max(calls):
+            return [1 / len(calls)] * len(calls)
+        return [own / whole for own in calls]
 
 
 class LogsExplained(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Of a load over many hosts: which, and what each of them does of it."""
     share: str | UnsetType = UNSET
     fleet_run: str | UnsetType = UNSET
+    rate_parts: list[float] | UnsetType = UNSET
+    """Of a replay at a rate that drivers share: the part of each."""
     room_bytes: int | UnsetType = UNSET
     """Of pgbench: what its own server may take of the memory."""
     take: str | UnsetType = UNSET

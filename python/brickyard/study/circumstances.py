@@ -6,10 +6,13 @@ Refusal: no fact is gathered here; `brickyard.facts` knows where each one stands
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from brickyard import _core, bricks, facts
 from brickyard.analysis import caveats, pgbench, replay_runs, replay_warnings
-from brickyard.analysis.hosts import host_warnings
+from brickyard.analysis.alike import hosts_alike
+from brickyard.analysis.hosts import fleet_of, host_note, host_warnings
 from brickyard.analysis.judged import Judged, VolatileCaches
 from brickyard.analysis.moments import planned_ns
 from brickyard.analysis.sending import sent
@@ -20,13 +23,16 @@ from brickyard.bricks import caches
 from brickyard.schema import (
     Event,
     HangEvent,
+    HostKnown,
     HostSheet,
+    HostWatched,
     PageCache,
     PhaseEnd,
     PhaseStart,
     PowerCut,
     RunFacts,
     RunWarning,
+    Start,
     WatchSheet,
 )
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
@@ -157,9 +163,54 @@ def _volatile_caches(record: Record) -> list[VolatileCaches]:
     return [VolatileCaches(target, told) for target, told in found if told]
 
 
-def warnings(store: Store, record: Record, watched: list[WatchSheet]) -> list[RunWarning]:
-    """What the reader must know before believing a figure of this run."""
+@dataclass(frozen=True)
+class HostSeen:
+    """What one host of a run on many said of itself: its targets by their numbers in the run, how its engine began."""
+
+    host: str
+    targets: list[int]
+    start: Start | None
+    known: HostKnown | None
+    """None where its targets are models."""
+    watched: HostWatched | None = None
+
+
+def of_hosts(record: Record, seen: Sequence[HostSeen]) -> list[RunWarning]:
+    """What a run on each host alone would be warned of."""
+    found = {}
+    for one in seen:
+        known = one.known or HostKnown(host=one.host)
+        sheets = one.watched.targets if one.watched else []
+        for target, place, sheet in zip(one.targets, known.targets, sheets, strict=False):
+            sheet.foreign = facts.foreign_of(place, sheet, ours(record, target))
+        found[one.host] = Judged(
+            host=known.sheet or HostSheet(),
+            targets=known.targets,
+            watches=sheets,
+            start=one.start,
+            write_bytes=sum(ours(record, target).write_bytes for target in one.targets),
+            plan=record.info.plan,
+            store=known.records,
+        )
+    return hosts_alike(found)
+
+
+def unseen_of(seen: Sequence[HostSeen]) -> dict[str, str]:
+    """Hosts beside whose load nobody looked, and why; models have nothing beside them."""
+    whys = {
+        one.host: one.known.why or (one.watched.why if one.watched else "the load did not begin")
+        for one in seen
+        if one.known is not None
+    }
+    return {host: why for host, why in whys.items() if why}
+
+
+def warnings(
+    store: Store, record: Record, watched: list[WatchSheet], seen: Sequence[HostSeen] = (), notes: Sequence[str] = ()
+) -> list[RunWarning]:
+    """What the reader must know before believing a figure of this run; `seen` and `notes` of one on many hosts."""
     info = record.info
+    is_far = fleet_of(record) is not None or bool(seen)
     found = caveats.warnings(
         Judged(
             host=info.facts.host or HostSheet(),
@@ -179,17 +230,21 @@ def warnings(store: Store, record: Record, watched: list[WatchSheet]) -> list[Ru
             plan=info.plan,
             store=facts.store_facts(str(store.place)),
             is_release_build=_core.is_release_build(),
-        )
+        ),
+        caveats.OF_RUN if is_far and not replay_runs.is_replay(record) else caveats.RULES,
     )
+    found += of_hosts(record, seen)
+    told = [host_note(text) for text in notes]
     if replay_runs.is_replay(record):
         # A log's load is not meant to be steady, and what the server's cache takes off its disks is the server's merit.
         found = [item for item in found if item.id not in NOT_OF_REPLAYS]
-        judged = replay_warnings.replay_warnings(record, watched)
+        judged = [*host_warnings(record), *replay_warnings.replay_warnings(record, watched)]
     else:
-        judged = [*host_warnings(record), *steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
+        unseen = unseen_of(seen) if seen else None
+        judged = [*host_warnings(record, unseen), *steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
         if asks_databases(info.plan):
             found = [item for item in found if item.id not in NOT_OF_DATABASES]
-    return sorted([*judged, *found], key=lambda item: item.severity != "warning")
+    return sorted([*judged, *found, *told], key=lambda item: item.severity != "warning")
 
 
 def invalid_condition(condition: str, reason: str) -> RunWarning:

@@ -111,6 +111,12 @@ def _bare(plan: Plan, phase: Phase, streams: list[Stream], each_ns: int) -> Plan
     return replace(plan, interval=Duration(max(each_ns // 10, 10_000_000)), phase=[only])
 
 
+def _left_out(levels: tuple[int, ...], last: int) -> list[str]:
+    """Which levels were not offered beyond the one that overloaded the target."""
+    left = ", ".join(f"{percent} %" for percent in sorted(levels) if percent > last)
+    return [f"no rate above {last} % was offered ({left}), since it overloaded the target"] if left else []
+
+
 def brick_of(targets: list[str], options: RunOptions, condition: str) -> ModelledBrick | None:
     """The modelled brick; None where the storage is real."""
     if not bricks.is_modelled(targets[0]):
@@ -170,10 +176,8 @@ class LoadCurve:
                 break
             level(percent / 100)
             done = percent
-        left = [percent for percent in levels if percent > done]
-        if left and last.outcome == "done":
-            told = ", ".join(f"{percent} %" for percent in sorted(left))
-            result.notes.append(f"no rate above {done} % was offered ({told}), since it overloaded the target")
+        if last.outcome == "done":
+            result.notes += _left_out(levels, done)
         share = max(levels) / 100
         most = max_rate_per_s / result.maximum_per_s if max_rate_per_s else 0.0
         while last.outcome == "done" and share < most and not (result.points and result.points[-1].saturated):
@@ -184,12 +188,17 @@ class LoadCurve:
             last = self._search(result, last, plan, phase, rates, limit, searches)
         result.points.sort(key=lambda point: point.offered_per_s)
         result.outcome, result.message = last.outcome, last.message
-        if self._brick is None:
-            records = (self.store.record(run) for run in result.runs)
-            if note := into_caches(records, cache_bytes(targets[0], options), "--each"):
-                result.notes.append(note)
+        result.notes += self._caches(result.runs)
         self.store.end_study(result.study, last.outcome, result.notes)
         return result
+
+    def _caches(self, runs: list[int]) -> list[str]:
+        """What the caches of a real target may have taken."""
+        if self._brick is not None:
+            return []
+        _, targets, options, _ = self._about
+        note = into_caches((self.store.record(run) for run in runs), cache_bytes(targets[0], options), "--each")
+        return [note] if note else []
 
     def _search(
         self,

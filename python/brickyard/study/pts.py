@@ -174,13 +174,7 @@ class Specification:
             for _, size, is_random, rounds in tests.STIMULI
         ]
         run = self._kept("cross-stimulus", [self._phase(cell) for cell in cells], {})
-        record = self.store.record(run)
-        shift_s, written = 0.0, 0
-        for phase, (name, *_) in enumerate(tests.STIMULI):
-            self.found.stimuli[name] = points(record, phase, shift_s, written)
-            if self.found.stimuli[name]:
-                last = self.found.stimuli[name][-1]
-                shift_s, written = last.end_s, last.written_bytes
+        self.found.stimuli = stimuli_of(self.store.record(run))
 
     def _draw_histograms(self) -> None:
         """The rates with the least, middling and most demand, each measured for longer."""
@@ -273,6 +267,18 @@ def stored_points(records: Sequence[Record]) -> tuple[list[OperatingPoint], bool
     rounds.judge()
     last = measured_phases(drawn[-1])[-tests.POINTS :]
     return _points(rounds, last, drawn[-1].info.id), rounds.is_steady
+
+
+def stimuli_of(record: Record) -> dict[str, list[Point]]:
+    """The groups of cross-stimulus recovery, each after the one before it."""
+    found: dict[str, list[Point]] = {}
+    shift_s, written = 0.0, 0
+    for phase, (name, *_) in enumerate(tests.STIMULI):
+        found[name] = points(record, phase, shift_s, written)
+        if found[name]:
+            last = found[name][-1]
+            shift_s, written = last.end_s, last.written_bytes
+    return found
 
 
 def operating_points(rounds: Rounds) -> list[tuple[str, Cell]]:

@@ -13,7 +13,7 @@ from brickyard.analysis.pts import measured_phases, points, recovery
 from brickyard.analysis.pts_points import points_answer
 from brickyard.store import Record, StudyInfo
 from brickyard.study import pts_tests as tests
-from brickyard.study.pts import DIRTH, SHORTENED, Found, Rounds, stored_points
+from brickyard.study.pts import DIRTH, SHORTENED, Found, Rounds, stimuli_of, stored_points
 from brickyard.study.pts_tests import KINDS, TITLES, Cell, Queue
 from brickyard.units import format_iops, format_ns, format_size, three_digits
 
@@ -42,7 +42,7 @@ def stored(study: StudyInfo, records: Sequence[Record]) -> Found | None:
         if _is_of(record, "write-saturation"):
             found.saturation = points(record, 0)
         elif _is_of(record, "cross-stimulus"):
-            found.stimuli = {name: points(record, phase) for phase, (name, *_) in enumerate(tests.STIMULI)}
+            found.stimuli = stimuli_of(record)
     return found if found.rounds or found.saturation or found.stimuli else None
 
 
@@ -83,7 +83,11 @@ class _Said:
 
     def unsteady(self) -> str:
         names = [TITLES[name] for name, rounds in self.found.rounds.items() if not rounds.is_steady]
-        return f"The state was not steady, so the figures of these tests are no result: {', '.join(names)}." if names else ""
+        return (
+            f"The state was not steady, so the figures of these tests are no result: {', '.join(names)}."
+            if names
+            else ""
+        )
 
     def _unsettled(self, name: str) -> str:
         """Of a test whose state was not steady no figure is an answer."""
@@ -91,7 +95,9 @@ class _Said:
         if rounds is None or rounds.is_steady:
             return ""
         count = len(rounds.rounds)
-        return f"{TITLES[name]}: no result, since its state was not steady after {count} round{'' if count == 1 else 's'}"
+        return (
+            f"{TITLES[name]}: no result, since its state was not steady after {count} round{'' if count == 1 else 's'}"
+        )
 
     def _by(self, name: str, figure: str, *, largest: bool = False) -> tuple[str, float, float] | None:
         """A request size with its figure for reads alone and for writes alone: 4 KiB, or the largest there is."""

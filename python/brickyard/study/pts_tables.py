@@ -8,6 +8,7 @@ from __future__ import annotations
 from brickyard.analysis.pts import Measured, Point
 from brickyard.study import pts_tests as tests
 from brickyard.study.pts import Found, Rounds
+from brickyard.study.pts_tests import Cell
 from brickyard.units import format_iops, format_ns, format_seconds, format_size, three_digits
 
 MB = 1e6  # PTS states throughput in decimal megabytes
@@ -18,7 +19,11 @@ Table = tuple[str, list[str], list[list[str]], int]
 
 def pts_tables(found: Found) -> list[Table]:
     """All of a study but its operating points."""
-    tables = [table for name, rounds in found.rounds.items() for table in round_tables(name, rounds)]
+    tables = [
+        table
+        for name, rounds in found.rounds.items()
+        for table in (*round_tables(name, rounds), *steady_tables(name, rounds))
+    ]
     tables += [saturation_table(found.saturation)] if found.saturation else []
     return tables + ([stimuli_table(found)] if found.stimuli else [])
 
@@ -27,6 +32,65 @@ def round_tables(name: str, rounds: Rounds) -> list[Table]:
     """Of a test that goes in rounds; a table whose state was not steady says so."""
     mark = "" if rounds.is_steady else " (NOT steady: no result)"
     return [(title + mark, columns, rows, texts) for title, columns, rows, texts in _TABLES[name](rounds)]
+
+
+def cell_words(cell: Cell) -> str:
+    """`0/100, 4 KiB, 2 × 16 in flight`."""
+    return f"{cell.mix}, {format_size(cell.size_bytes)}, {cell.workers} × {cell.depth} in flight"
+
+
+def window_words(rounds: Rounds) -> str:
+    """Which rounds the figures are the means of, and whether their state was steady."""
+    last = len(rounds.rounds)
+    first = max(1, last - tests.WINDOW + 1)
+    mark = "" if rounds.is_steady else " (NOT steady: no result)"
+    return f"mean of rounds {first} to {last}{mark}"
+
+
+def value_words(figure: str, value: float) -> str:
+    """A figure of a steady state in its unit."""
+    if figure == "bytes_per_s":
+        return f"{three_digits(value / MB)} MB/s"
+    return format_ns(value) if figure == "mean_ns" else format_iops(value)
+
+
+def steady_tables(name: str, rounds: Rounds) -> list[Table]:
+    """PTS's verification of the steady state: the rounds of the window, and both criteria."""
+    window, figure = rounds.window, rounds.test.figure
+    if window is None:
+        return []
+
+    def text(value: float) -> str:
+        return value_words(figure, value)
+
+    first = len(rounds.rounds) - len(window.values) + 1
+    of = f"{tests.TITLES[name]}: {cell_words(rounds.test.steady)}"
+    values = [[str(number), text(value)] for number, value in enumerate(window.values, first)]
+    criteria = [
+        ["mean of the window", text(window.mean), "", ""],
+        [
+            "range",
+            text(window.excursion),
+            text(window.excursion_allowed),
+            _met(window.excursion, window.excursion_allowed),
+        ],
+        [
+            "slope of the best-fit line over the window",
+            text(abs(window.slope)),
+            text(window.slope_allowed),
+            _met(abs(window.slope), window.slope_allowed),
+        ],
+    ]
+    heads = {"iops": "IOPS", "bytes_per_s": "throughput", "mean_ns": "mean response time"}
+    state = "steady" if window.is_steady else f"NOT steady after {len(rounds.rounds)} rounds: no result"
+    return [
+        (f"Measurement window of {of}", ["round", heads[figure]], values, 0),
+        (f"Steady state of {of}: {state}", ["criterion", "found", "allowed", "met"], criteria, 1),
+    ]
+
+
+def _met(found: float, allowed: float) -> str:
+    return "yes" if found <= allowed else "no"
 
 
 def _matrix(rounds: Rounds, *, by_demand: bool = False) -> tuple[list[str], list[str], dict[tuple[str, str], Measured]]:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from brickyard.conditions import Held
-from brickyard.schema import Document, RunOptions
+from brickyard.schema import Document, RunOptions, RunWarning
 from brickyard.schema.plan import Plan
-from brickyard.store import Store
+from brickyard.store import Record, Store
 from brickyard.study.by_fio import run_fio
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
@@ -27,12 +27,14 @@ def repeat(
     condition: str = "normal",
     by: str = "brickyard",
     holding: Callable[[], AbstractContextManager[Held | None]] = nullcontext,
+    judged: Callable[[Record], list[RunWarning]] = lambda _: [],
 ) -> list[RunResult]:
     """Runs until all repetitions are done, or one of them is interrupted or fails. More than one make a study.
 
     Each repetition has a seed of its own, the first one that of the plan.
 
     `holding` brings the array below the targets into the condition, for each repetition anew.
+    `judged` finds out what is kept among the warnings of each.
     """
     runner = Runner(store, listener, interrupt)
     listener.expect(times)
@@ -48,7 +50,7 @@ def repeat(
     for repetition in range(1, times + 1):
         labels: Document = {"repetition": repetition} if times > 1 else {}
         own = with_seed_of(plan, repetition)
-        spec = RunSpec(profile, own, targets, options, condition=condition, labels=labels)
+        spec = RunSpec(profile, own, targets, options, condition=condition, labels=labels, judged=judged)
         if by == "fio":
             results.append(run_fio(store, listener, interrupt, spec, noted() if times > 1 else None))
         else:

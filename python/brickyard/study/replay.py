@@ -23,7 +23,7 @@ from brickyard.analysis.replay_warnings import OUTLIERS_NAMED, outlier_words
 from brickyard.databases.connect import refuse_second_at
 from brickyard.databases.memory import drop_file_caches, memory_of_server
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import Duration, LinkFacts, encode
+from brickyard.schema import Duration, LinkFacts, RunOptions, encode
 from brickyard.schema.logs import ReplayKnown, logs_explained, replay_known
 from brickyard.schema.plan import (
     OrderKnown,
@@ -41,6 +41,7 @@ from brickyard.study.replay_drivers import STDIN, Drivers, Places, ServerReached
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
 
 INTERVAL_NS = 1_000_000_000
+MORE_THAN_ONE = 2
 NAMES = {
     PaceKind.FIRE_HOSE: "fire hose",
     PaceKind.TIME_SYNCHRONIZED: "time synchronized",
@@ -192,9 +193,11 @@ class ReplaySpec:
             common = structs.replace(common, sort="always" if known.sort else "never", left_out=known.look.left_out)
             if common.pace.kind is PaceKind.TIME_SYNCHRONIZED:
                 common = structs.replace(common, pace=structs.replace(common.pace, origin_ns=known.first_ns))
+        parts = known.rate_parts() if known is not None else []
         return [
             structs.replace(
                 common,
+                pace=_paced(common.pace, parts[number], self.drivers) if parts else common.pace,
                 logs=self.logs if shares else self.logs[number :: self.drivers],
                 driver=number,
                 drivers=self.drivers,
@@ -204,15 +207,43 @@ class ReplaySpec:
         ]
 
 
+def _paced(pace: DriverPace, part: float, drivers: int) -> DriverPace:
+    """A driver takes an equal part of the rate that it is given. One without calls sends none at whatever rate."""
+    if pace.rate_per_s is None or not part:
+        return pace
+    return structs.replace(pace, rate_per_s=pace.rate_per_s * part * drivers)
+
+
 def check(spec: ReplaySpec, looked: ReplayKnown | None = None) -> ReplayKnown:
     """Pages, databases (without passwords) and beginning of a replay; what can't be is refused in one line.
 
     Reads all logs once, but where `looked` is what this gave for a replay of the same logs at another pace.
     """
     if looked is None:
-        return _known(spec, reads_logs=True)
-    found = _known(spec, reads_logs=False)
-    return structs.replace(found, first_ns=looked.first_ns, formats=looked.formats, sort=looked.sort, look=looked.look)
+        found, calls = _known(spec, reads_logs=True), []
+    else:
+        found, calls = _known(spec, reads_logs=False), looked.calls_by_driver
+        found = structs.replace(
+            found, first_ns=looked.first_ns, formats=looked.formats, sort=looked.sort, look=looked.look
+        )
+    return structs.replace(found, calls_by_driver=calls or driver_calls(spec, found))
+
+
+def driver_calls(spec: ReplaySpec, known: ReplayKnown) -> list[int]:
+    """How many calls each driver has, where they share a rate; nothing else needs it. Reads the logs of each."""
+    if spec.drivers < MORE_THAN_ONE or spec.pace_order().rate_per_s is None:
+        return []
+    found = []
+    for order in spec.orders(known):
+        try:
+            text = _core.replay_explain(encode(structs.replace(order, sort="never")), max(len(spec.to), 1))
+        except ValueError as error:
+            raise BadInputError(one_line(error)) from error
+        told = logs_explained(text)
+        if told.interrupted:
+            raise KeyboardInterrupt
+        found.append(told.document.calls)
+    return found
 
 
 def refuse(spec: ReplaySpec) -> None:
@@ -298,6 +329,7 @@ def replay(
             profile=f"replay-{spec.pace_order().kind.replace('_', '-')}",
             plan=plan,
             targets=databases,
+            options=RunOptions(rate_parts=known.rate_parts()) if known.calls_by_driver else RunOptions(),
             labels=dict(labels or {}),
             places=tuple(place for brick in bricks if (place := _volume_of(brick))),
             start=lambda: _went(drivers, start, plan.phase[0].name),
@@ -334,6 +366,12 @@ def look_notes(known: ReplayKnown) -> list[str]:
         notes.append(
             f"{look.beyond_window:,} requests are out of order by up to {back_s:,.0f} s, more than --window: {done}"
         )
+    calls = known.calls_by_driver
+    if idle := [f"driver {number + 1}" for number, own in enumerate(calls) if not own]:
+        have = "has no calls" if len(idle) == 1 else "have no calls"
+        notes.append(f"{', '.join(idle)} {have}; the others send the whole rate")
+    elif calls and max(known.rate_parts()) > min(known.rate_parts()):
+        notes.append("the drivers have different numbers of calls; each sends a proportional part of the rate")
     return notes
 
 

@@ -38,7 +38,7 @@ from brickyard.schema import (
     told,
 )
 from brickyard.schema.plan import OtherPlan, Plan
-from brickyard.store import Store
+from brickyard.store import Record, Store
 from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
 from brickyard.study import circumstances, summaries
@@ -65,6 +65,8 @@ class RunSpec:
     """Where the targets lie on this host, where they are no paths themselves."""
     start: Callable[[], Any] | None = None
     """Sets something going that tells the same events as the core does."""
+    judged: Callable[[Record], list[RunWarning]] = lambda _: []
+    """What is found of the run when its last event has come, kept among its warnings."""
 
     @cached_property
     def plan_text(self) -> str:
@@ -181,6 +183,8 @@ class Runner:
             watch.stop()
             raise
         self.interrupt.attach(handle)
+        is_far = spec.options.hosts is not msgspec.UNSET
+        hosts = [one.known for one in handle.seen() if one.known is not None] if is_far else []
         try:
             run = self.store.add_run(
                 profile=spec.profile,
@@ -190,7 +194,7 @@ class Runner:
                 targets=spec.targets,
                 options=spec.options,
                 software_version=_core.version(),
-                facts=msgspec.structs.replace(self._facts[key], process=own_process()),
+                facts=msgspec.structs.replace(self._facts[key], process=own_process(), hosts=hosts),
                 study=study() if study else None,
                 labels=spec.labels,
             )
@@ -206,8 +210,11 @@ class Runner:
         record = self.store.record(run)
         watched = watch.results(record)
         invalid = self._judged(run, held) if held is not None and end.outcome is RunOutcome.DONE else []
-        warnings = [*invalid, *circumstances.warnings(self.store, record, watched)]
-        self.store.end_run(run, end, RunWatch(targets=list(watched)), warnings)
+        seen, notes = (handle.seen(), handle.notes) if is_far else ([], [])
+        told = circumstances.warnings(self.store, record, watched, seen, notes)
+        beside = [one.watched for one in seen if one.watched is not None]
+        watch_found = RunWatch(targets=list(watched), hosts=beside)
+        self.store.end_run(run, end, watch_found, [*invalid, *spec.judged(record), *told])
         outcome = end.outcome.value
         ended = replace(record, info=replace(record.info, outcome=outcome))
         rates = tuple(closing_rates(ended))

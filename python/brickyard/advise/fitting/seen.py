@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
 
-from brickyard import _core, profiles
+from brickyard import profiles
 from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
 from brickyard.analysis.totals import Totals, rated_rows, totals
 from brickyard.schema import tag_of
@@ -177,7 +177,7 @@ def spread(rows: Sequence[Totals]) -> tuple[float, float]:
     """The 10th and the 90th percentile of the service time; 0 where they are not known."""
     found = [row.measures["service"] for row in rows if "service" in row.measures]
     p90_ns = max((figures.percentiles["p90"] or 0 for figures in found), default=0)
-    p10_ns = min((_core.histogram_percentiles(figures.histogram, [10.0])[0] for figures in found), default=0)
+    p10_ns = min((figures.histogram.percentiles_ns([10.0])[0] for figures in found), default=0)
     return float(p10_ns), float(p90_ns)
 
 
