@@ -7,11 +7,13 @@ import fnmatch
 import json
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from brickyard import profiles, rulers
 from brickyard.advise import buy, parts
+from brickyard.advise.answer import advice
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import GIB, Terms, Volume, fitted, total_usd, usd_a_month
 from brickyard.analysis.verdict import Finding, Verdict
@@ -263,3 +265,19 @@ def test_the_page_of_truth_has_the_factors_that_answers_cite() -> None:
         made = spread.spread(kind, rows)
         line = next(line for line in page.splitlines() if line.startswith(f"| {kind} |"))
         assert (f"× {made.factor:.2f}" if made else "none") in line
+
+
+def test_the_cheapest_of_equal_prices_is_one_of_them() -> None:
+    """Volumes of two kinds at one price: neither is the cheapest."""
+    figures = families(
+        {"first": [150.0], "second": [200.0], "dear": [300.0]}, {"first": 40.0, "second": 40.0, "dear": 90.0}
+    )
+    wanted = SimpleNamespace(terms=Terms(), plan=profiles.validate(profiles.read("sqlio-random-read-4"), []))
+    said = advice(searched(figures), wanted, fastest=False).sentences  # type: ignore[arg-type]
+    assert "is one of the 2 cheapest of 3" in said[0]
+    assert said[-1].startswith("At the same price: ")
+    alone = advice(
+        searched(families({"first": [150.0], "dear": [300.0]}, {"first": 40.0, "dear": 90.0})), wanted, fastest=False
+    )  # type: ignore[arg-type]
+    assert "is the cheapest of 2" in alone.sentences[0]
+    assert alone.sentences[-1].startswith("Next: ")

@@ -785,3 +785,40 @@ def test_histograms_of_vscsistats_are_a_profile() -> None:
     assert any("50 % of writes are in buckets of several sizes" in note for note in made.notes)
     with pytest.raises(BadInputError, match="IO interarrival"):
         import_vscsistats("guest", text.split("Histogram: latency")[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\nCommand Line: diskspd -b4K -d5 f\n\nInput parameters:\n\n\ttimespan:   1\n", "results of diskspd"),
+        (
+            "'Test Type,Test Description\n0,\n'Version\n1.1.0\n'Results\n'Target Type,Target Name\n",
+            "results of Iometer",
+        ),
+        ("ISO DATE,LABEL,PHASE,HOSTS\n2024-01-01T00:00:00,,WRITE,1\n", "results of elbencho"),
+        ("OPERATION   RESULT TYPE         FIRST DONE   LAST DONE\n", "results of elbencho"),
+        ("a: (g=0): rw=randread, bs=(R) 4096B-4096B\nfio-3.33\n", "fio with --output-format=json+"),
+    ],
+)
+def test_results_of_other_tools_are_called_what_they_are(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "found.txt"
+    place.write_text(text)
+    for format_ in ([], ["--format", "diskspd"]):
+        assert main(["import", str(place), *format_]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_command_line_with_a_job_file_gives_the_job_its_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fio reads options of the command line first, so what the file sets holds."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.fio").write_text("[a]\nrw=randread\nbs=8k\nfilename=x\nsize=1g\n")
+    for command in ("fio a.fio --time_based --runtime=20 --bs=4k", "fio --time_based --runtime=20 --bs=4k a.fio"):
+        assert main(["import", "--command", command, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert 'duration = "20s"' in found["text"]
+        assert 'request = "8KiB"' in found["text"]
+        assert any(note.endswith("not those of the command line: bs") for note in found["notes"])

@@ -28,14 +28,24 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
         none = f"None of {count} combinations meets them; the nearest are below."
         return Answer(question, (none,), f"{belief} {_untried(found)}".strip())
     first = found.ranked[0]
-    said = [f"{_named(first, over)} is the {best} of {count} combinations, {_room(first)}."]
+    # What differs by less than a dollar is of one price to a reader.
+    price = _dollars(first)
+    alike = [] if fastest or price is None else [trial for trial in found.ranked[1:] if _dollars(trial) == price]
+    place = f"one of the {len(alike) + 1} {best}" if alike else f"the {best}"
+    said = [f"{_named(first, over)} is {place} of {count} combinations, {_room(first)}."]
     said.append(_sureness(found))
     if len(found.ranked) > 1:
         second = found.ranked[1]
-        said.append(f"Next: {_named(second, over)}, {_room(second)}.")
+        said.append(f"{'At the same price' if alike else 'Next'}: {_named(second, over)}, {_room(second)}.")
     far = [_sentence(text) for text in far_off.words(first.candidate.drive_kind, wanted.plan)]
     parts = [_prices(found.ranked), belief, *far, _untried(found)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
+
+
+def _dollars(trial: Trial) -> str | None:
+    """The price as it is shown."""
+    usd = trial.candidate.cost_usd
+    return None if usd is None else f"{usd:,.0f}"
 
 
 def _untried(found: Found) -> str:

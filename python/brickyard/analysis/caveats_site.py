@@ -104,10 +104,10 @@ def write_cache(run: Judged) -> Iterator[RunWarning]:
 
 def modelled_write_cache(run: Judged) -> Iterator[RunWarning]:
     """The same of a modelled brick, whose caches the model knows."""
-    for target in run.volatile_caches:
+    for target in run.volatile_caches if run.write_bytes != 0 else ():
         yield item(
             "volatile_write_cache",
-            "note" if run.write_bytes == 0 else "warning",
+            "warning",
             f"{target.path} may acknowledge a write before it is safe from a power cut: {' and '.join(target.caches)}.",
             'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or --condition write-cache-off '
             "if drives cache writes.",

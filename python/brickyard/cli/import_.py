@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stderr
 from brickyard.errors import BadInputError, one_line
-from brickyard.formats.recognize import FORMATS, import_profile, recognize
+from brickyard.formats.recognize import FORMATS, import_profile, recognize, refuse_results
 from brickyard.outputs import write_whole
 from brickyard.store import Store
 
@@ -49,9 +49,7 @@ def import_(
     place = Path("." if command else file)
     text = file if command else _read(place)
     name = "command" if command else place.stem
-    found = format or recognize(text)
-    if found not in FORMATS:
-        raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(FORMATS)}")
+    found = _format(file, text, format)
     if found == "fio-json":
         return _import_result(name, text, store, as_json=json)
     try:
@@ -80,6 +78,18 @@ def import_(
     if len(imported.targets) > 1:
         stderr().print(f"note: targets in this order: {', '.join(imported.targets)}", markup=False, soft_wrap=True)
     return 0
+
+
+def _format(file: str, text: str, asked: str | None) -> str:
+    """Raises BadInputError where a text is no load, or nothing tells whose it is."""
+    try:
+        refuse_results(text)
+    except BadInputError as error:
+        raise BadInputError(f"{Path(file).name}: {one_line(error)}") from error
+    found = asked or recognize(text)
+    if found not in FORMATS:
+        raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(FORMATS)}")
+    return found
 
 
 def _read(place: Path) -> str:
