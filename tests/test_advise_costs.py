@@ -8,6 +8,7 @@ import json
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -269,15 +270,18 @@ def test_the_page_of_truth_has_the_factors_that_answers_cite() -> None:
 
 def test_the_cheapest_of_equal_prices_is_one_of_them() -> None:
     """Volumes of two kinds at one price: neither is the cheapest."""
-    figures = families(
-        {"first": [150.0], "second": [200.0], "dear": [300.0]}, {"first": 40.0, "second": 40.0, "dear": 90.0}
-    )
-    wanted = SimpleNamespace(terms=Terms(), plan=profiles.validate(profiles.read("sqlio-random-read-4"), []))
-    said = advice(searched(figures), wanted, fastest=False).sentences  # type: ignore[arg-type]
-    assert "is one of the 2 cheapest of 3" in said[0]
-    assert said[-1].startswith("At the same price: ")
-    alone = advice(
-        searched(families({"first": [150.0], "dear": [300.0]}, {"first": 40.0, "dear": 90.0})), wanted, fastest=False
-    )  # type: ignore[arg-type]
-    assert "is the cheapest of 2" in alone.sentences[0]
-    assert alone.sentences[-1].startswith("Next: ")
+    usd = {"azure-premium-v2": 40.0, "azure-ultra": 40.0, "azure-premium-p30": 90.0}
+
+    def said(*names: str) -> tuple[str, ...]:
+        made = {
+            Candidate(parts.Part(name, usd[name]), parts.Part("3ware-7500-8", 0.0), "raid0", 1): 150.0 for name in names
+        }
+        wanted: Any = SimpleNamespace(terms=Terms(), plan=profiles.validate(profiles.read("sqlio-random-read-4"), []))
+        return advice(searched(made, enough=3), wanted, fastest=False).sentences
+
+    first, *_, last = said("azure-premium-v2", "azure-ultra", "azure-premium-p30")
+    assert "is one of the 2 cheapest of 3" in first
+    assert last.startswith("At the same price: ")
+    first, *_, last = said("azure-premium-v2", "azure-premium-p30")
+    assert "is the cheapest of 2" in first
+    assert last.startswith("Next: ")
