@@ -340,7 +340,7 @@ def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False)
         return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{_latency_words(measure)}"
     noun = " frames" if row.operation == FRAME else " chains" if row.operation in CHAINS else " requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
-    if not row.bytes and row.operation not in CHAINS:
+    if row.requests and not row.bytes and is_request(row.operation):
         noun, moved = "", ""  # flushes and operations on names move no data
     moved += " (may have come from the page cache)" if is_cached else ""
     times = _latency_words(measure)

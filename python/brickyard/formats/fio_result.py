@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_layout import Layout, lay_out, options_of
@@ -93,28 +95,50 @@ def read_results(text: str) -> Printed:
         found.append(document)
         further = DOCUMENT.search(text, begin + end)
         begin = further.start() if further else None
-    for earlier, later in pairwise(found):
-        if _jobs(earlier) != _jobs(later) or _issued(earlier) > _issued(later):
+    for earlier, later in pairwise(map(_progress, found)):
+        if earlier.names != later.names or earlier.issued > later.issued:
             raise BadInputError(f"{len(found)} results of different runs of fio; import each from a file of its own")
     return Printed(found[-1], len(found) - 1, is_cut)
 
 
-def _jobs(document: Json) -> list[object]:
-    return [job.get("jobname") for job in document["jobs"] if isinstance(job, dict)]
+class _Direction(msgspec.Struct):
+    total_ios: int = 0
 
 
-def _issued(document: Json) -> int:
-    found = (job.get(name) for job in document["jobs"] if isinstance(job, dict) for name in DIRECTIONS)
-    counts = (one.get("total_ios") for one in found if isinstance(one, dict))
-    return sum(count for count in counts if isinstance(count, int))
+class _Job(msgspec.Struct):
+    jobname: str = ""
+    read: _Direction = msgspec.field(default_factory=_Direction)
+    write: _Direction = msgspec.field(default_factory=_Direction)
+    trim: _Direction = msgspec.field(default_factory=_Direction)
 
 
-def result_hash(document: Json) -> str:
+class _Progress(msgspec.Struct):
+    """How far fio was when it printed a document."""
+
+    jobs: list[_Job]
+
+    @property
+    def names(self) -> list[str]:
+        return [job.jobname for job in self.jobs]
+
+    @property
+    def issued(self) -> int:
+        return sum(one.total_ios for job in self.jobs for one in (job.read, job.write, job.trim))
+
+
+def _progress(document: object) -> _Progress:
+    try:
+        return msgspec.convert(document, _Progress)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"fio's JSON is not as fio 3 writes it: {error}") from error
+
+
+def result_hash(document: object) -> str:
     """Alike for the same result, whatever its file is called."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def stored_result(store: Store, document: Json) -> int | None:
+def stored_result(store: Store, document: object) -> int | None:
     """The run that this result has become before."""
     try:
         wanted, began_ns = result_hash(document), _began_ns(document)
@@ -184,7 +208,7 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
                     has_failed = bool(job.get("error")) and operation in DIRECTIONS
                     cell, rebuilt = _cell(stream, operation, found, depth, has_failed=has_failed)
                     cells.append(cell)
-                    failures[_errno(job) if has_failed else "unknown"] += cell["errors"]
+                    failures[_errno(job["error"]) if has_failed else "unknown"] += cell["errors"]
                     ran.setdefault(runtime_ns[operation] or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
                     events += _imported(phase, stream, operation, found)
@@ -224,9 +248,9 @@ def _under(found: Any, *keys: str) -> Any:
     return found
 
 
-def _errno(job: Json) -> str:
+def _errno(number: object) -> str:
     """fio names the first error of a job only."""
-    return errno.errorcode.get(_count(job["error"]), "unknown")
+    return errno.errorcode.get(_count(number), "unknown")
 
 
 def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json]:
@@ -265,8 +289,19 @@ def _start(document: Json) -> Json:
     }
 
 
-def _began_ns(document: Json) -> int:
-    return _count(document.get("timestamp_ms") or _count(document.get("timestamp", 0)) * 1000) * 1_000_000
+class _Printed(msgspec.Struct):
+    """When fio printed a document; older versions know the second alone."""
+
+    timestamp_ms: int = 0
+    timestamp: int = 0
+
+
+def _began_ns(document: object) -> int:
+    try:
+        when = msgspec.convert(document, _Printed)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+    return _count(when.timestamp_ms or when.timestamp * 1000) * 1_000_000
 
 
 def _count(value: Any) -> int:
