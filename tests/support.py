@@ -155,9 +155,11 @@ def add_run(
     targets: list[str] | None = None,
     watch: RunWatch | None = None,
     engine: str = "io_uring",
+    profile: str = "a-load",
+    io: str = "direct",
 ) -> int:
     run = store.add_run(
-        profile="a-load",
+        profile=profile,
         profile_hash="0" * 64,
         plan=plan_ or plan(),
         condition="normal",
@@ -168,7 +170,7 @@ def add_run(
         study=study,
         labels=labels,
     )
-    store.add_events(run, [start_event(engine=engine), *events])
+    store.add_events(run, [start_event(engine=engine, io=io), *events])
     if outcome is not None:
         store.end_run(
             run,

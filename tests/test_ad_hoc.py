@@ -15,6 +15,7 @@ from scipy import stats
 from brickyard.analysis.summary import circumstances
 from brickyard.cli import main
 from brickyard.store import Store
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan
 
 WORDS = [
     "--rw",
@@ -93,6 +94,7 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         (["sqlio-random-read-4", "--rw", "read"], "two workloads"),
         ([], "name a profile"),
         (["--rw", "sideways"], "rw=sideways"),
+        (["--rw", "read", "--runtime", "0"], "--runtime 0: must be above 0"),
         (["--rw", "read", "--rate", "fast"], "--rate fast"),
         (["--rw", "read", "--rate", "5k"], "--rate 5k: write 5000 for requests/s or 5KiB for bytes/s"),
         (["--rw", "read", "--rate", "1.5M/s"], "write 1500000 for requests/s or 1.5MiB for bytes/s"),
@@ -287,3 +289,23 @@ def test_an_imported_size_is_that_of_the_file_which_is_made(tmp_path: Path, caps
     assert 24 << 20 <= target.stat().st_size <= 25 << 20
     assert main(["run", profile, str(tmp_path / "larger"), "--size", "32MiB", *store]) == 0
     assert 32 << 20 <= (tmp_path / "larger").stat().st_size <= 33 << 20
+
+
+def test_loads_that_differ_in_their_duration_alone_have_rows_of_different_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Store() as store:
+        for duration in ("3000000000ns", "5000000000ns"):
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], plan_=plan(duration=duration))
+    assert main(["history", "/data/a file", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["histories"]
+    names = [" ".join(item["load"]) for item in found]
+    assert len(set(names)) == 2, names
+    assert any("5.00s" in name for name in names), names
+
+
+def test_a_model_that_is_only_read_has_no_note_on_unsafe_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, is_told in ((["--rw", "randread"], False), (["--rw", "randwrite"], True)):
+        assert main(["run", *words, "sim:terraserver-2003", "--runtime", "2", "--json"]) == 0
+        told = {warning["id"] for warning in json.loads(capsys.readouterr().out)["warnings"]}
+        assert ("volatile_write_cache" in told) is is_told

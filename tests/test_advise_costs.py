@@ -8,11 +8,14 @@ import json
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy, parts
+from brickyard.advise.answer import advice
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import GIB, Terms, Volume, fitted, total_usd, usd_a_month
 from brickyard.analysis.verdict import Finding, Verdict
@@ -286,3 +289,22 @@ def test_the_page_of_truth_has_the_factors_that_answers_cite() -> None:
         made = spread.spread(kind, rows)
         line = next(line for line in page.splitlines() if line.startswith(f"| {kind} |"))
         assert (f"× {made.factor:.2f}" if made else "none") in line
+
+
+def test_the_cheapest_of_equal_prices_is_one_of_them() -> None:
+    """Volumes of two kinds at one price: neither is the cheapest."""
+    usd = {"azure-premium-v2": 40.0, "azure-ultra": 40.0, "azure-premium-p30": 90.0}
+
+    def said(*names: str) -> tuple[str, ...]:
+        made = {
+            Candidate(parts.Part(name, usd[name]), parts.Part("3ware-7500-8", 0.0), "raid0", 1): 150.0 for name in names
+        }
+        wanted: Any = SimpleNamespace(terms=Terms(), plan=profiles.validate(profiles.read("sqlio-random-read-4"), []))
+        return advice(searched(made, enough=3), wanted, fastest=False).sentences
+
+    first, *_, last = said("azure-premium-v2", "azure-ultra", "azure-premium-p30")
+    assert "is one of the 2 cheapest of 3" in first
+    assert last.startswith("At the same price: ")
+    first, *_, last = said("azure-premium-v2", "azure-premium-p30")
+    assert "is the cheapest of 2" in first
+    assert last.startswith("Next: ")

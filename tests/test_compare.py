@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from brickyard.analysis import differing
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.samples import difference, sample
 from brickyard.cli import main
-from brickyard.report.compare_charts import changes_picture
+from brickyard.report.compare_charts import changes_picture, shifts_picture
 from brickyard.store import Json, Record, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
@@ -42,7 +43,7 @@ def test_runs_of_one_seed_on_a_modelled_target_count_once(capsys: pytest.Capture
         assert main(["run", "sqlio-random-read-4", *SIM, "--set", f"seed={seed}"]) == 0
     found = document(capsys, "compare", "1-3", "4-6")
     assert {(change["n_before"], change["n_after"]) for change in found["changes"]} == {(1, 1)}
-    assert found["repeats"] == [{"run": 1, "by": [2, 3]}, {"run": 4, "by": [5, 6]}]
+    assert [(item["run"], item["by"]) for item in found["repeats"]] == [(1, [2, 3]), (4, [5, 6])]
     assert [item["label"] for item in found["differing"]] == ["Seed"]
     assert found["loads_differ"] == []
     assert main(["compare", "1-3", "4-6"]) == 0
@@ -226,6 +227,57 @@ def test_a_condition_that_only_one_side_has_is_named(tmp_path: Path, capsys: pyt
 def test_times_of_plans_are_said_as_a_user_writes_them() -> None:
     said = [differing._value(f"{ns}ns") for ns in (1_522 * 10**9, 1_500, 20 * 10**9, 1_234_567, 0)]
     assert said == ["1522s", "1.50us", "20.0s", "1234567ns", "0ns"]
+
+
+def served(values_ns: list[int], **changes: Any) -> Json:
+    """As fio measures, which knows no due instant."""
+    found = cell(values_ns, **changes)
+    return {**found, "measures": {"service": found["measures"]["service"]}}
+
+
+def test_latencies_are_shown_under_the_measure_that_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for made in (cell([MS] * 2000), served([2 * MS] * 2000)):
+            add_run(store, [interval(0, SECOND, made), phase_end()])
+    capsys.readouterr()
+    assert main(["compare", "1", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "service time " in told
+    assert "response time" not in told
+    found = compared([record(1)], [record(2)])
+    assert [shift.document()["measure"] for shift in found.shifts] == ["service"]
+    picture = shifts_picture(found)
+    assert picture is not None
+    assert "response" not in picture.svg + picture.alt_text
+    assert "service time" in picture.svg
+    assert "service time" in picture.alt_text
+
+
+def test_loads_that_are_paired_by_what_they_ask_keep_the_names_of_their_streams(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Store() as store:
+        for profile, log in (("shop", "log"), ("fio-shop", "log"), ("other", "journal")):
+            asked = plan(stream(name="db"), stream(name=log))
+            done = [cell([MS] * 2000), cell([MS] * 1000, stream=1)]
+            add_run(store, [interval(0, SECOND, *done), phase_end()], plan_=asked, profile=profile)
+    found = document(capsys, "compare", "1", "2")
+    assert {tuple(change["load"]) for change in found["changes"]} == {("db", "read"), ("log", "read")}
+    found = document(capsys, "compare", "1", "3")
+    assert {tuple(change["load"]) for change in found["changes"]} == {("db", "read"), ("log / journal", "read")}
+
+
+def test_the_panels_of_a_picture_bear_whole_names() -> None:
+    with Store() as store:
+        names = ("a stream of the database with a long name", "a stream of the database with a long name that goes on")
+        asked = plan(*(stream(name=name) for name in names))
+        for _ in range(2):
+            done = [cell([MS] * 2000), cell([MS] * 1000, stream=1)]
+            add_run(store, [interval(0, SECOND, *done), phase_end()], plan_=asked)
+    picture = shifts_picture(compared([record(1)], [record(2)]))
+    assert picture is not None
+    assert "…" not in picture.svg
+    assert "goes on, read" in picture.svg
 
 
 def ramp_run(first: int, last: int, seed: int) -> None:

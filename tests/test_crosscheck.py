@@ -16,6 +16,7 @@ import pytest
 
 from brickyard.analysis.crosscheck import Comparison, compare, comparison_document, verdict
 from brickyard.cli import main
+from brickyard.cli.crosscheck import rates_words
 from brickyard.store import Store, default_place
 from support import MS, SECOND, add_run, cell, interval, phase_end
 
@@ -253,3 +254,9 @@ def fio_of(pid: int) -> str | None:
             if Path(f"/proc/{child}/comm").read_text().strip() == "fio":
                 return child
     return None
+
+
+def test_the_sentence_says_which_difference_it_has(tmp_path: Path) -> None:
+    """Of medians the table, of means the sentence: they need not agree."""
+    found = compared(tmp_path, [1000, 1010, 990], [500, 505, 495])
+    assert rates_words(found, "fio-3.33").startswith("IOPS of fio-3.33, means of the runs: -50.0 % (")

@@ -620,6 +620,84 @@ def test_a_failed_fio_is_a_failed_run(tmp_path: Path) -> None:
     assert (record.info.outcome, record.info.message) == ("failed", "fio: job a ended with error 5")
 
 
+def times(count: int) -> dict[str, Any]:
+    return {"min": 90_000, "max": 110_000, "mean": 100_000.0, "stddev": 5.0, "N": count, "bins": {"100000": count}}
+
+
+@pytest.mark.parametrize(
+    ("issued", "succeeded", "bytes_", "expected"),
+    [
+        (4, 0, 0, (0, 4)),  # each of them failed
+        (9, 5, 20_480, (5, 4)),  # four were in flight on a full disk
+        (6, 5, 20_480, (5, 1)),
+        (6, 0, 20_480, (5, 1)),  # fio took no times (gtod_reduce): one at least
+    ],
+)
+def test_requests_of_a_failed_job_that_did_not_succeed_are_its_errors(
+    issued: int, succeeded: int, bytes_: int, expected: tuple[int, int], tmp_path: Path
+) -> None:
+    document = sample(total_ios=issued, io_bytes=bytes_, clat_ns=times(succeeded), lat_ns=times(succeeded))
+    document["jobs"][0]["error"] = 28
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(store_result(store, document, profile="f"))
+    (row,) = totals(record)
+    assert (row.requests, row.errors) == expected
+    assert record.of(PhaseEnd)[0].errors_by_errno == {"ENOSPC": expected[1]}
+
+
+def status(requests: int) -> str:
+    """As fio prints it with --status-interval."""
+    return json.dumps(sample(total_ios=requests, io_bytes=4096 * requests, clat_ns=times(requests)), indent=2) + "\n"
+
+
+def imported(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> tuple[dict[str, Any], str]:
+    place = tmp_path / "result.json"
+    place.write_text(text)
+    capsys.readouterr()
+    assert main(["import", str(place), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    told = capsys.readouterr()
+    return json.loads(told.out), told.err
+
+
+def test_of_documents_in_between_the_last_whole_one_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told, _ = imported(tmp_path, capsys, status(100) + status(250) + "fio: a line of text\n" + status(400))
+    assert told["totals"][0]["requests"] == 400
+    (note,) = [item for item in told["warnings"] if item["id"] == "fio-status"]
+    assert "2 status documents before the final one" in note["text"]
+    told, _ = imported(tmp_path, capsys, status(100) + status(300) + status(500)[:-200])
+    assert told["totals"][0]["requests"] == 300
+    assert "fio-cut" in {item["id"] for item in told["warnings"]}
+
+
+def test_results_of_several_runs_in_one_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "both.json"
+    place.write_text(status(500) + status(100))
+    assert main(["import", str(place), "--store", str(tmp_path / "runs.db")]) == 2
+    assert "results of different runs of fio" in capsys.readouterr().err
+
+
+def test_a_result_that_is_in_the_store_is_not_stored_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [imported(tmp_path, capsys, text) for text in (status(400), status(100) + status(400), status(401))]
+    assert [told["run"] for told, _ in runs] == [1, 1, 2]
+    assert "this result is run 1 already; nothing was stored" in runs[1][1]
+
+
+def test_results_that_were_imported_again_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As stores have them from before that was noticed."""
+    with Store(tmp_path / "runs.db") as store:
+        for count, times_ in ((400, 3), (300, 2)):
+            for number in range(times_):
+                document = json.loads(status(count))
+                store_result(store, document, profile="f", profile_hash=str(number))
+    arguments = ["--store", str(tmp_path / "runs.db")]
+    assert main(["compare", "1-3", "4-5", *arguments]) == 0
+    told = capsys.readouterr().out
+    assert "runs 2-3 repeat run 1 (same result of fio, imported again): counted once" in told
+    assert "noise between runs unknown" in told
+    assert main(["compare", "1", "2-3", *arguments]) == 2
+    assert "both sides are the same result (run 1; runs 2-3)" in capsys.readouterr().err
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -707,3 +785,40 @@ def test_histograms_of_vscsistats_are_a_profile() -> None:
     assert any("50 % of writes are in buckets of several sizes" in note for note in made.notes)
     with pytest.raises(BadInputError, match="IO interarrival"):
         import_vscsistats("guest", text.split("Histogram: latency")[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\nCommand Line: diskspd -b4K -d5 f\n\nInput parameters:\n\n\ttimespan:   1\n", "results of diskspd"),
+        (
+            "'Test Type,Test Description\n0,\n'Version\n1.1.0\n'Results\n'Target Type,Target Name\n",
+            "results of Iometer",
+        ),
+        ("ISO DATE,LABEL,PHASE,HOSTS\n2024-01-01T00:00:00,,WRITE,1\n", "results of elbencho"),
+        ("OPERATION   RESULT TYPE         FIRST DONE   LAST DONE\n", "results of elbencho"),
+        ("a: (g=0): rw=randread, bs=(R) 4096B-4096B\nfio-3.33\n", "fio with --output-format=json+"),
+    ],
+)
+def test_results_of_other_tools_are_called_what_they_are(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "found.txt"
+    place.write_text(text)
+    for format_ in ([], ["--format", "diskspd"]):
+        assert main(["import", str(place), *format_]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_command_line_with_a_job_file_gives_the_job_its_defaults(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """fio reads options of the command line first, so what the file sets holds."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.fio").write_text("[a]\nrw=randread\nbs=8k\nfilename=x\nsize=1g\n")
+    for command in ("fio a.fio --time_based --runtime=20 --bs=4k", "fio --time_based --runtime=20 --bs=4k a.fio"):
+        assert main(["import", "--command", command, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert 'duration = "20s"' in found["text"]
+        assert 'request = "8KiB"' in found["text"]
+        assert any(note.endswith("not those of the command line: bs") for note in found["notes"])

@@ -288,7 +288,8 @@ def test_check_fails_when_something_is_suspicious(
     placing = Placing(size="32MiB", scratch=tmp_path)
     overrides = tuple(word for word in SHORT if word != "--set")
     assert verb.honesty(store=tmp_path / "runs.db", check=True, placing=placing, overrides=overrides) == 1
-    assert "verdict: suspicious" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert told.startswith("verdict: suspicious"), "the answer comes first"
     assert verb.honesty(store=tmp_path / "runs.db", check=False, placing=placing, overrides=overrides) == 0
 
 
@@ -296,3 +297,10 @@ def test_a_modelled_brick_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path, "honesty", "sim:msr-2003-maxtor")
     assert done.returncode == 2
     assert "modelled brick" in done.stderr
+
+
+def test_grouping_that_gains_nothing_is_said_to_gain_nothing() -> None:
+    assert ROTATING_HONEST.groups
+    slower = [replace(one, writes_per_s=100.0 / one.writes) for one in ROTATING_HONEST.groups]
+    found = by_id(findings(replace(ROTATING_HONEST, groups=slower), drive()))["group_commit"]
+    assert found.text.endswith("grouping gains nothing.")

@@ -15,7 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import profiles
-from brickyard.analysis.curve_words import Curve, curve_circumstances, curve_of, knee_words, limit_line
+from brickyard.analysis.curve_words import (
+    Curve,
+    curve_circumstances,
+    curve_of,
+    curve_row,
+    found_lines,
+    knee_words,
+    limit_line,
+)
 from brickyard.analysis.load_curve import (
     Bend,
     CurvePoint,
@@ -88,7 +96,7 @@ def test_a_flat_curve_has_no_knee_before_a_rate_that_it_does_not_keep_up_with() 
     assert capacity(flat) is None
     beyond = point(400, 90 * MS, achieved_per_s=310.0)
     assert knee([*flat, beyond]) == Knee(Bend.SEEN, flat[-1], beyond, (flat[-1],))
-    assert capacity([*flat, beyond]) == beyond
+    assert capacity([*flat, beyond]) == 310.0
     assert knee(flat[:2]).bend is Bend.TOO_FEW
     assert knee([]).bend is Bend.TOO_FEW
 
@@ -116,7 +124,7 @@ def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     shown = capsys.readouterr().out
     assert said in shown
     assert ("continue with --max-rate" in shown) == (not further)
-    assert "which is not the capacity" in " ".join(shown.split())
+    assert "which need not be the capacity" in " ".join(shown.split())
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**9)), min_size=3, max_size=20))
@@ -424,9 +432,43 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
         "a step has as few as 200 requests, and with fewer than 1,000 for the mean, searches find rates that are" in few
     )
     assert line_of().endswith("up to 100/s; not at 200")
-    assert "raise --max-rate" in line_of(points=[point(100, MS)])
+    kept = line_of(points=[point(100, MS)])
+    assert "at least 100/s" in kept, "the limit was never reached"
+    assert "raise --max-rate" in kept
     assert "as few as 500 requests" in line_of(points=[replace(point(100, MS), requests=500)]), "no search was needed"
     assert line_of(points=[point(200, 9 * MS)]).endswith("at no measured rate; at 200/s it is 9.00 ms")
+
+
+def test_a_rate_that_the_closed_loop_achieved_is_within_the_capacity() -> None:
+    """A short stall may leave requests unsent at a level that achieves no less than was offered."""
+    last = point(19_173, 9 * MS, achieved_per_s=19_568.0, unsent=9_000)
+    curve = Curve(23_966.0, [*queue(9_000.0), last])
+    assert last.overloaded
+    assert not last.saturated
+    (line,) = [line for line in found_lines(curve) if line.startswith("capacity")]
+    assert line == (
+        "capacity: about 23,966/s, the highest rate that was achieved (by the closed loop; by offered rates, 19,568/s)"
+    )
+    assert curve_row(last, 23_966.0)[-1] == "overloaded: requests were left unsent"
+    assert curve_row(point(1000, MS, achieved_per_s=900.0), 1000.0)[-1] == "overloaded"
+
+
+def test_a_limit_that_every_level_keeps_is_searched_up_to_the_capacity(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked = ["load-curve", "sqlio-random-read-4", "sim:terraserver-2003", "--each", "1s", "--levels", "10,50"]
+    assert main([*asked, "--limit", "p99:10s", "--json", "-o", str(tmp_path / "r")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["usable"]["rate_per_s"] > 2 * max(level["offered_per_s"] for level in found["points"])
+    said = " ".join(found["answer"])
+    assert "above which the target is overloaded; up to there, it kept the limit" in said
+
+
+def test_levels_that_are_left_out_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    asked = ["load-curve", "sqlio-random-read-4", "sim:terraserver-2003", "--each", "1s", "--levels", "10,900,950,1000"]
+    assert main([*asked, "-o", str(tmp_path / "r")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "No rate above 900 % was offered (950 %, 1000 %), since it overloaded the target" in shown
 
 
 def test_a_step_of_a_search_is_long_enough_for_the_figure() -> None:

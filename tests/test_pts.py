@@ -17,7 +17,9 @@ from brickyard.cli import main
 from brickyard.report.page import _lead
 from brickyard.report.pts import histogram_bins
 from brickyard.store import Store
-from brickyard.study.pts import stored_points
+from brickyard.study.pts import Found, Rounds, stored_points
+from brickyard.study.pts_stored import pts_answer
+from brickyard.study.pts_tables import round_tables
 from brickyard.study.pts_tests import CLIENT, ENTERPRISE, TESTS, round_test
 from brickyard.units import format_iops
 from support import MS, histogram
@@ -274,6 +276,23 @@ def test_a_percentile_of_the_window_is_of_all_its_requests() -> None:
     assert mean_of(rounds).nines_ns == pytest.approx(9 * MS, rel=0.01)
     assert mean_of(rounds[:2]).nines_ns is None
     assert mean_of([*rounds, Measured(1.0, 4096.0, 1e6, MS, MS)]).nines_ns is None, "a round without its times"
+
+
+def test_figures_of_a_state_that_was_not_steady_are_no_answer() -> None:
+    def found(*means_ms: float) -> Found:
+        rounds = Rounds(round_test("latency", CLIENT.queue))
+        for mean_ms in means_ms:
+            one = Measured(iops=1000 / mean_ms, bytes_per_s=0.0, mean_ns=mean_ms * 1e6, max_ns=9_000_000, nines_ns=None)
+            rounds.rounds.append([one for _ in rounds.test.cells])
+        rounds.judge()
+        return Found(1, rounds={"latency": rounds})
+
+    (said,) = pts_answer(found(1, 1, 1, 1, 1), []).sentences
+    assert said == "Alone, a read of 4 KiB takes 1.00 ms on average and a write 1.00 ms."
+    (said,) = pts_answer(found(0.1, 0.1, 5, 1, 1), []).sentences
+    assert said == "Latency: no result, since its state was not steady after 5 rounds."
+    ((title, *_),) = round_tables("latency", found(1, 1, 1, 1, 1).rounds["latency"])
+    assert "each figure a mean over rounds, so IOPS is not 1 / average" in title
 
 
 def test_a_bin_of_the_histogram_holds_the_times_of_its_requests() -> None:

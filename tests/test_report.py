@@ -351,3 +351,48 @@ def test_the_table_of_a_run_has_the_depth(tmp_path: Path) -> None:
     throughput = next(table for table in totals_tables([record]) if table.title == "Throughput")
     at = throughput.columns.index("depth")
     assert throughput.rows[0][at] == format_count(totals(record)[0].depth_max)
+
+
+def test_reads_that_memory_may_have_answered_are_marked_in_the_headline(tmp_path: Path) -> None:
+    """A consumer reads the first fifth of a log of 1 GiB through the page cache, or without it."""
+    said = []
+    for io, memory in (("buffered", 8 << 30), ("buffered", 1 << 27), ("direct", 8 << 30)):
+        consumer = stream(name="consumer", region="0B..20%")
+        asked = plan(stream(name="log", operations={"read": 0, "write": 100}), consumer)
+        done = [cell([MS] * 1000, operation="write"), cell([MS] * 1000, stream=1, request_bytes=1 << 20)]
+        with Store(tmp_path / "runs.db") as store:
+            run = add_run(
+                store,
+                [interval(0, SECOND, *done), phase_end()],
+                plan_=asked,
+                io=io,
+                facts={"host": {"memory": {"total_bytes": memory}}},
+            )
+            found = answer([store.record(run)], {})
+        said.append((found.sentences[0], found.belief))
+    headline, belief = said[0]
+    assert "consumer: read 1,000 requests/s, 1,000 MiB/s (may have come from the page cache)" in headline
+    assert headline.count("page cache") == 1, "not of the writes"
+    assert "Reads of consumer may have come from the page cache: 204.8 MiB are read, and the host has 8 GiB" in belief
+    assert all("page cache" not in headline + belief for headline, belief in said[1:])
+
+
+def test_what_moves_no_data_has_no_throughput_in_the_headline(tmp_path: Path) -> None:
+    done = [cell([MS] * 1000), cell([MS] * 182, operation="flush", request_bytes=0)]
+    with Store(tmp_path / "runs.db") as store:
+        found = answer([store.record(add_run(store, [interval(0, SECOND, *done), phase_end()]))], {})
+    assert "flush 182/s, half of them" in found.sentences[0]
+    assert "0 MiB/s" not in found.sentences[0]
+
+
+def test_streams_that_are_far_apart_have_a_logarithmic_axis_and_share_a_map(tmp_path: Path) -> None:
+    pages = {}
+    for name, count in (("apart", 10), ("near", 900)):
+        done = [cell([MS] * 1000, request_bytes=1 << 20), cell([MS] * count, stream=1, request_bytes=1 << 20)]
+        with Store(tmp_path / f"{name}.db") as store:
+            asked = plan(stream(name="one"), stream(name="other"))
+            run = add_run(store, [interval(0, SECOND, *done), phase_end()], plan_=asked)
+            pages[name] = write_report([store.record(run)], None, tmp_path / name).read_text("utf-8")
+    assert "The axis is logarithmic, since the streams are far apart." in pages["apart"]
+    assert "The axis is logarithmic" not in pages["near"]
+    assert all("All streams and operations of a run are in one map." in page for page in pages.values())

@@ -18,7 +18,7 @@ from brickyard.analysis import slow
 from brickyard.cli import main
 from brickyard.lab import disks
 from brickyard.schema import RunWatch
-from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet, WatchSheet
+from brickyard.schema.watch_sheet import CpuShares, CpuSheet, HeldBack, ProcessUse, SlowAtDevice, SlowSheet, WatchSheet
 from brickyard.store import Json, Record, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
@@ -150,7 +150,9 @@ def told(tmp_path: Path, event: Json, watch: WatchSheet | None, **interval_words
     with Store(tmp_path / "runs.db") as store:
         place = {"at_ns": 2 * SECOND, "stream": 0, "operation": "read", "offset_bytes": 0, "request_bytes": 4096}
         intervals = [
-            interval(n * SECOND, (n + 1) * SECOND, cell([MS], depth_max=interval_words.get("depth_max", 1)),
+            interval(n * SECOND, (n + 1) * SECOND,
+                     cell([interval_words.get("served_ms", 100) * MS] * 10,
+                          depth_max=interval_words.get("depth_max", 1)),
                      loop_busy_share=interval_words.get("busy", 0.1))
             for n in range(3)
         ]  # fmt: skip
@@ -185,6 +187,13 @@ def held(begin_ms: int, end_ms: int, kind: str = "riops") -> WatchSheet:
     return WatchSheet(slow=SlowSheet(devices=["sda"], whose="our own", requests=9, slow=0, held=[limit]))
 
 
+def cpus(busy: float, *, own: float) -> WatchSheet:
+    """Two CPUs over 3 s, with shares of their time."""
+    each = {name: CpuShares(busy_share=busy) for name in ("cpu0", "cpu1")}
+    used = ProcessUse(user_ns=round(own * 2 * 3 * SECOND), system_ns=0)
+    return WatchSheet(duration_ns=3 * SECOND, cpu=CpuSheet(busy_share=busy, each=each), process=used)
+
+
 SERVED = {"service_ns": 100 * MS, "response_ns": 100 * MS}
 LATE = {"service_ns": 10 * MS, "response_ns": 100 * MS}
 
@@ -195,6 +204,10 @@ LATE = {"service_ns": 10 * MS, "response_ns": 100 * MS}
         (LATE, None, {"depth_max": 1}, slow.GENERATOR),
         (LATE, None, {"depth_max": 4}, slow.PLACES),
         (LATE, None, {"depth_max": 4, "busy": 0.95}, slow.UNKNOWN),
+        (LATE, None, {"depth_max": 4, "served_ms": 1}, slow.GENERATOR),
+        (LATE, cpus(0.99, own=0.04), {"depth_max": 4}, slow.EITHER),
+        (LATE, cpus(0.99, own=0.95), {"depth_max": 4}, slow.PLACES),
+        (LATE, cpus(0.5, own=0.04), {"depth_max": 4}, slow.PLACES),
         (LATE, seen(2000, 100), {"depth_max": 4}, slow.PLACES),
         (LATE, None, {"depth_max": 4, "closed": True}, slow.GENERATOR),
         (SERVED, None, {}, slow.STORAGE),
@@ -229,3 +242,18 @@ def test_a_watch_that_counted_requests_and_listed_none_names_no_cause(tmp_path: 
     """A driver's commands are counted, and stand in no list."""
     watch = WatchSheet(slow=SlowSheet(devices=["sda"], whose="all processes", requests=9, slow=3))
     assert told(tmp_path, SERVED, watch).cause == slow.UNKNOWN
+
+
+def test_parts_of_the_bar_of_causes_differ_without_colours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    with Store() as store:
+        at = {"stream": 0, "operation": "read", "offset_bytes": 0, "request_bytes": 4096}
+        slowest = [at | SERVED | {"at_ns": 2 * SECOND}, at | LATE | {"at_ns": SECOND}]
+        add_run(store, [interval(0, 3 * SECOND, cell([100 * MS] * 10, depth_max=1)), phase_end(slowest=slowest)],
+                plan_=plan(stream(pace={"loop": "open", "rate": 20.0, "arrivals": "constant"})))  # fmt: skip
+    assert main(["show", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "A" * 25 + "B" * 25 in said
+    assert "A storage or host 50 %  B late generator 50 %" in said

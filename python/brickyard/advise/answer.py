@@ -34,7 +34,12 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
     elif any(trial.met and trial.is_risky for trial in found.trials):
         kept = f" that lose data within {_years(wanted)} with a chance of at most {RISKY * 100:.0f} %"
     last = f"{kept}. {_capital(_room(first))}" if first.is_risky else f"{kept}, {_with_room(first)}"
-    said = [f"{_named(first, over)} is the {best} of {count} combinations{last}."]
+    # What differs by less than a dollar is of one price to a reader.
+    price = _dollars(first)
+    same = [] if fastest or price is None else [trial for trial in found.ranked[1:] if _dollars(trial) == price]
+    alike = [trial for trial in same if trial.is_risky == first.is_risky]
+    place = f"one of the {len(alike) + 1} {best}" if alike else f"the {best}"
+    said = [f"{_named(first, over)} is {place} of {count} combinations{last}."]
     said.append(_sureness(found))
     riskier = min(
         (trial for trial in found.trials if trial.met and trial.is_risky and not first.is_risky),
@@ -46,7 +51,9 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
     elif len(found.ranked) > 1:
         second = found.ranked[1]
         risk = f", but it {_loses(second, wanted)}" if second.is_risky else ""
-        said.append(f"Next: {_named(second, over)}, {_with_room(second)}{risk}.")
+        said.append(
+            f"{'At the same price' if second in alike else 'Next'}: {_named(second, over)}, {_with_room(second)}{risk}."
+        )
     far = [_sentence(text) for text in far_off.words(first.candidate.drive_kind, wanted.plan)]
     parts = [_prices(found.ranked), belief, *far, untried(found, fastest=fastest)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
@@ -77,6 +84,12 @@ def untried(found: Found, *, fastest: bool) -> str:
     if found.ranked:
         return f"{count}: they cost more, or a larger one of their family does not meet the requirements."
     return f"{count}: a larger one of the same family does not meet the requirements."
+
+
+def _dollars(trial: Trial) -> str | None:
+    """The price as it is shown."""
+    usd = trial.candidate.cost_usd
+    return None if usd is None else f"{usd:,.0f}"
 
 
 def _sureness(found: Found) -> str:

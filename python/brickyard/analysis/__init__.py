@@ -13,7 +13,7 @@ from brickyard.analysis.latency import (
     latency_of,
     percentile_name,
 )
-from brickyard.analysis.series import HeatCell, Point, heat_map, lay_out, throughput
+from brickyard.analysis.series import HeatCell, Point, are_apart, heat_map, lay_out, several, throughput
 from brickyard.analysis.tools import ToolFigure, tool_document, tool_figures, tool_of
 from brickyard.analysis.totals import (
     PhaseRate,
@@ -36,6 +36,7 @@ __all__ = [
     "RankedCell",
     "ToolFigure",
     "Totals",
+    "are_apart",
     "cell_of",
     "characterization",
     "events_beyond",
@@ -47,6 +48,7 @@ __all__ = [
     "lay_out",
     "percentile_name",
     "phase_rates",
+    "several",
     "shares_of_best",
     "throughput",
     "tool_document",

@@ -14,6 +14,7 @@ from brickyard.analysis import summary as summaries
 from brickyard.analysis.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.hosts import host_words, unwatched
 from brickyard.analysis.ramp_result import at_result, ramp_results
+from brickyard.analysis.remembered import remembered_words
 from brickyard.analysis.sending import sent
 from brickyard.analysis.totals import profile_phase, rated_rows
 from brickyard.analysis.traced import verdict_words
@@ -81,7 +82,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
-    return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done)))
+    return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done)))
 
 
 def belief(records: Sequence[Record], *others: str) -> str:
@@ -231,7 +232,9 @@ def _run_words(record: Record) -> str:
 
     def words(group: list[Totals]) -> str:
         of = f"{result.words}: " if group and (result := results.get(group[0].phase)) else ""
-        return of + "; ".join(_row_words(row, with_times=not unsent) for row in group)
+        return of + "; ".join(
+            _row_words(row, with_times=not unsent, is_cached=bool(remembered_words(record, row))) for row in group
+        )
 
     if len(streams) == 1:
         return f"{head}: {words(rows)}.{unsent}"
@@ -239,6 +242,20 @@ def _run_words(record: Record) -> str:
         return f"{head}: {_many_words(streams)}{unsent}"
     sentences = [f"{analysis.full_stream_name(record, *key)}: {words(group)}." for key, group in streams.items()]
     return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
+
+
+def _cached(records: Sequence[Record]) -> list[str]:
+    """Reads that memory may have answered, each stream once; of many runs their warnings say it."""
+    if len(records) != 1:
+        return []
+    (record,) = records
+    rows = analysis.totals(record)
+    names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]
+    return [
+        f"Reads of {name} may have come from the page cache: {words}."
+        for name, row in zip(names, rows, strict=True)
+        if (words := remembered_words(record, row))
+    ]
 
 
 def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:
@@ -315,17 +332,20 @@ def _unsent_words(record: Record) -> str:
     return f" Only {share} of the {noun} that were due could be sent, so the response time of the others is not known."
 
 
-def _row_words(row: Totals, *, with_times: bool = True) -> str:
+def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False) -> str:
     if row.requests and not row.phase_requests and is_request(row.operation):
         return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
     measure = (row.response or row.service) if with_times else None
     if row.requests and not row.is_rated:
         return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{_latency_words(measure)}"
-    noun = "frames" if row.operation == FRAME else "chains" if row.operation in CHAINS else "requests"
+    noun = " frames" if row.operation == FRAME else " chains" if row.operation in CHAINS else " requests"
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
+    if row.requests and not row.bytes and is_request(row.operation):
+        noun, moved = "", ""  # flushes and operations on names move no data
+    moved += " (may have come from the page cache)" if is_cached else ""
     times = _latency_words(measure)
     since = " of when they were due" if times and "lateness" in row.measures else ""
-    return f"{row.operation} {cells.iops(row)} {noun}/s{moved}{times}{since}"
+    return f"{row.operation} {cells.iops(row)}{noun}/s{moved}{times}{since}"
 
 
 def _failures(records: Sequence[Record]) -> list[str]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from brickyard.analysis.crowding import crowding
 from brickyard.analysis.judged import Judged, item
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
@@ -17,9 +18,6 @@ from brickyard.schema import ArrayState, DeviceSheet, EmulatedSheet, Identity, R
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
 STEAL_SHARE_MAX = 0.01
-# Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for its turn.
-BUSY_SHARE_MAX = 0.85
-OTHERS_SHARE_MAX = 0.2
 # A cache of a quarter of the target answers a quarter of uniform requests.
 CACHE_FACTOR = 4
 # What memory answers makes a rate faster by at least this share.
@@ -106,10 +104,10 @@ def write_cache(run: Judged) -> Iterator[RunWarning]:
 
 def modelled_write_cache(run: Judged) -> Iterator[RunWarning]:
     """The same of a modelled brick, whose caches the model knows."""
-    for target in run.volatile_caches:
+    for target in run.volatile_caches if run.write_bytes != 0 else ():
         yield item(
             "volatile_write_cache",
-            "note" if run.write_bytes == 0 else "warning",
+            "warning",
             f"{target.path} may acknowledge a write before it is safe from a power cut: {' and '.join(target.caches)}.",
             'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or --condition write-cache-off '
             "if drives cache writes.",
@@ -375,19 +373,12 @@ def processor(run: Judged) -> Iterator[RunWarning]:
 
 
 def _crowded(run: Judged, watch: WatchSheet) -> Iterator[RunWarning]:
-    """Only where this process does the work itself: drivers of a replay, fio and servers are processes of their own."""
-    if run.start is None or run.start.engine not in ("io_uring", "psync"):
-        return
-    cpu, own = watch.cpu, watch.process
-    if own is None or cpu is None or not cpu.each or not watch.duration_ns:
-        return
-    busy = cpu.busy_share or 0.0
-    others = busy - (own.user_ns + own.system_ns) / watch.duration_ns / len(cpu.each)
-    if busy > BUSY_SHARE_MAX and others > OTHERS_SHARE_MAX:
+    found = crowding(run.start, watch)
+    if found is not None:
         yield item(
             "cpu_shared",
             "warning",
-            f"The CPUs were {busy:.0%} busy, {others:.0%} with other processes, so requests may have waited for a CPU.",
+            f"{found.words[0].upper()}{found.words[1:]}, so requests may have waited for a CPU.",
             "Stop what else runs on this host, and measure again.",
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from brickyard.analysis.batches import Batches
 from brickyard.analysis.differing import load_hash, load_words, loads_apart, runs_words
 from brickyard.analysis.figures import FIGURES, Figure, figure_of, percentile_of_all
-from brickyard.analysis.independent import Repeat, independent
+from brickyard.analysis.independent import Repeat, independent, same_result
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.ramp_result import by_step
 from brickyard.analysis.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
@@ -71,9 +71,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Shift:
-    """The response times of one stream and operation on both sides as whole distributions."""
+    """The latencies of one stream and operation on both sides as whole distributions."""
 
     name: Name
+    measure: str
+    """`response`, or `service` where a side has no response times (fio knows no due instant)."""
     before: Latency
     after: Latency
     distance: float
@@ -88,7 +90,8 @@ class Shift:
             }
             for side, item in (("before", self.before), ("after", self.after))
         }
-        return {"load": list(self.name), **sides, "largest_distance": self.distance, "at_ns": self.at_ns}
+        about = {"load": list(self.name), "measure": self.measure}
+        return {**about, **sides, "largest_distance": self.distance, "at_ns": self.at_ns}
 
 
 @dataclass(frozen=True)
@@ -172,10 +175,13 @@ def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
             raise BadInputError(f"{name}: none of its runs ended validly, so there is nothing to compare")
     left_out = {name: [record.info.id for record in side if not record.info.is_valid] for name, side in asked.items()}
     found = Sides(before=kept[0], after=kept[1], left_out=left_out)
-    one, other = ({(record.info.id, record.info.created_unix_ns) for record in side} for side in kept)
+    one, other = (
+        {same_result(record) or (record.info.id, record.info.created_unix_ns) for record in side} for side in kept
+    )
     if one == other:
-        told = runs_words([record.info.id for record in found.before])
-        same = f"both sides are {told}; comparing a run with itself shows nothing"
+        told, again = (runs_words([record.info.id for record in side]) for side in kept)
+        are = told if told == again else f"the same result ({told}; {again})"
+        same = f"both sides are {are}; comparing a run with itself shows nothing"
         raise BadInputError("; ".join([same, *left_out_words(found)]))
     return found
 
@@ -202,7 +208,7 @@ def compare(
         # The same load under another name, such as a job that another program ran.
         alike = [_sides(side, apart, by_load=True) for side in (before, after)]
         if any(name in alike[1] for name in alike[0]):
-            one, other = alike
+            one, other = _with_own_names(alike[0], alike[1])
     both = [name for name in one if name in other]
     changes: list[Change] = []
     lacking: list[Lack] = []
@@ -300,6 +306,24 @@ def asked_words(record: Record, row: Totals) -> str:
     return f"load {record.info.load_hash}" + (f", phase {row.phase + 1}, stream {row.stream + 1}" if several else "")
 
 
+def _with_own_names(one: dict[Name, _Side], other: dict[Name, _Side]) -> tuple[dict[Name, _Side], dict[Name, _Side]]:
+    """Sides that were paired by what they ask, under the names that their streams have: `log`, or `log / log-write`
+    where these differ. Where that would leave two of one name, all keep what they ask."""
+    told: dict[Name, Name] = {}
+    for asked in dict.fromkeys((*one, *other)):
+        names = dict.fromkeys(_own_name(*side[asked].found[0]) for side in (one, other) if asked in side)
+        told[asked] = (" / ".join(names), *asked[1:])
+    if len(set(told.values())) < len(told):
+        return one, other
+    renamed = [{told[asked]: found for asked, found in side.items()} for side in (one, other)]
+    return renamed[0], renamed[1]
+
+
+def _own_name(record: Record, row: Totals) -> str:
+    parts = _place_names(record, row)
+    return ", ".join(parts or record_name(record))
+
+
 def record_name(record: Record) -> Name:
     """What must be alike: the levels of a study, or the profile, condition and labels of a run."""
     labels = record.info.labels
@@ -312,12 +336,16 @@ def record_name(record: Record) -> Name:
 
 def _name(record: Record, row: Totals, apart: _Apart) -> Name:
     """With load, phase, stream and operation, as far as there are several."""
-    phases = record.info.plan.phase
-    streams = max((len(phase.stream) for phase in phases), default=1)
-    parts = [*([row.phase_name] if len(phases) > 1 else []), *([row.stream_name] if streams > 1 else [])]
     name = record_name(record)
     told = [apart[name][load_hash(record)][0]] if name in apart else []
-    return (*name, *told, *parts, row.operation)
+    return (*name, *told, *_place_names(record, row), row.operation)
+
+
+def _place_names(record: Record, row: Totals) -> list[str]:
+    """The names of phase and stream, as far as there are several."""
+    phases = record.info.plan.phase
+    streams = max((len(phase.stream) for phase in phases), default=1)
+    return [*([row.phase_name] if len(phases) > 1 else []), *([row.stream_name] if streams > 1 else [])]
 
 
 def _change(name: Name, figure: Figure, one: _Side, other: _Side, confidence: float) -> Change | None:
@@ -419,7 +447,7 @@ def _shift(name: Name, one: _Side, other: _Side) -> Shift | None:
         shares.append(sums)
     apart = [abs(a - b) for a, b in zip(*shares, strict=True)]
     worst = max(range(len(apart)), key=apart.__getitem__)
-    return Shift(name, sides[0], sides[1], apart[worst], edges[worst + 1])
+    return Shift(name, measure, sides[0], sides[1], apart[worst], edges[worst + 1])
 
 
 EDGES = 100  # steps of a few per cent, as fine as the histograms' own buckets over three decades

@@ -33,6 +33,8 @@ from brickyard.units import format_count, format_iops, format_ns, format_percent
 NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max", "unsent", "errors")
 RESPONSE = ("mean", "p50", "p99", "max")
 """Columns of the response time."""
+UNSENT = "overloaded: requests were left unsent"
+"""Although no less was done than offered."""
 FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
 QUESTION = "How much load does the target sustain, and with what response time?"
 
@@ -132,7 +134,7 @@ def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
         format_ns(point.max_ns),
         format_count(point.unsent),
         format_count(point.errors),
-        "overloaded" if point.overloaded else "",
+        "" if not point.overloaded else "overloaded" if point.saturated else UNSENT,
     ]
 
 
@@ -156,11 +158,13 @@ def curve_notes(rows: list[list[str]]) -> list[str]:
 def found_lines(curve: Curve) -> list[str]:
     lines = [
         f"closed loop at the profile's depth: {format_iops(curve.maximum_per_s)}/s; percentages refer to this rate, "
-        "which is not the capacity"
+        "which need not be the capacity"
     ]
-    most = capacity(curve.points)
+    most = capacity(curve.points, curve.maximum_per_s)
     if most:
-        lines.append(f"capacity: about {format_iops(most.achieved_per_s)}/s, the highest rate that was achieved")
+        offered = max(point.achieved_per_s for point in curve.points)
+        by = f" (by the closed loop; by offered rates, {format_iops(offered)}/s)" if offered < most else ""
+        lines.append(f"capacity: about {format_iops(most)}/s, the highest rate that was achieved{by}")
     elif sound := [point for point in curve.points if not point.overloaded]:
         last = max(sound, key=lambda point: point.offered_per_s)
         lines.append(
@@ -240,20 +244,28 @@ def _within_words(curve: Curve, limit: Limit) -> str:
         best, worst = usable(curve.points, limit)
         if best is None:
             return "at no measured rate"
-        until = f"not at {format_iops(worst.offered_per_s)}" if worst else KEPT
-        return f"up to {format_iops(best.offered_per_s)}/s; {until}"
+        rate = format_iops(best.offered_per_s)
+        return f"up to {rate}/s; not at {format_iops(worst.offered_per_s)}" if worst else f"at least {rate}/s; {KEPT}"
     each = [format_iops(rate) for rate in sorted(found.best.rate_per_s for found in curve.searches if found.best)]
     found = rates(curve.searches)
     if found is None:
         count = len(curve.searches)
         most = f" in {count - len(each)} of {count} searches; otherwise up to {', '.join(each)}/s" if each else ""
         return f"at no measured rate{most}"
+    end = AT_CAPACITY if all(_ends_at_capacity(one) for one in curve.searches) else ""
     if found.low is None or found.high is None:
-        return f"about {each[0]}/s; a single search gives no interval: use --searches {SEARCHES}"
+        return f"about {each[0]}/s{end}; a single search gives no interval: use --searches {SEARCHES}"
     return (
         f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s"
-        f" ({len(each)} searches found {', '.join(each[:-1])} and {each[-1]})"
+        f" ({len(each)} searches found {', '.join(each[:-1])} and {each[-1]}){end}"
     )
 
 
+def _ends_at_capacity(found: Carried) -> bool:
+    """Whether every rate that did not hold overloaded the target, so that the limit itself was never broken."""
+    beyond = [step for step in found.steps if not step.holds]
+    return bool(beyond) and not any(step.kept_up for step in beyond)
+
+
+AT_CAPACITY = ", above which the target is overloaded; up to there, it kept the limit"
 KEPT = "the target kept the limit at every offered rate; raise --max-rate"

@@ -18,7 +18,7 @@ from functools import cache
 from itertools import pairwise
 from statistics import fmean, median
 
-from brickyard.analysis.differing import Differing, differing_between
+from brickyard.analysis.differing import Differing, differing_between, loads_apart
 from brickyard.analysis.figures import FIGURES, Figure, figure_of
 from brickyard.analysis.run_figures import RunFigures
 from brickyard.analysis.samples import CONFIDENCE, welch
@@ -88,6 +88,11 @@ def histories(
     for key, points in groups.items():
         if len(loads[key[:-2]]) > 1:  # other loads have this name too; their plans may have titles of their own
             names[key] = (record(points[-1].run).info.plan.title, *names[key])
+    for alike in [[key for key in names if names[key] == name] for name in set(names.values())]:
+        if len(alike) > 1:  # of one title, such as loads that differ in their duration alone
+            apart = loads_apart([record(groups[key][-1].run) for key in alike])
+            for key, words in zip(alike, apart, strict=True):
+                names[key] = (*names[key], words)
     return [
         _history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure)
         for key, points in groups.items()

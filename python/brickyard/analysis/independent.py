@@ -1,6 +1,7 @@
 """Duty: which runs of a side are measurements of their own.
 
-A model gives the same figures for the same seed: a second run of it is the first one again, and no evidence.
+A model gives the same figures for the same seed: a second run of it is the first one again, and no evidence. Nor is a
+result of fio that was imported twice.
 
 Refusal: a real target is never taken for deterministic.
 """
@@ -15,6 +16,8 @@ from brickyard import bricks
 from brickyard.schema import plan_values
 from brickyard.store import Record
 
+SAME_SEED, SAME_RESULT = "same seed, modelled target", "same result of fio, imported again"
+
 
 @dataclass(frozen=True)
 class Repeat:
@@ -22,6 +25,7 @@ class Repeat:
 
     run: int
     by: tuple[int, ...]
+    why: str = SAME_SEED
 
 
 def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
@@ -37,11 +41,26 @@ def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
                 first[same] = record.info.id
         else:
             repeats.setdefault(first[same], []).append(record.info.id)
-    return kept, [Repeat(run, tuple(by)) for run, by in repeats.items()]
+    imported = {record.info.id for record in kept if record.info.is_by_fio}
+    return kept, [Repeat(run, tuple(by), SAME_RESULT if run in imported else SAME_SEED) for run, by in repeats.items()]
+
+
+def same_result(record: Record) -> str | None:
+    """What a result of fio has alone: when it was printed, and its figures; None of any other run."""
+    info = record.info
+    if not info.is_by_fio:
+        return None
+    figures = [
+        (one.phase, one.stream, one.operation, one.end_ns, one.requests, one.bytes, one.errors, one.mean_ns, one.max_ns)
+        for one in record.intervals
+    ]
+    return json.dumps([info.start_unix_ns, sorted(figures)])
 
 
 def _determined_by(record: Record) -> str | None:
-    """All that decides the figures of a run on models; None where a target is real."""
+    """All that decides the figures of a run on models, or what a result of fio has alone; None of any other run."""
+    if (result := same_result(record)) is not None:
+        return result
     info = record.info
     if not info.targets or not all(bricks.is_modelled(target) for target in info.targets):
         return None

@@ -61,6 +61,12 @@ class CurvePoint:
         chance = SHORTFALL_DEVIATIONS / math.sqrt(self.requests)
         return self.achieved_per_s < self.offered_per_s * (1 - max(SHORTFALL_MIN, chance))
 
+    @property
+    def saturated(self) -> bool:
+        """Overloaded, and less was done than offered: a stall or a burst of arrivals may leave requests unsent at a
+        rate that the target sustains."""
+        return self.overloaded and self.achieved_per_s < self.offered_per_s
+
     def document(self) -> Document:
         return {**asdict(self), "overloaded": self.overloaded}
 
@@ -168,12 +174,12 @@ def _power(point: CurvePoint) -> float:
     return point.achieved_per_s / (point.mean_ns or math.inf)
 
 
-def capacity(points: list[CurvePoint]) -> CurvePoint | None:
-    """The highest rate that was achieved, where a level was offered that the storage did not keep up with; None where
-    there was none, so that the capacity is higher."""
+def capacity(points: list[CurvePoint], closed_per_s: float = 0.0) -> float | None:
+    """The highest rate that was achieved, by a level or by the closed loop, where a level was offered that the storage
+    did not keep up with; None where there was none, so that the capacity is higher."""
     if not any(point.overloaded for point in points):
         return None
-    return max(points, key=lambda point: point.achieved_per_s)
+    return max(closed_per_s, *(point.achieved_per_s for point in points))
 
 
 def usable(points: list[CurvePoint], limit: Limit) -> tuple[CurvePoint | None, CurvePoint | None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard._core import Histogram
@@ -92,6 +92,27 @@ def throughput(records: list[Record]) -> list[Point]:
                     )
                 )
     return points
+
+
+def several(points: Sequence[Point]) -> bool:
+    """Whether a run has more than one stream or operation."""
+    lines = {(point.run, point.stream, point.operation) for point in points}
+    return len(lines) > len({point.run for point in points})
+
+
+APART = 30.0
+"""A line that is so much lower than another is one on zero, where the axis is not logarithmic."""
+
+
+def are_apart(points: Sequence[Point]) -> bool:
+    """Whether the throughput of one line of a run is `APART` times that of another."""
+    moved: dict[int, dict[tuple[str, str], float]] = {}
+    for point in points:
+        lines = moved.setdefault(point.run, {})
+        line = point.stream, point.operation
+        lines[line] = lines.get(line, 0.0) + point.bytes_per_s * (point.end_s - point.start_s)
+    known = [[value for value in lines.values() if value > 0] for lines in moved.values()]
+    return any(len(values) > 1 and max(values) > APART * min(values) for values in known)
 
 
 def latency_edges(low_ns: int, high_ns: int) -> list[int]:

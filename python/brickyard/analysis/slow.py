@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.conditions import Span, condition_spans
+from brickyard.analysis.crowding import Crowding, crowding
 from brickyard.analysis.hosts import fleet_of
 from brickyard.analysis.totals import asked_stream
 from brickyard.bricks import is_modelled
@@ -23,7 +24,7 @@ from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
 from brickyard.store import Interval, IntervalCost, Record
 from brickyard.units import format_count, format_ns, format_percent
 
-GENERATOR, PLACES = "late generator", "own queue depth"
+GENERATOR, PLACES, EITHER = "late generator", "own queue depth", "own queue depth or CPU"
 MODEL, STORAGE, ABOVE, RESYNC, UNKNOWN = "the model", "storage or host", "above the device", "resync", "unknown"
 HELD = "cgroup limit"
 RUN_MEANINGS = {
@@ -31,6 +32,10 @@ RUN_MEANINGS = {
         "it was submitted late, although fewer requests than allowed were in flight: the loop was busy or had no CPU"
     ),
     PLACES: "it waited until one of the stream's own requests in flight had ended",
+    EITHER: (
+        "the stream's limit of requests in flight was reached, but other processes kept the CPUs busy: a loop that "
+        "waits for a CPU reaches the limit too, so which of the two delayed it is unknown"
+    ),
     MODEL: "in the modelled brick, queues included",
     STORAGE: (
         "between submission and the moment when its end was seen: in the storage or the kernel, or waiting for a CPU"
@@ -126,6 +131,8 @@ class _Around:
         self.counted: dict[tuple[int, int], list[Interval]] = {}
         self.spans: list[Span] = condition_spans(self.record)
         self.watches: list[SlowSheet | None] = [one.slow if one else None for one in self.record.info.watch.targets]
+        found = (crowding(self.record.info.start, one) for one in self.record.info.watch.targets if one)
+        self.crowding: Crowding | None = next((one for one in found if one is not None), None)
         fleet = fleet_of(self.record)
         self.hosts = {target: host.host for host in fleet.hosts for target in host.targets} if fleet else {}
         names = self.record.info.targets
@@ -177,7 +184,7 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     deepest = max(cell.depth_max for cell in cells)
     busy = max((cost.loop_busy_share for cost in around.costs(phase, due_ns, sent_ns)), default=0.0)
     words = (
-        f"{late}; at most {deepest} of {places} allowed requests were in flight, the loops were busy for "
+        f"{late}; at most {deepest} of {places} allowed requests were in flight, the loops' own work took "
         f"{format_percent(busy)} of the time"
     )
     if isinstance(asked.pace, ClosedPace) and not around.is_modelled:
@@ -186,7 +193,22 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
         return GENERATOR, words
     if deepest < places:
         return UNKNOWN, words  # one worker may have had all of its own taken
-    return (UNKNOWN if busy >= BUSY and not around.is_modelled else PLACES), words
+    if around.is_modelled:
+        return PLACES, words
+    if around.crowding is not None:
+        return EITHER, f"{words}; {around.crowding.words}"
+    if busy >= BUSY:
+        return UNKNOWN, words
+    # Were all places taken while it waited, requests were in flight for at least so long.
+    needed_ns = places * (sent_ns - due_ns)
+    after = around.intervals(phase, event.stream, due_ns, event.at_ns + event.service_ns)
+    taken_ns = sum(one.requests * one.mean_ns for one in after)
+    if taken_ns < HALF * needed_ns:
+        return (
+            GENERATOR,
+            f"{words}, but all its requests around that time were in flight for only {format_ns(taken_ns)}",
+        )
+    return PLACES, words
 
 
 def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:

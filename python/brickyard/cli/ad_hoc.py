@@ -18,7 +18,7 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import import_jobs
 from brickyard.formats.fio_stream import DIRECTIONS
-from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number
+from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number, fio_time_us
 from brickyard.outputs import write_whole
 from brickyard.units import format_iops
 
@@ -119,6 +119,8 @@ def _check(words: AdHoc) -> None:
         number, unit = found[1], found[2].upper()
         requests = float(number) * 1000 ** (1 + "KMGTP".index(unit))
         raise BadInputError(f"--rate {words.rate}: write {requests:.0f} for requests/s or {number}{unit}iB for bytes/s")
+    if words.runtime is not None and not fio_time_us("runtime", words.runtime, default="s"):
+        raise BadInputError(f"--runtime {words.runtime}: must be above 0, such as 30 (seconds) or 5m")
     if words.rwmixread is not None and DIRECTIONS.get(str(words.rw), ("mixed",))[0] != "mixed":
         raise BadInputError(f"--rwmixread {words.rwmixread}: --rw {words.rw} does not mix; --rw randrw and rw do")
 

@@ -11,7 +11,15 @@ from cyclopts import App, Parameter
 from rich.console import Console
 
 from brickyard import outputs
-from brickyard.analysis.comparison import Comparison, Sides, default_figures, left_out_words, loads_differ, valid_sides
+from brickyard.analysis.comparison import (
+    Comparison,
+    Shift,
+    Sides,
+    default_figures,
+    left_out_words,
+    loads_differ,
+    valid_sides,
+)
 from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import COMPARABLE
@@ -230,8 +238,15 @@ def _print(console: Console, found: Comparison) -> None:
     for note in mark_words([row[4] for row in rows]):
         console.print(note, style="dim", markup=False, soft_wrap=True)
     console.print()
+    for measure in dict.fromkeys(shift.measure for shift in found.shifts):
+        _print_shifts(console, f"{measure} time", [shift for shift in found.shifts if shift.measure == measure])
+    for name in found.only_after:
+        console.print(f"only after: {format_name(name)}", markup=False)
+
+
+def _print_shifts(console: Console, heading: str, shifts: list[Shift]) -> None:
     names = ("p50", "p90", "p99", "p99.9")
-    shifts = [
+    rows = [
         [
             format_name(shift.name),
             *(
@@ -240,13 +255,11 @@ def _print(console: Console, found: Comparison) -> None:
             ),
             f"{format_percent(shift.distance)} of the requests at {format_ns(shift.at_ns)}",
         ]
-        for shift in found.shifts
+        for shift in shifts
     ]
-    heads = [("response time", "left"), *((name, "right") for name in names), ("farthest apart", "left")]
-    console.print(table("", heads, shifts))
+    heads = [(heading, "left"), *((name, "right") for name in names), ("farthest apart", "left")]
+    console.print(table("", heads, rows))
     console.print()
-    for name in found.only_after:
-        console.print(f"only after: {format_name(name)}", markup=False)
 
 
 def _draw(found: Comparison, folder: Path, note: str) -> list[str]:

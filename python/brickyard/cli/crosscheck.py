@@ -99,8 +99,15 @@ def _print(console: Console, found: list[Comparison], version: str) -> None:
     console.print(table("The same workload with both, medians of the runs", columns, rows))
     for item in found:
         words = ", ".join((item.phase, item.stream, item.operation))
-        apart = f" {difference_text(item.rates).removesuffix(f' {WITHIN_NOISE}')}" if item.rates else ""
-        console.print(f"{words}: IOPS of {version}{apart}: {verdict(item)}", markup=False, soft_wrap=True)
+        console.print(f"{words}: {rates_words(item, version)}: {verdict(item)}", markup=False, soft_wrap=True)
+
+
+def rates_words(item: Comparison, version: str) -> str:
+    """The difference that the runs are judged by is of their means; the table has that of their medians."""
+    if item.rates is None:
+        return f"IOPS of {version}"
+    means = "" if item.rates.seen is None else ", means of the runs:"
+    return f"IOPS of {version}{means} {difference_text(item.rates).removesuffix(f' {WITHIN_NOISE}')}"
 
 
 def _percent(share: float | None) -> str:

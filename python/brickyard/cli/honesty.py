@@ -117,6 +117,10 @@ def _document(
 
 
 def _print(console: Console, records: list[Record], measured: Figures, found: list[Finding]) -> None:
+    console.print(Text.assemble("verdict: ", (verdict(found), STYLE[verdict(found)])))
+    for item in found:
+        console.print(Text.assemble((f"{item.state:>12}  ", STYLE[item.state]), item.text), soft_wrap=True)
+    console.print()
     print_circumstances(console, records)
     console.print()
     if measured.groups:
@@ -137,11 +141,6 @@ def _print(console: Console, records: list[Record], measured: Figures, found: li
         ]
         columns = [(name, "right") for name in ("dirty data", "flushes", "writes", "flush", "MiB/s with flush")]
         console.print(table("Flush time against dirty data", columns, rows))
-        console.print()
-    for item in found:
-        console.print(Text.assemble((f"{item.state:>12}  ", STYLE[item.state]), item.text), soft_wrap=True)
-    console.print()
-    console.print(Text.assemble("verdict: ", (verdict(found), STYLE[verdict(found)])))
     last = records[-1].info
     if last.outcome != "done":
         console.print(

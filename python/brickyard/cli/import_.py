@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stderr
 from brickyard.errors import BadInputError, one_line
-from brickyard.formats.recognize import FORMATS, import_profile, recognize
+from brickyard.formats.recognize import FORMATS, import_profile, recognize, refuse_results
 from brickyard.outputs import write_whole
 from brickyard.store import Store
 
@@ -49,9 +49,7 @@ def import_(
     place = Path("." if command else file)
     text = file if command else _read(place)
     name = "command" if command else place.stem
-    found = format or recognize(text)
-    if found not in FORMATS:
-        raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(FORMATS)}")
+    found = _format(file, text, format)
     if found == "fio-json":
         return _import_result(name, text, store, as_json=json)
     try:
@@ -82,6 +80,18 @@ def import_(
     return 0
 
 
+def _format(file: str, text: str, asked: str | None) -> str:
+    """Raises BadInputError where a text is no load, or nothing tells whose it is."""
+    try:
+        refuse_results(text)
+    except BadInputError as error:
+        raise BadInputError(f"{Path(file).name}: {one_line(error)}") from error
+    found = asked or recognize(text)
+    if found not in FORMATS:
+        raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(FORMATS)}")
+    return found
+
+
 def _read(place: Path) -> str:
     try:
         found = place.read_bytes()
@@ -98,11 +108,16 @@ def _import_result(name: str, text: str, store: Path | None, *, as_json: bool) -
     from brickyard.analysis.summary import run_document
     from brickyard.cli.output import stdout
     from brickyard.cli.tables import print_run
-    from brickyard.formats.fio_result import read_result, store_result
+    from brickyard.formats.fio_result import read_results, store_result, stored_result
 
-    document = read_result(text)
+    printed = read_results(text)
     with Store(store) as kept:
-        record = kept.record(store_result(kept, document, profile=f"fio-{name}"))
+        run = stored_result(kept, printed.document)
+        if run is not None:
+            stderr().print(f"note: this result is run {run} already; nothing was stored", markup=False, soft_wrap=True)
+        else:
+            run = store_result(kept, printed.document, profile=f"fio-{name}", warnings=printed.warnings)
+        record = kept.record(run)
     if as_json:
         emit(run_document(record))
     else:

@@ -213,7 +213,9 @@ def _sentence(found: InterferenceMap) -> str:
     if not held:
         return f"{within}, no tried rate of reads is possible."
     parts = [
-        f"{format_iops(reads)} reads/s " + (f"beside {format_iops(writes)} writes/s" if writes else "without writes")
+        f"{format_iops(reads)} reads/s "
+        + (f"beside {format_iops(writes)} writes/s" if writes else "without writes")
+        + ("" if found.is_confirmed(reads, writes) else " (not confirmed)")
         for writes, reads in held
     ]
     open_at = found.points[-1].writes_per_s if found.interrupted or found.cut_short else None
@@ -245,15 +247,18 @@ def _row(found: InterferenceMap, writes: float, reads: float | None) -> list[str
     points = found.at(reads, writes) if reads is not None else []
     values = [point.value_ns for point in points if point.value_ns is not None]
     if not values:
-        return [*tried, "–", "–"]
-    return [*tried, f"{format_ns(min(values))} to {format_ns(max(values))}", format_count(min(p.reads for p in points))]
+        return [*tried, "–", "–", ""]
+    span = f"{format_ns(min(values))} to {format_ns(max(values))}"
+    runs = f"{len(points)} run{'' if len(points) == 1 else 's'}"
+    mark = "" if reads is not None and found.is_confirmed(reads, writes) else f"not confirmed: {runs}"
+    return [*tried, span, format_count(min(p.reads for p in points)), mark]
 
 
 def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> None:
     out = stdout()
     print_answer(out, Answer(QUESTION, (_sentence(found),), belief(records)))
     columns = [("beside writes/s", "right"), ("reads/s", "right"), ("limit broken at", "right")]
-    columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads per run, at least", "right")]
+    columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads per run, at least", "right"), ("", "left")]
     rows = [_row(found, writes, reads) for writes, reads in found.frontier(found.limit_ns)]
     limit = f"{found.figure} within {format_ns(found.limit_ns)}"
     if rows:

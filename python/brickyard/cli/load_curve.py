@@ -174,7 +174,7 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Do
         "points": [point.document() for point in result.points],
         "knee": found.point.document() if found.point else None,
         "bend": found.bend.value,
-        "capacity_per_s": most.achieved_per_s if (most := capacity(result.points)) else None,
+        "capacity_per_s": capacity(result.points, result.maximum_per_s),
         "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
         "usable": {"rate_per_s": rates.centre, "low_per_s": rates.low, "high_per_s": rates.high} if rates else None,
         "searches": [one.document() for one in result.searches],

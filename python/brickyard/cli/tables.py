@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_uppercase
 
 from rich.console import Console
 from rich.text import Text
@@ -300,14 +301,17 @@ def _print_causes(console: Console, shares: Sequence[slow.CauseShare], requests:
         print_line(console, f"{why}: {shares[0].cause}")
         return
     print_line(console, f"{why} (shares of their response time)")
+    # Without colours a letter tells one part from the next.
+    is_plain = console.no_color or console.color_system is None
     bar, legend = Text(), Text()
     for number, one in enumerate(shares):
         style = CAUSE_STYLES[number % len(CAUSE_STYLES)]
         begin, end = (
             round(CAUSE_BAR * sum(item.time_share for item in shares[:upto])) for upto in (number, number + 1)
         )
-        bar.append("█" * (end - begin), style)
-        legend.append("  " if number else "").append("█ ", style)
+        mark = ascii_uppercase[number % len(ascii_uppercase)] if is_plain else "█"
+        bar.append(mark * (end - begin), style)
+        legend.append("  " if number else "").append(f"{mark} ", style)
         legend.append(f"{one.cause} {format_percent(one.time_share)}")
     console.print(bar)
     console.print(legend, soft_wrap=True)

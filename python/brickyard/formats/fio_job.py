@@ -68,9 +68,26 @@ def import_fio(name: str, text: str, directory: Path) -> Imported:
     return import_jobs(name, read_jobs(text, directory), f"fio job file {name}")
 
 
-def import_fio_command(name: str, words: list[str]) -> Imported:
-    """A fio command line of `--option=value` words, without the program's name."""
-    return import_jobs(name, read_command_line(words), "fio command line")
+def import_fio_command(name: str, words: list[str], directory: Path = Path()) -> Imported:
+    """A fio command line of `--option=value` words, without the program's name; beside them may stand one job file."""
+    files = [word for word in words if not word.startswith("-") and (directory / word).is_file()]
+    if len(files) != 1 or any(word.lstrip("-").startswith("name") for word in words):
+        return import_jobs(name, read_command_line(words), "fio command line")
+    try:
+        text = (directory / files[0]).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{files[0]}: cannot be read: {error}") from error
+    words = [word for word in words if word != files[0]]
+    (common,) = read_command_line(["--name=all", *words])
+    jobs = read_jobs(text, (directory / files[0]).parent)
+    made = import_jobs(
+        name, [Job(job.name, common.options | job.options) for job in jobs], f"fio command line with {files[0]}"
+    )
+    kept = sorted({option for job in jobs for option in common.options if option in job.options})
+    if not kept:
+        return made
+    said = f"as in fio, the job file's own options hold, not those of the command line: {', '.join(kept)}"
+    return Imported(made.text, made.targets, [*made.notes, said])
 
 
 def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = None) -> Imported:

@@ -10,10 +10,18 @@ Refusal: fio 2, whose times are in µs under other names, is refused.
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import math
+import re
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
+
+import msgspec
 
 from brickyard import _core
 from brickyard.errors import BadInputError
@@ -38,18 +46,106 @@ FLAGS_UNKNOWN = RunWarning(
     text="The workload is read from fio's JSON, which omits options without a value (norandommap, time_based).",
     remedy="import the job file as well to see the whole load",
 )
+CUT = RunWarning(
+    id="fio-cut",
+    severity="warning",
+    text="fio's last document is cut off; these figures are of the status before it, and what came later is missing.",
+)
+DOCUMENT = re.compile(r"^\{", re.MULTILINE)
 
 
 def read_result(text: str) -> Json:
-    """The document, also where fio has written lines of text before it."""
-    start = text.find("{")
+    """The last whole document, also where fio has written lines of text before it."""
+    return read_results(text).document
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What fio printed: its last whole document, and how many came before it (`--status-interval`)."""
+
+    document: Json
+    before: int = 0
+    is_cut: bool = False
+    """Another document begins after it and does not end."""
+
+    @property
+    def warnings(self) -> list[RunWarning]:
+        if self.is_cut:
+            return [CUT]
+        said = f"fio printed {self.before} status document{'' if self.before == 1 else 's'} before the final one, which"
+        text = f"{said} alone was imported, since its figures are over the whole time."
+        return [RunWarning(id="fio-status", severity="note", text=text)] if self.before else []
+
+
+def read_results(text: str) -> Printed:
+    """Raises BadInputError where the documents are not of one run of fio."""
+    found: list[Json] = []
+    is_cut = False
+    begin: int | None = text.find("{")
+    while begin is not None:
+        try:
+            document, end = json.JSONDecoder().raw_decode(text[begin:] if begin >= 0 else "")
+        except (ValueError, RecursionError) as error:
+            if not found:
+                raise BadInputError(f"not fio's JSON: {error}") from error
+            is_cut = True
+            break
+        if "fio version" not in document or not isinstance(document.get("jobs"), list):
+            raise BadInputError("not fio's JSON: it has no `fio version` and jobs")
+        found.append(document)
+        further = DOCUMENT.search(text, begin + end)
+        begin = further.start() if further else None
+    for earlier, later in pairwise(map(_progress, found)):
+        if earlier.names != later.names or earlier.issued > later.issued:
+            raise BadInputError(f"{len(found)} results of different runs of fio; import each from a file of its own")
+    return Printed(found[-1], len(found) - 1, is_cut)
+
+
+class _Direction(msgspec.Struct):
+    total_ios: int = 0
+
+
+class _Job(msgspec.Struct):
+    jobname: str = ""
+    read: _Direction = msgspec.field(default_factory=_Direction)
+    write: _Direction = msgspec.field(default_factory=_Direction)
+    trim: _Direction = msgspec.field(default_factory=_Direction)
+
+
+class _Progress(msgspec.Struct):
+    """How far fio was when it printed a document."""
+
+    jobs: list[_Job]
+
+    @property
+    def names(self) -> list[str]:
+        return [job.jobname for job in self.jobs]
+
+    @property
+    def issued(self) -> int:
+        return sum(one.total_ios for job in self.jobs for one in (job.read, job.write, job.trim))
+
+
+def _progress(document: object) -> _Progress:
     try:
-        document, _ = json.JSONDecoder().raw_decode(text[start:] if start >= 0 else "")
-    except (ValueError, RecursionError) as error:
-        raise BadInputError(f"not fio's JSON: {error}") from error
-    if not isinstance(document, dict) or "fio version" not in document or not isinstance(document.get("jobs"), list):
-        raise BadInputError("not fio's JSON: it has no `fio version` and jobs")
-    return document
+        return msgspec.convert(document, _Progress)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"fio's JSON is not as fio 3 writes it: {error}") from error
+
+
+def result_hash(document: object) -> str:
+    """Alike for the same result, whatever its file is called."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def stored_result(store: Store, document: object) -> int | None:
+    """The run that this result has become before."""
+    try:
+        wanted, began_ns = result_hash(document), _began_ns(document)
+    except (TypeError, ValueError, OverflowError):
+        return None  # it cannot be stored either
+    ids = [head.id for head in store.heads() if head.start_unix_ns == began_ns]
+    return next((run.id for run in store.runs(ids) if run.profile_hash == wanted), None)
 
 
 def store_result(store: Store, document: Json, *, profile: str, plan: Plan | None = None, **circumstances: Any) -> int:
@@ -61,7 +157,7 @@ def store_result(store: Store, document: Json, *, profile: str, plan: Plan | Non
         raise BadInputError(f"fio's JSON is not as fio 3 writes it: {type(error).__name__} {error}") from error
     run = store.add_run(
         profile=profile,
-        profile_hash=circumstances.get("profile_hash", ""),
+        profile_hash=circumstances.get("profile_hash") or result_hash(document),
         plan=layout.plan,
         condition="normal",
         targets=circumstances.get("targets") or _targets(document),
@@ -100,6 +196,7 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         runtimes_ns = [{d: _count(job[d]["runtime"]) * 1_000_000 for d in DIRECTIONS} for job in jobs]
         span_ns = max(1_000_000, *(own_ns for found in runtimes_ns for own_ns in found.values()))
         cells: list[Json] = []
+        failures: Counter[str] = Counter()
         ran: dict[int, list[Json]] = {}
         for (stream, job), runtime_ns in zip(members, runtimes_ns, strict=True):
             depth = _depth(options_of(document, job).get("iodepth", "1"), job.get("iodepth_level") or {})
@@ -111,6 +208,7 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
                     has_failed = bool(job.get("error")) and operation in DIRECTIONS
                     cell, rebuilt = _cell(stream, operation, found, depth, has_failed=has_failed)
                     cells.append(cell)
+                    failures[_errno(job["error"]) if has_failed else "unknown"] += cell["errors"]
                     ran.setdefault(runtime_ns[operation] or span_ns, []).append(cell)
                     is_rebuilt |= rebuilt
                     events += _imported(phase, stream, operation, found)
@@ -126,14 +224,13 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         for own_ns, some in sorted(ran.items()):
             used = cpu if own_ns == span_ns else dict.fromkeys(cpu, 0)
             events.append({**interval, **common, "end_ns": at_ns + own_ns, "cells": some, "cpu": used})
-        errors = sum(cell["errors"] for cell in cells)
         events.append(
             {
                 "event": "phase_end",
                 "reason": "requests",
                 "unsent": 0,
                 "outstanding": 0,
-                "errors_by_errno": {"unknown": errors} if errors else {},
+                "errors_by_errno": dict(+failures),
                 "errors_by_kind": {},
                 "slowest": [],
                 "generator_bound": False,
@@ -149,6 +246,11 @@ def _under(found: Any, *keys: str) -> Any:
     for key in keys:
         found = found.get(key) if found else None
     return found
+
+
+def _errno(number: object) -> str:
+    """fio names the first error of a job only."""
+    return errno.errorcode.get(_count(number), "unknown")
 
 
 def _imported(phase: int, stream: int, direction: str, found: Json) -> list[Json]:
@@ -177,8 +279,7 @@ def _start(document: Json) -> Json:
     direct = {options_of(document, job).get("direct", "") for job in document["jobs"]}
     return {
         "event": "start",
-        "start_unix_ns": max(0, _count(document.get("timestamp_ms") or _count(document.get("timestamp", 0)) * 1000))
-        * 1_000_000,
+        "start_unix_ns": _began_ns(document),
         "engine": "fio",
         "engine_reason": str(document["fio version"]),
         "io": "direct" if "1" in direct else "buffered",
@@ -186,6 +287,21 @@ def _start(document: Json) -> Json:
         "targets": [],
         "phases": [],
     }
+
+
+class _Printed(msgspec.Struct):
+    """When fio printed a document; older versions know the second alone."""
+
+    timestamp_ms: int = 0
+    timestamp: int = 0
+
+
+def _began_ns(document: object) -> int:
+    try:
+        when = msgspec.convert(document, _Printed)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+    return _count(when.timestamp_ms or when.timestamp * 1000) * 1_000_000
 
 
 def _count(value: Any) -> int:
@@ -209,12 +325,16 @@ def _depth(asked: str, levels: Mapping[str, float]) -> int:
 
 
 def _cell(stream: int, direction: str, found: Json, depth: int, *, has_failed: bool) -> tuple[Json, bool]:
-    """A job that failed ended with the request that did, and fio counts that one among the done."""
+    """Of a job that failed, fio counts all requests that it issued and times those that succeeded: the others failed.
+    Without times, at least the last one did."""
     requests = _count(found["total_ios"])
     errors = _count(found.get("drop_ios", 0)) + _count(found.get("short_ios", 0))
-    if has_failed:
-        requests, errors = max(0, requests - 1), errors + 1
     times = _times(found)
+    if has_failed:
+        timed = _count(times.get("N", 0))
+        succeeded = timed if timed or not _count(found["io_bytes"]) else requests - 1
+        failed = max(0, requests - succeeded)
+        requests, errors = requests - failed, errors + failed
     cell: Json = {
         "stream": stream,
         "operation": direction,

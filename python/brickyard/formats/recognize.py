@@ -16,8 +16,18 @@ from brickyard.formats.vscsistats import import_vscsistats, is_vscsistats
 
 FORMATS = ("fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd", "vscsistats")
 
-COMMAND = re.compile(r"\s*([$#]\s+)?((sudo|time|nohup)\s+)*([^\s|;&]*/)?fio\s+-")
-"""A fio command line, also as it stands in notes: behind a prompt, by sudo, with a path."""
+COMMAND = re.compile(r"\s*([$#]\s+)?((sudo|time|nohup)\s+)*([^\s|;&]*/)?fio\s+(-|\S+\s+-|\S+\.(fio|ini|job)\s*$)")
+"""A fio command line, also as it stands in notes: behind a prompt, by sudo, with a path; a job file may be first."""
+RESULTS = {
+    "diskspd": r"(?m)^(Command Line: .*\n\s*)?Input parameters:|<Results>\s*<System>",
+    "Iometer": r"(?m)^'(Results|Target Type,Target Name)\b",
+    "elbencho": r"(?m)^(ISO DATE,LABEL|OPERATION +RESULT TYPE)\b",
+    "SQLIO": r"(?m)^(using system counter for timing|CUMULATIVE DATA:)",
+    "Iozone": r"Iozone: Performance Test",
+    "Vdbench": r"(?m)^Vdbench distribution:|Vdbench summary report",
+}
+"""How the results of other tools begin, or what stands in them alone."""
+FIO_RESULTS = r"(?m)^\S+: \(g=\d+\): rw=|^\d;fio-\d"
 REDIRECTION = re.compile(r"([12&]?>>?|<)(.*)", re.DOTALL)
 
 
@@ -43,11 +53,23 @@ def recognize(text: str) -> str | None:
     return None
 
 
+def refuse_results(text: str) -> None:
+    """Raises BadInputError where a text is what a tool measured, and no load."""
+    for tool, sign in RESULTS.items():
+        if re.search(sign, text):
+            raise BadInputError(
+                f"these are results of {tool}, which are not read; of results, only fio's JSON is. Import {tool}'s "
+                "workload and run it here"
+            )
+    if re.search(FIO_RESULTS, text):
+        raise BadInputError("these are results of fio as text; run fio with --output-format=json+ and import that")
+
+
 def import_profile(found: str, name: str, text: str, directory: Path) -> Imported:
     if found == "fio":
         return import_fio(name, text, directory)
     if found == "fio-command":
-        return import_fio_command(name, _command_words(text))
+        return import_fio_command(name, _command_words(text), directory)
     if found == "icf":
         return import_icf(name, text)
     if found == "sqliosim":

@@ -244,10 +244,11 @@ def _groups(measured: Figures) -> Iterator[Finding]:
     first, last = measured.groups[0], measured.groups[-1]
     if first.writes_per_s <= 0:
         return
+    gain = last.writes_per_s / first.writes_per_s
+    what = f"grouping gains a factor of {three_digits(gain)}" if gain > 1 else "grouping gains nothing"
     text = (
         f"A log with a flush after {last.writes:,} writes makes {three_digits(last.writes_per_s)} writes a second,"
-        f" with one after each {three_digits(first.writes_per_s)}: grouping gains a factor of"
-        f" {three_digits(last.writes_per_s / first.writes_per_s)}."
+        f" with one after each {three_digits(first.writes_per_s)}: {what}."
     )
     yield Finding("group_commit", SILENT, text)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 import altair as alt
 import msgspec
 
@@ -15,6 +17,7 @@ from brickyard.units import format_name
 WIDTH, HEIGHT = 640, 300
 SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99")
 TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
+TITLE_WIDTH = 32  # characters of a panel's title in a line
 CUT_AT = 3  # times the largest difference, at least 100 %: a longer interval would leave no room for the others
 CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
 
@@ -99,7 +102,7 @@ def _arrows(cut: list[_CutEnd], y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
 
 
 def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
-    """Percentiles of the response time, before and after, as small multiples."""
+    """Percentiles of the latencies, before and after, as small multiples."""
     charts = []
     for shift in found.shifts[:9]:
         rows = [
@@ -127,7 +130,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
                 x=alt.X("percentile:N", sort=present, title=None, axis=alt.Axis(labelAngle=0)),
                 y=alt.Y(
                     "time_ns:Q",
-                    title="response time",
+                    title=f"{shift.measure} time",
                     scale=alt.Scale(type="log", domain=[low, high], nice=False)
                     if is_wide
                     else alt.Scale(zero=True, nice=True),
@@ -138,12 +141,13 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
                 color=colour,
                 strokeDash=alt.StrokeDash("side:N", sort=["before", "after"], legend=None),
             )
-            .properties(width=240, height=180, title=alt.TitleParams(format_name(shift.name), limit=240))
+            .properties(width=240, height=180, title=wrap(format_name(shift.name), TITLE_WIDTH))
         )
     if not charts:
         return None
     whole = charts[0] if len(charts) == 1 else alt.concat(*charts, columns=3, spacing=24)
-    return draw("distributions", "Percentiles of the response time before and after", whole, width=WIDTH, note=note)
+    measures = " and ".join(dict.fromkeys(f"{shift.measure} time" for shift in found.shifts))
+    return draw("distributions", f"Percentiles of the {measures} before and after", whole, width=WIDTH, note=note)
 
 
 def history_picture(history: History, number: int) -> Picture:

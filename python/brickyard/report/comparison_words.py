@@ -34,10 +34,10 @@ def mark_words(differences: Sequence[str]) -> list[str]:
 
 
 def repeat_lines(found: Comparison) -> list[str]:
-    """Runs that say the same again, as a model with the same seed does."""
+    """Runs that say the same again, such as a model with the same seed."""
     return [
         f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
-        " (same seed, modelled target): counted once"
+        f" ({repeat.why}): counted once"
         for repeat in found.repeats
     ]
 

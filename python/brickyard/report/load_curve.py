@@ -15,6 +15,7 @@ FIGURES = ("mean", "p50", "p99")
 COLOURS = {"mean": theme.BLACK, "p50": theme.BLUE, "p99": theme.VERMILLION}
 SHAPES = {"mean": "circle", "p50": "square", "p99": "triangle-up"}
 WIDTH, NARROW_WIDTH, HEIGHT = 640, 330, 340
+TICKS, TICKS_NARROW = 8, 4  # labels such as 10,000 stay apart
 DRAWN_NARROW = 255  # the plot in a narrow picture: what its axis leaves
 
 
@@ -48,7 +49,13 @@ def load_curve(
     present = [name for name in FIGURES if any(row["figure"] == name for row in rows)]
     end = max((point.offered_per_s for point in points), default=1.0) * 1.03
     x_scale = alt.Scale(domain=[0, end], nice=False)
-    x = alt.X("rate:Q", title=against + unit, scale=x_scale, axis=alt.Axis(labelExpr=theme.COUNT_LABEL))
+    ticks = alt.Axis(
+        labelExpr=theme.COUNT_LABEL,
+        tickCount=TICKS_NARROW if narrow else TICKS,
+        labelOverlap="greedy",
+        labelSeparation=10,
+    )
+    x = alt.X("rate:Q", title=against + unit, scale=x_scale, axis=ticks)
     y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
     y = alt.Y(
         "time_ns:Q",

@@ -112,7 +112,7 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     curve = curve_of(study, records)
     if curve is None:
         return _pts_lead(study, records) if study else None
-    workload = workload_words(records)
+    workload = workload_words([record for record in records if not is_of_search(record)] or records)
     bent = knee(curve.points).point
     wide, narrow = (
         load_curve(curve.points, bent, curve.limit, note=workload, narrow=is_narrow) for is_narrow in (False, True)
@@ -243,15 +243,18 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
     points = analysis.throughput(records)
     many, note = len(records) > 1, workload_words(records, "cell" if analysis.is_graph(patterns) else "run")
     ends = "Runs are laid end to end, without warm-up and pauses. " if many else "Warm-up is left out. "
+    is_apart = analysis.are_apart(points)
+    axis = " The axis is logarithmic, since the streams are far apart." if is_apart else ""
+    mixed = " All streams and operations of a run are in one map." if analysis.several(points) else ""
 
     def rates(name: str, width: int) -> Picture:
-        chart = charts.throughput(points, series_of, log=analysis.is_graph(patterns), width=width)
+        chart = charts.throughput(points, series_of, log=analysis.is_graph(patterns) or is_apart, width=width)
         return draw(name, "Throughput over time", chart, width=width, note=note)
 
     figures = [
         Figure(
             "Throughput over time",
-            ends + "A run that holds its rate is a flat line.",
+            f"{ends}A run that holds its rate is a flat line.{axis}",
             [rates("throughput-over-time", WIDE)],
             [rates("throughput-over-time-narrow", NARROW)],
         )
@@ -274,7 +277,8 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
         heat("latency-over-time-narrow", NARROW, NARROW_COLUMNS),
     )
     if wide and narrow:
-        caption = ends + "The darker a cell, the larger the share of the requests of that moment that took that long."
+        darker = "The darker a cell, the larger the share of the requests of that moment that took that long."
+        caption = f"{ends}{darker}{mixed}"
         figures.append(Figure("Latency over time", caption, [wide], [narrow]))
     return figures
 

@@ -23,8 +23,8 @@ COLUMNS = (0.0, 0.25, 0.5, 0.75, 0.9)  # of the most writes that the target take
 MORE_COLUMNS = 2
 TOLERANCE = 0.10  # between the rate of reads that holds and the one that does not
 MOST_STEPS = 7  # of a column
-CONFIRMED_BY = 3  # runs at a rate, each with arrivals of its own; most of them have to keep the limit
-MOST_LOWERED = 3  # times that a rate which was not confirmed is lowered
+CONFIRMED_BY = 3  # runs at a rate, each with arrivals of its own; all of them have to keep the limit
+MOST_LOWERED = 5  # times that a rate which was not confirmed is lowered
 LEAST_SHARE = 0.01  # of the most reads: less is none
 DEPTH = 256
 CLOSED_DEPTH = 32
@@ -84,15 +84,20 @@ class InterferenceMap:
         return [p for p in self.points if (p.reads_per_s, p.writes_per_s) == (reads_per_s, writes_per_s)]
 
     def reads_beside(self, writes_per_s: float, limit_ns: float) -> float | None:
-        """The highest rate of reads at which most runs held a limit beside so many writes."""
+        """The highest rate of reads at which every run held a limit beside so many writes."""
         rates = {p.reads_per_s for p in self.points if p.writes_per_s == writes_per_s}
-        return max((rate for rate in rates if _most_hold(self.at(rate, writes_per_s), limit_ns)), default=None)
+        return max((rate for rate in rates if _all_hold(self.at(rate, writes_per_s), limit_ns)), default=None)
 
     def too_many_beside(self, writes_per_s: float, limit_ns: float) -> float | None:
-        """The lowest rate of reads above that one at which most runs did not hold it; None where none was tried."""
+        """The lowest rate of reads above that one at which a run did not hold it; None where none was tried."""
         held = self.reads_beside(writes_per_s, limit_ns) or 0.0
         rates = {p.reads_per_s for p in self.points if p.writes_per_s == writes_per_s and p.reads_per_s > held}
-        return min((rate for rate in rates if not _most_hold(self.at(rate, writes_per_s), limit_ns)), default=None)
+        return min((rate for rate in rates if not _all_hold(self.at(rate, writes_per_s), limit_ns)), default=None)
+
+    def is_confirmed(self, reads_per_s: float, writes_per_s: float) -> bool:
+        """Whether as many runs as that takes held the limit at these rates, and none broke it."""
+        points = self.at(reads_per_s, writes_per_s)
+        return len(points) >= CONFIRMED_BY and _all_hold(points, self.limit_ns)
 
     def frontier(self, limit_ns: float) -> list[tuple[float, float | None]]:
         """For each rate of writes the reads that are left."""
@@ -112,7 +117,12 @@ class InterferenceMap:
             for p in self.points
         ]
         frontier = [
-            {"writes_per_s": w, "reads_per_s": r, "too_many_per_s": self.too_many_beside(w, self.limit_ns)}
+            {
+                "writes_per_s": w,
+                "reads_per_s": r,
+                "too_many_per_s": self.too_many_beside(w, self.limit_ns),
+                "confirmed": r is not None and self.is_confirmed(r, w),
+            }
             for w, r in self.frontier(self.limit_ns)
         ]
         return {
@@ -127,8 +137,8 @@ class InterferenceMap:
         }
 
 
-def _most_hold(points: list[MapPoint], limit_ns: float) -> bool:
-    return 2 * sum(point.holds(limit_ns) for point in points) > len(points)
+def _all_hold(points: list[MapPoint], limit_ns: float) -> bool:
+    return all(point.holds(limit_ns) for point in points)
 
 
 def plan_of(asked: MapAsked, reads_per_s: float | None, writes_per_s: float | None, seconds: float) -> str:

@@ -111,6 +111,12 @@ def _bare(plan: Plan, phase: Phase, streams: list[Stream], each_ns: int) -> Plan
     return replace(plan, interval=Duration(max(each_ns // 10, 10_000_000)), phase=[only])
 
 
+def _left_out(levels: tuple[int, ...], last: int) -> list[str]:
+    """Which levels were not offered beyond the one that overloaded the target."""
+    left = ", ".join(f"{percent} %" for percent in sorted(levels) if percent > last)
+    return [f"no rate above {last} % was offered ({left}), since it overloaded the target"] if left else []
+
+
 def brick_of(targets: list[str], options: RunOptions, condition: str) -> ModelledBrick | None:
     """The modelled brick; None where the storage is real."""
     if not bricks.is_modelled(targets[0]):
@@ -163,14 +169,18 @@ class LoadCurve:
             result.points.append(curve_point(made, sum(offered.values())))
             return True
 
+        done = 0
         for percent in sorted(levels):
-            # Beyond the first overloaded level a queue's length tells only for how long it was fed.
-            if last.outcome != "done" or (result.points and result.points[-1].overloaded):
+            # Beyond the first saturated level a queue's length tells only for how long it was fed.
+            if last.outcome != "done" or (result.points and result.points[-1].saturated):
                 break
             level(percent / 100)
+            done = percent
+        if last.outcome == "done":
+            result.notes += _left_out(levels, done)
         share = max(levels) / 100
         most = max_rate_per_s / result.maximum_per_s if max_rate_per_s else 0.0
-        while last.outcome == "done" and share < most and not (result.points and result.points[-1].overloaded):
+        while last.outcome == "done" and share < most and not (result.points and result.points[-1].saturated):
             share = min(share * GROWTH, most)
             self.listener.expect(1)
             level(share)
@@ -178,11 +188,17 @@ class LoadCurve:
             last = self._search(result, last, plan, phase, rates, limit, searches)
         result.points.sort(key=lambda point: point.offered_per_s)
         result.outcome, result.message = last.outcome, last.message
-        if self._brick is None:
-            records = (self.store.record(run) for run in result.runs)
-            result.notes = [note] if (note := into_caches(records, cache_bytes(targets[0], options), "--each")) else []
+        result.notes += self._caches(result.runs)
         self.store.end_study(result.study, last.outcome, result.notes)
         return result
+
+    def _caches(self, runs: list[int]) -> list[str]:
+        """What the caches of a real target may have taken."""
+        if self._brick is not None:
+            return []
+        _, targets, options, _ = self._about
+        note = into_caches((self.store.record(run) for run in runs), cache_bytes(targets[0], options), "--each")
+        return [note] if note else []
 
     def _search(
         self,
@@ -194,10 +210,9 @@ class LoadCurve:
         limit: Limit,
         searches: int,
     ) -> RunResult:
-        """Each search a run with arrivals of its own; gives back the last run, which may not have been done."""
+        """Each search a run with arrivals of its own; gives back the last run, which may not have been done. Where
+        every level keeps the limit, it goes on to the capacity."""
         best, worst = usable(result.points, limit)
-        if worst is None:
-            return last
 
         def attempt(rate_per_s: float, number: int) -> Step:
             nonlocal last
@@ -212,8 +227,13 @@ class LoadCurve:
             result.runs.append(last.run)
             return step_of(curve_point(record, rate_per_s), limit)
 
-        first = best.offered_per_s if best else worst.offered_per_s / FIRST_FACTOR
-        found = searched(attempt, first, searches, NEXT_FACTOR if best else FIRST_FACTOR)
+        if best is not None:
+            first, factor = best.offered_per_s, NEXT_FACTOR if worst else FIRST_FACTOR
+        elif worst is not None:
+            first, factor = worst.offered_per_s / FIRST_FACTOR, FIRST_FACTOR
+        else:
+            return last
+        found = searched(attempt, first, searches, factor)
         result.searches = found if last.outcome == "done" else []
         return last
 

@@ -71,7 +71,7 @@ def _rounds(name: str, queue: Queue, own: Sequence[Record]) -> Rounds | None:
 
 @dataclass(frozen=True)
 class _Said:
-    """A sentence for each group of tests, three in all, and which figures are no result."""
+    """A sentence for each group of tests, three in all, and which tests have no result."""
 
     found: Found
 
@@ -83,7 +83,21 @@ class _Said:
 
     def unsteady(self) -> str:
         names = [TITLES[name] for name, rounds in self.found.rounds.items() if not rounds.is_steady]
-        return f"The state was not steady, so these figures are no result: {', '.join(names)}." if names else ""
+        return (
+            f"The state was not steady, so the figures of these tests are no result: {', '.join(names)}."
+            if names
+            else ""
+        )
+
+    def _unsettled(self, name: str) -> str:
+        """Of a test whose state was not steady no figure is an answer."""
+        rounds = self.found.rounds.get(name)
+        if rounds is None or rounds.is_steady:
+            return ""
+        count = len(rounds.rounds)
+        return (
+            f"{TITLES[name]}: no result, since its state was not steady after {count} round{'' if count == 1 else 's'}"
+        )
 
     def _by(self, name: str, figure: str, *, largest: bool = False) -> tuple[str, float, float] | None:
         """A request size with its figure for reads alone and for writes alone: 4 KiB, or the largest there is."""
@@ -101,18 +115,24 @@ class _Said:
         return format_size(size), reads, writes
 
     def _iops(self) -> str:
+        if said := self._unsettled("iops"):
+            return said
         if (found := self._by("iops", "iops")) is None:
             return ""
         size, reads, writes = found
         return f"random requests of {size}: {format_iops(reads)} reads/s or {format_iops(writes)} writes/s"
 
     def _throughput(self) -> str:
+        if said := self._unsettled("throughput"):
+            return said
         if (found := self._by("throughput", "bytes_per_s", largest=True)) is None:
             return ""
         size, reads, writes = (found[0], three_digits(found[1] / MB), three_digits(found[2] / MB))
         return f"sequential requests of {size}: {reads} MB/s read or {writes} MB/s written"
 
     def _latency(self) -> str:
+        if said := self._unsettled("latency"):
+            return said
         if (found := self._by("latency", "mean_ns")) is None:
             return ""
         size, reads, writes = found

@@ -123,7 +123,8 @@ def _latency(rounds: Rounds) -> list[Table]:
         times = [format_ns(value) for value in (figures.mean_ns, figures.nines_ns, figures.max_ns)]
         lines.append([format_size(cell.size_bytes), cell.mix, *times, format_iops(figures.iops)])
     columns = ["block size", "read/write", "average", "99.999 %", "maximum", "IOPS"]
-    return [("Response time, random, 1 thread × 1 in flight", columns, lines, 2)]
+    title = "Response time, random, 1 thread × 1 in flight, each figure a mean over rounds, so IOPS is not 1 / average"
+    return [(title, columns, lines, 2)]
 
 
 def _demand(rounds: Rounds) -> list[Table]:

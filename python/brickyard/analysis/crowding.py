@@ -1,0 +1,38 @@
+"""Duty: whether other processes kept the CPUs busy beside a run, so that its requests may have waited for one.
+
+Refusal: only of a run whose requests this process made; drivers, fio and servers are processes of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brickyard.schema import Start, WatchSheet
+
+BUSY_SHARE_MAX = 0.85
+OTHERS_SHARE_MAX = 0.2
+"""Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for one."""
+
+
+@dataclass(frozen=True)
+class Crowding:
+    """Shares of the time of all CPUs."""
+
+    busy: float
+    others: float
+
+    @property
+    def words(self) -> str:
+        return f"the CPUs were {self.busy:.0%} busy, {self.others:.0%} with other processes"
+
+
+def crowding(start: Start | None, watch: WatchSheet) -> Crowding | None:
+    """None where the CPUs had time for the run, or nobody looked."""
+    if start is None or start.engine not in ("io_uring", "psync"):
+        return None
+    cpu, own = watch.cpu, watch.process
+    if own is None or cpu is None or not cpu.each or not watch.duration_ns:
+        return None
+    busy = cpu.busy_share or 0.0
+    others = busy - (own.user_ns + own.system_ns) / watch.duration_ns / len(cpu.each)
+    return Crowding(busy, others) if busy > BUSY_SHARE_MAX and others > OTHERS_SHARE_MAX else None
