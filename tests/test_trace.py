@@ -301,6 +301,60 @@ region = "0..512MiB"
 depth = 1
 flush_every = { writes = 4 }
 """,
+    "a flush after each write, at its own times": """
+[[phase.stream]]
+operations = { read = 0, write = 100 }
+request = "4KiB"
+address = "random"
+region = "0..1GiB"
+depth = 64
+pace = { loop = "open", rate = 30, arrivals = "poisson" }
+flush_every = { writes = 1 }
+""",
+    "two flushes for three writes": """
+[[phase.stream]]
+operations = { read = 0, write = 60, flush = 40 }
+request = "4KiB"
+address = "random"
+region = "0..1GiB"
+depth = 64
+pace = { loop = "open", rate = 30, arrivals = "poisson" }
+""",
+    "more flushes than writes": """
+[[phase.stream]]
+operations = { read = 50, write = 20, flush = 30 }
+request = "4KiB"
+address = "random"
+region = "0..1GiB"
+depth = 64
+pace = { loop = "open", rate = 30, arrivals = "poisson" }
+""",
+    "few writes among reads, one at a time": """
+[[phase.stream]]
+operations = { read = 95, write = 5 }
+request = "4KiB"
+address = "random"
+region = "0..4GiB"
+depth = 1
+""",
+    "reads and larger writes, eight at a time": """
+[[phase.stream]]
+operations = { read = 70, write = 30 }
+request = [{ size = "4KiB", of = "read" }, { size = "64KiB", of = "write" }]
+address = "random"
+region = "0..4GiB"
+depth = 8
+""",
+    "reads and writes in one order, with flushes and pauses": """
+[[phase.stream]]
+operations = { read = 50, write = 50 }
+request = "8KiB"
+address = "sequential"
+region = "0..2GiB"
+depth = 1
+think = "200us"
+flush_every = { writes = 5 }
+""",
     "deep": """
 [[phase.stream]]
 request = "4KiB"
