@@ -806,12 +806,14 @@ def time_bucket(ns: int) -> int:
     return next(number for number in range(320) if time_ns(number + 1) > ns)
 
 
-def told_of(*requests: SlowRequest) -> list[str]:
+def told_of(*requests: SlowRequest, device: str = "sda") -> list[str]:
     """Beside 1,000 reads of 1 ms, one at a time."""
     bucket = time_bucket(MS)
-    cell = SeenCell("read", 1000, 4096000, device=[(bucket, 1000)], total=[(bucket, 1000)], depths=[(0, 1000)])
+    device_ns = 1000 * MS + sum(one.device_ns for one in requests)
+    cell = SeenCell("read", 1000, 4096000, device=[(bucket, 1000)], total=[(bucket, 1000)], depths=[(0, 1000)],
+                    classes=[(3, 1000 + len(requests), device_ns)])  # fmt: skip
     totals = WatchTotals()
-    totals.add(WatchInterval(0, 10 * SECOND, [SeenDevice("sda", [cell])], slow=list(requests)))
+    totals.add(WatchInterval(0, 10 * SECOND, [SeenDevice(device, [cell])], slow=list(requests)))
     return [one.cause for one in causes.explained(totals)]
 
 
@@ -833,9 +835,53 @@ def test_causes_that_cannot_be_put_here(changes: dict[str, Any], cause: str) -> 
     assert told_of(slow(**changes)) == [cause]
 
 
+@pytest.mark.parametrize(
+    ("device", "waited_ns", "cause"),
+    [
+        ("sda", 60 * MS, causes.DEVICE),
+        ("loop0", 60 * MS, causes.UNKNOWN),
+        ("zram1", 60 * MS, causes.UNKNOWN),
+        ("loop0", 20 * MS, causes.DEVICE),
+    ],
+)
+def test_a_device_that_tasks_serve_is_not_blamed_for_a_lack_of_cpu(device: str, waited_ns: int, cause: str) -> None:
+    assert told_of(slow(cpu_wait_ns=waited_ns), device=device) == [cause]
+
+
+def test_a_request_is_compared_with_others_of_its_size() -> None:
+    """Of reads of 5 µs and some of 1 MiB, none was slow; one that took longer than the others of its size was."""
+
+    def said(large: int, device_ns: int) -> tuple[str, str]:
+        small_ns, large_ns = 5_000, 1_100_000
+        one = slow(bytes=1 << 20, device_ns=device_ns, total_ns=device_ns, depth=1)
+        cell = SeenCell("read", 2500 + large, device=[(time_bucket(small_ns), 2500), (time_bucket(large_ns), large)],
+                        classes=[(3, 2500, 2500 * small_ns), (11, large, (large - 1) * large_ns + device_ns)])  # fmt: skip
+        totals = WatchTotals()
+        for _ in range(2):  # classes add up
+            totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [cell])], slow=[one]))
+        found = causes.explained(totals)[0]
+        return found.cause, found.evidence
+
+    cause, words = said(50, 1_100_000)
+    assert cause == causes.UNKNOWN
+    assert "usually 1.10 ms for that size" in words
+    cause, words = said(10, 100 * MS)
+    assert cause == causes.UNKNOWN
+    assert "too few requests of 1 MiB" in words
+    assert said(50, 100 * MS)[0] == causes.DEVICE
+
+
+def test_processes_that_cannot_be_told_apart_have_no_part_in_a_cause() -> None:
+    crowded = {"depth": 9, "device_ns": 3 * MS, "total_ns": 3 * MS}
+    assert told_of(slow(**crowded, done_own=9)) == [causes.OWN]
+    assert told_of(slow(**crowded, done_others=9)) == [causes.OTHERS]
+    assert told_of(slow(**crowded, done_unknown=9)) == [causes.UNKNOWN]
+
+
 def evidence(one: SlowRequest, requests: int, seconds: int) -> tuple[str, str]:
     """Of a slow read beside others of 2 ms."""
-    cell = SeenCell("read", requests, device=[(time_bucket(2 * MS), requests)], depths=[(0, requests)])
+    cell = SeenCell("read", requests, device=[(time_bucket(2 * MS), requests)], depths=[(0, requests)],
+                    classes=[(3, requests + 1, requests * 2 * MS + one.device_ns)])  # fmt: skip
     totals = WatchTotals()
     totals.add(WatchInterval(0, seconds * SECOND, [SeenDevice("sda", [cell])], slow=[one]))
     found = causes.explained(totals)[0]
@@ -913,6 +959,16 @@ def test_flushes_are_told_with_what_their_share_is_of() -> None:
     (told,) = said(10)
     assert "take 87 % of the sum of request times; theirs add up to 2 % of the time watched" in told
     assert said(9) == []
+
+
+@pytest.mark.parametrize(("queue_ns", "figures"), [(0, {"reads_one_deep_share"}), (10**10, {"waiting_share"})])
+def test_requests_that_wait_before_the_device_do_not_come_one_at_a_time(queue_ns: int, figures: set[str]) -> None:
+    """A scheduler that gives the device one of sixteen requests at a time."""
+    reads = SeenCell("read", 1000, 4096 * 1000, queue_ns=queue_ns, device_ns=10**9, total_ns=queue_ns + 10**9,
+                     depths=[(0, 1000)])  # fmt: skip
+    totals = WatchTotals()
+    totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [reads])]))
+    assert {one.figure for one in opinions(totals.devices["sda"], 0, totals.seconds)} == figures
 
 
 def test_a_drivers_commands_are_in_no_verdict() -> None:
