@@ -350,6 +350,54 @@ def test_a_profile_of_what_was_seen_runs(loop: str, tmp_path: Path) -> None:
 
 
 @seen_by_kernel
+def test_a_replay_flushes_as_often_as_what_was_seen(loop: str, tmp_path: Path) -> None:
+    """The kernel adds a flush to each durable write that somebody waits for; the replay issues it as a request."""
+    shell(*BRICKYARD, "run", "dd-write", loop, "--overwrite", loop)
+    trace = str(tmp_path / "durable.byt")
+
+    def commands(*words: str, ask: Callable[[], object]) -> int:
+        settle()
+        with watching(loop, *words) as running:
+            ask()
+            settle()
+            (device,) = running.ended()["devices"]
+        return int(device["operations"]["flush_command"]["requests"])
+
+    def durably() -> None:
+        fio(loop, "--rw=randwrite", "--bs=4k", "--ioengine=psync", "--sync=dsync", "--io_size=400k", "--thinktime=2ms")
+        fio(loop, "--rw=randwrite", "--bs=4k", "--ioengine=psync", "--fsync=5", "--io_size=400k", "--thinktime=2ms")
+
+    first = commands("--save", trace, ask=durably)
+    words = ("run", trace, loop, "--overwrite", loop, "--set", "fill=never", "--timing", "dependent")
+    said = []
+
+    def replayed() -> None:
+        said.append(subprocess.run([*BRICKYARD, *words], capture_output=True, text=True, check=False).stderr)
+
+    again = commands(ask=replayed)
+    assert first > 200
+    assert again == pytest.approx(first, rel=0.05)
+    assert "100 writes are FUA; with engine psync on a block device, the kernel adds a flush" in said[0]
+
+
+@seen_by_kernel
+def test_tracepoints_tell_requests_for_one_sector_apart(loop: str) -> None:
+    settle()
+    before = counters(loop)
+    with watching(loop, "--method", "tracepoints") as running:
+        fio(loop, "--rw=randread", "--bs=4k", "--size=64k", "--ioengine=libaio", "--iodepth=32", "--io_size=16m",
+            "--randrepeat=0", "--norandommap")  # fmt: skip
+        settle()
+        after = counters(loop)
+        found = running.ended()
+    agree(found, before, after)
+    (device,) = found["devices"]
+    assert device["in_flight"] == 0
+    assert found["lost"]["unknown"] == 0
+    assert not [one["text"] for one in found["verdicts"] if one["figure"] == "reads_mean_depth"]
+
+
+@seen_by_kernel
 def test_sequential_streams_at_once_are_told_apart(loop: str) -> None:
     with watching(loop) as running:
         fio(loop, "--rw=write", "--bs=16k", "--offset_increment=48m", "--io_size=8m", "--ioengine=psync", jobs=4)
@@ -747,7 +795,12 @@ def test_a_cause_that_was_put_there_is_named(
     if cause in SPIKES_NS:  # not what the mechanics of a disk do by themselves
         victims = [one for one in victims if one["device_ns"] > SPIKES_NS[cause]]
     assert victims, [(one["cause"], one["comm"], one["operation"], one["device_ns"]) for one in found["slow"]]
-    named = sum(one["cause"] == cause for one in victims) / len(victims)
+    # Tasks of this host serve the disk: beside other work, a stall cannot be told from a lack of CPU.
+    clear = [one for one in victims if cause not in SPIKES_NS or one["cpu_wait_ns"] < one["device_ns"] / 2]
+    assert not any(one["cause"] in SPIKES_NS for one in victims if one not in clear)
+    if not clear:
+        pytest.skip("tasks waited for a CPU during all stalls")
+    named = sum(one["cause"] == cause for one in clear) / len(clear)
     wrong = [(one["cause"], one["evidence"]) for one in victims if one["cause"] not in (cause, causes.UNKNOWN)]
     print(f"| {inject.__name__.replace('_', ' ')} | {cause} | {len(victims)} | {named:.0%} | {len(wrong)} |")
     assert named >= 0.6, wrong  # beside other tests; docs/watch.md has the shares of a quiet host and of a busy one
@@ -854,8 +907,9 @@ def test_a_request_is_compared_with_others_of_its_size() -> None:
     def said(large: int, device_ns: int) -> tuple[str, str]:
         small_ns, large_ns = 5_000, 1_100_000
         one = slow(bytes=1 << 20, device_ns=device_ns, total_ns=device_ns, depth=1)
-        cell = SeenCell("read", 2500 + large, device=[(time_bucket(small_ns), 2500), (time_bucket(large_ns), large)],
-                        classes=[(3, 2500, 2500 * small_ns), (11, large, (large - 1) * large_ns + device_ns)])  # fmt: skip
+        classes = [(3, 2500, 2500 * small_ns), (11, large, (large - 1) * large_ns + device_ns)]
+        times = [(time_bucket(small_ns), 2500), (time_bucket(large_ns), large)]
+        cell = SeenCell("read", 2500 + large, device=times, classes=classes)
         totals = WatchTotals()
         for _ in range(2):  # classes add up
             totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [cell])], slow=[one]))
