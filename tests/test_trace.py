@@ -74,6 +74,18 @@ class TestImport:
         assert "\x1b" not in said.err
         assert traces.contents(str(out)).summary.bad == 3
 
+    def test_a_time_far_from_all_others_is_doubted(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source, out, made = (tmp_path / name for name in ("load.csv", "load.byt", "load.toml"))
+        table(source, 200)
+        assert main(["trace", "import", str(source), "-o", str(out)]) == 0
+        assert "note" not in capsys.readouterr().err
+        with source.open("a") as file:
+            file.write(f"{2 * FILETIME},hm,0,Read,8192,4096,60000\n")
+        assert main(["trace", "import", str(source), "-o", str(out)]) == 0
+        assert "100 % of the trace; check the times on both sides of it" in capsys.readouterr().err
+        assert main(["trace", "profile", str(out), "-o", str(made)]) == 2
+        assert "years, longer than a phase may last; a time in it is wrong" in capsys.readouterr().err
+
     def test_nothing_is_written_where_nothing_is_read(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         source = tmp_path / "notes.txt"
         source.write_text("dear diary\n")
@@ -264,6 +276,13 @@ def test_loads_that_are_nothing_alike_are_not_reproduced(
     assert main(["trace", "compare", str(first), str(second)]) == 1
     assert f"does not reproduce within 10 %: {figures}" in capsys.readouterr().out
     assert main(["trace", "compare", str(first), str(first)]) == 0
+
+
+def test_flushes_have_their_plural(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = logged(tmp_path / "taken", [("write", n << 20, 4096) for n in range(81)] + [("sync", 0, 0)] * 19)
+    capsys.readouterr()
+    assert main(["trace", "show", str(taken)]) == 0
+    assert "81 % writes (324 KiB), 19 % flushes" in capsys.readouterr().out
 
 
 PROFILES = {

@@ -659,6 +659,21 @@ def test_a_device_that_vanishes_ends_the_watch(zram: str) -> None:
     assert json.loads(out)["devices"][0]["operations"]["write"]["requests"] == 256
 
 
+@pytest.mark.parametrize("method", ["bpf", "counters"])
+@seen_by_kernel
+def test_a_loop_device_that_is_detached_ends_the_watch(method: str, tmp_path: Path) -> None:
+    place = tmp_path / "disk"
+    place.write_bytes(bytes(1 << 20))
+    device = shell("losetup", "--find", "--show", str(place))
+    try:
+        with watching(device, "--every", "200ms", "--for", "50s", "--method", method) as running:
+            shell("losetup", "--detach", device)
+            _, err = running.process.communicate(timeout=WAIT_S / 2)
+    finally:
+        subprocess.run(["losetup", "--detach", device], capture_output=True, check=False)
+    assert "was detached" in err
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_without_rights_there_is_one_clear_line_and_counters_work(tmp_path: Path) -> None:
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]

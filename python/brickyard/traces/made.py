@@ -35,6 +35,8 @@ BURST_MOST = 1024
 DEPTH_MOST = 1024
 ROOM = 4
 FUA_SHARE = 0.5
+YEAR_S = 365.25 * 86_400
+LONGEST_S = 285 * YEAR_S  # the longest duration of a phase
 FLUSHES_OFF = 0.05
 """A number of writes for each flush may be rounded this much; half of what `trace compare` allows."""
 
@@ -88,6 +90,11 @@ def make_profile(examined: Examined, name: str) -> Made:
     moved = figures.read.requests + figures.write.requests
     if moved < 2 or making.seconds <= 0:
         raise BadInputError(f"{name}: too few reads and writes at different times to make a profile of")
+    if making.seconds > LONGEST_S:
+        raise BadInputError(
+            f"{name}: its requests span {making.seconds / YEAR_S:.0f} years, longer than a phase may last; a time in it"
+            " is wrong"
+        )
     if torn := examined.contents.torn:
         making.notes.append(f"{name}: cut off: {torn}; the profile is of what stands before that")
     if figures.discard.requests:
