@@ -75,6 +75,18 @@ class TestImport:
         assert "\x1b" not in said.err
         assert traces.contents(str(out)).summary.bad == 3
 
+    def test_a_time_far_from_all_others_is_doubted(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        source, out, made = (tmp_path / name for name in ("load.csv", "load.byt", "load.toml"))
+        table(source, 200)
+        assert main(["trace", "import", str(source), "-o", str(out)]) == 0
+        assert "note" not in capsys.readouterr().err
+        with source.open("a") as file:
+            file.write(f"{2 * FILETIME},hm,0,Read,8192,4096,60000\n")
+        assert main(["trace", "import", str(source), "-o", str(out)]) == 0
+        assert "100 % of the trace; check the times on both sides of it" in capsys.readouterr().err
+        assert main(["trace", "profile", str(out), "-o", str(made)]) == 2
+        assert "years, longer than a phase may last; a time in it is wrong" in capsys.readouterr().err
+
     def test_nothing_is_written_where_nothing_is_read(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         source = tmp_path / "notes.txt"
         source.write_text("dear diary\n")
@@ -275,6 +287,13 @@ def test_loads_that_are_nothing_alike_are_not_reproduced(
     assert main(["trace", "compare", str(first), str(first)]) == 0
 
 
+def test_flushes_have_their_plural(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = logged(tmp_path / "taken", [("write", n << 20, 4096) for n in range(81)] + [("sync", 0, 0)] * 19)
+    capsys.readouterr()
+    assert main(["trace", "show", str(taken)]) == 0
+    assert "81 % writes (324 KiB), 19 % flushes" in capsys.readouterr().out
+
+
 PROFILES = {
     "random": """
 [[phase.stream]]
@@ -309,6 +328,60 @@ address = "sequential"
 region = "0..512MiB"
 depth = 1
 flush_every = { writes = 4 }
+""",
+    "a flush after each write, at its own times": """
+[[phase.stream]]
+operations = { read = 0, write = 100 }
+request = "4KiB"
+address = "random"
+region = "0..1GiB"
+depth = 64
+pace = { loop = "open", rate = 30, arrivals = "poisson" }
+flush_every = { writes = 1 }
+""",
+    "two flushes for three writes": """
+[[phase.stream]]
+operations = { read = 0, write = 60, flush = 40 }
+request = "4KiB"
+address = "random"
+region = "0..1GiB"
+depth = 64
+pace = { loop = "open", rate = 30, arrivals = "poisson" }
+""",
+    "more flushes than writes": """
+[[phase.stream]]
+operations = { read = 50, write = 20, flush = 30 }
+request = "4KiB"
+address = "random"
+region = "0..1GiB"
+depth = 64
+pace = { loop = "open", rate = 30, arrivals = "poisson" }
+""",
+    "few writes among reads, one at a time": """
+[[phase.stream]]
+operations = { read = 95, write = 5 }
+request = "4KiB"
+address = "random"
+region = "0..4GiB"
+depth = 1
+""",
+    "reads and larger writes, eight at a time": """
+[[phase.stream]]
+operations = { read = 70, write = 30 }
+request = [{ size = "4KiB", of = "read" }, { size = "64KiB", of = "write" }]
+address = "random"
+region = "0..4GiB"
+depth = 8
+""",
+    "reads and writes in one order, with flushes and pauses": """
+[[phase.stream]]
+operations = { read = 50, write = 50 }
+request = "8KiB"
+address = "sequential"
+region = "0..2GiB"
+depth = 1
+think = "200us"
+flush_every = { writes = 5 }
 """,
     "deep": """
 [[phase.stream]]

@@ -20,6 +20,8 @@ enum operation { READ, WRITE, WRITE_DURABLE, DISCARD, FLUSH, FLUSH_COMMAND, OTHE
 #define RUNS 44
 #define STREAMS 16
 #define OWNERS 64
+/* Of request sizes, by powers of two from 512 bytes on. */
+#define CLASSES 16
 #define COMM 16
 
 struct cell {
@@ -41,6 +43,8 @@ struct cell {
 	u64 stripe_full_bytes;
 	u64 queued; /* those that waited in a queue of the kernel's */
 	u64 spare;
+	u64 class_requests[CLASSES];
+	u64 class_device_ns[CLASSES];
 	u64 sizes[SIZES];
 	u64 alignments[ALIGNMENTS];
 	u64 seeks[SEEKS];
@@ -58,12 +62,19 @@ struct stream {
 	u64 operation;
 };
 
+/* One of the processes whose numbers have these low bits: the one that asked last. */
+struct asker {
+	u64 process;
+	u64 changes; /* so often another one took its place */
+	u64 done;
+};
+
 struct device {
 	u64 in_flight;
 	u64 last_end_bytes;
 	u64 last_arrival_ns;
 	u64 done;
-	u64 done_by[OWNERS];
+	struct asker askers[OWNERS];
 	u64 flushing; /* flush commands in the device now */
 	u64 flush_began_ns;
 	u64 flush_ended_ns;
@@ -127,6 +138,7 @@ struct told {
 	u64 flush_ns; /* of its time in the device, how much a flush command was there too */
 	u64 done_others; /* requests of others that ended while it was in the device */
 	u64 done_own;
+	u64 done_unknown; /* instead of these two: another process took its place in `askers` */
 	u32 bytes;
 	u32 part;
 	u32 process;

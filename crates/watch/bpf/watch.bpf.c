@@ -32,6 +32,7 @@ struct entry {
 	u64 cgroup;
 	u64 done;
 	u64 done_own;
+	u64 changes;
 	u32 bytes;
 	u32 part;
 	u32 process;
@@ -151,6 +152,13 @@ INLINE u32 size_bucket(u64 bytes)
 	u32 bits = floor_log2(bytes);
 	u32 bucket = (bits - 9) * 2 + (bytes != 1ull << bits);
 	return bucket < SIZES ? bucket : SIZES - 1;
+}
+
+INLINE u32 size_class(u64 bytes)
+{
+	u32 bits = floor_log2(bytes);
+	bits = bits < 9 ? 0 : bits - 9;
+	return bits < CLASSES ? bits : CLASSES - 1;
 }
 
 INLINE u32 alignment_bucket(u64 offset)
@@ -344,6 +352,24 @@ INLINE void note_place(struct device *device, struct entry *entry)
 	stream->operation = entry->operation != READ;
 }
 
+INLINE struct asker *asker_of(struct device *device, u32 process)
+{
+	return &device->askers[process & (OWNERS - 1)];
+}
+
+/* What has ended before, of all and of its own process. */
+INLINE void note_done(struct device *device, struct entry *entry)
+{
+	struct asker *asker = asker_of(device, entry->process);
+	if (asker->process != entry->process) {
+		asker->process = entry->process;
+		__sync_fetch_and_add(&asker->changes, 1);
+	}
+	entry->done = device->done;
+	entry->done_own = asker->done;
+	entry->changes = asker->changes;
+}
+
 /* It goes to the device. */
 INLINE void begin(struct device *device, struct entry *entry, u64 now)
 {
@@ -357,8 +383,7 @@ INLINE void begin(struct device *device, struct entry *entry, u64 now)
 	entry->issued_ns = now;
 	entry->depth = __sync_fetch_and_add(&device->in_flight, 1) + 1;
 	entry->is_counted = 1;
-	entry->done = device->done;
-	entry->done_own = device->done_by[entry->process & (OWNERS - 1)];
+	note_done(device, entry);
 	note_place(device, entry);
 	if (entry->operation == FLUSH_COMMAND && __sync_fetch_and_add(&device->flushing, 1) == 0)
 		device->flush_began_ns = now;
@@ -382,7 +407,8 @@ INLINE u64 beside_flush(const struct device *device, u64 from, u64 to)
 	return end > begin ? end - begin : 0;
 }
 
-INLINE void tell(const struct entry *entry, const struct device *device, u64 now, u64 done, u64 done_own)
+/* `own`: what ended of its own process while it was in the device, or less than 0 where that is not known. */
+INLINE void tell(const struct entry *entry, const struct device *device, u64 now, u64 all, s64 own)
 {
 	struct told *told = ringbuf_reserve(&ring, sizeof(struct told), 0);
 	if (!told) {
@@ -398,9 +424,9 @@ INLINE void tell(const struct entry *entry, const struct device *device, u64 now
 	told->offset_bytes = entry->offset_bytes;
 	told->cgroup = entry->cgroup;
 	told->flush_ns = entry->operation == FLUSH_COMMAND ? 0 : beside_flush(device, entry->issued_ns, now);
-	u64 all = done - entry->done, own = done_own - entry->done_own;
-	told->done_others = all > own ? all - own : 0;
-	told->done_own = own;
+	told->done_others = own >= 0 && all > (u64)own ? all - (u64)own : 0;
+	told->done_own = own >= 0 ? own : 0;
+	told->done_unknown = own >= 0 ? 0 : all;
 	told->bytes = entry->bytes;
 	told->part = entry->part;
 	told->process = entry->process;
@@ -505,8 +531,14 @@ INLINE void end(struct device *device, struct entry *entry, u64 now)
 		device->flush_ended_ns = now;
 		device->flush_last_ns = now - device->flush_began_ns;
 	}
-	u64 done = __sync_fetch_and_add(&device->done, 1);
-	u64 done_own = __sync_fetch_and_add(&device->done_by[entry->process & (OWNERS - 1)], 1);
+	u64 all = __sync_fetch_and_add(&device->done, 1) - entry->done;
+	struct asker *asker = asker_of(device, entry->process);
+	s64 own = -1;
+	if (asker->process == entry->process) {
+		u64 own_done = __sync_fetch_and_add(&asker->done, 1);
+		if (asker->changes == entry->changes)
+			own = own_done - entry->done_own;
+	}
 	u64 device_end = entry->data_ended_ns ? entry->data_ended_ns : now;
 	u64 total_ns = since(entry->arrived_ns, now);
 	cell->requests++;
@@ -517,6 +549,11 @@ INLINE void end(struct device *device, struct entry *entry, u64 now)
 	if (entry->issued_ns) {
 		count_time(cell->queue, &cell->queue_ns, since(entry->queued_ns, entry->issued_ns));
 		count_time(cell->device, &cell->device_ns, since(entry->issued_ns, device_end));
+		u32 class = unknown(size_class(entry->bytes));
+		if (entry->bytes && class < CLASSES) {
+			cell->class_requests[class]++;
+			cell->class_device_ns[class] += since(entry->issued_ns, device_end);
+		}
 	}
 	count_time(cell->total, &cell->total_ns, total_ns);
 	if (entry->flags & IS_QUEUED)
@@ -527,7 +564,7 @@ INLINE void end(struct device *device, struct entry *entry, u64 now)
 	count_owner(entry, total_ns);
 	struct control *control = map_lookup(&controls, &ZERO);
 	if (control && entry->slot < MOST_DEVICES && (control->exact || total_ns >= control->slow_ns[entry->slot]))
-		tell(entry, device, now, done, done_own);
+		tell(entry, device, now, all, own);
 }
 
 INLINE u64 cgroup_of(struct bio *bio)
@@ -617,6 +654,7 @@ int split(u64 *context)
 	part->cgroup = whole->cgroup;
 	part->done = whole->done;
 	part->done_own = whole->done_own;
+	part->changes = whole->changes;
 	part->bytes = bio->bi_iter.bi_size;
 	part->part = whole->part;
 	part->process = whole->process;
@@ -781,6 +819,13 @@ int rq_merge(u64 *context)
 	return 0;
 }
 
+/* Of a write that is flushed before or after, the data have ended, and the request has not. */
+INLINE int is_in_sequence(const struct request *request)
+{
+	u32 in_sequence = ENUM_EXISTS(rqf_flags, __RQF_FLUSH_SEQ) ? 1u << ENUM_VALUE(rqf_flags, __RQF_FLUSH_SEQ) : 1u << 4;
+	return (request->cmd_flags & OP_MASK) != OP_FLUSH && request->rq_flags & in_sequence;
+}
+
 SEC("tp_btf/block_rq_complete")
 int rq_complete(u64 *context)
 {
@@ -799,9 +844,7 @@ int rq_complete(u64 *context)
 	struct entry *entry = found(&requests, &requests_more, (u64)request);
 	if (entry && status)
 		entry->flags |= IS_ERROR;
-	/* Of a write that is flushed before or after, the data have ended, and the request has not. */
-	u32 in_sequence = ENUM_EXISTS(rqf_flags, __RQF_FLUSH_SEQ) ? 1u << ENUM_VALUE(rqf_flags, __RQF_FLUSH_SEQ) : 1u << 4;
-	if ((flags & OP_MASK) != OP_FLUSH && request->rq_flags & in_sequence) {
+	if (is_in_sequence(request)) {
 		if (entry)
 			entry->data_ended_ns = now;
 		return 0;
@@ -823,11 +866,39 @@ int rq_complete(u64 *context)
 		entry->depth = 0;
 		entry->seek = SEEKS - 1;
 		entry->gap = 0;
-		entry->done = device->done;
-		entry->done_own = device->done_by[entry->process & (OWNERS - 1)];
+		note_done(device, entry);
 		if (status)
 			entry->flags |= IS_ERROR;
 	}
+	end(device, entry, now);
+	given_back(&requests, &requests_more, (u64)request);
+	return 0;
+}
+
+/* The same end again, for those that `rq_complete` missed: the kernel runs no program while the same program is
+ * interrupted on that CPU, and this one is another. An entry that is still there has not been counted. */
+SEC("tp_btf/block_rq_complete")
+int rq_complete_missed(u64 *context)
+{
+	struct request *request = (struct request *)context[0];
+	u32 status = context[1], bytes = context[2];
+	int slot = slot_of(request->q->disk);
+	if (slot < 0)
+		return 0;
+	struct entry *entry = found(&requests, &requests_more, (u64)request);
+	if (!entry || !entry->is_counted || (!status && bytes < request->__data_len))
+		return 0;
+	struct device *device = device_of(slot);
+	if (!device)
+		return 0;
+	u64 now = ktime_get_ns();
+	if (is_in_sequence(request)) {
+		if (!entry->data_ended_ns)
+			entry->data_ended_ns = now;
+		return 0;
+	}
+	if (status)
+		entry->flags |= IS_ERROR;
 	end(device, entry, now);
 	given_back(&requests, &requests_more, (u64)request);
 	return 0;

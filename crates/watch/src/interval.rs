@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::layout::{self, Account, Cell, Device, Losses, NAMES, OPERATIONS, Owner, Told};
+use crate::samples::During;
 use crate::source::Source;
 
 type Pairs = Vec<(usize, u64)>;
@@ -37,6 +38,8 @@ pub struct ToldCell {
     pub stripe_aligned: u64,
     pub stripe_full_bytes: u64,
     pub queued: u64,
+    /// Class of request sizes, requests, and the sum of their times in the device.
+    pub classes: Vec<(usize, u64, u64)>,
     pub sizes: Pairs,
     pub alignments: Pairs,
     pub seeks: Pairs,
@@ -98,10 +101,12 @@ pub struct ToldSlow {
     pub depth: u32,
     pub done_own: u64,
     pub done_others: u64,
+    pub done_unknown: u64,
     pub requeues: u32,
     pub failed: bool,
     pub steal_share: f64,
     pub resync_per_s: u64,
+    pub cpu_wait_ns: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -289,6 +294,12 @@ fn pairs(now: &[u64], before: &[u64]) -> Pairs {
     counts.enumerate().filter(|(_, count)| *count > 0).collect()
 }
 
+fn classes(now: &Cell, before: &Cell) -> Vec<(usize, u64, u64)> {
+    let requests = pairs(&now.class_requests, &before.class_requests);
+    let of = |class: usize| now.class_device_ns[class].saturating_sub(before.class_device_ns[class]);
+    requests.into_iter().map(|(class, count)| (class, count, of(class))).collect()
+}
+
 fn told_cell(operation: &'static str, now: &Cell, before: &Cell) -> ToldCell {
     ToldCell {
         operation,
@@ -309,6 +320,7 @@ fn told_cell(operation: &'static str, now: &Cell, before: &Cell) -> ToldCell {
         stripe_aligned: now.stripe_aligned - before.stripe_aligned,
         stripe_full_bytes: now.stripe_full_bytes - before.stripe_full_bytes,
         queued: now.queued - before.queued,
+        classes: classes(now, before),
         sizes: pairs(&now.sizes, &before.sizes),
         alignments: pairs(&now.alignments, &before.alignments),
         seeks: pairs(&now.seeks, &before.seeks),
@@ -343,8 +355,8 @@ pub fn bucket_ns(bucket: usize) -> u64 {
     (1 << octave) + ((bucket as u64 % 8) << (octave - 3))
 }
 
-/// A slow request as it is told. Steal and resync are added by whoever has looked.
-pub fn slow(told: &Told, during: (f64, u64)) -> ToldSlow {
+/// A slow request as it is told. What the host did meanwhile is added by whoever has looked.
+pub fn slow(told: &Told, during: &During) -> ToldSlow {
     let since = |from: u64, to: u64| if from == 0 { 0 } else { to.saturating_sub(from) };
     let asked = told.operation == layout::FLUSH;
     ToldSlow {
@@ -365,10 +377,12 @@ pub fn slow(told: &Told, during: (f64, u64)) -> ToldSlow {
         depth: told.depth,
         done_own: told.done_own,
         done_others: told.done_others,
+        done_unknown: told.done_unknown,
         requeues: told.requeues,
         failed: told.flags & layout::IS_ERROR != 0,
-        steal_share: during.0,
-        resync_per_s: during.1,
+        steal_share: during.steal_share,
+        resync_per_s: during.resync_per_s,
+        cpu_wait_ns: during.cpu_wait_ns,
     }
 }
 

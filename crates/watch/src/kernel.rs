@@ -14,7 +14,7 @@ use crate::source::Source;
 /// Compiled by `make bpf` from `bpf/watch.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
 /// Program, and the tracepoint of the block layer that it stands on.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     // Ends come last, so that no request is seen to end whose beginning could not be seen yet.
     ("bio_queue", "block_bio_queue"),
     ("split", "block_split"),
@@ -26,6 +26,7 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("rq_merge", "block_rq_merge"),
     ("bio_complete", "block_bio_complete"),
     ("rq_complete", "block_rq_complete"),
+    ("rq_complete_missed", "block_rq_complete"),
 ];
 /// Until there is something to compare with, a request is slow from here on.
 const SLOW: Duration = Duration::from_millis(2);

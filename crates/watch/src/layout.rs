@@ -11,6 +11,7 @@ pub const DEPTHS: usize = 32;
 pub const RUNS: usize = 44;
 pub const STREAMS: usize = 16;
 pub const OWNERS: usize = 64;
+pub const CLASSES: usize = 16;
 pub const COMM: usize = 16;
 
 pub const NAMES: [&str; OPERATIONS] =
@@ -51,6 +52,8 @@ pub struct Cell {
     pub stripe_full_bytes: u64,
     pub queued: u64,
     pub spare: u64,
+    pub class_requests: [u64; CLASSES],
+    pub class_device_ns: [u64; CLASSES],
     pub sizes: [u64; SIZES],
     pub alignments: [u64; ALIGNMENTS],
     pub seeks: [u64; SEEKS],
@@ -72,12 +75,20 @@ pub struct Stream {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct Asker {
+    pub process: u64,
+    pub changes: u64,
+    pub done: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Device {
     pub in_flight: u64,
     pub last_end_bytes: u64,
     pub last_arrival_ns: u64,
     pub done: u64,
-    pub done_by: [u64; OWNERS],
+    pub askers: [Asker; OWNERS],
     pub flushing: u64,
     pub flush_began_ns: u64,
     pub flush_ended_ns: u64,
@@ -141,6 +152,7 @@ pub struct Told {
     pub flush_ns: u64,
     pub done_others: u64,
     pub done_own: u64,
+    pub done_unknown: u64,
     pub bytes: u32,
     pub part: u32,
     pub process: u32,
@@ -193,6 +205,7 @@ mod tests {
             ("RUNS", RUNS),
             ("STREAMS", STREAMS),
             ("OWNERS", OWNERS),
+            ("CLASSES", CLASSES),
             ("COMM", COMM),
         ];
         for (name, value) in known {
@@ -208,6 +221,7 @@ mod tests {
         for (rust, c) in [
             ("Cell", "cell"),
             ("Stream", "stream"),
+            ("Asker", "asker"),
             ("Device", "device"),
             ("Owner", "owner"),
             ("Account", "account"),

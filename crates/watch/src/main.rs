@@ -16,7 +16,7 @@ use watch::interval::{Interval, MOST_SLOW, Seen, slow};
 use watch::kernel::{Kernel, Wanted};
 use watch::layout::{self, Told};
 use watch::points::{self, Points};
-use watch::samples::Samples;
+use watch::samples::{During, Samples};
 use watch::source::Source;
 
 const BAD_INPUT: u8 = 2;
@@ -224,14 +224,14 @@ impl Watch {
         self.keep_slowest();
         let end_ns = now_ns();
         let cpu_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
-        let (steal_share, resync_per_s) = self.samples.during(self.from_ns, end_ns);
+        let During { steal_share, resync_per_s, .. } = self.samples.during(self.from_ns, end_ns);
         let slowest = self.slow.drain(..);
         let told = Interval {
             start_ns: self.from_ns,
             end_ns,
             devices: self.seen.devices(self.kernel.as_mut(), &self.names)?,
             owners: self.seen.owners(self.kernel.as_ref()),
-            slow: slowest.map(|told| slow(&told, self.samples.during(told.arrived_ns, told.ended_ns))).collect(),
+            slow: slowest.map(|told| slow(&told, &self.samples.during(told.arrived_ns, told.ended_ns))).collect(),
             slow_count: std::mem::take(&mut self.slow_count),
             lost: self.seen.losses(self.kernel.as_ref())?,
             cpu_ns: cpu_ns - self.cpu_ns,

@@ -19,7 +19,7 @@ from brickyard.analysis.hosts import fleet_of
 from brickyard.analysis.totals import asked_stream
 from brickyard.bricks import is_modelled
 from brickyard.schema import PhaseEnd, SlowEvent
-from brickyard.schema.plan import ClosedPace, Stream
+from brickyard.schema.plan import ClosedPace, Stream, SyncMode
 from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
 from brickyard.store import Interval, IntervalCost, Record
 from brickyard.units import format_count, format_ns, format_percent
@@ -47,6 +47,8 @@ RUN_MEANINGS = {
 }
 """Of the causes that a run knows itself; those of devices are explained where the watch is (`watch.causes`)."""
 HALF = 0.5
+FULL = 0.9
+"""Whose places were taken for that share of its lateness, waited for them."""
 BUSY = 0.9
 """A loop that used so much of its time is the limit itself."""
 WORKING = ("rebuilding", "scrubbing", "initializing")
@@ -193,22 +195,22 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
         return GENERATOR, words
     if deepest < places:
         return UNKNOWN, words  # one worker may have had all of its own taken
-    if around.is_modelled:
-        return PLACES, words
-    if around.crowding is not None:
-        return EITHER, f"{words}; {around.crowding.words}"
-    if busy >= BUSY:
+    late_ns, until_ns = sent_ns - due_ns, event.at_ns
+    most = _taken(around.intervals(phase, event.stream, due_ns, until_ns + late_ns)) / (places * late_ns)
+    if most < HALF:
+        return GENERATOR, f"{words}, and all of them for at most {format_percent(most)} of the time it was late"
+    share = _taken(around.intervals(phase, event.stream, due_ns, until_ns)) / (places * late_ns)
+    if share < FULL or (busy >= BUSY and not around.is_modelled):
         return UNKNOWN, words
-    # Were all places taken while it waited, requests were in flight for at least so long.
-    needed_ns = places * (sent_ns - due_ns)
-    after = around.intervals(phase, event.stream, due_ns, event.at_ns + event.service_ns)
-    taken_ns = sum(one.requests * one.mean_ns for one in after)
-    if taken_ns < HALF * needed_ns:
-        return (
-            GENERATOR,
-            f"{words}, but all its requests around that time were in flight for only {format_ns(taken_ns)}",
-        )
+    if around.crowding is not None and not around.is_modelled:
+        return EITHER, f"{words}; {around.crowding.words}"
     return PLACES, words
+
+
+def _taken(cells: Sequence[Interval]) -> float:
+    """For how long requests were in flight, added up, in ns: at most so long the places were taken. A loop that stood
+    still has a limit that is reached only when it goes on and issues all that is due."""
+    return sum(cell.requests * cell.mean_ns for cell in cells)
 
 
 def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
@@ -235,11 +237,52 @@ def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
         return HELD, f"{took}; {limit}, and no request to the device took half as long"
     if watch.stopped:
         return STORAGE, took
+    return _unseen(event, watch, around, asked, took)
+
+
+def _unseen(event: SlowEvent, watch: SlowSheet, around: _Around, asked: object, took: str) -> tuple[str, str]:
+    """Where no single request to the device took half of its time."""
+    parts = _parts(event, watch, around)
+    if parts and (together_ns := sum(one.total_ns for one in parts)) >= HALF * event.service_ns:
+        share = format_percent(together_ns / event.service_ns)
+        is_alone = isinstance(asked, Stream) and asked.depth * asked.workers == 1
+        cause = _common(parts) if is_alone else UNKNOWN  # they may be parts of other requests in flight
+        return cause, f"{took}; meanwhile, {len(parts)} requests to the device took {share} of it"
+    if _is_several(event, asked):
+        return UNKNOWN, f"{took}; it may be several requests to the device, and only slow ones are listed"
     # Of requests that are not in the list none took longer than the shortest that is.
     shortest_ns = min((one.total_ns for one in watch.slowest), default=math.inf)
     if watch.slow <= len(watch.slowest) or shortest_ns < HALF * event.service_ns:
         return ABOVE, f"{took}; no request to the device took half as long"
     return UNKNOWN, took
+
+
+def _is_several(event: SlowEvent, asked: object) -> bool:
+    """Whether it may become several requests to the device, one after the other."""
+    if event.operation != "write":
+        return event.operation != "read"
+    return not isinstance(asked, Stream) or asked.sync != SyncMode.NONE or asked.trace is not None
+
+
+def _common(parts: Sequence[SlowAtDevice]) -> str:
+    """Their cause, if they have one in common."""
+    causes = {one.cause for one in parts}
+    return causes.pop() if len(causes) == 1 else UNKNOWN
+
+
+def _parts(event: SlowEvent, watch: SlowSheet, around: _Around) -> list[SlowAtDevice]:
+    """Requests to the device within the time of this one, the longest of those that overlap: a durable write is a
+    write and the flush after it."""
+    end_unix_ns = around.start_unix_ns + event.at_ns
+    slack_ns = SLACK_NS + DRIFT * event.at_ns
+    from_ns, to_ns = end_unix_ns - event.service_ns - slack_ns, end_unix_ns + slack_ns
+    within = [one for one in watch.slowest if one.end_unix_ns - one.total_ns >= from_ns and one.end_unix_ns <= to_ns]
+    found: list[SlowAtDevice] = []
+    for one in sorted(within, key=lambda one: -one.total_ns):
+        began_ns = one.end_unix_ns - one.total_ns
+        if all(one.end_unix_ns <= part.end_unix_ns - part.total_ns or began_ns >= part.end_unix_ns for part in found):
+            found.append(one)
+    return found
 
 
 def _held(event: SlowEvent, watch: SlowSheet, around: _Around) -> HeldBack | None:

@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from brickyard import _core
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.ready import ready
+from brickyard.units import format_percent, format_seconds
 
 MAGIC = b"BYTRACE"
+YEAR_NS = 365.25 * 86_400e9
+YEARS_DOUBTED = 10
+GAP_DOUBTED_NS = 3_600_000_000_000
+"""A shorter gap is a pause of the load."""
+MOST_READ_AGAIN = 5_000_000
+"""Requests; these take a second or two, and memory if they are out of order."""
 
 Doubles = NDArray[np.float64]
 Buckets = list[tuple[int, int]]
@@ -214,7 +221,25 @@ def import_trace(
         raise BadInputError(one_line(error)) from error
     except OSError as error:
         raise BrickyardError(one_line(error)) from error
-    return msgspec.json.decode(text, type=ImportedTrace)
+    found = msgspec.json.decode(text, type=ImportedTrace)
+    return msgspec.structs.replace(found, notes=[*found.notes, *_doubts(found.summary, out)])
+
+
+def _doubts(summary: Summary, path: str) -> list[str]:
+    """Times that are hardly right. A large trace is not read again for that."""
+    lasts_ns = summary.duration_ns
+    if lasts_ns < GAP_DOUBTED_NS:
+        return []
+    if summary.requests > MOST_READ_AGAIN:
+        years = lasts_ns / YEAR_NS
+        return [f"the requests span {years:.0f} years; check their times"] if years >= YEARS_DOUBTED else []
+    # The last bucket of gaps has no end; all gaps together are as long as the trace.
+    gaps = examine(path).figures.gaps
+    longest_ns = lasts_ns - sum(end_ns * count for end_ns, count in gaps[:-1])
+    if not gaps or gaps[-1][1] > 1 or longest_ns < max(GAP_DOUBTED_NS, lasts_ns / 2):
+        return []
+    share, lasts = format_percent(longest_ns / lasts_ns), format_seconds(longest_ns / 1e9)
+    return [f"one gap between two requests lasts {lasts}, {share} of the trace; check the times on both sides of it"]
 
 
 ready(_Document, ImportedTrace, Contents)

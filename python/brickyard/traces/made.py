@@ -1,9 +1,10 @@
 """Duty: a profile whose load is like that of a trace, in what the language of profiles has.
 
-Reads and writes become streams of their own. Sizes and their shares are kept as they are. Offsets are `runs` where many
-requests go on behind earlier ones; else Zipf's over the region that was touched, with the exponent at which as many
-requests would come back to a block as did in the trace (two parameters, region and exponent); or uniform. The loop is
-closed where requests wait for each other, else open with arrivals that have the bursts of the trace.
+The loop is closed where requests wait for each other, and one stream then has both reads and writes, so that their mix
+and depth stay; else it is open, and reads and writes are streams of their own, with arrivals that have the bursts of
+the trace. Sizes and their shares are kept as they are. Offsets are `runs` where many requests go on behind earlier
+ones; else Zipf's over the region that was touched, with the exponent at which as many requests would come back to a
+block as did in the trace (two parameters, region and exponent); or uniform.
 
 Refusal: it reads no trace and runs nothing.
 """
@@ -34,12 +35,38 @@ BURST_MOST = 1024
 DEPTH_MOST = 1024
 ROOM = 4
 FUA_SHARE = 0.5
+YEAR_S = 365.25 * 86_400
+LONGEST_S = 285 * YEAR_S  # the longest duration of a phase
+FLUSHES_OFF = 0.05
+"""A number of writes for each flush may be rounded this much; half of what `trace compare` allows."""
 
 
 @dataclass(frozen=True)
 class Made:
     text: str
     notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A stream: its operations, and the flushes among its requests."""
+
+    name: str
+    items: dict[str, OperationFigures]
+    flushes: int = 0
+
+    @property
+    def requests(self) -> int:
+        return sum(item.requests for item in self.items.values())
+
+    @property
+    def flush_every(self) -> int | None:
+        """Writes for each flush; None where there are no flushes, or no whole number of writes has as many."""
+        if not self.flushes:
+            return None
+        writes = self.items["write"].requests
+        every = max(round(writes / self.flushes), 1)
+        return every if abs(writes / every / self.flushes - 1) <= FLUSHES_OFF else None
 
 
 @dataclass
@@ -63,6 +90,11 @@ def make_profile(examined: Examined, name: str) -> Made:
     moved = figures.read.requests + figures.write.requests
     if moved < 2 or making.seconds <= 0:
         raise BadInputError(f"{name}: too few reads and writes at different times to make a profile of")
+    if making.seconds > LONGEST_S:
+        raise BadInputError(
+            f"{name}: its requests span {making.seconds / YEAR_S:.0f} years, longer than a phase may last; a time in it"
+            " is wrong"
+        )
     if torn := examined.contents.torn:
         making.notes.append(f"{name}: cut off: {torn}; the profile is of what stands before that")
     if figures.discard.requests:
@@ -78,9 +110,8 @@ def make_profile(examined: Examined, name: str) -> Made:
         f'duration = "{max(making.seconds, 1.0):.3f}s"',
     ]
     closed = _closed_depth(making)
-    for operation, item in (("read", figures.read), ("write", figures.write)):
-        if item.requests:
-            lines += _stream(making, operation, item, closed)
+    for part in _parts(figures, closed):
+        lines += _stream(making, part, closed)
     text = "\n".join(lines) + "\n"
     _core.validate(text)  # what is made here is always a profile
     return Made(text, making.notes)
@@ -91,28 +122,53 @@ def _about(making: _Making) -> str:
     return f"made of {summary.requests:,} requests in {making.seconds:.1f} s; check it with `brickyard trace compare`"
 
 
-def _stream(making: _Making, operation: str, item: OperationFigures, closed: int | None) -> list[str]:
+def _parts(figures: TraceFigures, closed: int | None) -> list[_Part]:
+    """Requests that wait for each other are one stream: of two, the faster one would issue more than its share."""
+    items = {name: item for name, item in (("read", figures.read), ("write", figures.write)) if item.requests}
+    flushes = figures.flush.requests if "write" in items else 0
+    if closed is not None and len(items) > 1:
+        return [_Part("requests", items, flushes)]
+    return [_Part(f"{name}s", {name: item}, flushes if name == "write" else 0) for name, item in items.items()]
+
+
+def _stream(making: _Making, part: _Part, closed: int | None) -> list[str]:
     figures = making.figures
-    align = _align(item)
-    lines = ["[[phase.stream]]", f'name = "{operation}s"', f"operations = {_operations(operation)}"]
-    lines.append(f"request = {_request(item, align)}")
+    align = min(_align(item) for item in part.items.values())
+    lines = ["[[phase.stream]]", f'name = "{part.name}"', f"operations = {_operations(part)}"]
+    lines.append(f"request = {_requests(part, align)}")
     lines.append(f'align = "{align}B"')
-    lines.append(f"address = {_address(making, operation, item, align)}")
+    lines.append(f"address = {_address(making, part, align)}")
     start = figures.from_bytes // align * align
     lines.append(f'region = "{start}B..{-(-figures.to_bytes // align) * align}B"')
-    if operation == "write" and (flushes := figures.flush.requests):
-        lines.append(f"flush_every = {{ writes = {max(round(item.requests / flushes), 1)} }}")
-        if flushes > item.requests:
-            making.notes.append("the trace has more flushes than writes; the profile has one after each write")
-    if item.fua / item.requests > FUA_SHARE:
-        lines.append('sync = "dsync"')
-    elif item.fua:
-        making.notes.append(f"{format_percent(item.fua / item.requests)} of {operation}s are FUA; the profile has none")
-    return lines + _pace(making, item, closed)
+    if every := part.flush_every:
+        lines.append(f"flush_every = {{ writes = {every} }}")
+    elif part.flushes:
+        making.notes.append("flushes are as many as in the trace, but at random among the writes")
+    if write := part.items.get("write"):
+        if write.fua / write.requests > FUA_SHARE:
+            lines.append('sync = "dsync"')
+        elif write.fua:
+            share = format_percent(write.fua / write.requests)
+            making.notes.append(f"{share} of writes are FUA; the profile has none")
+    return lines + _pace(making, part, closed)
 
 
-def _operations(operation: str) -> str:
-    return "{ read = 100 }" if operation == "read" else "{ read = 0, write = 100 }"
+def _operations(part: _Part) -> str:
+    """Flushes of `flush_every` are beside these shares."""
+    counts = {name: item.requests for name, item in part.items.items()}
+    if part.flushes and part.flush_every is None:
+        counts["flush"] = part.flushes
+    shares = _shares(counts)
+    return "{ " + ", ".join(f"{name} = {share!r}" for name, share in ({"read": 0} | shares).items()) + " }"
+
+
+def _shares(counts: dict[str, int]) -> dict[str, float]:
+    """In per cent; they sum to 100."""
+    total = sum(counts.values())
+    shares = {name: round(count / total * 100, 6) for name, count in counts.items()}
+    largest = max(shares, key=lambda name: shares[name])
+    shares[largest] = round(100 - sum(share for name, share in shares.items() if name != largest), 6)
+    return shares
 
 
 def _align(item: OperationFigures) -> int:
@@ -124,7 +180,24 @@ def _align(item: OperationFigures) -> int:
     return align
 
 
-def _request(item: OperationFigures, align: int) -> str:
+def _requests(part: _Part, align: int) -> str:
+    """The sizes of each operation, or one list where they are the same."""
+    found = {name: _sizes(item, align) for name, item in part.items.items()}
+    sizes = list(found.values())
+    if len(found) == 1 or all(one == sizes[0] for one in sizes):
+        return _listed([(size, share, "") for size, share in sizes[0].items()])
+    return _listed([(size, share, name) for name, shares in found.items() for size, share in shares.items()])
+
+
+def _listed(sizes: list[tuple[str, float, str]]) -> str:
+    if len(sizes) == 1:
+        return quoted(sizes[0][0])
+    of = {name: f', of = "{name}"' if name else "" for _, _, name in sizes}
+    return "[" + ", ".join(f'{{ size = "{size}", share = {share!r}{of[name]} }}' for size, share, name in sizes) + "]"
+
+
+def _sizes(item: OperationFigures, align: int) -> dict[str, float]:
+    """Sizes, in bytes, with their shares in per cent."""
     sizes: dict[int, int] = {}
     for size, count in item.sizes:
         whole = max(-(-size // align) * align, align)
@@ -134,27 +207,35 @@ def _request(item: OperationFigures, align: int) -> str:
     for size, count in sizes.items():
         # What is rare has the next of the kept sizes.
         kept[min(kept, key=lambda near: (abs(near - size), near))] += count
-    if len(kept) == 1:
-        return f'"{next(iter(kept))}B"'
-    total = sum(kept.values())
-    shares = {size: round(count / total * 100, 6) for size, count in sorted(kept.items())}
-    largest = max(shares, key=lambda size: shares[size])
-    shares[largest] = round(100 - sum(share for size, share in shares.items() if size != largest), 6)
-    return "[" + ", ".join(f'{{ size = "{size}B", share = {share!r} }}' for size, share in shares.items()) + "]"
+    return _shares({f"{size}B": count for size, count in sorted(kept.items())})
 
 
-def _address(making: _Making, operation: str, item: OperationFigures, align: int) -> str:
-    sequential = item.sequential / item.requests
+def _address(making: _Making, part: _Part, align: int) -> str:
+    names = " and ".join(f"{name}s" for name in part.items)
+    sequential = _sequential(making, part)
     if sequential >= 1 - RANDOM:
         return '"sequential"'
     if sequential >= SEQUENTIAL:
         return f'{{ kind = "runs", random = {round((1 - sequential) * 100, 3)!r} }}'
     if sequential > RANDOM:
-        making.notes.append(f"{format_percent(sequential)} of {operation}s are sequential; the profile has none")
+        making.notes.append(f"{format_percent(sequential)} of {names} are sequential; the profile has none")
     figures = making.figures
     blocks = max((figures.to_bytes - figures.from_bytes) // align, 1)
     theta = _theta(blocks, figures.locality.requests, figures.locality.reused)
     return '"random"' if theta is None else f'{{ kind = "zipf", theta = {round(theta, 3)!r} }}'
+
+
+def _sequential(making: _Making, part: _Part) -> float:
+    """Share of the requests that go on: each operation behind its own, or all of them behind each other."""
+    shares = {name: item.sequential / item.requests for name, item in part.items.items()}
+    own = sum(item.sequential for item in part.items.values()) / part.requests
+    if len(part.items) == 1:
+        return own
+    together = sum(count for distance, count in making.figures.seeks if distance == 0) / part.requests
+    if together < own and max(shares.values()) - min(shares.values()) > SEQUENTIAL:
+        words = ", ".join(f"{format_percent(share)} of {name}s" for name, share in shares.items())
+        making.notes.append(f"{words} are sequential; in the profile, reads and writes share one order")
+    return max(together, own)
 
 
 def _theta(blocks: int, requests: int, reused: float) -> float | None:
@@ -208,15 +289,15 @@ def _mean_latency_ns(figures: TraceFigures) -> float:
     return sum(end * count for end, count in buckets) / max(total, 1)
 
 
-def _pace(making: _Making, item: OperationFigures, closed: int | None) -> list[str]:
+def _pace(making: _Making, part: _Part, closed: int | None) -> list[str]:
     figures = making.figures
-    moved = figures.read.requests + figures.write.requests
     if closed is not None:
-        depth = max(round(closed * item.requests / moved), 1)
         think_ns = max(figures.gap_mean_ns * closed - _mean_latency_ns(figures), 0.0)
-        return [f"depth = {depth}", *([f'think = "{round(think_ns)}ns"'] if think_ns >= 1_000 else [])]
+        return [f"depth = {closed}", *([f'think = "{round(think_ns)}ns"'] if think_ns >= 1_000 else [])]
     depth = min(max((figures.depth_max + 1) * ROOM, 32), DEPTH_MOST)
-    rate = item.requests / making.seconds
+    # Flushes take their part of a stream's rate.
+    flushes = part.items["write"].requests / part.flush_every if part.flush_every else part.flushes
+    rate = (part.requests + flushes) / making.seconds
     constant = figures.gap_variation < STEADY_GAPS
     # Of bursts of b requests each, the variation of gaps has the square 2 b - 1.
     burst = 1 if constant else min(max(round((figures.gap_variation**2 + 1) / 2), 1), BURST_MOST)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from brickyard.errors import BadInputError
 from brickyard.schema import Duration
-from brickyard.traces.contents import Contents, contents, examine
+from brickyard.traces.contents import Contents, TraceFigures, contents, examine
 from brickyard.traces.toml import quoted
 
 FIRE_HOSE_DEPTH = 32
@@ -55,18 +55,24 @@ def replay_profile(
         notes.append(f"{path}: {read.torn}; the {summary.requests:,} requests before that are issued")
     if summary.lost:
         notes.append(f"{path}: {summary.lost:,} events were lost while the trace was taken")
-    depth = depth or _depth(path, device, read, timing)
+    figures = examine(path, device).figures if summary.completed else None
+    if figures is not None and figures.write.fua:
+        notes.append(
+            f"{path}: {figures.write.fua:,} writes are FUA; with engine psync on a block device, the kernel adds a"
+            " flush to each of them, also where the trace has it"
+        )
+    depth = depth or _depth(read, figures, timing)
     text = _text(path, read, timing, speed, fit, device, depth)
     return Replay(Path(path).stem, text, path, read, timing, device, notes)
 
 
-def _depth(path: str, device: int | None, read: Contents, timing: str) -> int:
+def _depth(read: Contents, figures: TraceFigures | None, timing: str) -> int:
     """How many requests may be in flight: more than the trace had, so that slower storage delays no request's issue."""
     if timing == "fire_hose":
         return FIRE_HOSE_DEPTH
     largest = max(read.summary.request_bytes_max, 4096)
     most = max(min(BUFFERS_BYTES // largest, DEPTH_MOST), 1)
-    seen = examine(path, device).figures.depth_max + 1 if read.summary.completed else DEPTH_MOST
+    seen = figures.depth_max + 1 if figures is not None else DEPTH_MOST
     return int(min(max(seen * ROOM, DEPTH_LEAST), most))
 
 

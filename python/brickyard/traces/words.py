@@ -53,7 +53,8 @@ def _origin(contents: Contents) -> str:
 def _mix(figures: TraceFigures) -> str:
     total = sum(item.requests for item in figures.operations.values())
     parts = [
-        f"{format_percent(item.requests / total)} {name}s" + (f" ({format_size(item.bytes)})" if item.bytes else "")
+        f"{format_percent(item.requests / total)} {name}{'es' if name == 'flush' else 's'}"
+        + (f" ({format_size(item.bytes)})" if item.bytes else "")
         for name, item in figures.operations.items()
         if item.requests
     ]

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard.units import format_ns, format_percent
-from brickyard.watch.seen import NS, SlowRequest
+from brickyard.units import format_ns, format_percent, format_size
+from brickyard.watch.seen import NS, SeenCell, SlowRequest, class_of
 from brickyard.watch.totals import DeviceTotals, WatchTotals, percentile_ns
 
 BEFORE, SCHEDULER, FLUSH, OTHERS, OWN = (
@@ -44,6 +44,10 @@ STALLED = 0.5
 """It ended less than half of what it usually does in that time."""
 LEAST_EXPECTED = 2.0
 """Where the device usually ends fewer than two requests in that time, none is no evidence."""
+LEAST_ALIKE = 20
+"""Requests of like size, without which nothing is usual for that size."""
+SERVED_BY_TASKS = ("loop", "md", "dm-", "nbd", "zram", "ublk", "drbd", "rbd", "bcache")
+"""Devices whose requests tasks of this host serve: without a CPU, they are as slow as a slow device."""
 EPISODES = 5
 EPISODE_GAP_NS = 50_000_000
 REGULAR = 0.15
@@ -99,17 +103,22 @@ def _cause(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
 
 def _in_device(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
     cell = device.cells.get(one.operation)
-    usual = percentile_ns(cell.device, 0.5) if cell else None
-    if not usual or one.device_ns < HALF * one.total_ns:
+    if cell is None or not cell.device or one.device_ns < HALF * one.total_ns:
         return UNKNOWN, "too little was seen of it"
-    ended = one.done_own + one.done_others
-    alone = f"{format_ns(one.device_ns)} in the device, usually {format_ns(usual)}"
-    if one.device_ns >= OUTLIER * usual:
-        if one.depth == 1 and not ended:
-            return DEVICE, f"{alone}; no other was there when it came, and none ended meanwhile"
-        expected = one.device_ns / NS * device.active_per_s
-        if expected >= LEAST_EXPECTED and ended < STALLED * expected:
-            return DEVICE, f"{alone}; meanwhile it ended {ended:,} others, usually about {expected:,.0f}"
+    took = f"{format_ns(one.device_ns)} in the device"
+    usual = _usual_ns(one, cell)
+    if usual is None:
+        alone = f"{took}; too few requests of {format_size(one.bytes)} to know what is usual for that size"
+    else:
+        alone = f"{took}, usually {format_ns(usual)} for that size"
+    ended = one.done_own + one.done_others + one.done_unknown
+    if usual is not None and one.device_ns >= OUTLIER * usual and (stalled := _stalled(one, device, ended)):
+        if device.name.startswith(SERVED_BY_TASKS) and one.cpu_wait_ns >= HALF * one.device_ns:
+            waited = f"tasks waited up to {format_ns(one.cpu_wait_ns)} for a CPU around that time"
+            return UNKNOWN, f"{alone}; {waited}, and tasks of this host serve the device"
+        return DEVICE, f"{alone}; {stalled}"
+    if one.done_unknown:
+        return UNKNOWN, f"{alone}; {one.done_unknown:,} requests ended before it, of processes that were not told apart"
     if one.done_others > one.done_own and one.done_others >= 2:
         return (
             OTHERS,
@@ -118,6 +127,28 @@ def _in_device(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
     if one.done_own >= 2:
         return OWN, f"{one.done_own:,} requests of its own process and {one.done_others:,} of others ended before it"
     return UNKNOWN, alone
+
+
+def _usual_ns(one: SlowRequest, cell: SeenCell) -> float | None:
+    """What others of like size took in the device on average; of requests without data, what half of them took. None
+    where too few are alike.
+    """
+    if not one.bytes:
+        return percentile_ns(cell.device, 0.5)
+    requests, device_ns = next((sums for number, *sums in cell.classes if number == class_of(one.bytes)), (0, 0))
+    if requests - 1 < LEAST_ALIKE:
+        return None
+    return (device_ns - one.device_ns) / (requests - 1)
+
+
+def _stalled(one: SlowRequest, device: DeviceTotals, ended: int) -> str:
+    """How it shows that the device itself was slow, if it does."""
+    if one.depth == 1 and not ended:
+        return "no other was there when it came, and none ended meanwhile"
+    expected = one.device_ns / NS * device.active_per_s
+    if expected >= LEAST_EXPECTED and ended < STALLED * expected:
+        return f"meanwhile it ended {ended:,} others, usually about {expected:,.0f}"
+    return ""
 
 
 def _periodic(told: list[Explained]) -> list[Explained]:

@@ -27,6 +27,14 @@ class BlockDevice:
     def statistics(self) -> Path:
         return BLOCK / self.name / "stat"
 
+    @property
+    def is_there(self) -> bool:
+        """A loop device that is detached keeps its name, and has no size."""
+        try:
+            return self.capacity_bytes == 0 or int((BLOCK / self.name / "size").read_text()) > 0
+        except (OSError, ValueError):
+            return False
+
 
 def _disk(name: str) -> BlockDevice:
     folder = BLOCK / name

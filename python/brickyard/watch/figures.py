@@ -138,8 +138,8 @@ def shape_rows(device: DeviceTotals, stripe_bytes: int) -> Rows:
         return "–" if value is None else three_digits(value)
 
     rows = [
-        row("depth at arrival, mean", [number(mean_depth(cell)) for cell in both]),
-        row("arrive alone (depth 1)", [format_percent(share_at_depth_one(cell)) for cell in both]),
+        row("in the device when it is issued, itself included, mean", [number(mean_depth(cell)) for cell in both]),
+        row("find no other request in the device", [format_percent(share_at_depth_one(cell)) for cell in both]),
         row("go on where another ended", [share(cell.sequential, cell.requests) for cell in both]),
         row("bytes of those", [share(cell.sequential_bytes, cell.bytes) for cell in both]),
         row("bytes by read-ahead (as the kernel marks it)", [share(reads.read_ahead_bytes, reads.bytes), "–"]),
@@ -297,6 +297,10 @@ def _cell_document(cell: SeenCell, seconds: float) -> dict[str, object]:
         "percentiles_ns": {name: percentile_ns(cell.total, share) for name, share in PERCENTILES.items()},
         "mean_depth": mean_depth(cell),
         "depth_one_share": share_at_depth_one(cell),
+        "classes": [
+            {"from_bytes": 512 << number, "requests": requests, "device_ns": device_ns}
+            for number, requests, device_ns in cell.classes
+        ],
         "sizes": [
             {"bytes": size_words(bucket)[0], "is_exact": size_words(bucket)[1], "requests": count}
             for bucket, count in cell.sizes

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+Classes = list[tuple[int, int, int]]
+"""Class of request sizes (a power of two), requests, and the sum of their times in the device in ns."""
 Pairs = list[tuple[int, int]]
 """Bucket and count, without empty buckets."""
 OPERATIONS = ("read", "write", "durable_write", "discard", "flush", "flush_command", "other", "write_zeroes")
@@ -37,6 +39,7 @@ class SeenCell(msgspec.Struct, omit_defaults=True):
     stripe_aligned: int = 0
     stripe_full_bytes: int = 0
     queued: int = 0
+    classes: Classes = []
     sizes: Pairs = []
     alignments: Pairs = []
     seeks: Pairs = []
@@ -80,7 +83,10 @@ class SeenOwner(msgspec.Struct):
 
 
 class SlowRequest(msgspec.Struct):
-    """One of the slowest, with what was going on meanwhile."""
+    """One of the slowest, with what was going on meanwhile. `done_unknown`: requests that ended while it was in the
+    device, where it is not known whose they were; `cpu_wait_ns`: for so long any task of the host waited for a CPU
+    around its time.
+    """
 
     device: int
     operation: str
@@ -103,6 +109,8 @@ class SlowRequest(msgspec.Struct):
     failed: bool
     steal_share: float
     resync_per_s: int
+    done_unknown: int = 0
+    cpu_wait_ns: int = 0
 
 
 class WatchLosses(msgspec.Struct):
@@ -137,6 +145,11 @@ def time_ns(bucket: int) -> int:
         return bucket
     octave = bucket // 8 + 2
     return (1 << octave) + ((bucket % 8) << (octave - 3))
+
+
+def class_of(size_bytes: int) -> int:
+    """The class of request sizes, as the capture has it."""
+    return min(max(size_bytes.bit_length() - 10, 0), 15)
 
 
 def size_words(bucket: int) -> tuple[int, bool]:

@@ -24,7 +24,9 @@ from brickyard.watch.seen import (
 SLOW_KEPT = 2000
 MOST_INTERVALS = 3600
 HISTOGRAMS = ("sizes", "alignments", "seeks", "gaps", "depths", "before", "queue", "device", "total")
-COUNTS = tuple(name for name in SeenCell.__struct_fields__ if name not in (*HISTOGRAMS, "operation", "total_max_ns"))
+COUNTS = tuple(
+    name for name in SeenCell.__struct_fields__ if name not in (*HISTOGRAMS, "classes", "operation", "total_max_ns")
+)
 BEYOND = 10
 """A percentile is shown where so many samples lie beyond it."""
 
@@ -149,7 +151,11 @@ def joined(first: WatchInterval, second: WatchInterval) -> WatchInterval:
 def merged(cells: Iterable[SeenCell], operation: str) -> SeenCell:
     sum_ = SeenCell(operation)
     histograms: dict[str, Counter[int]] = {name: Counter() for name in HISTOGRAMS}
+    classes: dict[int, tuple[int, int]] = {}
     for cell in cells:
+        for number, requests, device_ns in cell.classes:
+            before = classes.get(number, (0, 0))
+            classes[number] = (before[0] + requests, before[1] + device_ns)
         for name in COUNTS:
             setattr(sum_, name, getattr(sum_, name) + getattr(cell, name))
         sum_.total_max_ns = max(sum_.total_max_ns, cell.total_max_ns)
@@ -157,6 +163,7 @@ def merged(cells: Iterable[SeenCell], operation: str) -> SeenCell:
             histograms[name].update(dict(getattr(cell, name)))
     for name, counts in histograms.items():
         setattr(sum_, name, sorted(counts.items()))
+    sum_.classes = [(number, *sums) for number, sums in sorted(classes.items())]
     return sum_
 
 

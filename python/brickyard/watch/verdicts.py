@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.units import format_percent, format_size
 from brickyard.watch.cgroups import Throttle
-from brickyard.watch.seen import NS, READS, WRITES
+from brickyard.watch.seen import NS, READS, WRITES, SeenCell
 from brickyard.watch.totals import DeviceTotals, aligned_share, mean_depth, share_at_depth_one
 
 ENOUGH = 100
@@ -18,6 +18,7 @@ PAGE = 4096
 MUCH = 0.05
 AT_LIMIT = 0.9
 LEAST_AT_LIMIT = 2
+WAITING = 0.2
 LEAST_FLUSHES = 10
 """One flush that took long says nothing of flushes."""
 
@@ -79,11 +80,14 @@ def _depth(device: DeviceTotals) -> _Said:
         alone, depth = share_at_depth_one(cell), mean_depth(cell)
         if cell.requests < ENOUGH or alone is None or depth is None:
             continue
-        if alone > 0.9:
-            text = f"{words} arrive one deep ({format_percent(alone)} of them): more disks will not help"
+        if alone > 0.9 and _waiting_share(cell) <= WAITING:
+            text = f"{words} find no other request in the device ({format_percent(alone)}): more disks will not help"
             said.append((text, f"{words}_one_deep_share", alone))
         elif depth > 32:
-            text = f"{words} arrive {depth:.0f} deep on average: the device is the limit, and more disks will help"
+            text = (
+                f"{words} find {depth - 1:.0f} other requests in the device on average: the device is the limit, and"
+                " more disks will help"
+            )
             said.append((text, f"{words}_mean_depth", depth))
     return said
 
@@ -102,12 +106,17 @@ def _flushes(device: DeviceTotals, seconds: float) -> _Said:
     return [(text, "flush_time_share", share)]
 
 
+def _waiting_share(cell: SeenCell) -> float:
+    """Of the sum of their times, what was before they reached the device. Who waits there finds others before it."""
+    return (cell.before_ns + cell.queue_ns) / max(cell.total_ns, 1)
+
+
 def _waiting(device: DeviceTotals) -> _Said:
     asked = device.asked
     if asked.requests < ENOUGH or not asked.device_ns:
         return []
-    share = (asked.before_ns + asked.queue_ns) / max(asked.total_ns, 1)
-    if share <= 0.2:
+    share = _waiting_share(asked)
+    if share <= WAITING:
         return []
     text = (
         f"requests wait {format_percent(share)} of the sum of their times before they reach the device: they come"

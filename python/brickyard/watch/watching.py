@@ -81,9 +81,9 @@ class LiveWatch:
 
     def _missing(self, seen: Sequence[SeenDevice], gone: set[str]) -> None:
         for device in self.devices:
-            if device.name not in gone and not device.statistics.exists():
+            if device.name not in gone and not device.is_there:
                 gone.add(device.name)
-                self.note(f"{device.name}: has vanished; what was seen until then is kept")
+                self.note(f"{device.name}: has vanished or was detached; what was seen until then is kept")
 
     def _capture(self, ending: ExitStack) -> Capture | Counters:
         for method in (BPF, TRACEPOINTS) if self.method == AUTO else (self.method,):

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use super::Event;
 use super::format::Point;
 use crate::layout::{
-    ALIGNMENTS, Account, Cell, DEPTHS, DISCARD, Device, FLUSH, FLUSH_COMMAND, GAPS, IS_ERROR, IS_FUA, IS_META,
+    ALIGNMENTS, Account, CLASSES, Cell, DEPTHS, DISCARD, Device, FLUSH, FLUSH_COMMAND, GAPS, IS_ERROR, IS_FUA, IS_META,
     IS_PREFLUSH, IS_READ_AHEAD, IS_SYNC, Losses, MOST_DEVICES, OPERATIONS, OTHER, OWNERS, Owner, READ, RUNS, SEEKS,
     SIZES, STREAMS, Stream, TIMES, Told, WRITE_DURABLE, ZEROES,
 };
@@ -28,6 +28,7 @@ struct Asked {
     is_sequential: bool,
     done: u64,
     done_own: u64,
+    changes: u64,
 }
 
 pub struct Count {
@@ -43,7 +44,9 @@ pub struct Count {
     /// Bios by device and first sector; flushes without data by device alone, the oldest first.
     bios: HashMap<(u16, u64), VecDeque<Event>>,
     flushes: Vec<VecDeque<Event>>,
-    issued: HashMap<(u16, u64, u8), Asked>,
+    /// By device, first sector and operation, the oldest first: several may be under way for the same sector.
+    issued: HashMap<(u16, u64, u8), VecDeque<Asked>>,
+    issued_count: usize,
 }
 
 impl Count {
@@ -63,6 +66,7 @@ impl Count {
             bios: HashMap::new(),
             flushes: vec![VecDeque::new(); devices],
             issued: HashMap::new(),
+            issued_count: 0,
         }
     }
 
@@ -124,11 +128,37 @@ impl Count {
         }
         let asker = first.unwrap_or(*event);
         let asked = self.begin(event, operation, &asker);
-        if self.issued.len() >= MOST_ON_THEIR_WAY {
-            self.issued.clear();
-            self.lost.entries += MOST_ON_THEIR_WAY as u64;
+        if self.issued_count >= MOST_ON_THEIR_WAY {
+            self.forget();
         }
-        self.issued.insert((event.slot, place(event, operation), operation), asked);
+        self.went((event.slot, place(event, operation), operation), asked);
+    }
+
+    fn went(&mut self, key: (u16, u64, u8), asked: Asked) {
+        self.issued.entry(key).or_default().push_back(asked);
+        self.issued_count += 1;
+    }
+
+    /// The oldest request with so many sectors, else the oldest at all: a part may end.
+    fn came(&mut self, key: (u16, u64, u8), sectors: u32) -> Option<Asked> {
+        let list = self.issued.get_mut(&key)?;
+        let number = list.iter().position(|asked| asked.sectors == sectors).unwrap_or(0);
+        let found = list.remove(number);
+        if list.is_empty() {
+            self.issued.remove(&key);
+        }
+        self.issued_count -= usize::from(found.is_some());
+        found
+    }
+
+    /// The ends of some that are under way were lost, and of which is not known: none of them is in any figure.
+    pub fn forget(&mut self) {
+        self.lost.entries += self.issued_count as u64;
+        self.issued.clear();
+        self.issued_count = 0;
+        for device in &mut self.devices {
+            (device.in_flight, device.flushing) = (0, 0);
+        }
     }
 
     fn begin(&mut self, event: &Event, operation: u8, asker: &Event) -> Asked {
@@ -155,6 +185,7 @@ impl Count {
             flush_ns: 0,
             done_others: 0,
             done_own: 0,
+            done_unknown: 0,
             bytes,
             part: asker.part,
             process: asker.process,
@@ -166,15 +197,21 @@ impl Count {
             comm: asker.comm,
         };
         let (seek, is_sequential) = note_place(device, &told);
-        let own = device.done_by[told.process as usize & (OWNERS - 1)];
-        Asked { told, sectors: event.sectors, seek, gap: gap as u8, is_sequential, done: device.done, done_own: own }
+        let done = device.done;
+        let asker = &mut device.askers[told.process as usize & (OWNERS - 1)];
+        if asker.process != u64::from(told.process) {
+            asker.process = u64::from(told.process);
+            asker.changes += 1;
+        }
+        let (done_own, changes) = (asker.done, asker.changes);
+        Asked { told, sectors: event.sectors, seek, gap: gap as u8, is_sequential, done, done_own, changes }
     }
 
     fn requeue(&mut self, event: &Event) {
         let operation = operation_of(event);
-        let device = &mut self.devices[usize::from(event.slot)];
-        device.requeues += 1;
-        if let Some(asked) = self.issued.remove(&(event.slot, place(event, operation), operation)) {
+        self.devices[usize::from(event.slot)].requeues += 1;
+        if let Some(asked) = self.came((event.slot, place(event, operation), operation), event.sectors) {
+            let device = &mut self.devices[usize::from(event.slot)];
             device.in_flight = device.in_flight.saturating_sub(1);
             if operation == FLUSH_COMMAND {
                 device.flushing = device.flushing.saturating_sub(1);
@@ -196,12 +233,12 @@ impl Count {
     fn complete(&mut self, event: &Event) {
         let operation = operation_of(event);
         let key = (event.slot, place(event, operation), operation);
-        if let Some(mut asked) = self.issued.remove(&key) {
+        if let Some(mut asked) = self.came(key, event.sectors) {
             if !event.failed && operation != FLUSH_COMMAND && event.sectors < asked.sectors {
                 // A part of it; the rest goes on behind.
                 asked.sectors -= event.sectors;
                 let behind = key.1.saturating_add(u64::from(event.sectors));
-                self.issued.insert((event.slot, behind, operation), asked);
+                self.went((event.slot, behind, operation), asked);
                 return;
             }
             self.end(asked, event);
@@ -238,11 +275,17 @@ impl Count {
         } else {
             told.flush_ns = beside_flush(device, told.issued_ns, now);
         }
-        let by = told.process as usize & (OWNERS - 1);
-        let (all, own) = (device.done.saturating_sub(asked.done), device.done_by[by].saturating_sub(asked.done_own));
-        (told.done_others, told.done_own) = (all.saturating_sub(own), own);
+        let all = device.done.saturating_sub(asked.done);
         device.done += 1;
-        device.done_by[by] += 1;
+        let asker = &mut device.askers[told.process as usize & (OWNERS - 1)];
+        let is_own = asker.process == u64::from(told.process);
+        if is_own && asker.changes == asked.changes {
+            told.done_own = asker.done.saturating_sub(asked.done_own);
+            told.done_others = all.saturating_sub(told.done_own);
+        } else {
+            told.done_unknown = all;
+        }
+        asker.done += u64::from(is_own);
         let total_ns = now.saturating_sub(told.arrived_ns);
         let stripe_bytes = self.stripe_bytes;
         let cell = &mut self.cells[usize::from(told.slot) * OPERATIONS + usize::from(told.operation)];
@@ -286,6 +329,11 @@ fn count_times(cell: &mut Cell, told: &Told, total_ns: u64) {
         cell.queue_ns += queue_ns;
         cell.device[time_bucket(device_ns)] += 1;
         cell.device_ns += device_ns;
+        if told.bytes > 0 {
+            let class = (told.bytes.ilog2().saturating_sub(9) as usize).min(CLASSES - 1);
+            cell.class_requests[class] += 1;
+            cell.class_device_ns[class] += device_ns;
+        }
     }
     cell.total[time_bucket(total_ns)] += 1;
     cell.total_ns += total_ns;
@@ -532,6 +580,47 @@ mod tests {
         let cell = count.cell(0, usize::from(WRITE));
         assert_eq!((cell.requests, cell.bytes, cell.total_ns), (1, 16 * 512, 900));
         assert_eq!((count.devices[0].requeues, count.lost.unknown), (1, 1));
+    }
+
+    #[test]
+    fn requests_for_the_same_sector_at_once_are_told_apart() {
+        let begin = |at_ns, sectors| {
+            [Point::BioQueue, Point::Issue].map(|point| event(at_ns, point, "R", 8, sectors)).into_iter()
+        };
+        let ends = [(2_000, 8), (2_100, 16), (2_200, 8)]
+            .map(|(at_ns, sectors)| event(at_ns, Point::Complete, "R", 8, sectors));
+        let events: Vec<Event> = begin(1_000, 8).chain(begin(1_100, 8)).chain(begin(1_200, 16)).chain(ends).collect();
+        let mut count = counted(&events);
+        let cell = count.cell(0, usize::from(READ));
+        assert_eq!((cell.requests, cell.bytes), (3, 32 * 512));
+        assert_eq!(cell.total_ns, 1_000 + 1_100 + 900);
+        assert_eq!((count.devices[0].in_flight, count.lost.unknown, count.issued_count), (0, 0, 0));
+        // What is under way when records are lost may have ended unseen.
+        begin(3_000, 8).for_each(|event| count.take(&event));
+        count.forget();
+        count.take(&event(4_000, Point::Complete, "R", 8, 8));
+        assert_eq!((count.devices[0].in_flight, count.lost.entries, count.lost.unknown), (0, 1, 1));
+    }
+
+    #[test]
+    fn a_process_whose_place_another_one_took_is_not_taken_for_it() {
+        let by = |process, event: Event| Event { process, ..event };
+        let run = |other: u32, own: u32| {
+            let mut count = Count::new(1, HashMap::new(), 0, true);
+            for (process, sector, at_ns) in [(5, 8, 1_000), (other, 16, 1_100)] {
+                count.take(&by(process, event(at_ns, Point::BioQueue, "R", sector, 8)));
+                count.take(&by(process, event(at_ns, Point::Issue, "R", sector, 8)));
+            }
+            for (process, sector, at_ns) in [(other, 16, 2_000), (5, 8, 2_500)] {
+                count.take(&by(process, event(at_ns, Point::Complete, "R", sector, 8)));
+            }
+            let told = count.told.back().unwrap();
+            assert_eq!(told.process, own);
+            (told.done_own, told.done_others, told.done_unknown)
+        };
+        assert_eq!(run(5, 5), (1, 0, 0));
+        assert_eq!(run(6, 5), (0, 1, 0));
+        assert_eq!(run(5 + OWNERS as u32, 5), (0, 0, 1));
     }
 
     #[test]

@@ -129,8 +129,12 @@ impl Source for Points {
 
     fn look(&mut self, now_ns: u64) -> Result<(), String> {
         let slots = &self.count.slots;
-        self.count.lost.entries += self.buffers.read(slots, &mut self.held);
+        let lost = self.buffers.read(slots, &mut self.held);
+        self.count.lost.entries += lost;
         self.take(now_ns.saturating_sub(SETTLED_NS));
+        if lost > 0 {
+            self.count.forget();
+        }
         Ok(())
     }
 
