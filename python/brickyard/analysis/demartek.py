@@ -24,7 +24,7 @@ from brickyard.units import format_count, three_digits
 STUDY = "demartek-servers"
 SIZES = {"small": "500-1,000 MB", "big": "5,000-10,000 MB"}
 DEVICES = {"SSD": "ssd", "SAS 15000 rpm": "sas", "SATA 7200 rpm": "sata"}
-JETSTRESS_ROWS = {"ssd": "SSD at full speed", "sas-raid1-2": "SAS-B", "sata-raid1-2": "SATA-C"}
+JETSTRESS_ROWS = {"ssd": "SSD flat out", "sas-raid1-2": "SAS-B", "sata-raid1-2": "SATA-C"}
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
