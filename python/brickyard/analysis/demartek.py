@@ -15,6 +15,7 @@ from itertools import combinations
 from statistics import fmean
 
 from brickyard.analysis.cells import DASH
+from brickyard.analysis.published import Judged
 from brickyard.analysis.server_tables import JETSTRESS_COLUMNS
 from brickyard.analysis.servers import Jetstress, jetstress, test_files, warnings_of_15_s
 from brickyard.schema.generated import ServerFileEnd
@@ -48,6 +49,39 @@ def tables(study: str, records: Sequence[Record]) -> list[Told]:
     if sizes:
         found.append(_orders({size: _totals(runs[size]) for size in sizes}))
     return [*found, _jetstress(runs["jetstress"])] if "jetstress" in runs else found
+
+
+def judged(study: str, records: Sequence[Record]) -> list[Judged]:
+    """Who was ahead of whom in the published totals, size by size, and whether all of these pairs are so here."""
+    if study != STUDY:
+        return []
+    found = []
+    for size, ours in _by_size(records).items():
+        theirs = _their_totals(size, ours)
+        for words, pairs in _claims(sorted(ours)):
+            known = [(one, other) for one, other in pairs if one in ours and other in ours]
+            same = sum(_is_shorter(ours, pair) == _is_shorter(theirs, pair) for pair in known)
+            said = f"{words} in {_ahead(theirs, known)} pairs (SQLIOSim, {SIZES[size]})"
+            if known:
+                found.append(Judged(said, f"{same} of {len(known)} pairs ordered as published", same == len(known)))
+    return found
+
+
+def _by_size(records: Sequence[Record]) -> dict[str, dict[str, float]]:
+    runs: dict[str, dict[str, list[Record]]] = {size: defaultdict(list) for size in SIZES}
+    for record in records:
+        levels = record.info.marks.levels or {}
+        if levels["load"] in runs:
+            runs[levels["load"]][levels["arrangement"]].append(record)
+    return {size: _totals(found) for size, found in runs.items() if found}
+
+
+def _their_totals(size: str, among: Mapping[str, float]) -> dict[str, float]:
+    return {_name(row): float(row[f"{size}_total_ms"]) for row in published("sqliosim") if _name(row) in among}
+
+
+def _is_shorter(totals: Mapping[str, float], pair: tuple[str, str]) -> bool:
+    return totals[pair[0]] < totals[pair[1]]
 
 
 def _name(row: Mapping[str, str]) -> str:
@@ -128,10 +162,7 @@ def _claims(names: Sequence[str]) -> list[tuple[str, list[tuple[str, str]]]]:
 def _orders(ours: Mapping[str, Mapping[str, float]]) -> Told:
     """Who was ahead of whom, published and here, and in how many of all pairs both agree."""
     columns = ("", *(f"{SIZES[size]}: {word}" for size in ours for word in ("published", "here")))
-    theirs = {
-        size: {_name(row): float(row[f"{size}_total_ms"]) for row in published("sqliosim") if _name(row) in ours[size]}
-        for size in ours
-    }
+    theirs = {size: _their_totals(size, totals) for size, totals in ours.items()}
     names = sorted({name for totals in ours.values() for name in totals})
     rows = [
         [words, *(_ahead(totals[size], pairs) for size in ours for totals in (theirs, ours))]
@@ -140,9 +171,7 @@ def _orders(ours: Mapping[str, Mapping[str, float]]) -> Told:
     agreed = ["all pairs, ordered as published"]
     for size in ours:
         pairs = list(combinations(ours[size], 2))
-        same = sum(
-            (ours[size][one] < ours[size][other]) == (theirs[size][one] < theirs[size][other]) for one, other in pairs
-        )
+        same = sum(_is_shorter(ours[size], pair) == _is_shorter(theirs[size], pair) for pair in pairs)
         agreed += [DASH, f"{same} of {len(pairs)}"]
     return "Shorter total I/O time under SQLIOSim: in how many pairs", columns, [*rows, agreed]
 
