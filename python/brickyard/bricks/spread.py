@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from brickyard.bricks.resolved import ModelledBrick
+
 COVERAGE = 0.9
 FILE = "left_out.csv"
 COLUMNS = ("table", "kind", "cell", "published", "simulated")
@@ -30,7 +32,15 @@ LEAST_TABLES = 3
 FEW_TABLES = 10
 """The widest of n tables holds a further one n times in n + 1: with fewer tables than ten, nothing less will do."""
 FLASH = "flash"
-KINDS = {"rotating": "disks", "ssd": FLASH, "cloud": "volumes"}
+ZFS, BUFFERED = "zfs", "buffered"
+KINDS = {
+    "rotating": "disks",
+    "ssd": FLASH,
+    "cloud": "volumes",
+    ZFS: "ZFS",
+    BUFFERED: "page caches and file systems",
+}
+"""What a figure is of, in words: drives, or what lies above them and decides as much."""
 FAR = 1.4
 """A figure that is off by more than this factor is called far off."""
 FAR_SHARE = 0.2
@@ -118,9 +128,29 @@ def far_off(drive_kind: str, load: str, every: Iterable[SpreadRow]) -> str | Non
     )
 
 
-def spread_of(drive_kind: str) -> Spread | None:
-    """By the kind of a brick's drives; None for one of which too little was published."""
-    return spread(KINDS[drive_kind], rows())
+def kinds_of(brick: ModelledBrick, *, is_buffered: bool = False) -> list[str]:
+    """What a figure of a brick rests on: its drives, unless ZFS or a page cache lies above them."""
+    if is_buffered:
+        return [BUFFERED]
+    if brick.keeper is not None and brick.keeper.zfs is not None:
+        return [ZFS]
+    return sorted({drive.kind for drive in brick.drives})
+
+
+def spread_of(kind: str) -> Spread | None:
+    """By one of `kinds_of`; None for one of which too little was published."""
+    return spread(KINDS[kind], rows())
+
+
+def basis_words(kind: str) -> str:
+    """How far models of one of `kinds_of` are off, without a full stop."""
+    made = spread_of(kind)
+    if made is None:
+        return f"How far models of {KINDS[kind]} are off is not known: too few figures are published"
+    return (
+        f"Nine of ten published figures of {KINDS[kind]} lie within a factor of {made.factor:.2f} of the figures of "
+        "models that were not fitted to them"
+    )
 
 
 def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
