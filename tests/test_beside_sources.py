@@ -59,7 +59,9 @@ def test_a_conclusion_that_does_not_come_out_is_said() -> None:
     found = judged([pivot(SPEC, ARRAYS, made(80, 100))], [ahead, alike, absent])
     assert [(item.ratio, item.agrees) for item in found] == [(0.8, False), (0.8, False), (None, None)]
     said = agreement(found, is_modelled=True)
-    assert said.startswith("0 of 2 conclusions of the source agree with the models; these do not: A is ahead of B (here 0.")
+    assert said.startswith(
+        "0 of 2 conclusions of the source agree with the models; these do not: A is ahead of B (here 0."
+    )
     assert said.endswith("; 1 not judged, as cells are missing.")
 
 
@@ -94,7 +96,8 @@ def test_a_lead_is_compared_with_that_of_other_cells() -> None:
     cells = [
         Observation({"array": a, "load": load}, 1, run, rate) for run, ((a, load), rate) in enumerate(rates.items())
     ]
-    at, than = {"load": ("write",)}, {"load": ("read",)}
+    at: dict[str, tuple[str, ...]] = {"load": ("write",)}
+    than: dict[str, tuple[str, ...]] = {"load": ("read",)}
     more = Conclusion("writes more", "rate", {"array": ("a",)}, {"array": ("b",)}, at, 1.5, than=than)
     (found,) = judged([pivot(spec, axes, cells)], [more])
     assert found.ratio == pytest.approx(2 / (10 / 9))
@@ -104,7 +107,9 @@ def test_a_lead_is_compared_with_that_of_other_cells() -> None:
 def test_a_study_begins_with_what_its_source_concludes_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
     """openBench found that the ATA RAID-10 matches the SCSI array; without a file system it does not here."""
     found = answer(capsys, "study", "openbench-2003", "--repetitions", "1")
-    assert found["answer"][0].startswith("1 of 3 conclusions of the source agree with the models; these do not: the ATA RAID")
+    assert found["answer"][0].startswith(
+        "1 of 3 conclusions of the source agree with the models; these do not: the ATA RAID"
+    )
     tables = {table["title"]: table for table in found["published"]}
     rows = tables["Requests a second within a mean response time of 100 ms, compared with the source"]["rows"]
     assert [row[1] for row in rows] == ["1,500", "300", "1,200", "1,600"]
