@@ -40,10 +40,7 @@ def tables(study: str, records: Sequence[Record]) -> list[Told]:
     """Title, columns and rows; none for another study."""
     if study != STUDY or not records:
         return []
-    runs: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        levels = record.info.marks.levels or {}
-        runs[levels["load"]][levels["arrangement"]].append(record)
+    runs = _by_load(records)
     sizes = [size for size in SIZES if size in runs]
     found = [_sqliosim(size, runs[size]) for size in sizes]
     if sizes:
@@ -68,12 +65,16 @@ def judged(study: str, records: Sequence[Record]) -> list[Judged]:
 
 
 def _by_size(records: Sequence[Record]) -> dict[str, dict[str, float]]:
-    runs: dict[str, dict[str, list[Record]]] = {size: defaultdict(list) for size in SIZES}
+    return {size: _totals(runs) for size, runs in _by_load(records).items() if size in SIZES}
+
+
+def _by_load(records: Sequence[Record]) -> dict[str, dict[str, list[Record]]]:
+    """By load, then by arrangement."""
+    runs: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         levels = record.info.marks.levels or {}
-        if levels["load"] in runs:
-            runs[levels["load"]][levels["arrangement"]].append(record)
-    return {size: _totals(found) for size, found in runs.items() if found}
+        runs[levels["load"]][levels["arrangement"]].append(record)
+    return runs
 
 
 def _their_totals(size: str, among: Mapping[str, float]) -> dict[str, float]:
