@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from brickyard import profiles
+from brickyard.analysis import demartek
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import import_profile, recognize
@@ -196,6 +197,12 @@ def test_the_published_tables_are_those_of_the_reference() -> None:
     for name in ("sqliosim", "jetstress"):
         file = f"demartek_2009_{name}.csv"
         assert (root / "python/brickyard/studies" / file).read_bytes() == (root / "reference" / file).read_bytes()
+
+
+def test_every_arrangement_has_its_published_row() -> None:
+    printed = {row["configuration"] for row in demartek.published("jetstress") if row["server"] == "1"}
+    assert set(demartek.JETSTRESS_ROWS.values()) <= printed
+    assert {demartek.DEVICES[row["device"]] for row in demartek.published("sqliosim")} == {"ssd", "sas", "sata"}
 
 
 def test_the_study_shows_demartek_s_tables_beside_ours(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ use plan::SyncMode;
 use crate::NEVER;
 use crate::member::Kind;
 use crate::page_cache::Work;
-use crate::system::{Change, MemberWork, Progress, Request, System};
+use crate::system::{CachesWork, Change, MemberWork, Progress, Request, System};
 
 /// What requests are put to: a system, or one with the page cache of its host before it. A run has either, so that none
 /// pays for the other.
@@ -26,6 +26,7 @@ pub trait Volume: std::fmt::Debug + Send + 'static {
     fn take_outcomes(&mut self, each: impl FnMut((u32, u64, bool)));
     fn background_by(&self, now_ns: u64) -> Option<Progress>;
     fn members_work(&self) -> &[MemberWork];
+    fn caches_work(&self) -> CachesWork;
     fn page_cache_work(&self) -> Option<Work> {
         None
     }
@@ -72,6 +73,10 @@ impl Volume for System {
 
     fn members_work(&self) -> &[MemberWork] {
         System::members_work(self)
+    }
+
+    fn caches_work(&self) -> CachesWork {
+        System::caches_work(self)
     }
 }
 
@@ -126,6 +131,12 @@ impl<V: Volume> Bricks<V> {
     pub fn page_cache_work(&self) -> Vec<Option<Work>> {
         let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
         systems.iter().map(Volume::page_cache_work).collect()
+    }
+
+    /// What is in the caches of each brick.
+    pub fn caches_work(&self) -> Vec<CachesWork> {
+        let systems = self.systems.lock().unwrap_or_else(PoisonError::into_inner);
+        systems.iter().map(Volume::caches_work).collect()
     }
 
     /// What the members of each brick have done so far.

@@ -93,6 +93,15 @@ impl Member {
         }
     }
 
+    /// Writes that have ended and are not yet where they are to stay.
+    pub fn unwritten_bytes(&self) -> u64 {
+        match self {
+            Member::Rotating(d) => d.unwritten_bytes(),
+            Member::Ssd(d) => d.unwritten_bytes(),
+            Member::Cloud(_) => 0,
+        }
+    }
+
     /// Whose data a power cut would take.
     pub fn stamped(&self) -> Vec<Stamped> {
         match self {

@@ -24,7 +24,7 @@ use crate::brick::{Brick, FileSystem, PageCacheParameters, WriteOrder};
 use crate::device::Volume;
 use crate::member::Kind;
 use crate::slab::Slab;
-use crate::system::{Change, MemberWork, Progress, Request, System};
+use crate::system::{CachesWork, Change, MemberWork, Progress, Request, System};
 use file_system::{JournalRules, Layout};
 use pages::Pages;
 use read_ahead::{Fetch, ReadAhead};
@@ -244,12 +244,13 @@ impl Cached {
                 return;
             }
             let is_new = page >= counted;
-            self.calls.get(number).counted = page + 1;
+            self.calls.get(number).counted = counted.max(page + 1);
             let request = end - page;
             let most = self.most(request);
             let Some(found) = self.pages.get(page) else {
                 self.work.misses += u64::from(is_new);
                 let fetch = self.window.missed(page, request, most, |page| self.pages.has(page));
+                self.count_with(number, fetch);
                 self.fetch(now_ns, fetch);
                 match self.pages.get(page).and_then(|found| found.reading) {
                     Some(io) => self.wait(io, number),
@@ -268,6 +269,18 @@ impl Cached {
             self.pages.touch(page);
             self.calls.get(number).at += 1;
         }
+    }
+
+    /// Counts the pages of a call that are read with the one that it missed.
+    fn count_with(&mut self, number: u32, fetch: Fetch) {
+        let Call { end, counted, .. } = *self.calls.get(number);
+        let last = (fetch.first + fetch.pages).min(end);
+        for page in counted..last {
+            let hit = self.pages.has(page);
+            self.work.hits += u64::from(hit);
+            self.work.misses += u64::from(!hit);
+        }
+        self.calls.get(number).counted = counted.max(last);
     }
 
     /// The largest window: a call that asks for more gets it in requests as large as the device takes.
@@ -715,6 +728,10 @@ impl Volume for Cached {
 
     fn members_work(&self) -> &[MemberWork] {
         self.system.members_work()
+    }
+
+    fn caches_work(&self) -> CachesWork {
+        self.system.caches_work()
     }
 
     fn page_cache_work(&self) -> Option<Work> {

@@ -234,6 +234,9 @@ impl Session {
                 for (target, members) in bricks.members_work().into_iter().enumerate() {
                     emit(Event::BrickMembers { target, at_ns, members });
                 }
+                for (target, work) in bricks.caches_work().into_iter().enumerate() {
+                    emit(Event::BrickCaches { target, at_ns, work });
+                }
                 for (target, work) in bricks.page_cache_work().into_iter().enumerate() {
                     work.into_iter().for_each(|work| emit(Event::PageCache { target, at_ns, work }));
                 }

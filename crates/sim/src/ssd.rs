@@ -405,6 +405,10 @@ impl Ssd {
         lost
     }
 
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.buffer.dirty_bytes(self.p.map_bytes.0) + self.garbage.slc_held_bytes()
+    }
+
     /// Whose data a power cut would take.
     pub fn stamped(&self) -> Vec<Stamped> {
         if self.p.power_loss_protection {

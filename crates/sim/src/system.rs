@@ -129,7 +129,7 @@ pub enum Change {
 }
 
 /// A write that the host was told of, so long before the power failed; what a member has done.
-pub use engine::event::{LostWrite, MemberWork};
+pub use engine::event::{CachesWork, LostWrite, MemberWork};
 
 /// Acknowledged bytes that a power cut took, each time that they were kept: a mirror may lose both of its copies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -311,6 +311,16 @@ impl System {
     /// What each drive has ended, spares last.
     pub fn members_work(&self) -> &[MemberWork] {
         &self.work
+    }
+
+    /// What of all writes is in caches at this moment.
+    pub fn caches_work(&self) -> CachesWork {
+        CachesWork {
+            drive_bytes: self.members.iter().map(Member::unwritten_bytes).sum(),
+            controller_bytes: self.caches.iter().filter_map(|c| c.write_back.as_ref()).map(WriteBack::held_bytes).sum(),
+            memory_bytes: self.pool.as_ref().map_or(0, |pool| pool.dirty_bytes),
+            memory_dirtied_bytes: self.pool.as_ref().map_or(0, |pool| pool.dirtied_bytes),
+        }
     }
 
     /// Time that members' arms were at work and that buses moved data.

@@ -59,8 +59,12 @@ impl WriteBack {
         }
     }
 
+    pub fn held_bytes(&self) -> u64 {
+        self.dirty_bytes + self.moving_bytes
+    }
+
     pub fn has_room(&self, bytes: u64) -> bool {
-        let held = self.dirty_bytes + self.moving_bytes;
+        let held = self.held_bytes();
         held == 0 || held + bytes <= self.capacity_bytes
     }
 

@@ -196,6 +196,18 @@ fn random_reads_bring_nothing_but_what_was_asked_for() {
 }
 
 #[test]
+fn all_pages_of_a_cold_read_are_misses() {
+    let mut host = Host::new(&[]);
+    for n in 0..100 {
+        host.read(n * 16 * MIB, 8192);
+    }
+    let work = host.cached.work_by_now();
+    assert_eq!((work.hits, work.misses), (0, 200));
+    host.read(0, 8192);
+    assert_eq!(host.cached.work_by_now().hits, 2);
+}
+
+#[test]
 fn a_part_of_a_page_is_read_before_it_is_written() {
     let mut host = Host::new(&[]);
     host.write(10 * PAGE, 4096);

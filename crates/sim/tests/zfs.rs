@@ -188,7 +188,6 @@ struct Row {
     vdevs: u32,
     capacity_tb: f64,
     write_mb_per_s: f64,
-    read_mb_per_s: f64,
 }
 
 fn calomel() -> Vec<Row> {
@@ -203,7 +202,6 @@ fn calomel() -> Vec<Row> {
             vdevs: number(2) as u32,
             capacity_tb: number(3),
             write_mb_per_s: number(4),
-            read_mb_per_s: number(6),
         }
     });
     rows.collect()
@@ -492,34 +490,77 @@ fn what_is_not_modelled_is_refused_in_one_line() {
     assert!(found.contains("lower that or software.zfs_fill_percent"), "{found}");
 }
 
-/// Sequential writes and reads of calomel.org's table (reference/zfs_calomel.csv): bonnie++, 4 TB SATA disks of
-/// which one writes 108 and reads 204 MB/s through ZFS. Rates are compared as multiples of one disk's, up to the ceiling of
-/// that host (650 to 700 MB/s of writes, 1,000 to 1,400 of reads), which no disk makes. Nothing was fitted to it.
 #[test]
-fn streams_are_ordered_as_measured() {
-    let stream = |level: &str, members: u32, vdevs: u32, kind| {
-        let brick = pool(level, members, &format!(",vdevs={vdevs},software.zfs_dirty_data_max=1GiB"));
+fn requests_wait_for_a_processor() {
+    // 10 us and 33 us of copying a record of 128 KiB: four cores end 93,500 a second, whatever the depth.
+    let rate = |cores: u32| {
+        let brick = pool("raidz2", 8, &format!(",software.zfs_cores={cores},software.zfs_dirty_data_max=64GiB"));
+        let mut system = System::new(&brick).expect("a brick that can be built");
+        let mut at = 0;
+        let next = || {
+            at += 131_072;
+            at - 131_072
+        };
+        closed_loop(&mut system, Kind::Write, 131_072, 1024, 40_000, next)
+    };
+    let (four, eight) = (rate(4), rate(8));
+    let most = 4.0 / (10e-6 + 131_072.0 / 4e9);
+    assert!((0.95 * most..=1.001 * most).contains(&four), "{four} of {most}");
+    assert!((1.9..=2.001).contains(&(eight / four)), "{eight} and {four}");
+}
+
+#[test]
+fn dirty_records_are_reported_until_they_are_written() {
+    let brick = pool("raidz2", 8, "");
+    let mut system = System::new(&brick).expect("a brick that can be built");
+    closed_loop(&mut system, Kind::Write, 1 << 20, 8, 200, {
+        let mut at = 0;
+        move || {
+            at += 1 << 20;
+            at - (1 << 20)
+        }
+    });
+    let held = system.caches_work();
+    assert!(held.memory_bytes > 0 && held.memory_bytes == held.memory_dirtied_bytes, "{held:?}");
+    // The next transaction groups write them; then drives empty their caches.
+    system.advance(120_000_000_000);
+    let held = system.caches_work();
+    assert_eq!((held.memory_bytes, held.drive_bytes), (0, 0));
+    assert!(held.memory_dirtied_bytes >= 200 << 20);
+}
+
+/// Sequential writes of calomel.org's table (reference/zfs_calomel.csv): bonnie++ on 4 TB SATA disks of a host that is not
+/// described. Rates are compared as multiples of a mirror of two. Nothing was fitted to it. Up to six disks the model is
+/// right but for one pool; beyond, the measured pools gain little from more disks and a single wide raidz least of all,
+/// which the model does not have.
+#[test]
+fn streams_are_ordered_as_measured_up_to_six_disks() {
+    let stream = |row: &Row| {
+        let brick = pool(&row.level, row.members, &format!(",vdevs={},software.zfs_dirty_data_max=1GiB", row.vdevs));
         let mut system = System::new(&brick).expect("a brick that can be built");
         let mut at = 0;
         let next = || {
             at += 1 << 20;
             at - (1 << 20)
         };
-        closed_loop(&mut system, kind, 1 << 20, 1, 10_000, next) * 1.048_576
+        closed_loop(&mut system, Kind::Write, 1 << 20, 1, 10_000, next) * 1.048_576
     };
     let rows = calomel();
     let pair = rows.iter().find(|r| r.level == "zmirror" && r.members == 2).expect("a mirror of two");
-    let (one, mut within, mut all) = (stream("zmirror", 2, 1, Kind::Write), 0, 0);
-    for row in rows.iter().filter(|r| r.level != "stripe" && r.members <= 6) {
-        let found = stream(&row.level, row.members, row.vdevs, Kind::Write) / one;
-        let measured = row.write_mb_per_s / pair.write_mb_per_s;
-        let read = stream(&row.level, row.members, row.vdevs, Kind::Read);
+    let one = stream(pair);
+    let (mut narrow, mut wide) = (Vec::new(), Vec::new());
+    for row in rows.iter().filter(|r| r.level != "stripe") {
+        let (found, measured) = (stream(row) / one, row.write_mb_per_s / pair.write_mb_per_s);
+        let times = found / measured;
         println!(
-            "{:8} {} in {}: writes {found:.2} pairs, measured {measured:.2}; reads {read:.0} MB/s, measured {:.0}",
-            row.level, row.members, row.vdevs, row.read_mb_per_s
+            "{:8} {:2} in {:2}: {found:.2} pairs, measured {measured:.2}, {times:.2} times",
+            row.level, row.members, row.vdevs
         );
-        all += 1;
-        within += usize::from((0.65..=1.5).contains(&(found / measured)));
+        if row.members <= 6 { narrow.push(times) } else { wide.push(times) }
     }
-    assert!(within >= all - 2, "{within} of {all}");
+    println!("narrow {narrow:.2?} wide {wide:.2?}");
+    assert!(narrow.iter().filter(|times| (0.65..=1.5).contains(*times)).count() >= narrow.len() - 1, "{narrow:.2?}");
+    // What docs/models.md says of wide pools; where the model comes nearer, it is to say so.
+    assert!(wide.iter().all(|times| (0.9..=4.0).contains(times)), "{wide:.2?}");
+    assert!(wide.iter().filter(|times| **times > 1.5).count() >= 8, "{wide:.2?}");
 }

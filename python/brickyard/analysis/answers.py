@@ -20,9 +20,9 @@ from brickyard.analysis.totals import profile_phase, rated_rows
 from brickyard.analysis.traced import verdict_words
 from brickyard.analysis.workload import VIRTUAL
 from brickyard.bricks import far_off
-from brickyard.bricks.spread import KINDS, spread_of
+from brickyard.bricks.spread import basis_words, kinds_of
 from brickyard.schema import Bound, Document, HangEvent, PhaseEnd, is_request
-from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
+from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
@@ -82,6 +82,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
+    said += cached.marked_words(done)
     return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done)))
 
 
@@ -115,7 +116,8 @@ def _modelled(records: Sequence[Record]) -> list[str]:
     if not modelled:
         return []
     if modelled == len(records):
-        return [ALL_MODELLED, *_held_against(records)]
+        lasting = [record for record in records if cached.mark(record) is None]
+        return [ALL_MODELLED, *(_held_against(lasting) if lasting else [])]
     return [f"{modelled} of {len(records)} runs were computed by models, not measured."]
 
 
@@ -124,23 +126,14 @@ def _held_against(records: Sequence[Record]) -> list[str]:
     known: dict[str, set[str]] = {}
     far: set[str] = set()
     for record in records:
-        asked = f"{record.info.targets} {record.info.asked.changes}"
-        if asked not in known:
-            known[asked] = {
-                d.kind for b in bricks.resolved_of(record.info.targets, record.info.asked) for d in b.drives
-            }
         plan = record.info.plan
+        is_buffered = isinstance(plan, Plan) and plan.io is IoMode.BUFFERED
+        asked = f"{record.info.targets} {record.info.asked.changes} {is_buffered}"
+        if asked not in known:
+            resolved = bricks.resolved_of(record.info.targets, record.info.asked)
+            known[asked] = {kind for brick in resolved for kind in kinds_of(brick, is_buffered=is_buffered)}
         far |= {said for kind in known[asked] if isinstance(plan, Plan) for said in far_off.words(kind, plan)}
-    spreads = [(KINDS[kind], spread_of(kind)) for kind in sorted(set().union(*known.values()))]
-    said = [
-        (
-            f"Nine of ten published figures of {kind} lie within a factor of {made.factor:.2f} of the figures of "
-            "models that were not fitted to them"
-        )
-        if made
-        else f"How far models of {kind} are off is not known: too few figures are published"
-        for kind, made in spreads
-    ]
+    said = [basis_words(kind) for kind in sorted(set().union(*known.values()))]
     return [f"{text}." for text in [*said, *(f"{text[:1].upper()}{text[1:]}" for text in sorted(far))]]
 
 
@@ -376,7 +369,8 @@ def _limit(records: Sequence[Record]) -> str:
         paced = sum(map(_is_paced, records))
         if found.intersection(CPU_TAKEN):
             return "Other work used the generator's CPU, so whether storage or generator was the limit is not known."
-        if found.intersection(QUALIFYING) or _lateness(records) or 0 < paced < len(records):
+        qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
+        if qualified or _lateness(records) or 0 < paced < len(records):
             return "The generator was not the limit."
         if paced:
             return "The profile set the rate, and neither the storage nor the generator was at its limit."

@@ -1,9 +1,12 @@
 """Duty: whether the writes of a run were still going into caches, so that its rates are none that last.
 
-A run is in doubt where it wrote too little to pass the caches that end its writes (four times what they hold on real
-storage; on a model, whose caches are known, what they hold before anything was measured). It also is where its rate
-fell by a fifth from the first half of the measurement to the second, by more than its intervals vary (Mann and
-Whitney's test of both halves). One that was measured in steady state is in no doubt.
+A run is in doubt where it wrote too little to pass the caches that end its writes. On real storage that is four times
+what they hold. A model, whose caches are known, is in no doubt where they were full before anything was measured, and
+where less than a twentieth of what was measured can be in them: it reports what was at the run's end. A run is in doubt
+as well where its rate fell by a fifth from the first half of the measurement to the second, by more than its intervals
+vary (Mann and Whitney's test of both halves). One that was measured in steady state is in no doubt.
+
+The headline of a run on models is marked where it is in doubt, or where a page cache answered its reads.
 
 Refusal: nothing is measured longer here, and a cache that nobody knows of is not guessed.
 """
@@ -17,13 +20,15 @@ from brickyard import bricks
 from brickyard.analysis.steady import State, steady
 from brickyard.analysis.totals import full_intervals
 from brickyard.bricks import caches
-from brickyard.schema import PageCacheFacts, is_request
-from brickyard.schema.plan import Phase
+from brickyard.schema import BrickCaches, BrickMembers, PageCache, PageCacheFacts, is_request
+from brickyard.schema.plan import Phase, SyncMode
 from brickyard.store import Record
 from brickyard.units import format_percent, format_size
 
 CACHE_TIMES = 4
 """So many times the write cache must be written before a rate is one of what lies behind it: Overland's guide, 2007."""
+CACHED_SHARE_MAX = 0.05
+"""What memory takes or answers makes a rate faster by at least this share."""
 FALL = 0.2  # SNIA's rule allows a range of 20 % around the mean of a steady window
 SLOWER_Z = 1.96
 HALVES_MIN = 4  # intervals below which a course has no halves
@@ -48,9 +53,15 @@ def _of_phase(record: Record, number: int, asked: object) -> str | None:
     held, is_modelled = held_bytes(record)
     before = sum(item.bytes for item in written if item.warmup or item.phase < number)
     all_of_it = sum(item.bytes for item in written)
-    if held and (before < held if is_modelled else all_of_it < CACHE_TIMES * held):
-        done = before if is_modelled else all_of_it
-        return f"{format_size(done)} were written into {format_size(held)} of cache{' first' if is_modelled else ''}"
+    if held and is_modelled and before < held:
+        measured = sum(item.bytes for item in written if item.phase == number and not item.warmup)
+        inside = min(held - before, measured, _in_caches(record, number, asked, all_of_it))
+        if inside > CACHED_SHARE_MAX * measured:
+            what = f"{format_percent(inside / measured)} of the {format_size(measured)} that were written"
+            were = "were still" if record.of(BrickCaches) else "may still be"
+            return f"{what} {were} in {format_size(held)} of cache when the run ended"
+    elif held and not is_modelled and all_of_it < CACHE_TIMES * held:
+        return f"{format_size(all_of_it)} were written into {format_size(held)} of cache"
     if held == 0 and is_modelled:
         return None
     fell = _fell(record, number)
@@ -70,6 +81,60 @@ def held_bytes(record: Record) -> tuple[int | None, bool]:
         return (sum(caches.to_write_bytes(brick) for brick in found) + of_host if found else None), True
     known = [sheet.cache_bytes for sheet in info.facts.targets]
     return (sum(size for size in known if size) if known and None not in known else None), False
+
+
+def _in_caches(record: Record, number: int, asked: Phase, written: int) -> float:
+    """How much of all that a run wrote was in caches when it ended, as its model reports it; all of it where it reports
+    nothing, or where other phases wrote later."""
+    told = record.of(BrickCaches)
+    later = any(i.phase > number and i.operation == "write" and i.bytes for i in record.intervals)
+    if not told or later:
+        return math.inf
+    arms = {event.target: sum(m.written_bytes for m in event.members) for event in record.of(BrickMembers)}
+    hosts = {event.target: event for event in record.of(PageCache)}
+    # ZFS ends a durable write when its log has it; what is dirty then is no cache's rate.
+    syncs = [stream.sync for stream in asked.stream if stream.operations.write]
+    is_logged = bool(syncs) and SyncMode.NONE not in syncs
+    inside = 0.0
+    for event in told:
+        shares = [
+            event.drive_bytes / arms[event.target] if arms.get(event.target) else 0.0,
+            event.controller_bytes / written if written else 0.0,
+            event.memory_bytes / event.memory_dirtied_bytes if event.memory_dirtied_bytes and not is_logged else 0.0,
+        ]
+        if (host := hosts.get(event.target)) and host.dirtied_pages:
+            shares.append(host.dirty_pages / host.dirtied_pages)
+        # What one cache has given away may be in the next.
+        inside = max(inside, 1 - math.prod(1 - min(1.0, share) for share in shares))
+    return inside * written
+
+
+def _from_memory(record: Record) -> float:
+    """The largest share of pages that a modelled page cache answered reads with."""
+    asked = [(event.read_pages, event.hits + event.misses) for event in record.of(PageCache)]
+    return max((1 - read / pages for read, pages in asked if pages), default=0.0)
+
+
+def mark(record: Record) -> str | None:
+    """Why the headline of a run on models is not the storage's own; None where it is, and on real storage."""
+    if not record.info.targets or not all(bricks.is_modelled(target) for target in record.info.targets):
+        return None
+    found = doubt(record)
+    share = _from_memory(record)
+    if found is None and share > CACHED_SHARE_MAX:
+        return f"{format_percent(share)} of the pages that were read came out of memory"
+    return found
+
+
+def marked_words(records: Sequence[Record]) -> list[str]:
+    """What stands behind the rates of runs on models that may be those of caches."""
+    found = [text for record in records if (text := mark(record))]
+    if not found:
+        return []
+    if len(records) == 1:
+        return [f"This may be the rate of caches, not one that the storage sustains: {found[0]}."]
+    whose = f"{len(found)} of {len(records)} runs"
+    return [f"The rates of {whose} may be those of caches, not what the storage sustains (in one of them, {found[0]})."]
 
 
 def _dirty_bytes(cache: PageCacheFacts) -> int:

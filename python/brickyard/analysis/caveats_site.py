@@ -10,18 +10,18 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from brickyard.analysis.cached import CACHED_SHARE_MAX
 from brickyard.analysis.crowding import crowding
 from brickyard.analysis.judged import Judged, item
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
 from brickyard.schema import ArrayState, DeviceSheet, EmulatedSheet, Identity, RunWarning, TargetSheet, WatchSheet
+from brickyard.schema.plan import Plan, SyncMode
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
 STEAL_SHARE_MAX = 0.01
 # A cache of a quarter of the target answers a quarter of uniform requests.
 CACHE_FACTOR = 4
-# What memory answers makes a rate faster by at least this share.
-CACHED_SHARE_MAX = 0.05
 
 
 def targets(run: Judged) -> list[TargetSheet]:
@@ -103,15 +103,41 @@ def write_cache(run: Judged) -> Iterator[RunWarning]:
 
 
 def modelled_write_cache(run: Judged) -> Iterator[RunWarning]:
-    """The same of a modelled brick, whose caches the model knows."""
+    """The same of a modelled brick, whose caches the model knows. A durable write ends when it is on the medium, unless
+    a page cache keeps its flushes from the device."""
+    is_durable = asks_for_durable_writes(run)
+    kept = {
+        opened.path
+        for opened in (run.start.targets if run.start else [])
+        if opened.page_cache is not None and not opened.page_cache.barriers
+    }
     for target in run.volatile_caches if run.write_bytes != 0 else ():
+        if is_durable and target.path not in kept:
+            continue
+        remedy = (
+            'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or --condition write-cache-off '
+            "if drives cache writes."
+        )
+        text = "may acknowledge a write before it is safe from a power cut"
+        if target.path in kept:
+            text = f"{text}, one that is to be durable too, as `page_cache.barriers` is off"
+            remedy = "To measure durable writes, use --set page_cache.barriers=true or --condition write-cache-off."
         yield item(
             "volatile_write_cache",
             "warning",
-            f"{target.path} may acknowledge a write before it is safe from a power cut: {' and '.join(target.caches)}.",
-            'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or --condition write-cache-off '
-            "if drives cache writes.",
+            f"{target.path} {text}: {' and '.join(target.caches)}.",
+            remedy,
         )
+
+
+def asks_for_durable_writes(run: Judged) -> bool:
+    """Whether each write of a run is to be on the medium when it ends."""
+    if not isinstance(run.plan, Plan):
+        return False
+    streams = [stream for phase in run.plan.phase for stream in phase.stream]
+    plain = [s for s in streams if not (s.chain or s.trace or s.program or s.frames)]
+    writing = [stream for stream in plain if stream.operations.write]
+    return len(plain) == len(streams) and bool(writing) and all(s.sync is not SyncMode.NONE for s in writing)
 
 
 @dataclass

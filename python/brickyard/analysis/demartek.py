@@ -15,6 +15,7 @@ from itertools import combinations
 from statistics import fmean
 
 from brickyard.analysis.cells import DASH
+from brickyard.analysis.published import Judged
 from brickyard.analysis.server_tables import JETSTRESS_COLUMNS
 from brickyard.analysis.servers import Jetstress, jetstress, test_files, warnings_of_15_s
 from brickyard.schema.generated import ServerFileEnd
@@ -24,7 +25,7 @@ from brickyard.units import format_count, three_digits
 STUDY = "demartek-servers"
 SIZES = {"small": "500-1,000 MB", "big": "5,000-10,000 MB"}
 DEVICES = {"SSD": "ssd", "SAS 15000 rpm": "sas", "SATA 7200 rpm": "sata"}
-JETSTRESS_ROWS = {"ssd": "SSD at full speed", "sas-raid1-2": "SAS-B", "sata-raid1-2": "SATA-C"}
+JETSTRESS_ROWS = {"ssd": "SSD flat out", "sas-raid1-2": "SAS-B", "sata-raid1-2": "SATA-C"}
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
@@ -39,15 +40,49 @@ def tables(study: str, records: Sequence[Record]) -> list[Told]:
     """Title, columns and rows; none for another study."""
     if study != STUDY or not records:
         return []
-    runs: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        levels = record.info.marks.levels or {}
-        runs[levels["load"]][levels["arrangement"]].append(record)
+    runs = _by_load(records)
     sizes = [size for size in SIZES if size in runs]
     found = [_sqliosim(size, runs[size]) for size in sizes]
     if sizes:
         found.append(_orders({size: _totals(runs[size]) for size in sizes}))
     return [*found, _jetstress(runs["jetstress"])] if "jetstress" in runs else found
+
+
+def judged(study: str, records: Sequence[Record]) -> list[Judged]:
+    """Who was ahead of whom in the published totals, size by size, and whether all of these pairs are so here."""
+    if study != STUDY:
+        return []
+    found = []
+    for size, ours in _by_size(records).items():
+        theirs = _their_totals(size, ours)
+        for words, pairs in _claims(sorted(ours)):
+            known = [(one, other) for one, other in pairs if one in ours and other in ours]
+            same = sum(_is_shorter(ours, pair) == _is_shorter(theirs, pair) for pair in known)
+            said = f"{words} in {_ahead(theirs, known)} pairs (SQLIOSim, {SIZES[size]})"
+            if known:
+                found.append(Judged(said, f"{same} of {len(known)} pairs ordered as published", same == len(known)))
+    return found
+
+
+def _by_size(records: Sequence[Record]) -> dict[str, dict[str, float]]:
+    return {size: _totals(runs) for size, runs in _by_load(records).items() if size in SIZES}
+
+
+def _by_load(records: Sequence[Record]) -> dict[str, dict[str, list[Record]]]:
+    """By load, then by arrangement."""
+    runs: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        levels = record.info.marks.levels or {}
+        runs[levels["load"]][levels["arrangement"]].append(record)
+    return runs
+
+
+def _their_totals(size: str, among: Mapping[str, float]) -> dict[str, float]:
+    return {_name(row): float(row[f"{size}_total_ms"]) for row in published("sqliosim") if _name(row) in among}
+
+
+def _is_shorter(totals: Mapping[str, float], pair: tuple[str, str]) -> bool:
+    return totals[pair[0]] < totals[pair[1]]
 
 
 def _name(row: Mapping[str, str]) -> str:
@@ -128,10 +163,7 @@ def _claims(names: Sequence[str]) -> list[tuple[str, list[tuple[str, str]]]]:
 def _orders(ours: Mapping[str, Mapping[str, float]]) -> Told:
     """Who was ahead of whom, published and here, and in how many of all pairs both agree."""
     columns = ("", *(f"{SIZES[size]}: {word}" for size in ours for word in ("published", "here")))
-    theirs = {
-        size: {_name(row): float(row[f"{size}_total_ms"]) for row in published("sqliosim") if _name(row) in ours[size]}
-        for size in ours
-    }
+    theirs = {size: _their_totals(size, totals) for size, totals in ours.items()}
     names = sorted({name for totals in ours.values() for name in totals})
     rows = [
         [words, *(_ahead(totals[size], pairs) for size in ours for totals in (theirs, ours))]
@@ -140,9 +172,7 @@ def _orders(ours: Mapping[str, Mapping[str, float]]) -> Told:
     agreed = ["all pairs, ordered as published"]
     for size in ours:
         pairs = list(combinations(ours[size], 2))
-        same = sum(
-            (ours[size][one] < ours[size][other]) == (theirs[size][one] < theirs[size][other]) for one, other in pairs
-        )
+        same = sum(_is_shorter(ours[size], pair) == _is_shorter(theirs[size], pair) for pair in pairs)
         agreed += [DASH, f"{same} of {len(pairs)}"]
     return "Shorter total I/O time under SQLIOSim: in how many pairs", columns, [*rows, agreed]
 

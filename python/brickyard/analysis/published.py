@@ -7,11 +7,12 @@ Refusal: nothing is called right or wrong but the order or the ratio that a conc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.figures import Figure
 from brickyard.analysis.pivot import Entry, Pivot, Where
+from brickyard.analysis.samples import difference
 
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 COLUMNS = ("cell", "published", "here", "here / published", "rank, published", "rank, here")
@@ -30,7 +31,8 @@ class Published:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the source concludes: that one level is ahead of another, or within a ratio of it."""
+    """What the source concludes: that one level is ahead of another, or within a ratio of it. With `than`, that it is
+    further ahead at `at` than there: the ratio is that of both ratios."""
 
     says: str
     table: str
@@ -39,18 +41,26 @@ class Conclusion:
     at: Where
     low: float = 1.0
     high: float = float("inf")
+    than: Where = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A conclusion beside the ratio that came out; None where a cell is missing."""
+    """A conclusion beside what came out; `agrees` is None where a cell is missing, or no difference is beyond noise."""
 
-    conclusion: Conclusion
-    ratio: float | None
+    says: str
+    here: str
+    """What came out, in words; empty where a cell is missing."""
+    agrees: bool | None
+    ratio: float | None = None
 
     @property
-    def agrees(self) -> bool | None:
-        return None if self.ratio is None else self.conclusion.low <= self.ratio <= self.conclusion.high
+    def is_measured(self) -> bool:
+        return bool(self.here)
+
+    @property
+    def confirmed(self) -> str:
+        return "not seen beyond noise" if self.agrees is None else "yes" if self.agrees else "no"
 
 
 def beside(pivots: Sequence[Pivot], published: Sequence[Published]) -> list[Told]:
@@ -100,14 +110,26 @@ def _label(pivot: Pivot, item: Published, entry: Entry) -> str:
 
 def judged(pivots: Sequence[Pivot], conclusions: Sequence[Conclusion]) -> list[Judged]:
     by_name = {pivot.spec.name: pivot for pivot in pivots}
-    return [Judged(item, _ratio(by_name.get(item.table), item)) for item in conclusions]
+    return [_judged(by_name.get(item.table), item) for item in conclusions]
 
 
-def _ratio(pivot: Pivot | None, item: Conclusion) -> float | None:
+def _judged(pivot: Pivot | None, item: Conclusion) -> Judged:
+    ratio = _ratio(pivot, item, item.at)
+    if item.than and ratio is not None:
+        other = _ratio(pivot, item, {**item.at, **item.than})
+        ratio = ratio / other if other else None
+    if pivot is None or ratio is None:
+        return Judged(item.says, "", None)
+    agrees = item.low <= ratio <= item.high
+    is_blurred = item.low >= 1 and not item.than and _is_within_noise(pivot, item)
+    return Judged(item.says, f"{ratio:.2f} ×", None if agrees and is_blurred else agrees, ratio)
+
+
+def _ratio(pivot: Pivot | None, item: Conclusion, at: Where) -> float | None:
     """How many times better the one is than the other."""
     if pivot is None:
         return None
-    ends = [_at(pivot, {**item.at, **where}) for where in (item.ahead, item.behind)]
+    ends = [_at(pivot, {**at, **where}) for where in (item.ahead, item.behind)]
     if not all(ends):
         return None
     ahead, behind = (sum(entry.sample.centre for entry in found) / len(found) for found in ends)
@@ -116,19 +138,34 @@ def _ratio(pivot: Pivot | None, item: Conclusion) -> float | None:
     return ahead / behind if pivot.figure.more_is_better else behind / ahead
 
 
-def disagreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
-    """The sentence that stands before all others; empty where every conclusion comes out."""
-    against = [item for item in found if item.agrees is False]
-    if not against:
-        return ""
-    who = "The models disagree with their source" if is_modelled else "The results here disagree with the source"
-    said = "; ".join(f"{item.conclusion.says} (here {item.ratio or 0:.2f} ×)" for item in against)
-    return f"{who} on {len(against)} of {sum(i.agrees is not None for i in found)} conclusions: {said}."
+def _is_within_noise(pivot: Pivot, item: Conclusion) -> bool:
+    """Whether two cells that are compared were repeated and are no further apart than their repetitions."""
+    ahead, behind = (_at(pivot, {**item.at, **where}) for where in (item.ahead, item.behind))
+    if len(ahead) != 1 or len(behind) != 1:
+        return False
+    found = difference(ahead[0].sample, behind[0].sample, resolution=pivot.figure.resolution)
+    return found is not None and found.seen is False
+
+
+def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
+    """The sentence that stands before all others; empty for a study without conclusions."""
+    known = [item for item in found if item.is_measured]
+    missing = len(found) - len(known)
+    if not known:
+        return f"None of the source's {missing} conclusions was judged: cells are missing." if missing else ""
+    who = "the models" if is_modelled else "the results here"
+    agrees = sum(item.agrees is True for item in known)
+    parts = [f"{agrees} of {len(known)} conclusions of the source agree with {who}"]
+    for words, value in (("these do not", False), ("not seen beyond noise", None)):
+        listed = [f"{item.says} (here {item.here})" for item in known if item.agrees is value]
+        parts += [f"{words}: {'; '.join(listed)}"] if listed else []
+    parts += [f"{missing} not judged, as cells are missing"] if missing else []
+    return f"{'; '.join(parts)}."
 
 
 def conclusion_table(found: Sequence[Judged]) -> list[Told]:
-    known = [item for item in found if item.agrees is not None]
+    known = [item for item in found if item.is_measured]
     if not known:
         return []
-    rows = [[item.conclusion.says, f"{item.ratio or 0:.2f} ×", "yes" if item.agrees else "no"] for item in known]
-    return [("What the source concludes", ("conclusion", "ratio here", "confirmed"), rows)]
+    rows = [[item.says, item.here, item.confirmed] for item in known]
+    return [("What the source concludes", ("conclusion", "here", "confirmed"), rows)]

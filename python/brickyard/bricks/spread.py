@@ -106,10 +106,9 @@ class Spread:
         return f"{self.figures} figures, {self.tables} tables{few}{self._of_sources()}"
 
     def _of_sources(self) -> str:
-        if len(self.sources) < 2:
+        said = self.largest_words
+        if not said:
             return ""
-        largest = self.sources[:2]
-        said = f"; {sum(s.figures for s in largest)} of the figures are from {' and '.join(s.name for s in largest)}"
         shares = [s.held / s.figures for s in self.sources if s.held is not None]
         if not shares:
             return said
@@ -118,6 +117,15 @@ class Spread:
             f"{said}; of a source that is left out, the interval of the others holds {min(shares):.0%} to "
             f"{max(shares):.0%} of the figures, {mean:.0%} on average over {len(shares)} sources"
         )
+
+    @property
+    def largest_words(self) -> str:
+        """How many of the figures the two largest sources have; nothing where there is one source."""
+        if len(self.sources) < 2:
+            return ""
+        largest = self.sources[:2]
+        count = sum(source.figures for source in largest)
+        return f"; {count} of the {self.figures} are from {' and '.join(source.name for source in largest)}"
 
     def holds(self, row: SpreadRow) -> bool:
         return row.distance <= math.log(self.factor)
@@ -168,19 +176,24 @@ def far_off(drive_kind: str, load: str, every: Iterable[SpreadRow]) -> str | Non
     )
 
 
-def kind_of(brick: ModelledBrick, plan: Plan | None = None) -> str:
-    """What kind of modelled storage answers are of, as a key of `KINDS`: ZFS and what goes through a page cache are
-    kinds of their own, since no published figure of them is among those of disks; else the kind of the drives."""
+def kinds_of(brick: ModelledBrick, *, is_buffered: bool = False) -> list[str]:
+    """What a figure of a brick rests on, as keys of `KINDS`: its drives, unless ZFS or a page cache lies above them,
+    since no published figure of these is among those of disks."""
+    if is_buffered:
+        return [BUFFERED]
     if brick.keeper is not None and brick.keeper.zfs is not None:
-        return ZFS
-    if plan is not None and plan.io is IoMode.BUFFERED:
-        return BUFFERED
-    return brick.drive.kind
+        return [ZFS]
+    return sorted({drive.kind for drive in brick.drives})
+
+
+def kind_of(brick: ModelledBrick, plan: Plan | None = None) -> str:
+    """The same of a brick whose drives are of one kind, as those of advice are."""
+    return kinds_of(brick, is_buffered=plan is not None and plan.io is IoMode.BUFFERED)[0]
 
 
 @cache
 def spread_of(kind: str) -> Spread | None:
-    """By what `kind_of` says; None for one of which too little was published."""
+    """By one of `kinds_of`; None for one of which too little was published."""
     made = spread(KINDS[kind], rows())
     return made and replace(made, sources=sources(KINDS[kind], rows()))
 
@@ -205,6 +218,17 @@ def sources(kind: str, every: Iterable[SpreadRow]) -> tuple[Source, ...]:
         own = [row for row in among if (row.source, row.kind) == (name, kind)]
         found.append(Source(name, len(own), sum(map(made.holds, own)) if made else None))
     return tuple(sorted(found, key=lambda source: (-source.figures, source.name)))
+
+
+def basis_words(kind: str) -> str:
+    """How far models of one of `kinds_of` are off, without a full stop."""
+    made = spread_of(kind)
+    if made is None:
+        return f"How far models of {KINDS[kind]} are off is not known: too few figures are published"
+    return (
+        f"Nine of ten published figures of {KINDS[kind]} lie within a factor of {made.factor:.2f} of the figures of "
+        f"models that were not fitted to them{made.largest_words}"
+    )
 
 
 def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:

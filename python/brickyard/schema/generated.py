@@ -124,6 +124,19 @@ class BrickMembers(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     target: int
 
 
+class BrickCaches(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="brick_caches"):
+    """What of a run's writes to a modelled target was still in its caches when the run ended."""
+
+    at_ns: int
+    controller_bytes: int
+    drive_bytes: int
+    """In the write caches of all drives, flash's SLC cache included. Of all that they were given: `BrickMembers`."""
+    memory_bytes: int
+    """ZFS's dirty records, and all that have become dirty."""
+    memory_dirtied_bytes: int
+    target: int
+
+
 class PageCache(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="page_cache"):
     """What the modelled page cache above a modelled target did in the run."""
 
@@ -793,6 +806,7 @@ Event = (
     | RampEnd
     | BrickCondition
     | BrickMembers
+    | BrickCaches
     | PageCache
     | BrickBackground
     | PowerCut

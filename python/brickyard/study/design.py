@@ -398,6 +398,7 @@ def _conclusion(keys: Keys, tables: tuple[TableSpec, ...], factors: tuple[Factor
         at=_where(keys.table("at"), factors, PARTS),
         low=keys.number("least", 1.0) or 0.0,
         high=keys.number("most", None) or float("inf"),
+        than=_where(keys.table("than"), factors, PARTS),
     )
     keys.done()
     if not found.says or not found.ahead or not found.behind:

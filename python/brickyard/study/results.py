@@ -12,7 +12,7 @@ from brickyard import bricks
 from brickyard.analysis import demartek, kirkwood
 from brickyard.analysis.answers import Answer
 from brickyard.analysis.observe import Observed, observe
-from brickyard.analysis.published import beside, conclusion_table, disagreement, judged
+from brickyard.analysis.published import agreement, beside, conclusion_table, judged
 from brickyard.analysis.study_answer import study_answer
 from brickyard.store import Record, Store, StudyInfo
 from brickyard.study.design import Design, read_design
@@ -45,11 +45,12 @@ class StudyView:
 
 
 def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
-    pivots, drawn = found.observed.pivots, judged(found.observed.pivots, design.conclusions)
+    pivots = found.observed.pivots
+    drawn = [*judged(pivots, design.conclusions), *demartek.judged(design.name, found.counted)]
     modelled = bool(found.counted) and all(bricks.is_modelled(t) for r in found.counted for t in r.info.targets)
     told = study_answer(design.question, design.answer, pivots, found.counted, found.invalid)
-    if against := disagreement(drawn, is_modelled=modelled):
-        told = Answer(told.question, (against, *told.sentences), told.belief)
+    if agreed := agreement(drawn, is_modelled=modelled):
+        told = Answer(told.question, (agreed, *told.sentences), told.belief)
     return StudyView(
         title=design.title,
         source=design.source,

@@ -70,6 +70,14 @@ pub enum Event {
         at_ns: u64,
         members: Vec<MemberWork>,
     },
+    /// What of a run's writes to a modelled target was still in its caches when the run ended.
+    #[schemars(title = "BrickCaches")]
+    BrickCaches {
+        target: usize,
+        at_ns: u64,
+        #[serde(flatten)]
+        work: CachesWork,
+    },
     /// What the modelled page cache above a modelled target did in the run.
     #[schemars(title = "PageCache")]
     PageCache {
@@ -221,6 +229,17 @@ pub struct MemberWork {
     pub written_bytes: u64,
     /// Flushes and trims.
     pub others: u64,
+}
+
+/// Writes in a modelled brick's caches that are not yet where they are to stay.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CachesWork {
+    /// In the write caches of all drives, flash's SLC cache included. Of all that they were given: `BrickMembers`.
+    pub drive_bytes: u64,
+    pub controller_bytes: u64,
+    /// ZFS's dirty records, and all that have become dirty.
+    pub memory_bytes: u64,
+    pub memory_dirtied_bytes: u64,
 }
 
 /// What a modelled page cache did. A page that was asked for is a hit where it was there or on its way.

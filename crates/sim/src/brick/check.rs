@@ -254,6 +254,7 @@ fn check_zfs_values(zfs: &ZfsParameters) -> Result<(), String> {
         ("zfs_dirty_data_sync_percent", zfs.dirty_data_sync_percent),
     ])?;
     checked.counts(&[
+        ("zfs_cores", zfs.cores.into(), 1024),
         ("zfs_vdev_sync_read_max_active", zfs.vdev_sync_read_max_active.into(), 1000),
         ("zfs_vdev_sync_write_max_active", zfs.vdev_sync_write_max_active.into(), 1000),
         ("zfs_vdev_async_read_max_active", zfs.vdev_async_read_max_active.into(), 1000),

@@ -303,7 +303,7 @@ fn needed_value(name: &str, spoken: &str, key: &str) -> String {
         "write_cache" => "true or false is needed",
         "host_request" => "a time such as 20us is needed",
         "memory" => "a size such as 512MiB is needed",
-        "file_system" => "none, ext2, ext3 or xfs is needed",
+        "file_system" => "none, ext2, ext3 or xfs is needed; ext4 is not modelled, ext3 and xfs are nearest to it",
         "power_cut_at" => "a time after the run's begin is needed, such as 30s",
         "condition" => {
             "normal, degraded, rebuilding, neighbour_rebuilding, initializing or scrubbing is needed; write caches are \

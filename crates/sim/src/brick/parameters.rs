@@ -260,6 +260,9 @@ pub struct ZfsParameters {
     /// What a request costs on a processor beside the disks, and at what rate its data are copied and summed.
     pub request: Duration,
     pub copy_mb_per_s: f64,
+    /// Processors that do this work; each does one request at a time.
+    #[serde(default = "four")]
+    pub cores: u32,
     pub txg_timeout: Duration,
     pub dirty_data_max: Bytes,
     pub dirty_data_sync_percent: f64,
@@ -294,6 +297,11 @@ pub struct ZfsParameters {
     pub scan_vdev_limit: Bytes,
     pub rebuild_vdev_limit: Bytes,
     pub spa_slop_shift: u32,
+}
+
+/// Cores of a small storage server; what was described before there was `cores` has as many.
+fn four() -> u32 {
+    4
 }
 
 /// In which order dirty pages are written.

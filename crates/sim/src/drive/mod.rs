@@ -255,6 +255,10 @@ impl Drive {
         self.moving = self.stamps.take(sector * SECTOR_BYTES, (sector + sectors) * SECTOR_BYTES);
     }
 
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.dirty.sectors() * SECTOR_BYTES
+    }
+
     /// Whose data a power cut would take.
     pub fn stamped(&self) -> Vec<Stamped> {
         self.stamps.over(self.moving.iter().copied())

@@ -19,6 +19,9 @@ const INODE_TABLE: u64 = 512;
 const GROUP_META: u64 = 4 + INODE_TABLE;
 const DIRECT: u64 = 12;
 const POINTERS: u64 = 1024;
+/// With blocks of 4 KiB a file system has up to 16,384 GiB and a file up to 2,048 GiB (Documentation/filesystems/ext2.rst).
+const EXT_PAGES_MAX: u64 = 16 << 28;
+const EXT_FILE_PAGES_MAX: u64 = 2 << 28;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
@@ -42,19 +45,23 @@ pub struct JournalRules {
 impl Layout {
     pub fn new(kind: FileSystem, volume_pages: u64) -> Result<Layout, String> {
         let layout = Layout { kind, volume_pages };
+        let has_groups = matches!(kind, FileSystem::Ext2 | FileSystem::Ext3);
         match kind != FileSystem::None && volume_pages < 4 * GROUP {
             true => Err("file_system: a brick of at least 512 MiB is needed".into()),
+            false if has_groups && volume_pages > EXT_PAGES_MAX => {
+                Err("file_system: ext2 and ext3 end at 16 TiB; take xfs or a smaller brick".into())
+            }
             false => Ok(layout),
         }
     }
 
-    /// Pages that the file has: all that the file system leaves.
+    /// Pages that the file has: all that the file system leaves, or the largest file that it allows.
     pub fn file_pages(&self) -> u64 {
         match self.kind {
             FileSystem::None => self.volume_pages,
             FileSystem::Ext2 | FileSystem::Ext3 => {
                 let usable = self.volume_pages / GROUP * (GROUP - GROUP_META) - self.journal_pages();
-                usable / (POINTERS + 1) * POINTERS
+                (usable / (POINTERS + 1) * POINTERS).min(EXT_FILE_PAGES_MAX)
             }
             FileSystem::Xfs => self.volume_pages - self.journal_pages() - 4,
         }
@@ -160,6 +167,17 @@ mod tests {
             }
             assert!(taken.last() < Some(&(5 * GROUP)), "{kind:?} ends on the volume");
         }
+    }
+
+    #[test]
+    fn ext2_and_ext3_end_where_their_sources_say() {
+        const TIB: u64 = 1 << 28;
+        for kind in [FileSystem::Ext2, FileSystem::Ext3] {
+            assert_eq!(Layout::new(kind, 16 * TIB).expect("the largest").file_pages(), 2 * TIB, "{kind:?}");
+            let refused = Layout::new(kind, 16 * TIB + 1).expect_err("too large");
+            assert!(refused.contains("16 TiB"), "{refused}");
+        }
+        assert!(Layout::new(FileSystem::Xfs, 100 * TIB).expect("no limit here").file_pages() > 99 * TIB);
     }
 
     #[test]

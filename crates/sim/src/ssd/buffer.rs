@@ -73,6 +73,10 @@ impl Buffer {
         Buffer { room_units, free_dies: (0..dies).collect(), ..Buffer::default() }
     }
 
+    pub fn dirty_bytes(&self, unit_bytes: u64) -> u64 {
+        self.dirty_units * unit_bytes
+    }
+
     pub fn holds(&self, unit: u64) -> bool {
         !self.held.is_empty() && self.held.contains_key(&unit)
     }

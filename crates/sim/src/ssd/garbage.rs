@@ -101,6 +101,10 @@ impl Garbage {
         }
     }
 
+    pub fn slc_held_bytes(&self) -> u64 {
+        self.slc_bytes - self.slc_free_bytes
+    }
+
     /// Nothing is programmed from now on.
     pub fn rests(&mut self, now_ns: u64) {
         self.idle_since_ns = now_ns;

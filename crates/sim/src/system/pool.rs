@@ -7,6 +7,7 @@
 //! - Every `txg_timeout`, or when `dirty_data_sync_percent` is dirty, a transaction group is written: to free places in
 //!   order, then a flush, the labels, and a flush (OpenZFS, module/zfs/txg.c, dsl_pool.c, spa.c, vdev_label.c).
 //! - Durable writes and flushes end when the log has them (`system::pool_log`).
+//! - A request's own work and the copying of its data take a core; requests wait for one of `cores`.
 //! - Degraded reads of raidz and dRAID take all columns that are left; a mirror reads the member with the least load.
 //!
 //! Metadata beyond labels are taken as cached, and their writes cost nothing.
@@ -74,7 +75,11 @@ pub(super) struct Pool {
     pub(super) txg: u64,
     is_syncing: bool,
     pieces_left: u64,
-    dirty_bytes: u64,
+    pub(super) dirty_bytes: u64,
+    /// All that have become dirty so far.
+    pub(super) dirtied_bytes: u64,
+    /// When each core has done what it was given.
+    cores_free_ns: Vec<u64>,
     blocked: VecDeque<u32>,
     last_wake_ns: u64,
     txg_began_ns: u64,
@@ -124,6 +129,8 @@ impl Pool {
             is_syncing: false,
             pieces_left: 0,
             dirty_bytes: 0,
+            dirtied_bytes: 0,
+            cores_free_ns: vec![0; zfs.cores as usize],
             blocked: VecDeque::new(),
             last_wake_ns: 0,
             txg_began_ns: 0,
@@ -292,6 +299,14 @@ impl Pool {
         self.last_wake_ns
     }
 
+    /// When a core has done a request's own work and has copied and summed its data: the first one that is free.
+    fn computed(&mut self, now_ns: u64, bytes: u64) -> u64 {
+        let cost_ns = self.zfs.request.ns + per_mb(bytes, self.zfs.copy_mb_per_s);
+        let Some(free_ns) = self.cores_free_ns.iter_mut().min() else { return now_ns + cost_ns };
+        *free_ns = now_ns.max(*free_ns) + cost_ns;
+        *free_ns
+    }
+
     /// Whether all data can still be had.
     pub(super) fn is_whole(&self, array: &Array) -> bool {
         let gone = |m: usize| array.is_unreadable(m) && !self.spared[m].is_some_and(|(_, ready)| ready);
@@ -453,8 +468,8 @@ impl System {
             Kind::Read | Kind::Write => u64::from(active.request.bytes),
             Kind::Flush | Kind::Trim => 0,
         };
-        let cost_ns = pool.zfs.request.ns + per_mb(bytes, pool.zfs.copy_mb_per_s);
-        self.then(now_ns, now_ns + cost_ns, Event::Ended(number));
+        let end_ns = pool.computed(now_ns, bytes);
+        self.then(now_ns, end_ns, Event::Ended(number));
     }
 
     /// A write becomes dirty data, if there is room for it.
@@ -468,6 +483,7 @@ impl System {
             return pool.blocked.push_back(number);
         }
         pool.dirty_bytes += added;
+        pool.dirtied_bytes += added;
         for record in pool.touched(offset, bytes) {
             // What the log had put in place is written again with the transaction group.
             if let Some(Some(place)) = pool.open.insert(record, None) {
@@ -482,8 +498,8 @@ impl System {
             self.pool_commit(now_ns, number);
             self.part_ended(now_ns, number);
         } else {
-            let cost_ns = pool.zfs.request.ns + per_mb(bytes, pool.zfs.copy_mb_per_s);
-            self.then(now_ns, now_ns + cost_ns, Event::Ended(number));
+            let end_ns = pool.computed(now_ns, bytes);
+            self.then(now_ns, end_ns, Event::Ended(number));
         }
         self.txg_due(now_ns, false);
     }
