@@ -271,7 +271,10 @@ def notes(watched: Watched) -> list[str]:
     if lost.unknown:
         found.append(f"{lost.unknown:,} requests began before the watch or unseen, and are in no figure.")
     if lost.missed:
-        found.append(f"{lost.missed:,} requests ended unseen; they are counted, and no latency includes them.")
+        found.append(
+            f"{lost.missed:,} requests ended unseen; they are counted, no latency includes them, and depths include"
+            " them until that was noticed."
+        )
     if totals.slow_count > len(totals.slow):
         found.append(f"Causes are of the {len(totals.slow):,} slowest of {totals.slow_count:,} slow requests.")
     if totals.cpu_ns:
