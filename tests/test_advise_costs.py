@@ -201,7 +201,9 @@ def test_zfs_and_page_caches_are_kinds_of_their_own() -> None:
     )
     assert spread.kind_of(disk, direct) == "rotating"
     assert spread.kind_of(disk, buffered) == "buffered"
-    assert spread.kind_of(bricks.resolve("zfs-raidz2").brick, buffered) == "zfs"
+    pool = bricks.resolve("zfs-raidz2").brick
+    assert spread.kind_of(pool, direct) == "zfs"
+    assert spread.kind_of(pool, buffered) == "buffered"
     assert spread.spread_of("zfs") is spread.spread_of("buffered") is None
 
 

@@ -62,10 +62,10 @@ OF_RUN: tuple[Rule, ...] = tuple(rule for rule in RULES if rule not in (*OF_HOST
 """What is asked of all of a run on many hosts; its store lies elsewhere."""
 
 
-def warnings(run: Judged, rules: Sequence[Rule] = RULES) -> list[RunWarning]:
-    """Warnings before notes, each text once."""
+def warnings(run: Judged, rules: Sequence[Rule] | None = None) -> list[RunWarning]:
+    """Warnings before notes, each text once; by all `RULES` where none are named."""
     found: dict[tuple[str, str], RunWarning] = {}
-    for rule in rules:
+    for rule in RULES if rules is None else rules:
         try:
             for told in rule(run):
                 found.setdefault((told.id, told.text), told)

@@ -26,6 +26,7 @@ import msgspec
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_layout import Layout, lay_out, options_of
+from brickyard.ready import ready
 from brickyard.schema import RunFacts, RunWarning
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
@@ -379,3 +380,6 @@ def _pairs(times: Json, requests: int) -> tuple[list[tuple[int, int]], bool]:
         pairs.append((value, max(0, upto - placed)))
         placed = max(placed, upto)
     return [pair for pair in pairs if pair[1]] or [(_count(times["max"]), total)], True
+
+
+ready(_Progress, _Printed)
