@@ -35,6 +35,7 @@ BURST_MOST = 1024
 DEPTH_MOST = 1024
 ROOM = 4
 FUA_SHARE = 0.5
+WRITE = "write"
 YEAR_S = 365.25 * 86_400
 LONGEST_S = 285 * YEAR_S  # the longest duration of a phase
 FLUSHES_OFF = 0.05
@@ -64,7 +65,7 @@ class _Part:
         """Writes for each flush; None where there are no flushes, or no whole number of writes has as many."""
         if not self.flushes:
             return None
-        writes = self.items["write"].requests
+        writes = self.items[WRITE].requests
         every = max(round(writes / self.flushes), 1)
         return every if abs(writes / every / self.flushes - 1) <= FLUSHES_OFF else None
 
@@ -144,7 +145,7 @@ def _stream(making: _Making, part: _Part, closed: int | None) -> list[str]:
         lines.append(f"flush_every = {{ writes = {every} }}")
     elif part.flushes:
         making.notes.append("flushes are as many as in the trace, but at random among the writes")
-    if write := part.items.get("write"):
+    if write := part.items.get(WRITE):
         if write.fua / write.requests > FUA_SHARE:
             lines.append('sync = "dsync"')
         elif write.fua:
@@ -157,7 +158,7 @@ def _operations(part: _Part) -> str:
     """Flushes of `flush_every` are beside these shares."""
     counts = {name: item.requests for name, item in part.items.items()}
     if part.flushes and part.flush_every is None:
-        counts["flush"] = part.flushes
+        counts |= {"flush": part.flushes}
     shares = _shares(counts)
     return "{ " + ", ".join(f"{name} = {share!r}" for name, share in ({"read": 0} | shares).items()) + " }"
 
@@ -296,7 +297,7 @@ def _pace(making: _Making, part: _Part, closed: int | None) -> list[str]:
         return [f"depth = {closed}", *([f'think = "{round(think_ns)}ns"'] if think_ns >= 1_000 else [])]
     depth = min(max((figures.depth_max + 1) * ROOM, 32), DEPTH_MOST)
     # Flushes take their part of a stream's rate.
-    flushes = part.items["write"].requests / part.flush_every if part.flush_every else part.flushes
+    flushes = part.items[WRITE].requests / part.flush_every if part.flush_every else part.flushes
     rate = (part.requests + flushes) / making.seconds
     constant = figures.gap_variation < STEADY_GAPS
     # Of bursts of b requests each, the variation of gaps has the square 2 b - 1.
