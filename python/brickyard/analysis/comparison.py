@@ -320,8 +320,8 @@ def _with_own_names(one: dict[Name, _Side], other: dict[Name, _Side]) -> tuple[d
 
 
 def _own_name(record: Record, row: Totals) -> str:
-    parts = _place_names(record, row)
-    return ", ".join(parts or record_name(record))
+    """Of one stream, the title of the load; a condition in which sides differ is told above the table."""
+    return ", ".join(_place_names(record, row)) or record.info.title or record.info.profile
 
 
 def record_name(record: Record) -> Name:
