@@ -432,11 +432,15 @@ def heat(run: Judged) -> Iterator[RunWarning]:
                 )
 
 
-def store(run: Judged) -> Iterator[RunWarning]:
+def _below_store(run: Judged) -> list[str]:
+    """Devices of targets on which the store of a run lies too."""
     below = {number for target in targets(run) for number in target.leaf_devices}
     shared = sorted(below & set(run.store.devices)) if run.store else []
-    if run.store and shared:
-        names = [node.name for node in drives(run) if node.number in shared] or shared
+    return [node.name for node in drives(run) if node.number in shared] or shared
+
+
+def store(run: Judged) -> Iterator[RunWarning]:
+    if run.store and (names := _below_store(run)):
         yield item(
             "store_on_device",
             "warning",
@@ -448,9 +452,7 @@ def store(run: Judged) -> Iterator[RunWarning]:
 
 def records(run: Judged) -> Iterator[RunWarning]:
     """The same of the record that a worker keeps on its host; a model has no device."""
-    below = {number for target in targets(run) for number in target.leaf_devices}
-    if run.store and (shared := sorted(below & set(run.store.devices))):
-        names = [node.name for node in drives(run) if node.number in shared] or shared
+    if run.store and (names := _below_store(run)):
         yield item(
             "store_on_device",
             "note",

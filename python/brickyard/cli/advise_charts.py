@@ -114,6 +114,6 @@ def _print(found: Charts) -> None:
         out.print(table(f"{chart} ({study})", [(name, "left") for name in names], rows, keys=2))
         for line in footnotes(found, chart):
             print_line(out, line)
-        told = [cell.agrees for cell in cells if cell.agrees is not None]
-        out.print(f"{sum(told)} of {len(told)} ratings agree.", style="bold", markup=False)
+        judged = [cell.agrees for cell in cells if cell.agrees is not None]
+        out.print(f"{sum(judged)} of {len(judged)} ratings agree.", style="bold", markup=False)
         out.print()
