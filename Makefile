@@ -16,7 +16,8 @@ test: $(VENV)/.built $(VENV)/.fleet worker
 	tests/install-programs
 	crates/watch/bpf/build --check
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
-	$(BIN)/pytest --numprocesses 3 --dist loadfile
+	rm -f .pytest_cache/v/cache/lastfailed
+	$(BIN)/pytest --numprocesses 3 --dist loadfile || tests/again $(BIN)/pytest
 
 # Real arrays, in guests whose disks may be written over; about six minutes on two cores.
 test-arrays: $(VENV)/.built

@@ -265,8 +265,8 @@ def test_a_folder_that_was_replaced_stays() -> None:
 
 
 def test_fio_writes_to_the_file_that_was_checked(tmp_path: Path) -> None:
-    """A racer that swaps the target for a link to somebody's file, all the time."""
-    target, theirs, kept = tmp_path / "target", tmp_path / "theirs", tmp_path / "kept"
+    """A racer that swaps the target for a link to somebody's file, all the time; something is always at its path."""
+    target, theirs, kept, link = (tmp_path / name for name in ("target", "theirs", "kept", "link"))
     words = ["run", "sqlio-random-write-4", str(target), "--engine", "fio", "--set", "duration=100ms"]
     assert main([*words, "--size", "4MiB"]) == 0
     size = target.stat().st_size
@@ -275,11 +275,11 @@ def test_fio_writes_to_the_file_that_was_checked(tmp_path: Path) -> None:
 
     def race() -> None:
         while not stop.is_set():
-            target.rename(kept)
-            target.symlink_to(theirs)
+            kept.hardlink_to(target)
+            link.symlink_to(theirs)
+            link.replace(target)
             stop.wait(0.003)
-            target.unlink()
-            kept.rename(target)
+            kept.replace(target)
             stop.wait(0.003)
 
     racer = threading.Thread(target=race)
