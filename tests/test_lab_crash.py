@@ -109,7 +109,11 @@ def test_other_file_systems_keep_replaced_files_and_are_whole(file_system: str, 
 
 def test_files_that_were_replaced_without_a_flush_are_empty_where_ext4_delays_their_allocation(tmp_path: Path) -> None:
     """https://bugs.launchpad.net/bugs/317781, and what its reporters were told to do about it."""
-    for options, damaged in (("commit=1,noauto_da_alloc", True), ("commit=1,nodelalloc", False)):
+    for options, damaged in (
+        ("commit=1,noauto_da_alloc", True),
+        ("commit=1,nodelalloc", False),
+        ("commit=1,dioread_lock", False),
+    ):
         place = tmp_path / options
         log = recorded(place, "files", settings={"fsync": "off"}, mount_options=options, load_s=2.5)
         outcome = found(log, "files", states=20)
