@@ -17,7 +17,7 @@ test: $(VENV)/.built $(VENV)/.fleet worker
 	crates/watch/bpf/build --check
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
 	rm -f .pytest_cache/v/cache/lastfailed
-	$(BIN)/pytest --numprocesses 3 --dist loadfile || tests/again $(BIN)/pytest
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --durations=20 --durations-min=5 || tests/again $(BIN)/pytest
 
 # Real arrays, in guests whose disks may be written over; about six minutes on two cores.
 test-arrays: $(VENV)/.built
