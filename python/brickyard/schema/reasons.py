@@ -27,7 +27,7 @@ def reasons_of(start: Start) -> StartReasons:
     return StartReasons(*_core.reasons_in_words(msgspec.json.encode(typed).decode()))
 
 
-def start_document(kept: Mapping[str, Any], start: Start | None) -> dict[str, Any]:
+def start_document(kept: Mapping[str, Any], start: Start | None) -> dict[str, object]:
     """A start as its writer put it, for people and other programs: they read its reasons as words."""
     if start is None:
         return dict(kept)
