@@ -23,7 +23,7 @@ from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.memory import MemoryGroup, ServerMemory, memory_group, memory_of_server
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Record, Store
-from test_replay import (
+from replay_support import (
     MAPPING,
     driver_end,
     execute,
