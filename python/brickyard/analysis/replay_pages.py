@@ -98,7 +98,7 @@ def bricks(records: list[Record]) -> list[PageFigures]:
     return found
 
 
-def _measured(items: Iterable[Interval], measure: Timed) -> list[Interval]:
+def _times(items: Iterable[Interval], measure: Timed) -> list[Interval]:
     return [item for item in items if item.measure == measure]
 
 
@@ -106,11 +106,11 @@ def _figures(name: str, streams: list[int], records: list[Record]) -> PageFigure
     wanted = set(streams)
     items = [item for record in records for item in record.intervals if item.stream in wanted]
     # A cell of failures alone is stored under the first measure there is.
-    once = _measured(items, Timed.SERVICE)
-    response = latency_of(_measured(items, Timed.RESPONSE))
+    once = _times(items, Timed.SERVICE)
+    response = latency_of(_times(items, Timed.RESPONSE))
     maxima = [m for record in records if (m := _max(record, wanted)) is not None]
     extra = [row for record in records for row in by_stream(record) if row.stream in wanted]
-    service, first = latency_of(once), latency_of(_measured(items, Timed.FIRST_BYTE))
+    service, first = latency_of(once), latency_of(_times(items, Timed.FIRST_BYTE))
     return PageFigures(
         page=name,
         calls=sum(i.requests for i in once),
