@@ -15,8 +15,11 @@ from brickyard.fleet.shares import divide
 from brickyard.schema import (
     ProcessMark,
     RunFacts,
+    Start,
+    StartReasons,
     encode,
     plan_document,
+    reasons_of,
 )
 from brickyard.store import Store
 from brickyard.store.process import own_process
@@ -53,6 +56,16 @@ def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
     place = folder / f"{run}-{host}.jsonl"
     place.write_text("".join(json.dumps(line) + "\n" for line in [note, *events]))
     return place
+
+
+def test_a_record_of_an_earlier_worker_is_read(tmp_path: Path) -> None:
+    """Until version 2 of the events, a start had its reasons as texts."""
+    place = kept_record(tmp_path, "m-1", "a", 1)
+    note, start, *rest = map(json.loads, place.read_text().splitlines())
+    texts = {"schema": 1, "engine_reason": "the kernel offers it", "io_reason": "", "submit_reason": "asked for"}
+    lines = [json.dumps(item) for item in (note, start | texts, *rest)]
+    (found,) = [event for event in collect.read_kept(lines, "a").events if isinstance(event, Start)]
+    assert reasons_of(found) == StartReasons(engine="the kernel offers it", io="", submit="asked for")
 
 
 def test_collect_leaves_out_what_says_nothing_new_and_names_it(
