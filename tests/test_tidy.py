@@ -32,7 +32,7 @@ READ_OF = ("get", "pop", "setdefault")
 
 LITERAL_KEYS: dict[str, int] = {
     "advise": 13,
-    "analysis": 22,
+    "analysis": 15,
     "arrays": 13,
     "bricks": 1,
     "brickyard": 5,
