@@ -56,7 +56,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def shop(postgres: Server) -> Iterator[str]:
     """A database of 100 items."""
-    from test_replay import execute, fill
+    from replay_support import execute, fill
 
     name = f"shop_{os.getpid()}_{next(_shops)}"
     execute(postgres.dsn, f"create database {name}")
@@ -69,7 +69,7 @@ def shop(postgres: Server) -> Iterator[str]:
 @pytest.fixture
 def mapping(tmp_path: Path) -> Path:
     """The calls of the shop's pages."""
-    from test_replay import MAPPING
+    from replay_support import MAPPING
 
     place = tmp_path / "shop.toml"
     place.write_text(MAPPING)

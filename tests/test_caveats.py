@@ -83,9 +83,8 @@ def sound() -> dict[str, Any]:
         },
         "start": {
             "engine": "io_uring",
-            "engine_reason": "",
+            "engine_reason": {"kind": "offered"},
             "io": "direct",
-            "io_reason": "",
             "phases": [{"name": "measure", "streams": []}],
             "targets": [
                 {
@@ -274,14 +273,14 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     (
         "not_direct",
         "warning",
-        {"start.io": "buffered", "start.io_reason": "tmpfs has none", "facts.host.memory.total_bytes": GIB},
-        "(tmpfs has none)",
+        {"start.io": "buffered", "start.io_reason": {"kind": "in_memory"}, "facts.host.memory.total_bytes": GIB},
+        "(the file system keeps files in memory, so there is nothing to go to directly)",
     ),
     (
         "psync",
         "warning",
-        {"start.engine": "psync", "start.engine_reason": "EPERM from io_uring_setup"},
-        "(EPERM from io_uring_setup)",
+        {"start.engine": "psync", "start.engine_reason": {"kind": "not_set_up", "error": "EINVAL"}},
+        "(io_uring could not be set up: EINVAL)",
     ),
     ("overloaded", "warning", {"phase_ends.0.unsent": 51}, "51 of 5056 requests that were due (1.0%)"),
     (
@@ -387,7 +386,10 @@ CUT = {"phase": 0, "start_ns": 5 * SECOND, "end_ns": 5 * SECOND + 10**6, "reques
 
 QUIET: list[tuple[str, dict[str, Any]]] = [
     ("just within the unsent share", {"phase_ends.0.unsent": 50}),
-    ("buffered was asked for", {"start.io": "buffered", "plan.io": "buffered", "start.io_reason": "asked for"}),
+    (
+        "buffered was asked for",
+        {"start.io": "buffered", "plan.io": "buffered", "start.io_reason": {"kind": "requested"}},
+    ),
     ("psync was asked for", {"start.engine": "psync", "plan.engine": "psync"}),
     ("four times the cache", {"facts.target.cache_bytes": 16 * GIB}),
     ("the filled holes of before", {"facts.target.hole_bytes": 64 * GIB}),

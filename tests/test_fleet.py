@@ -23,7 +23,7 @@ from brickyard.fleet.shares import divide
 from brickyard.schema import plan_text
 from brickyard.store import Store
 from fleet_support import Fleet, network, ray_left
-from test_replay import MAPPING, execute, fill, items, w3c
+from replay_support import MAPPING, execute, fill, items, w3c
 
 pytest.importorskip("ray", reason="Ray is not installed: make .venv/.fleet")
 if os.geteuid() != 0 or shutil.which("ip") is None:

@@ -20,9 +20,9 @@ from brickyard.report.reference import write_reference
 from brickyard.store import Json, Store
 from brickyard.study.interference import InterferenceMap, MapPoint
 from brickyard.study.reference import Outcome, published_cells, rankings, tables
+from replay_support import replay_record
 from support import MS, add_characterization
 from test_lab_crash import recorded
-from test_replay import replay_record
 from test_watch import CAN_WATCH, fio, shell, watching
 
 WIDTHS = (420, 800, 1400)

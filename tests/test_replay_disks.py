@@ -22,7 +22,7 @@ from brickyard.cli import main
 from brickyard.databases.ephemeral import ephemeral_postgres
 from brickyard.facts import NotCounted, ServerIo
 from brickyard.store import Json, Store
-from test_replay import execute, fill, items, measured, w3c
+from replay_support import execute, fill, items, measured, w3c
 
 MIB = 1 << 20
 MAPPING = """

@@ -23,7 +23,7 @@ from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.memory import MemoryGroup, ServerMemory, memory_group, memory_of_server
 from brickyard.errors import BadInputError
 from brickyard.store import Json, Record, Store
-from test_replay import (
+from replay_support import (
     MAPPING,
     driver_end,
     execute,
@@ -251,7 +251,7 @@ def test_sessions_are_counted_a_driver(
         assert all(20 < found <= 28 for found in depth)
         assert sum(depth) <= 80
         assert len(ends) == 4
-        assert "shared by 3 databases" in record.info.engine["engine_reason"]
+        assert record.info.engine["engine_reason"]["databases"] == 3
         assert main(["replay", *map(str, common), "--sessions", "2", "--store", str(place)]) == 2
         assert "each of 3 databases needs one" in capsys.readouterr().err
     finally:

@@ -20,18 +20,29 @@ from brickyard import schema
 from brickyard.cli import main
 from brickyard.databases.measured import MeasuredLoad
 from brickyard.errors import BadInputError
+from brickyard.schema import generated, older
 from brickyard.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def kept_store(folder: Path, sample: str) -> Path:
+    place = folder / "old.db"
+    with closing(sqlite3.connect(place)) as db:
+        db.executescript((ROOT / "tests/samples" / sample).read_text())
+    return place
+
+
 @pytest.fixture
 def old_store(tmp_path: Path) -> Path:
     """A store of version 2, from before events had a version: a verified run, two models, PostMark, a loader."""
-    place = tmp_path / "old.db"
-    with closing(sqlite3.connect(place)) as db:
-        db.executescript((ROOT / "tests/samples/store-2.sql").read_text())
-    return place
+    return kept_store(tmp_path, "store-2.sql")
+
+
+@pytest.fixture
+def store_of_texts(tmp_path: Path) -> Path:
+    """Events of version 1, whose reasons are texts: io_uring, psync, a model, and io_uring on tmpfs."""
+    return kept_store(tmp_path, "events-1.sql")
 
 
 def test_the_generated_types_are_those_of_the_schema() -> None:
@@ -67,10 +78,53 @@ def test_what_loaders_said_in_words_has_its_name(old_store: Path) -> None:
     assert (end.reason, end.generator_bound_reason) == (schema.PhaseReason.INTERRUPTED, schema.Bound.CPU)
 
 
-def test_runs_of_an_old_store_are_shown(old_store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for run in range(1, 6):
-        assert main(["show", str(run), "--store", str(old_store)]) == 0
-    assert "terraserver-load" in capsys.readouterr().out
+def test_reasons_that_were_texts_are_types_with_the_same_words(store_of_texts: Path) -> None:
+    with Store(store_of_texts) as store:
+        infos = store.runs()
+    starts = [info.start for info in infos]
+    assert [(start.engine_reason, start.io_reason, start.submit_reason) for start in starts if start] == [
+        (
+            generated.EngineOffered(),
+            None,
+            generated.SubmitAsWritten(text="vda has the scheduler mq-deadline"),
+        ),
+        (generated.EngineRequested(), generated.BufferedRequested(), None),
+        (generated.EngineModelled(), generated.BufferedModelled(), None),
+        (generated.EngineOffered(), generated.BufferedInMemory(), generated.SubmitRequested()),
+    ]
+    for info in infos:
+        assert schema.start_document(info.engine, info.start) == info.engine
+
+
+def test_every_text_of_version_1_has_the_words_of_its_type() -> None:
+    for key, kinds in older.START.items():
+        for text in kinds:
+            kept = support.start_event() | {"engine_reason": "asked for", "io_reason": "", key: text}
+            start = schema.typed(kept)
+            assert isinstance(start, schema.Start)
+            assert schema.start_document(kept, start) == kept
+
+
+def test_a_reason_that_no_version_knew_keeps_its_words(old_store: Path) -> None:
+    with Store(old_store) as store:
+        start = store.record(5).info.start
+    assert start is not None
+    assert start.engine_reason == generated.EngineAsWritten(text="2 clients, one tile a transaction")
+    assert schema.reasons_of(start).engine == "2 clients, one tile a transaction"
+
+
+@pytest.mark.parametrize(
+    ("sample", "words"), [("store-2.sql", "terraserver-load"), ("events-1.sql", "vda has the scheduler")]
+)
+def test_runs_of_an_old_store_are_shown(
+    sample: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = kept_store(tmp_path, sample)
+    with Store(place) as store:
+        runs = [info.id for info in store.runs()]
+    for run in runs:
+        assert main(["show", str(run), "--store", str(place)]) == 0
+    assert words in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_event_of_a_run_is_of_this_version(tmp_path: Path) -> None:

@@ -200,9 +200,9 @@ def test_the_published_tables_are_those_of_the_reference() -> None:
 
 
 def test_every_arrangement_has_its_published_row() -> None:
-    printed = {row["configuration"] for row in demartek.published("jetstress") if row["server"] == "1"}
+    printed = {row.configuration for row in demartek.published_jetstress() if row.server == 1}
     assert set(demartek.JETSTRESS_ROWS.values()) <= printed
-    assert {demartek.DEVICES[row["device"]] for row in demartek.published("sqliosim")} == {"ssd", "sas", "sata"}
+    assert {demartek.DEVICES[row.device] for row in demartek.published_tests()} == {"ssd", "sas", "sata"}
 
 
 def test_the_study_shows_demartek_s_tables_beside_ours(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from brickyard.databases.connect import HOW, refuse_password, spoken
 from brickyard.databases.ephemeral import ephemeral_postgres
 from brickyard.errors import BadInputError
 from brickyard.jobs import Jobs, Order
-from test_replay import fill, items, w3c
+from replay_support import fill, items, w3c
 from test_web_pages import AXE, logged_in, whole
 from web_support import READER, Client, Served, serving
 

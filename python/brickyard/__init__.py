@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from brickyard.analysis.gate import Compared
     from brickyard.api import (
-        Compared,
         Load,
         Measured,
         Replayed,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(
         (
-            "Compared",
             "Load",
             "Measured",
             "Replayed",
@@ -57,6 +56,7 @@ _HOMES = {
         ),
         "brickyard.api",
     ),
+    "Compared": "brickyard.analysis.gate",
     "Store": "brickyard.store",
 }
 

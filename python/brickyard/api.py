@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from brickyard import analysis, bricks, facts, profiles
-from brickyard.analysis.comparison import Comparison, Sides, default_figures, loads_differ, valid_sides
-from brickyard.analysis.comparison import compare as compared
-from brickyard.analysis.gate import Gate, gate
+from brickyard.analysis.comparison import valid_sides
+from brickyard.analysis.gate import Compared, compared
 from brickyard.analysis.totals import Totals
 from brickyard.databases.connect import refuse_twice
 from brickyard.errors import BadInputError, BrickyardError
@@ -28,13 +27,12 @@ from brickyard.schema import RunOptions
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Record, Store
 from brickyard.study.aim import Aim, aim, aim_modelled, parse_size
-from brickyard.study.cells import Layout, Specs, Wishes, lay_out
+from brickyard.study.cells import Wishes
 from brickyard.study.characterize import TIMING, Characterization, Mode, cells, plan_of
 from brickyard.study.check import check_run
-from brickyard.study.design import Design, read_design
 from brickyard.study.fit import refuse_programs
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.matrix import Matrix, Step, steps
+from brickyard.study.matrix import Matrix, planned_study
 from brickyard.study.repeat import repeat
 from brickyard.study.replay import ReplaySpec
 from brickyard.study.replay_series import (
@@ -101,18 +99,6 @@ class Measured:
     def figures(self) -> list[Totals]:
         """Rates, counts and times of each operation of each stream, warm-up left out."""
         return analysis.totals(self.record)
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Two sides, figure by figure, each with its confidence interval, judged as one family."""
-
-    comparison: Comparison
-    judged: Gate
-    loads_differ: list[str] = field(default_factory=list)
-    """How the loads of the two sides differ; a difference in figures then says nothing of the storage."""
-    sides: Sides = field(default_factory=lambda: Sides([], [], {}))
-    """The runs that were compared, and those that were left out because they did not end validly."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +209,7 @@ def plans_of_study(
 ) -> list[Plan | OtherPlan]:
     """What each run of a study would do. Raises BadInputError where `run_study` would, before it measures anything."""
     wishes = Wishes(targets=tuple(targets), only=tuple(only), changes=tuple(changes))
-    planned = _steps(name, wishes)[2]
+    planned = planned_study(study_text(name), wishes).steps
     for cell in {step.cell.set_up: step.cell for step in planned}.values():
         cell.set_up.check(manage=False)
     return [step.spec.plan for step in planned]
@@ -294,21 +280,14 @@ def run_study(
         repetitions=repetitions,
         overwrite=tuple(overwrite),
     )
-    design, layout, planned = _steps(name, wishes)
+    planned = planned_study(study_text(name), wishes)
     listener = _Notes(say)
-    for note in layout.notes:
+    for note in planned.layout.notes:
         listener.note(note)
     with _interruptible() as interrupt:
-        result = Matrix(store, listener, interrupt, design, wishes, planned).run()
-    _refuse_failed(design.name, "done" if result.outcome == "stopped" else result.outcome, result.message)
-    return Studied(result.study, result.made, [*layout.notes, *result.notes])
-
-
-def _steps(name: str, wishes: Wishes) -> tuple[Design, Layout, list[Step]]:
-    design = read_design(study_text(name))
-    layout = lay_out(design, wishes)
-    folder = Path(name).parent if "/" in name or name.endswith(".toml") else None
-    return design, layout, steps(design, layout, wishes, Specs(design, wishes, folder))
+        result = Matrix(store, listener, interrupt, planned.design, wishes, planned.steps).run()
+    _refuse_failed(planned.design.name, "done" if result.outcome == "stopped" else result.outcome, result.message)
+    return Studied(result.study, result.made, [*planned.layout.notes, *result.notes])
 
 
 def web_log(
@@ -394,10 +373,7 @@ def compare(
 ) -> Compared:
     """Like with like. Repeat runs on both sides: two single runs have no verdict. Runs that did not end validly are
     left out; raises BadInputError where a side has no others, or both sides are the same runs."""
-    sides = valid_sides(*([item.record for item in side] for side in (before, after)))
-    both = sides.before, sides.after
-    found = compared(*both, names=default_figures(*both), confidence=confidence)
-    return Compared(found, gate(found.changes, tolerance, confidence), loads_differ(*both), sides)
+    return compared(valid_sides(*([item.record for item in side] for side in (before, after))), tolerance, confidence)
 
 
 def draw(runs: Sequence[Measured], place: Path | str) -> Path:

@@ -23,7 +23,7 @@ from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import Answer, answer
 from brickyard.analysis.comparison import Change, left_out_words
 from brickyard.analysis.differing import differing_between, load_hash
-from brickyard.analysis.gate import Finding
+from brickyard.analysis.gate import Compared, Finding
 from brickyard.analysis.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
 from brickyard.analysis.pgbench import is_pgbench
@@ -33,7 +33,7 @@ from brickyard.analysis.samples import quantile
 from brickyard.analysis.verdict import verdict
 from brickyard.analysis.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title
 from brickyard.analysis.workload import workload_words
-from brickyard.api import Compared, Measured, compare
+from brickyard.api import Measured, compare
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
 from brickyard.report.comparison_words import (

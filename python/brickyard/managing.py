@@ -34,6 +34,7 @@ from brickyard.facts.counters import difference, parse_stat
 from brickyard.facts.roots import binary
 from brickyard.reading import parsed_bytes_per_s
 from brickyard.schema.target_sheet import HealthSheet
+from brickyard.schema.watch_sheet import disk_counts
 from brickyard.units import format_mib_per_s, format_seconds
 
 __all__ = [
@@ -249,10 +250,8 @@ def user_load(before: dict[str, int], after: dict[str, int], span_s: float) -> U
     counted = difference(before, after)
     if counted is None or span_s <= 0:
         return None
-    requests = counted["read_requests"] + counted["write_requests"]
-    waited_ms = counted["read_ms"] + counted["write_ms"]
-    size = counted["read_bytes"] + counted["write_bytes"]
-    return UserLoad(requests / span_s, size / span_s, waited_ms * 1e6 / requests if requests else None)
+    told = disk_counts([counted])
+    return UserLoad(told.requests / span_s, told.size_bytes / span_s, told.service_ns)
 
 
 def remaining_words(sheet: Sheet) -> str:

@@ -10,6 +10,7 @@ mod signatures;
 
 pub use header::{DATA_START_BYTES, HEADER_BYTES, Header, claim, new_uuid, read_header, write_header};
 
+use engine::event::BufferedReason;
 use in_use::Device;
 use rustix::fs::{Access as Permission, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -50,14 +51,19 @@ pub struct Guarded {
     pub kind: TargetKind,
     pub size_bytes: u64,
     pub logical_block_bytes: u32,
-    /// Whether the descriptor has O_DIRECT.
-    pub direct: bool,
-    /// Why it has not, where it was wanted; else empty.
-    pub direct_reason: String,
+    /// Why the descriptor has no O_DIRECT; none where it has.
+    pub buffered: Option<BufferedReason>,
     pub offset_align_bytes: u32,
     pub memory_align_bytes: u32,
     /// Present where the target is ours.
     pub header: Option<Header>,
+}
+
+impl Guarded {
+    /// Whether the descriptor has O_DIRECT.
+    pub fn is_direct(&self) -> bool {
+        self.buffered.is_none()
+    }
 }
 
 /// One line with cause and remedy.
@@ -393,8 +399,7 @@ fn finish(
         kind,
         size_bytes,
         logical_block_bytes: io.logical_block_bytes,
-        direct: io.direct,
-        direct_reason: io.reason,
+        buffered: io.buffered,
         offset_align_bytes: io.offset_align_bytes,
         memory_align_bytes: io.memory_align_bytes,
         header,

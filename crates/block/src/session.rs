@@ -245,7 +245,7 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
         path: path.display().to_string(),
         start_bytes,
         length_bytes,
-        align_bytes: if guarded.direct { u64::from(guarded.offset_align_bytes) } else { 1 },
+        align_bytes: if guarded.is_direct() { u64::from(guarded.offset_align_bytes) } else { 1 },
         writable: access == Access::Write,
         scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
         keep_dir: kept_in(options, &guarded)?,
@@ -321,7 +321,7 @@ impl Target {
             file,
             block: self.guarded.kind == TargetKind::Block,
             polls: polls(&self.guarded),
-            direct: self.guarded.direct,
+            direct: self.guarded.is_direct(),
             memory_align_bytes: self.guarded.memory_align_bytes,
         })
     }
@@ -352,7 +352,7 @@ fn polls(guarded: &Guarded) -> bool {
 fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: Clock) -> Start {
     let choice = storage.choice();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let buffered = targets.iter().find(|t| !t.guarded.direct);
+    let buffered = targets.iter().find_map(|t| t.guarded.buffered.clone());
     let target_facts = |t: &Target| TargetFacts {
         path: t.area.path.clone(),
         kind: if t.guarded.kind == TargetKind::Block { "block".into() } else { "file".into() },
@@ -374,14 +374,11 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
         engine: if choice.uring { "io_uring".into() } else { "psync".into() },
         engine_reason: choice.reason.clone(),
         io: if buffered.is_some() { "buffered".into() } else { "direct".into() },
-        io_reason: buffered.map_or_else(String::new, |t| match t.guarded.direct_reason.as_str() {
-            "" => "asked for".into(),
-            reason => reason.to_string(),
-        }),
+        io_reason: buffered,
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
         reap: Some(profile.reap),
         submit: choice.submission.as_ref().and_then(|s| s.at_most),
-        submit_reason: choice.submission.as_ref().map_or_else(String::new, |s| s.reason.clone()),
+        submit_reason: choice.submission.as_ref().map(|s| s.reason.clone()),
         features: choice.features.clone(),
         targets: targets.iter().map(target_facts).collect(),
         phases: profile.phase.iter().map(phase_facts).collect(),

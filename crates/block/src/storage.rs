@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::device::{Blocked, Completion, Device, Devices, Operation, Order, Setup, Submissions, Until};
+use engine::event::EngineReason;
 use engine::honours::Honours;
 use engine::streams::does;
 use plan::{EngineChoice, Knob, Profile};
@@ -36,7 +37,7 @@ pub struct Opened {
 pub struct Choice {
     pub uring: bool,
     pub iopoll: bool,
-    pub reason: String,
+    pub reason: EngineReason,
     pub features: Vec<String>,
     /// How rings submit; none where there are none.
     pub submission: Option<Submission>,
@@ -104,42 +105,34 @@ impl Storage {
     }
 }
 
-/// io_uring where the kernel grants it and has all operations, else psync, with the reason in words.
+/// io_uring where the kernel grants it and has all operations, else psync, with the reason.
 fn choose(targets: &[Opened], profile: &Profile) -> Result<Choice, String> {
-    let psync = |reason: &str| Choice {
-        uring: false,
-        iopoll: false,
-        reason: reason.into(),
-        features: Vec::new(),
-        submission: None,
-    };
+    let psync = |reason| Choice { uring: false, iopoll: false, reason, features: Vec::new(), submission: None };
     if profile.engine == EngineChoice::Psync {
-        return Ok(psync("asked for"));
+        return Ok(psync(EngineReason::Requested));
     }
     let forced = profile.engine == EngineChoice::IoUring;
+    let instead = |why: EngineReason| match forced {
+        true => Err(format!("{why}; use engine = \"psync\" or \"auto\"")),
+        false => Ok(psync(why)),
+    };
     let probe = build_ring(ring_entries(slots_at_once(profile)), false).map(|(_, single_issuer)| single_issuer);
     if let Err(error) = probe {
-        let why = match error.raw_os_error() {
-            Some(libc::ENOMEM) => {
-                "io_uring gets too little memory here (ulimit -l limits what may be locked)".to_string()
-            }
-            Some(libc::ENOSYS) => "this kernel has no io_uring".to_string(),
-            Some(libc::EPERM | libc::EACCES) => {
-                "io_uring is forbidden here (kernel.io_uring_disabled, a container or seccomp)".to_string()
-            }
-            _ => format!("io_uring could not be set up: {error}"),
-        };
-        return if forced { Err(format!("{why}; use engine = \"psync\" or \"auto\"")) } else { Ok(psync(&why)) };
+        return instead(match error.raw_os_error() {
+            Some(libc::ENOMEM) => EngineReason::OutOfMemory,
+            Some(libc::ENOSYS) => EngineReason::Missing,
+            Some(libc::EPERM | libc::EACCES) => EngineReason::Forbidden,
+            _ => EngineReason::NotSetUp { error: error.to_string() },
+        });
     }
     if does(profile, Operation::Trim) && targets.iter().any(|t| t.block) {
-        let why = "io_uring has no trim for block devices";
-        return if forced { Err(format!("{why}; use engine = \"psync\" or \"auto\"")) } else { Ok(psync(why)) };
+        return instead(EngineReason::NoTrim);
     }
     let only_transfers = !does(profile, Operation::Trim) && !does(profile, Operation::Flush);
     let polls = only_transfers && targets.iter().all(|t| t.direct && t.polls && really_polls(t));
     let features = Features { single_issuer: probe.unwrap_or(false), iopoll: polls, ..Features::default() };
-    let reason = if forced { "asked for" } else { "the kernel offers it" };
-    Ok(Choice { uring: true, iopoll: polls, reason: reason.into(), features: features.names(), submission: None })
+    let reason = if forced { EngineReason::Requested } else { EngineReason::Offered };
+    Ok(Choice { uring: true, iopoll: polls, reason, features: features.names(), submission: None })
 }
 
 /// Requests that a profile has in flight at the most.

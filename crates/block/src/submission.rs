@@ -9,6 +9,7 @@ use std::fs::File;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use engine::event::SubmitReason;
 use plan::Profile;
 
 /// The most that one call submits without plugging.
@@ -23,15 +24,15 @@ const TMPFS_MAGIC: u64 = 0x0102_1994;
 pub struct Submission {
     /// One call submits at most so many; none where it submits all that wait.
     pub at_most: Option<u32>,
-    pub reason: String,
+    pub reason: SubmitReason,
 }
 
 impl Submission {
-    fn whole(reason: &str) -> Submission {
-        Submission { at_most: None, reason: reason.into() }
+    fn whole(reason: SubmitReason) -> Submission {
+        Submission { at_most: None, reason }
     }
 
-    fn few(reason: String) -> Submission {
+    fn few(reason: SubmitReason) -> Submission {
         Submission { at_most: Some(UNPLUGGED), reason }
     }
 }
@@ -39,30 +40,30 @@ impl Submission {
 /// One choice for all targets of a run, since they share its rings: the first that would lose by batches decides.
 pub fn choose(profile: &Profile, nop: bool, targets: &[(&File, bool)]) -> Submission {
     if profile.submit.is_some() {
-        return Submission { at_most: profile.submit, reason: "asked for".into() };
+        return Submission { at_most: profile.submit, reason: SubmitReason::Requested };
     }
     if nop {
-        return Submission::whole("no-operations reach no queue");
+        return Submission::whole(SubmitReason::NoOperations);
     }
     let mut chosen = targets.iter().map(|(file, direct)| for_target(file, *direct));
-    let first = chosen.next().unwrap_or_else(|| Submission::whole("no target"));
+    let first = chosen.next().unwrap_or_else(|| Submission::whole(SubmitReason::NoTarget));
     if first.at_most.is_some() { first } else { chosen.find(|c| c.at_most.is_some()).unwrap_or(first) }
 }
 
 fn for_target(file: &File, direct: bool) -> Submission {
     if !direct {
-        return Submission::whole("the page cache answers");
+        return Submission::whole(SubmitReason::PageCache);
     }
-    let Ok(meta) = file.metadata() else { return Submission::few("its queue is not known".into()) };
+    let Ok(meta) = file.metadata() else { return Submission::few(SubmitReason::QueueUnknown) };
     let is_block = meta.st_mode() & libc::S_IFMT == libc::S_IFBLK;
     let device = if is_block { meta.st_rdev() } else { meta.st_dev() };
     let place = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
     match std::fs::canonicalize(place) {
         Ok(place) => for_device(&place, STACKED_MAX),
         Err(_) if rustix::fs::fstatfs(file).is_ok_and(|s| s.f_type as u64 == TMPFS_MAGIC) => {
-            Submission::whole("files in memory have no queue")
+            Submission::whole(SubmitReason::InMemory)
         }
-        Err(_) => Submission::few("its queue is not known".into()),
+        Err(_) => Submission::few(SubmitReason::QueueUnknown),
     }
 }
 
@@ -79,11 +80,11 @@ fn for_device(place: &Path, depth: u32) -> Submission {
         return lossy;
     }
     if !disk.join("mq").exists() {
-        return Submission::whole(&format!("{name} has no queue of its own"));
+        return Submission::whole(SubmitReason::NoQueue { device: name });
     }
     match scheduler(&std::fs::read_to_string(disk.join("queue/scheduler")).unwrap_or_default()) {
-        Some(scheduler) => Submission::few(format!("{name} has the scheduler {scheduler}")),
-        None => Submission::whole(&format!("{name} has no scheduler")),
+        Some(scheduler) => Submission::few(SubmitReason::Scheduler { device: name, scheduler: scheduler.into() }),
+        None => Submission::whole(SubmitReason::NoScheduler { device: name }),
     }
 }
 
@@ -157,18 +158,21 @@ mod tests {
             ("md1", None, &["nvme0n1", "dm-0"]),
         ]);
         let root = &folder.0;
-        let of = |name: &str| for_device(&root.join(name), STACKED_MAX);
-        assert_eq!(of("sda"), Submission::few("sda has the scheduler mq-deadline".into()));
-        assert_eq!(of("nvme0n1"), Submission::whole("nvme0n1 has no scheduler"));
-        assert_eq!(of("nvme1n1"), Submission::whole("nvme1n1 has no scheduler"));
-        assert_eq!(of("zram0"), Submission::whole("zram0 has no queue of its own"));
+        let whole = |words: &str| (None, words.to_string());
+        let few = |words: &str| (Some(UNPLUGGED), words.to_string());
+        let said = |chosen: Submission| (chosen.at_most, chosen.reason.to_string());
+        let of = |name: &str| said(for_device(&root.join(name), STACKED_MAX));
+        assert_eq!(of("sda"), few("sda has the scheduler mq-deadline"));
+        assert_eq!(of("nvme0n1"), whole("nvme0n1 has no scheduler"));
+        assert_eq!(of("nvme1n1"), whole("nvme1n1 has no scheduler"));
+        assert_eq!(of("zram0"), whole("zram0 has no queue of its own"));
         // What is stacked has the queues below it.
-        assert_eq!(of("dm-0"), Submission::few("sda has the scheduler mq-deadline".into()));
-        assert_eq!(of("md0"), Submission::whole("md0 has no queue of its own"));
-        assert_eq!(of("md1"), Submission::few("sda has the scheduler mq-deadline".into()));
+        assert_eq!(of("dm-0"), few("sda has the scheduler mq-deadline"));
+        assert_eq!(of("md0"), whole("md0 has no queue of its own"));
+        assert_eq!(of("md1"), few("sda has the scheduler mq-deadline"));
         let partition = root.join("sda/sda1");
         fs::create_dir(&partition).and_then(|()| fs::write(partition.join("partition"), "1")).expect("a partition");
-        assert_eq!(for_device(&partition, STACKED_MAX), of("sda"));
+        assert_eq!(said(for_device(&partition, STACKED_MAX)), of("sda"));
     }
 
     #[test]
@@ -180,6 +184,6 @@ mod tests {
         let (plain, asked) = (read(phase), read(&format!("submit = 1\n{phase}")));
         assert_eq!(choose(&asked, false, &[(&file, true)]).at_most, Some(1));
         assert_eq!(choose(&plain, true, &[(&file, true)]).at_most, None);
-        assert_eq!(choose(&plain, false, &[(&file, false)]), Submission::whole("the page cache answers"));
+        assert_eq!(choose(&plain, false, &[(&file, false)]), Submission::whole(SubmitReason::PageCache));
     }
 }

@@ -134,7 +134,7 @@ fn a_blank_device_needs_to_be_named() {
     }
     let guarded = device.try_write(OVERWRITE).expect("idle, blank and named");
     assert_eq!((guarded.kind, guarded.size_bytes, guarded.header), (TargetKind::Block, 64 * MIB, None));
-    assert!(guarded.direct, "{}", guarded.direct_reason);
+    assert_eq!(guarded.buffered, None);
     assert_eq!(guarded.logical_block_bytes, 512);
     assert!(guarded.offset_align_bytes >= 512 && guarded.memory_align_bytes > 0);
     drop(guarded);

@@ -4,6 +4,7 @@ mod common;
 
 use block::guard::{Access, DATA_START_BYTES, HEADER_BYTES, TargetKind, open, read_header, write_header};
 use common::*;
+use engine::event::BufferedReason;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -205,8 +206,7 @@ fn reported_alignment_is_enough_for_direct_transfers() {
         let mount = Mount::new(&[device.name()], scratch.path(program));
         let path = mount.0.join("ours");
         let guarded = open(&path, Access::Write, true, Some(MIB), &NONE).expect("a new file");
-        assert!(guarded.direct, "{program}: {}", guarded.direct_reason);
-        assert!(guarded.direct_reason.is_empty());
+        assert_eq!(guarded.buffered, None, "{program}");
         assert_eq!(guarded.logical_block_bytes, if program == "mkfs.btrfs" { 4096 } else { 512 }, "{program}");
         let (offset, memory) = (guarded.offset_align_bytes as usize, guarded.memory_align_bytes as usize);
         let mut buffer = vec![0xA5u8; 3 * offset + 2 * memory];
@@ -224,8 +224,8 @@ fn without_direct_io_the_reason_is_said() {
     let mount = Mount::new(&["-t", "tmpfs", "-o", "size=8m", "brickyard-test"], scratch.path("memory"));
     let path = mount.0.join("ours");
     let guarded = open(&path, Access::Write, true, Some(MIB), &NONE).expect("a new file");
-    assert!(!guarded.direct && guarded.direct_reason.contains("in memory"), "{}", guarded.direct_reason);
+    assert_eq!(guarded.buffered, Some(BufferedReason::InMemory));
     drop(guarded);
     let guarded = open(&path, Access::Write, false, None, &NONE).expect("ours");
-    assert!(!guarded.direct && guarded.direct_reason.is_empty(), "buffered by choice needs no reason");
+    assert_eq!(guarded.buffered, Some(BufferedReason::Requested));
 }

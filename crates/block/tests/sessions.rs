@@ -5,7 +5,7 @@ mod common;
 use block::session::{Options, prepare};
 use common::*;
 use engine::conductor::RunControl;
-use engine::event::{Event, PhaseEnd, RunOutcome, Start, Timed};
+use engine::event::{EngineReason, Event, PhaseEnd, RunOutcome, Start, SubmitReason, Timed};
 use plan::Profile;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -236,7 +236,8 @@ fn requests_that_are_submitted_by_pieces_all_arrive_and_are_checked() {
         let scratch = Scratch::new();
         let profile = format!("submit = {submit}\n{}", write_then_read("io_uring", "direct", 8));
         let told = run_on(&profile, &scratch.path("file"), Some(2 * MIB));
-        assert_eq!((told.start().submit, told.start().submit_reason.as_str()), (Some(submit), "asked for"));
+        assert_eq!(told.start().submit, Some(submit));
+        assert_eq!(told.start().submit_reason, Some(SubmitReason::Requested));
         assert_eq!(told.totals(0)["write"], (512, 2 * MIB, 0), "submit = {submit}");
         assert_eq!(told.totals(1)["read"], (512, 2 * MIB, 0), "submit = {submit}");
         assert_eq!(told.outcome(), (RunOutcome::Done, ""));
@@ -256,8 +257,12 @@ fn a_scheduler_makes_rings_submit_few_requests_a_call() {
         }
         std::fs::write(&chooser, name).expect("a scheduler");
         let told = run_on(&write_then_read("io_uring", "direct", 8), &device.path, None);
-        assert_eq!(told.start().submit, at_most, "{name}: {}", told.start().submit_reason);
-        assert!(told.start().submit_reason.contains("scheduler"), "{}", told.start().submit_reason);
+        let device = device.short_name().to_string();
+        let reason = match at_most {
+            Some(_) => SubmitReason::Scheduler { device, scheduler: name.into() },
+            None => SubmitReason::NoScheduler { device },
+        };
+        assert_eq!((told.start().submit, &told.start().submit_reason), (at_most, &Some(reason)));
         assert_eq!(told.outcome(), (RunOutcome::Done, ""));
     }
 }
@@ -351,7 +356,7 @@ fn trim_reaches_a_block_device() {
     let told = run_on(&format!("title = 't'\n{TRIM_THE_SECOND_HALF}"), &device.path, None);
     assert_eq!(told.totals(0)["trim"], (120, 15 * MIB / 2, 0));
     assert_eq!(told.start().engine, "psync");
-    assert!(told.start().engine_reason.contains("trim"), "{}", told.start().engine_reason);
+    assert_eq!(told.start().engine_reason, EngineReason::NoTrim);
     assert!(before - used() >= 7 * MIB, "{before} bytes before, {} after", used());
     let forced = refused(&format!("title = 't'\nengine = 'io_uring'\n{TRIM_THE_SECOND_HALF}"), &device.path, None);
     assert!(forced.contains("io_uring has no trim for block devices; use engine"), "{forced}");

@@ -9,7 +9,7 @@ use block::clock::Clock;
 use block::guard::GuardError;
 use block::session::{Options, phase_facts};
 use engine::conductor::{self, RunControl};
-use engine::event::{ClockFacts, Event, SCHEMA, Start, TargetFacts};
+use engine::event::{BufferedReason, ClockFacts, EngineReason, Event, SCHEMA, Start, TargetFacts};
 use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::Profile;
 
@@ -116,13 +116,13 @@ fn start_facts(
         schema: SCHEMA,
         start_unix_ns: now.as_nanos() as u64,
         engine: "files".into(),
-        engine_reason: "blocking calls, a thread a worker".into(),
+        engine_reason: EngineReason::Files,
         io: "buffered".into(),
-        io_reason: "programs work on files through the page cache".into(),
+        io_reason: Some(BufferedReason::Programs),
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
         reap: Some(1),
         submit: None,
-        submit_reason: String::new(),
+        submit_reason: None,
         features: Vec::new(),
         targets,
         phases: profile.phase.iter().map(phase_facts).collect(),

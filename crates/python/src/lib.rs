@@ -52,6 +52,14 @@ fn spread(plan_json: &str, targets: Vec<String>) -> PyResult<String> {
     spread.map(|p| p.to_json()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
+/// Why a run's requests reached its targets as they did, in words: of the engine, of buffered I/O, of submission. Each is
+/// empty where there is none.
+#[pyfunction]
+fn reasons_in_words(reasons_json: &str) -> PyResult<(String, String, String)> {
+    let reasons: Result<engine::event::Reasons, _> = serde_json::from_str(reasons_json);
+    reasons.map(|r| r.words()).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
 /// Name, bytes of a frame and frames a second of every video format.
 #[pyfunction]
 fn video_formats() -> Vec<(&'static str, u64, f64)> {
@@ -102,6 +110,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(validate, module)?)?;
     module.add_function(wrap_pyfunction!(canonical, module)?)?;
     module.add_function(wrap_pyfunction!(spread, module)?)?;
+    module.add_function(wrap_pyfunction!(reasons_in_words, module)?)?;
     module.add_function(wrap_pyfunction!(video_formats, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes_per_s, module)?)?;

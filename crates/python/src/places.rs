@@ -43,7 +43,7 @@ fn open_target(py: Python<'_>, path: PathBuf, write: bool, direct: bool, options
     };
     Ok(OpenTarget {
         is_block: found.kind == TargetKind::Block,
-        direct: found.direct,
+        direct: found.is_direct(),
         uuid: header.map(|h| h.uuid.iter().map(|byte| format!("{byte:02x}")).collect()).unwrap_or_default(),
         data_start_bytes,
         data_bytes,

@@ -3,7 +3,9 @@
 use std::sync::{Arc, PoisonError};
 
 use engine::conductor::{self, RunControl};
-use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, SCHEMA, Start, StreamFacts, TargetFacts};
+use engine::event::{
+    BufferedReason, ClockFacts, EngineReason, Event, PhaseFacts, RunOutcome, SCHEMA, Start, StreamFacts, TargetFacts,
+};
 use engine::program::{NoPrograms, Programs};
 use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::{CacheState, IoMode, Profile};
@@ -175,13 +177,13 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
         schema: SCHEMA,
         start_unix_ns,
         engine: "sim".into(),
-        engine_reason: "the target is modelled".into(),
+        engine_reason: EngineReason::Modelled,
         io: if is_buffered { "buffered" } else { "direct" }.into(),
-        io_reason: if is_buffered { "the profile asks for it; the page cache is modelled" } else { "" }.into(),
+        io_reason: is_buffered.then_some(BufferedReason::Modelled),
         clock: ClockFacts { source: "virtual".into(), read_cost_ns: 0.0 },
         reap: Some(profile.reap),
         submit: None,
-        submit_reason: String::new(),
+        submit_reason: None,
         features,
         targets,
         phases: profile.phase.iter().map(phase_facts).collect(),

@@ -412,7 +412,7 @@ def _lateness(records: Sequence[Record]) -> list[float]:
         late.mean_ns / response.mean_ns
         for record in records
         for row in analysis.totals(record)
-        if (late := row.measures.get("lateness")) and (response := row.measures.get("response")) and response.mean_ns
+        if (late := row.lateness) and (response := row.response) and response.mean_ns
     ]
     return shares if max(shares, default=0.0) >= LATE_SHARE else []
 

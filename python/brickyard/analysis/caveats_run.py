@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from brickyard.analysis.judged import Judged, item
-from brickyard.schema import Bound, PhaseEnd, RunWarning, VerifiedEvent
+from brickyard.schema import Bound, PhaseEnd, RunWarning, VerifiedEvent, reasons_of
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
 from brickyard.units import format_count, format_ns, format_percent
 
@@ -278,7 +278,8 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
     start, plan = run.start, run.plan if isinstance(run.plan, Plan) else Plan()
     if start is None:
         return
-    reason = (start.io_reason or "no reason was given").rstrip(".")
+    said = reasons_of(start)
+    reason = (said.io or "no reason was given").rstrip(".")
     if start.io == "buffered" and plan.io is IoMode.DIRECT:
         yield item(
             "not_direct",
@@ -286,7 +287,7 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
             f"O_DIRECT was not possible ({reason}), so all figures include the effect of the page cache.",
             'Use a file system with O_DIRECT, or set `io = "buffered"` if you want to measure the page cache.',
         )
-    reason = (start.engine_reason or "no reason was given").rstrip(".")
+    reason = (said.engine or "no reason was given").rstrip(".")
     if start.engine == "psync" and plan.engine is not EngineChoice.PSYNC:
         yield item(
             "psync",

@@ -372,7 +372,7 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
         if not row.is_rated:
             continue
         rates[f"{row.phase_name}, {row.operation} {RATES_BY_OPERATION.get(row.operation, IOPS)}"] = row.iops
-        p99 = row.measures["response"].percentiles["p99"] if "response" in row.measures else None
+        p99 = row.response.p99 if row.response else None
         if p99:
             times[f"{row.phase_name}, {row.operation} p99"] = float(p99)
     series: dict[str, list[tuple[float, float]]] = defaultdict(list)

@@ -14,10 +14,13 @@ from importlib import resources
 from itertools import combinations
 from statistics import fmean
 
+import msgspec
+
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.published import Judged
 from brickyard.analysis.server_tables import JETSTRESS_COLUMNS
 from brickyard.analysis.servers import Jetstress, jetstress, test_files, warnings_of_15_s
+from brickyard.ready import ready
 from brickyard.schema.generated import ServerFileEnd
 from brickyard.store import Record
 from brickyard.units import format_count, three_digits
@@ -29,11 +32,57 @@ JETSTRESS_ROWS = {"ssd": "SSD flat out", "sas-raid1-2": "SAS-B", "sata-raid1-2":
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
+class PublishedTest(msgspec.Struct, frozen=True):
+    """A row of their table of SQLIOSim."""
+
+    device: str
+    raid: str
+    disks: int
+    small_throttled: int
+    small_total_ms: float
+    big_throttled: int
+    big_total_ms: float
+
+    @property
+    def name(self) -> str:
+        """As the study calls the arrangement."""
+        device = DEVICES[self.device]
+        return device if self.raid == "none" else f"{device}-{self.raid}-{self.disks}"
+
+    def throttled(self, size: str) -> int:
+        return {"small": self.small_throttled, "big": self.big_throttled}[size]
+
+    def total_ms(self, size: str) -> float:
+        return {"small": self.small_total_ms, "big": self.big_total_ms}[size]
+
+
+class PublishedJetstress(msgspec.Struct, frozen=True):
+    """A row of their table of Jetstress. Times are shown as they were printed."""
+
+    server: int
+    configuration: str
+    achieved_iops: float
+    db_reads_per_s: float
+    db_writes_per_s: float
+    log_writes_per_s: float
+    db_read_s: str
+    db_write_s: str
+    log_write_s: str
+
+
 @cache
-def published(name: str) -> tuple[dict[str, str], ...]:
-    """The rows of a published table: `sqliosim` or `jetstress`."""
+def published_tests() -> list[PublishedTest]:
+    return msgspec.convert(_rows("sqliosim"), list[PublishedTest], strict=False)
+
+
+@cache
+def published_jetstress() -> list[PublishedJetstress]:
+    return msgspec.convert(_rows("jetstress"), list[PublishedJetstress], strict=False)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
     text = (resources.files("brickyard.studies") / f"demartek_2009_{name}.csv").read_text("utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+    return list(csv.DictReader(text.splitlines()))
 
 
 def tables(study: str, records: Sequence[Record]) -> list[Told]:
@@ -78,16 +127,11 @@ def _by_load(records: Sequence[Record]) -> dict[str, dict[str, list[Record]]]:
 
 
 def _their_totals(size: str, among: Mapping[str, float]) -> dict[str, float]:
-    return {_name(row): float(row[f"{size}_total_ms"]) for row in published("sqliosim") if _name(row) in among}
+    return {row.name: row.total_ms(size) for row in published_tests() if row.name in among}
 
 
 def _is_shorter(totals: Mapping[str, float], pair: tuple[str, str]) -> bool:
     return totals[pair[0]] < totals[pair[1]]
-
-
-def _name(row: Mapping[str, str]) -> str:
-    device = DEVICES[row["device"]]
-    return device if row["raid"] == "none" else f"{device}-{row['raid']}-{row['disks']}"
 
 
 def _totals(runs: Mapping[str, Sequence[Record]]) -> dict[str, float]:
@@ -111,8 +155,8 @@ def _sqliosim(size: str, runs: Mapping[str, Sequence[Record]]) -> Told:
         "rank",
     )
     totals = _totals(runs)
-    theirs = {_name(row): row for row in published("sqliosim")}
-    their_totals = {name: float(row[f"{size}_total_ms"]) for name, row in theirs.items() if name in totals}
+    theirs = {row.name: row for row in published_tests()}
+    their_totals = {name: row.total_ms(size) for name, row in theirs.items() if name in totals}
     rows = []
     for name in [name for name in theirs if name in runs]:
         records, row = runs[name], theirs[name]
@@ -123,7 +167,7 @@ def _sqliosim(size: str, runs: Mapping[str, Sequence[Record]]) -> Told:
                 format_count(round(totals[name])),
                 str(_rank(totals, name)),
                 format_count(sum(map(warnings_of_15_s, records))),
-                format_count(int(row[f"{size}_throttled"])),
+                format_count(row.throttled(size)),
                 format_count(int(their_totals[name])),
                 str(_rank(their_totals, name)),
             ]
@@ -179,7 +223,7 @@ def _orders(ours: Mapping[str, Mapping[str, float]]) -> Told:
 
 def _jetstress(runs: Mapping[str, Sequence[Record]]) -> Told:
     columns = ("", *JETSTRESS_COLUMNS)
-    theirs = {row["configuration"]: row for row in published("jetstress") if row["server"] == "1"}
+    theirs = {row.configuration: row for row in published_jetstress() if row.server == 1}
     rows = []
     for name in [name for name in JETSTRESS_ROWS if name in runs]:
         records, row = runs[name], theirs[JETSTRESS_ROWS[name]]
@@ -187,9 +231,9 @@ def _jetstress(runs: Mapping[str, Sequence[Record]]) -> Told:
         times = ("db_read_s", "db_write_s", "log_write_s")
         rows.append(
             [
-                f"published: {row['configuration']}",
-                *(three_digits(float(row[key])) for key in keys),
-                *(row[key] for key in times),
+                f"published: {row.configuration}",
+                *(three_digits(getattr(row, key)) for key in keys),
+                *(getattr(row, key) for key in times),
             ]
         )
         found = [jet for record in records if (jet := jetstress(record))]
@@ -204,3 +248,6 @@ def _rate(found: Sequence[Jetstress], key: str) -> str:
 def _seconds(found: Sequence[Jetstress], key: str) -> str:
     values = [value for jet in found if (value := getattr(jet, key)) is not None]
     return f"{fmean(values):.3f}" if values else DASH
+
+
+ready(list[PublishedTest], list[PublishedJetstress])

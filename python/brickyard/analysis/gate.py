@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from statistics import median
 
-from brickyard.analysis.comparison import Change
+from brickyard.analysis.comparison import Change, Comparison, Sides, compare, default_figures, loads_differ
 from brickyard.analysis.samples import CONFIDENCE, Welch, adjusted_p, family, repetitions_for
 
 
@@ -47,6 +47,25 @@ class Gate:
 
     def of(self, finding: Finding) -> list[Change]:
         return [item.change for item in self.judged if item.finding is finding]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two sides, figure by figure, each with its confidence interval, judged as one family."""
+
+    comparison: Comparison
+    judged: Gate
+    loads_differ: list[str] = field(default_factory=list)
+    """How the loads of the two sides differ; a difference in figures then says nothing of the storage."""
+    sides: Sides = field(default_factory=lambda: Sides([], [], {}))
+    """The runs that were compared, and those that were left out because they did not end validly."""
+
+
+def compared(sides: Sides, tolerance: float, confidence: float, names: Sequence[str] = ()) -> Compared:
+    """`names` are those of the figures; without them, the ones that both sides have something to say of."""
+    both = sides.before, sides.after
+    found = compare(*both, names=names or default_figures(*both), confidence=confidence)
+    return Compared(found, gate(found.changes, tolerance, confidence), loads_differ(*both), sides)
 
 
 def is_judged(change: Change) -> bool:

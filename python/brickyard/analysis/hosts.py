@@ -130,7 +130,7 @@ def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals], 
         errors=sum(row.errors for row in rows),
         iops=rate.iops / share if rate else 0.0,
         bytes_per_s=rate.bytes_per_s / share if rate else 0.0,
-        response=as_one(row.measures["response"] for row in rows if "response" in row.measures),
+        response=as_one(row.response for row in rows if row.response is not None),
     )
 
 
@@ -168,7 +168,7 @@ def row_cells(rows: list[HostRow]) -> list[list[str]]:
             format_iops(row.iops),
             format_mib_per_s(row.bytes_per_s),
             format_ns(row.response.mean_ns if row.response else None),
-            format_ns(row.response.percentiles["p50"] if row.response else None),
+            format_ns(row.response.p50 if row.response else None),
             format_ns(row.percentile("p99")),
             format_ns(row.response.max_ns if row.response else None),
             format_count(row.errors),

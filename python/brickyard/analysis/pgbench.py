@@ -123,7 +123,7 @@ def tables(record: Record) -> list[Told]:
     if row is None:
         return []
     found: list[Told] = [("Transactions", TPS_COLUMNS, [_tps_cells(record, row)])]
-    late = row.measures.get("lateness")
+    late = row.lateness
     if late is not None:
         told = [*(format_ns(late.percentiles.get(name)) for name in POINTS), format_ns(late.max_ns)]
         found.append(("Lateness of transactions", (*POINTS, "max"), [told]))

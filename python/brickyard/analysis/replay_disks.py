@@ -5,13 +5,13 @@ Refusal: no device but those that the servers' file systems lie on; whose traffi
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median
 
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.totals import rated_intervals
-from brickyard.schema.watch_sheet import WatchedDevice, WatchSheet
+from brickyard.schema.watch_sheet import WatchedDevice, WatchSheet, disk_counts
 from brickyard.store import Interval, IntervalCost, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
 
@@ -132,20 +132,16 @@ def target_devices(watched: list[WatchSheet]) -> list[WatchedDevice]:
 
 
 def _disk(deltas: list[dict[str, int]], span_ns: int) -> DiskUse:
-    total: Counter[str] = Counter()
-    for delta in deltas:
-        total.update({key: value for key, value in delta.items() if isinstance(value, int)})
-    requests = total["read_requests"] + total["write_requests"]
-    waited_ms = total["read_ms"] + total["write_ms"]
+    total = disk_counts(deltas)
     seconds = max(span_ns, 1) / 1e9
     return DiskUse(
-        reads_per_s=total["read_requests"] / seconds,
-        writes_per_s=total["write_requests"] / seconds,
-        read_bytes_per_s=total["read_bytes"] / seconds,
-        write_bytes_per_s=total["write_bytes"] / seconds,
-        queue=total["weighted_ms"] / 1e3 / seconds,
-        service_ns=waited_ms * 1e6 / requests if requests else None,
-        busy_share=min(total["busy_ms"] / 1e3 / seconds / max(len(deltas), 1), 1.0),
+        reads_per_s=total.read_requests / seconds,
+        writes_per_s=total.write_requests / seconds,
+        read_bytes_per_s=total.read_bytes / seconds,
+        write_bytes_per_s=total.write_bytes / seconds,
+        queue=total.weighted_ms / 1e3 / seconds,
+        service_ns=total.service_ns,
+        busy_share=min(total.busy_ms / 1e3 / seconds / max(len(deltas), 1), 1.0),
     )
 
 

@@ -6,6 +6,7 @@ Refusal: no percentile is averaged. Repetitions' maxima are, as the study's "mea
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -23,8 +24,8 @@ from brickyard.analysis.replay_runs import (
     streams_of,
 )
 from brickyard.analysis.totals import stream_name
-from brickyard.schema import Document, PhaseEnd, SlowCall
-from brickyard.store import Record
+from brickyard.schema import Document, PhaseEnd, SlowCall, Timed
+from brickyard.store import Interval, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds
 
 SQLSTATES = {
@@ -97,16 +98,19 @@ def bricks(records: list[Record]) -> list[PageFigures]:
     return found
 
 
+def _times(items: Iterable[Interval], measure: Timed) -> list[Interval]:
+    return [item for item in items if item.measure == measure]
+
+
 def _figures(name: str, streams: list[int], records: list[Record]) -> PageFigures:
     wanted = set(streams)
     items = [item for record in records for item in record.intervals if item.stream in wanted]
-    of = {m: [i for i in items if i.measure == m] for m in ("service", "response", "first_byte")}
     # A cell of failures alone is stored under the first measure there is.
-    once = of["service"]
-    response = latency_of(of["response"])
+    once = _times(items, Timed.SERVICE)
+    response = latency_of(_times(items, Timed.RESPONSE))
     maxima = [m for record in records if (m := _max(record, wanted)) is not None]
     extra = [row for record in records for row in by_stream(record) if row.stream in wanted]
-    service, first = latency_of(of["service"]), latency_of(of["first_byte"])
+    service, first = latency_of(once), latency_of(_times(items, Timed.FIRST_BYTE))
     return PageFigures(
         page=name,
         calls=sum(i.requests for i in once),
@@ -155,16 +159,16 @@ def _down(item: PageFigures) -> str:
 
 
 def _page_row(item: PageFigures) -> list[str]:
-    shown = item.response.percentiles if item.response else {}
+    response = item.response
     return [
         item.page,
         format_count(item.calls),
         DASH if item.per_s is None else format_iops(item.per_s),
-        format_ns(item.response.mean_ns if item.response else None),
-        format_ns(shown.get("p50")),
+        format_ns(response.mean_ns if response else None),
+        format_ns(response.p50 if response else None),
         format_ns(item.p95_ns),
-        format_ns(shown.get("p99")),
-        format_ns(item.response.max_ns if item.response else None),
+        format_ns(response.p99 if response else None),
+        format_ns(response.max_ns if response else None),
         format_ns(item.mean_of_max_ns),
         format_ns(item.first_byte_ns),
         format_ns(item.last_byte_ns),

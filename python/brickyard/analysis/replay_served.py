@@ -17,6 +17,7 @@ from brickyard.analysis.replay_disks import COLD_S, WHOLE_DEVICE, Second, course
 from brickyard.analysis.replay_runs import service_cells
 from brickyard.ready import ready
 from brickyard.schema import WatchSheet
+from brickyard.schema.watch_sheet import disk_counts
 from brickyard.store import Record
 from brickyard.units import format_iops, format_size, three_digits
 
@@ -88,10 +89,11 @@ def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Serv
     for record in records:
         told = watched_targets(record) if watch is None else watch
         deltas = [device.delta for device in target_devices(told) if device.delta]
+        counted = disk_counts(deltas)
         # A replay over several databases of which one is elsewhere has reads that nobody counted.
         is_seen = is_seen and bool(deltas) and len(told) == len(record.info.opened)
-        reads += sum(delta["read_requests"] for delta in deltas) * _servers_share(told, "read")
-        writes += sum(delta["write_requests"] for delta in deltas) * _servers_share(told, "write")
+        reads += counted.read_requests * _servers_share(told, "read")
+        writes += counted.write_requests * _servers_share(told, "write")
         calls += sum(item.requests for item in service_cells(record))
     targets = msgspec.convert(records[0].info.engine, _Began).targets if records else []
     least = min((target.memory for target in targets if target.memory), key=lambda item: item.bytes, default=None)

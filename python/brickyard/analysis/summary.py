@@ -75,7 +75,7 @@ def run_document(record: Record) -> Document:
         "software_version": info.software_version,
         "host": info.facts_document.get("host", {}),
         "target_facts": info.facts_document.get("targets", []),
-        "engine": info.engine,
+        "engine": schema.start_document(info.engine, info.start),
         "watch": info.watch_document,
         "warnings": schema.stored(info.warnings),
         "totals": [totals_document(row) for row in totals(record)],
@@ -323,7 +323,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     start = record.info.start
     if start is None:
         return []
-    clock = start.clock
+    clock, said = start.clock, schema.reasons_of(start)
     ends = record.of(PhaseEnd)
     bound = any(end.generator_bound for end in ends)
     busy = None if record.info.is_by_fio else max((end.loop_busy_share for end in ends), default=None)
@@ -333,8 +333,8 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
         (
             "Engine",
             _joined(
-                _with_reason(start.engine, start.engine_reason),
-                _with_reason(f"{start.io} I/O", start.io_reason) if start.io else "",
+                _with_reason(start.engine, said.engine),
+                _with_reason(f"{start.io} I/O", said.io) if start.io else "",
                 _reap(start.reap),
                 _submitted(record),
             ),
@@ -365,9 +365,9 @@ def _reap(count: int | None) -> str:
 def _submitted(record: Record) -> str:
     """How many requests one call submits, and why; nothing where no ring submits."""
     start = record.info.start
-    if start is None or not start.submit_reason:
+    if start is None or start.submit_reason is None:
         return ""
-    count, reason = start.submit, start.submit_reason
+    count, reason = start.submit, schema.reasons_of(start).submit
     most = "all waiting requests are" if count is None else f"at most {count} requests are"
     return _with_reason(f"{'at most 1 request is' if count == 1 else most} submitted in one call", reason)
 

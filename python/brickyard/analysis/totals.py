@@ -17,7 +17,7 @@ from brickyard.analysis.imported import as_imported, imported_figures
 from brickyard.analysis.latency import Latency, latency_of
 from brickyard.analysis.own_time import own_time
 from brickyard.analysis.steady import Steady, headline_from_ns, steady
-from brickyard.schema import in_rate, is_on_data, is_request
+from brickyard.schema import Timed, in_rate, is_on_data, is_request
 from brickyard.schema.plan import OtherPhase, OtherStream, Phase, Stream
 from brickyard.store import Interval, IntervalCost, Record
 
@@ -61,11 +61,16 @@ class Totals:
 
     @property
     def service(self) -> Latency | None:
-        return self.measures.get("service")
+        return self.measures.get(Timed.SERVICE)
 
     @property
     def response(self) -> Latency | None:
-        return self.measures.get("response")
+        return self.measures.get(Timed.RESPONSE)
+
+    @property
+    def lateness(self) -> Latency | None:
+        """None in a closed loop."""
+        return self.measures.get(Timed.LATENESS)
 
     @property
     def is_rated(self) -> bool:
@@ -246,8 +251,8 @@ def _totals(
     rated = [item for item in in_phase if item.start_ns in own.starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
     printed = imported_figures(record, phase, stream, operation) if record.info.is_by_fio else None
-    if printed is not None and (service := found["service"]) is not None:
-        found["service"] = as_imported(service, printed)
+    if printed is not None and (service := found[Timed.SERVICE]) is not None:
+        found[Timed.SERVICE] = as_imported(service, printed)
     return Totals(
         phase=phase,
         phase_name=phase_name(record, phase),

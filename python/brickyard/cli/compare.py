@@ -15,15 +15,12 @@ from brickyard.analysis.comparison import (
     Comparison,
     Shift,
     Sides,
-    default_figures,
     left_out_words,
-    loads_differ,
     valid_sides,
 )
-from brickyard.analysis.comparison import compare as compared
 from brickyard.analysis.differing import Differing, differing_between, runs_words
 from brickyard.analysis.figures import COMPARABLE
-from brickyard.analysis.gate import Gate, gate
+from brickyard.analysis.gate import Gate, compared
 from brickyard.analysis.workload import workload_words
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stderr, stdout, table
@@ -94,10 +91,8 @@ def compare(
     with open_store(store) as kept:
         sides = _sides(kept, runs, baseline)
     before, after = sides.before, sides.after
-    names = figure or default_figures(before, after)
-    found = compared(before, after, names=names, confidence=sure)
-    judged = gate(found.changes, allowed, sure)
-    loads = loads_differ(before, after)
+    outcome = compared(sides, allowed, sure, figure)
+    found, judged, loads = outcome.comparison, outcome.judged, outcome.loads_differ
     _refuse_nothing(found, loads)
     differing = differing_between(before, after)
     bad = verdict_lines(found, judged, allowed)

@@ -24,10 +24,10 @@ from brickyard.report.tables import Table
 from brickyard.schema import Document
 from brickyard.store import Json, Record, Store, check_place
 from brickyard.study.aim import parse_size
-from brickyard.study.cells import Layout, Specs, Wishes, combinations_words, lay_out
+from brickyard.study.cells import Layout, Wishes, combinations_words
 from brickyard.study.design import Design, read_design
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.matrix import Matrix, MatrixResult, Step, steps
+from brickyard.study.matrix import Matrix, MatrixResult, Step, planned_study
 from brickyard.study.results import StudyView
 from brickyard.study.texts import names, read
 
@@ -96,7 +96,6 @@ def study(
     if repetitions is not None and repetitions < 1:
         raise BadInputError(f"--repetitions {repetitions}: at least 1")
     text = read(name, (REFERENCE,))
-    design = read_design(text)
     wishes = Wishes(
         targets=target,
         only=only,
@@ -109,9 +108,8 @@ def study(
         manage=manage,
         prices=price,
     )
-    layout = lay_out(design, wishes)
-    folder = Path(text.place).parent if "/" in name or name.endswith(".toml") else None
-    planned = steps(design, layout, wishes, Specs(design, wishes, folder))
+    study = planned_study(text, wishes)
+    design, layout, planned = study.design, study.layout, study.steps
     if dry_run:
         return _dry_run(design, layout, planned, store, manage=manage, as_json=json)
     with Store(store) as kept, Interrupt() as interrupt:

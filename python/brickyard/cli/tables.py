@@ -193,7 +193,7 @@ def print_conditions(console: Console, record: Record) -> None:
             cells.DASH if span.iops is None else format_iops(span.iops),
             cells.DASH if span.bytes_per_s is None else format_mib_per_s(span.bytes_per_s),
             format_ns(span.response.mean_ns) if span.response else cells.DASH,
-            format_ns(p99) if span.response and (p99 := span.response.percentiles["p99"]) else cells.DASH,
+            format_ns(p99) if span.response and (p99 := span.response.p99) else cells.DASH,
             f"{span.errors:,}",
         ]
         for span in condition_spans(record)

@@ -33,6 +33,7 @@ from brickyard.schema import (
     Cpu,
     Duration,
     End,
+    EngineOfLoader,
     ErrorEvent,
     Event,
     Interval,
@@ -222,9 +223,8 @@ class MeasuredLoad:
             schema=SCHEMA,
             start_unix_ns=time.time_ns(),
             engine="postgresql",
-            engine_reason=f"{len(clients) // len(targets)} clients, one tile a transaction",
+            engine_reason=EngineOfLoader(clients=len(clients) // len(targets)),
             io="",
-            io_reason="",
             clock=ClockFacts(source="CLOCK_MONOTONIC", read_cost_ns=0.0),
             targets=list(targets),
         )

@@ -21,6 +21,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from brickyard import outputs
@@ -30,6 +31,7 @@ from brickyard.databases.pgbench_log import LogReader
 from brickyard.databases.pgbench_plan import BUILT_IN, SCALE_BYTES, PgbenchSpec
 from brickyard.databases.pgbench_samples import SAMPLE_EVERY_S, sample, sample_query, settings, version_number
 from brickyard.errors import BrickyardError, one_line
+from brickyard.ready import ready
 from brickyard.schema import (
     SCHEMA,
     Bound,
@@ -37,6 +39,7 @@ from brickyard.schema import (
     Counted,
     Cpu,
     End,
+    EngineOfPgbench,
     ErrorEvent,
     Event,
     Fill,
@@ -69,6 +72,21 @@ FIGURES = {
     "connect_ms": re.compile(r"^initial connection time = ([\d.]+) ms", re.M),
     "lateness_ms": re.compile(r"^rate limit schedule lag: avg ([\d.]+)", re.M),
 }
+
+
+class _OwnFigures(msgspec.Struct, frozen=True):
+    """What pgbench prints of it, as numbers."""
+
+    transactions: int = 0
+    failed: int = 0
+    skipped: int = 0
+    transactions_per_s: float | None = None
+    latency_ms: float = 0.0
+    connect_ms: float = 0.0
+    lateness_ms: float | None = None
+
+
+ready(_OwnFigures)
 
 
 class PgbenchRun:
@@ -204,9 +222,8 @@ class PgbenchRun:
             schema=SCHEMA,
             start_unix_ns=time.time_ns(),
             engine="pgbench",
-            engine_reason=f"{whose}, server: {self._home.origin}",
+            engine_reason=EngineOfPgbench(version=whose, server=self._home.origin),
             io="",
-            io_reason="",
             clock=ClockFacts(source="pgbench's own, in microseconds", read_cost_ns=0.0),
             targets=[target],
         )
@@ -377,18 +394,18 @@ def _drain(process: subprocess.Popen[bytes], said: dict[str, bytes]) -> None:
 
 def summary(text: str) -> PgbenchEnd | None:
     """pgbench's own figures; None where it ended without them."""
-    found = {name: float(match[1]) for name, pattern in FIGURES.items() if (match := pattern.search(text))}
-    if "transactions_per_s" not in found:
+    matches = {name: match[1] for name, pattern in FIGURES.items() if (match := pattern.search(text))}
+    found = msgspec.convert(matches, _OwnFigures, strict=False)
+    if found.transactions_per_s is None:
         return None
-    late = found.get("lateness_ms")
     return PgbenchEnd(
-        transactions=int(found.get("transactions", 0)),
-        failed=int(found.get("failed", 0)),
-        skipped=int(found.get("skipped", 0)),
-        transactions_per_s=found["transactions_per_s"],
-        latency_mean_ns=found.get("latency_ms", 0.0) * 1e6,
-        connect_ns=round(found.get("connect_ms", 0.0) * 1e6),
-        lateness_mean_ns=None if late is None else late * 1e6,
+        transactions=found.transactions,
+        failed=found.failed,
+        skipped=found.skipped,
+        transactions_per_s=found.transactions_per_s,
+        latency_mean_ns=found.latency_ms * 1e6,
+        connect_ns=round(found.connect_ms * 1e6),
+        lateness_mean_ns=None if found.lateness_ms is None else found.lateness_ms * 1e6,
     )
 
 

@@ -27,7 +27,7 @@ from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_layout import Layout, lay_out, options_of
 from brickyard.ready import ready
-from brickyard.schema import RunFacts, RunWarning
+from brickyard.schema import SCHEMA, RunFacts, RunWarning
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store
 
@@ -280,11 +280,11 @@ def _start(document: Json) -> Json:
     direct = {options_of(document, job).get("direct", "") for job in document["jobs"]}
     return {
         "event": "start",
+        "schema": SCHEMA,
         "start_unix_ns": _began_ns(document),
         "engine": "fio",
-        "engine_reason": str(document["fio version"]),
+        "engine_reason": {"kind": "import", "version": str(document["fio version"])},
         "io": "direct" if "1" in direct else "buffered",
-        "io_reason": "",
         "targets": [],
         "phases": [],
     }

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from brickyard import analysis
 from brickyard.analysis import Totals
 from brickyard.analysis.totals import profile_stream
-from brickyard.schema import Document
+from brickyard.schema import Document, reasons_of
 from brickyard.store import Record
 
 OVERWRITE, GROUP, DIRTY = "honesty-overwrite", "honesty-group", "honesty-dirty"
@@ -72,7 +72,7 @@ def figures(records: Iterable[Record]) -> Figures:
         rows = analysis.totals(record)
         errors += sum(row.errors for row in rows)
         if (start := record.info.start) and start.io == "buffered":
-            reason = start.io_reason or "buffered I/O was asked for"
+            reason = reasons_of(start).io or "buffered I/O was asked for"
         if record.info.profile == OVERWRITE:
             overwrite = _overwrite(record, rows)
         elif record.info.profile == GROUP:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import altair as alt
@@ -19,6 +20,17 @@ TICKS, TICKS_NARROW = 8, 4  # labels such as 10,000 stay apart
 DRAWN_NARROW = 255  # the plot in a narrow picture: what its axis leaves
 
 
+@dataclass(frozen=True, slots=True)
+class CurveMark:
+    """A point of the picture, by the names that its axes have."""
+
+    rate: float
+    figure: str
+    time_ns: float
+    overloaded: bool
+    segment: int
+
+
 def load_curve(
     points: list[CurvePoint],
     knee: CurvePoint | None,
@@ -31,22 +43,16 @@ def load_curve(
     narrow: bool = False,
 ) -> Picture:
     """Response time on a log axis against the offered rate; overloaded rates are hollow, the knee is a line."""
-    rows: list[dict[str, Any]] = [
-        {
-            "rate": point.offered_per_s,
-            "figure": figure,
-            "time_ns": value,
-            "overloaded": point.overloaded,
-            "segment": segment,
-        }
+    marks = [
+        CurveMark(point.offered_per_s, figure, value, point.overloaded, segment)
         for figure in FIGURES
         for point, value, segment in theme.unbroken(
             points, [point.mean_ns if figure == "mean" else point.percentiles.get(figure) for point in points]
         )
     ]
-    times = [row["time_ns"] for row in rows] + ([limit.above_ns] if limit else [])
+    times = [mark.time_ns for mark in marks] + ([limit.above_ns] if limit else [])
     low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
-    present = [name for name in FIGURES if any(row["figure"] == name for row in rows)]
+    present = [name for name in FIGURES if any(mark.figure == name for mark in marks)]
     end = max((point.offered_per_s for point in points), default=1.0) * 1.03
     x_scale = alt.Scale(domain=[0, end], nice=False)
     ticks = alt.Axis(
@@ -77,10 +83,12 @@ def load_curve(
         scale=alt.Scale(domain=present, range=[SHAPES[n] for n in present]),
         legend=alt.Legend(columns=3),
     )
-    base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, y=y, color=colour, detail="segment:N")
+    base = alt.Chart(alt.InlineData(values=[asdict(mark) for mark in marks])).encode(
+        x=x, y=y, color=colour, detail="segment:N"
+    )
     layers: list[Any] = [base.mark_line(strokeWidth=2)]
     for overloaded in (False, True):
-        only = [row for row in rows if row["overloaded"] is overloaded]
+        only = [asdict(mark) for mark in marks if mark.overloaded is overloaded]
         if only:
             marked = alt.Chart(alt.InlineData(values=only)).mark_point(
                 size=52, opacity=1, filled=not overloaded, strokeWidth=2

@@ -53,6 +53,10 @@ from brickyard.schema.generated import (
     DriverShare,
     DropEvent,
     End,
+    EngineOfImport,
+    EngineOfLoader,
+    EngineOfPgbench,
+    EngineOfReplay,
     ErrorEvent,
     Event,
     Fill,
@@ -109,6 +113,7 @@ from brickyard.schema.operations import (
     is_request,
 )
 from brickyard.schema.options import RunOptions
+from brickyard.schema.reasons import StartReasons, reasons_of, start_document
 from brickyard.schema.sheets import stored
 from brickyard.schema.target_sheet import DeviceSheet, EmulatedSheet, StorePlace, TargetSheet
 from brickyard.schema.watch_sheet import ArrayState, Identity, WatchSheet
@@ -142,6 +147,10 @@ __all__ = [
     "Duration",
     "EmulatedSheet",
     "End",
+    "EngineOfImport",
+    "EngineOfLoader",
+    "EngineOfPgbench",
+    "EngineOfReplay",
     "ErrorEvent",
     "Event",
     "Fill",
@@ -186,6 +195,7 @@ __all__ = [
     "SlowCall",
     "SlowEvent",
     "Start",
+    "StartReasons",
     "Steady",
     "StorePlace",
     "StreamCounts",
@@ -211,6 +221,8 @@ __all__ = [
     "plan_values",
     "read_duration",
     "read_plan",
+    "reasons_of",
+    "start_document",
     "stored",
     "tag_of",
     "told",

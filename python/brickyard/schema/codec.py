@@ -15,7 +15,7 @@ from brickyard.schema.generated import End, Event, RunOutcome
 from brickyard.schema.older import plan_kind, upgraded
 from brickyard.schema.plan import OtherPlan, Plan
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the events as they are described here (`record::event::SCHEMA`); a writer puts it into its `Start`."""
 
 Document = dict[str, object]

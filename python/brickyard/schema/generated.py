@@ -292,6 +292,36 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="end
     outcome: RunOutcome
 
 
+class BufferedRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="requested"):
+    """The profile asks for it."""
+
+
+class BufferedModelled(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="modelled"):
+    """The profile asks for it, of a model."""
+
+
+class BufferedPrograms(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="programs"):
+    pass
+
+
+class BufferedInMemory(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="in_memory"):
+    pass
+
+
+class BufferedUnsupported(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="unsupported"):
+    """By statx."""
+
+
+class BufferedRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="refused"):
+    """By fcntl."""
+
+
+class BufferedAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="written"):
+    """As it was written before version 2."""
+
+    text: str
+
+
 class CellEventMeasures(msgspec.Struct, frozen=True, kw_only=True):
     driver_lag: Measure | None = None
     first_byte: Measure | None = None
@@ -375,6 +405,78 @@ class DropEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     phase: int
     stream: int
     worker: int
+
+
+class EngineRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="requested"):
+    """The profile asks for it."""
+
+
+class EngineOffered(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="offered"):
+    """io_uring is taken where the kernel grants it."""
+
+
+class EngineOutOfMemory(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="out_of_memory"):
+    """No io_uring: too little memory may be locked."""
+
+
+class EngineMissing(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="missing"):
+    """No io_uring: the kernel was built without."""
+
+
+class EngineForbidden(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="forbidden"):
+    """No io_uring: its use is forbidden."""
+
+
+class EngineNotSetUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="not_set_up"):
+    """No io_uring, for another reason."""
+
+    error: str
+
+
+class EngineHasNoTrim(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="no_trim"):
+    """No io_uring, since block devices are trimmed."""
+
+
+class EngineModelled(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="modelled"):
+    pass
+
+
+class EngineOfFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="files"):
+    """Programs over files."""
+
+
+class EngineOfLoader(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="loader"):
+    """The loader of a database."""
+
+    clients: int
+
+
+class EngineOfPgbench(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pgbench"):
+    """`version` is as pgbench reports it, `server` says where the server's programs are from."""
+
+    server: str
+    version: str
+
+
+class EngineOfReplay(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="replay"):
+    """A replay. No hosts are named where its drivers run here."""
+
+    databases: int
+    drivers: int
+    hosts: list[str]
+    sessions: int
+
+
+class EngineOfImport(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="import"):
+    """The version of the program whose results were imported."""
+
+    version: str
+
+
+class EngineAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="written"):
+    """As it was written before version 2."""
+
+    text: str
 
 
 class ErrorEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="error"):
@@ -731,10 +833,11 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="s
 
     clock: ClockFacts = msgspec.field(default_factory=lambda: ClockFacts(read_cost_ns=0.0, source=""))
     engine: str
-    engine_reason: str
+    engine_reason: EngineReason
     features: list[str] = msgspec.field(default_factory=list)
     io: str
-    io_reason: str
+    io_reason: BufferedReason | None = None
+    """Of buffered I/O."""
     notes: list[str] = msgspec.field(default_factory=list)
     """What was found and done before the run began."""
     phases: list[PhaseFacts] = msgspec.field(default_factory=list)
@@ -745,8 +848,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="s
     start_unix_ns: int
     submit: int | None = None
     """At most so many requests are submitted in one call; absent where all that wait are."""
-    submit_reason: str = ""
-    """Why; empty where no ring submits."""
+    submit_reason: SubmitReason | None = None
+    """Absent where no ring submits."""
     targets: list[TargetFacts]
 
 
@@ -762,6 +865,49 @@ class StreamFacts(msgspec.Struct, frozen=True, kw_only=True):
     target: int
     verify: bool
     workers: int
+
+
+class SubmitRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="requested"):
+    """The profile asks for it."""
+
+
+class SubmitNoOperations(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="no_operations"):
+    pass
+
+
+class SubmitNoTarget(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="no_target"):
+    pass
+
+
+class SubmitToPageCache(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="page_cache"):
+    pass
+
+
+class SubmitInMemory(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="in_memory"):
+    pass
+
+
+class SubmitQueueUnknown(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="queue_unknown"):
+    pass
+
+
+class SubmitNoQueue(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="no_queue"):
+    device: str
+
+
+class SubmitNoScheduler(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="no_scheduler"):
+    device: str
+
+
+class SubmitScheduler(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="scheduler"):
+    device: str
+    scheduler: str
+
+
+class SubmitAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="written"):
+    """As it was written before version 2."""
+
+    text: str
 
 
 class TargetFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -793,6 +939,46 @@ class VerifiedEvent(msgspec.Struct, frozen=True, kw_only=True):
     damaged_blocks: int
     unchecked_blocks: int
 
+
+BufferedReason = (
+    BufferedRequested
+    | BufferedModelled
+    | BufferedPrograms
+    | BufferedInMemory
+    | BufferedUnsupported
+    | BufferedRefused
+    | BufferedAsWritten
+)
+
+EngineReason = (
+    EngineRequested
+    | EngineOffered
+    | EngineOutOfMemory
+    | EngineMissing
+    | EngineForbidden
+    | EngineNotSetUp
+    | EngineHasNoTrim
+    | EngineModelled
+    | EngineOfFiles
+    | EngineOfLoader
+    | EngineOfPgbench
+    | EngineOfReplay
+    | EngineOfImport
+    | EngineAsWritten
+)
+
+SubmitReason = (
+    SubmitRequested
+    | SubmitNoOperations
+    | SubmitNoTarget
+    | SubmitToPageCache
+    | SubmitInMemory
+    | SubmitQueueUnknown
+    | SubmitNoQueue
+    | SubmitNoScheduler
+    | SubmitScheduler
+    | SubmitAsWritten
+)
 
 Event = (
     Start

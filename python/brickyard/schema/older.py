@@ -1,4 +1,4 @@
-"""What stores hold that were written before events had a version, put as the types have it now.
+"""What stores hold that were written before this version of the events, put as the types have it now.
 
 Nothing is changed in a store; old events are read anew each time.
 """
@@ -12,11 +12,56 @@ from typing import Any
 _BOUND = {"the loader used all of the one core that it can use": "cpu"}
 _REASON = {"stopped": "interrupted"}
 
+# Until version 2 a start had its reasons in these words.
+_ENGINE = {
+    "asked for": "requested",
+    "the kernel offers it": "offered",
+    "io_uring gets too little memory here (ulimit -l limits what may be locked)": "out_of_memory",
+    "this kernel has no io_uring": "missing",
+    "io_uring is forbidden here (kernel.io_uring_disabled, a container or seccomp)": "forbidden",
+    "io_uring has no trim for block devices": "no_trim",
+    "the target is modelled": "modelled",
+    "blocking calls, a thread a worker": "files",
+}
+_BUFFERED = {
+    "asked for": "requested",
+    "the profile asks for it; the page cache is modelled": "modelled",
+    "programs work on files through the page cache": "programs",
+    "the file system keeps files in memory, so there is nothing to go to directly": "in_memory",
+    "the file system does not support direct I/O on this file": "unsupported",
+    "the file system refuses O_DIRECT": "refused",
+}
+_SUBMIT = {
+    "asked for": "requested",
+    "no-operations reach no queue": "no_operations",
+    "no target": "no_target",
+    "the page cache answers": "page_cache",
+    "files in memory have no queue": "in_memory",
+    "its queue is not known": "queue_unknown",
+}
+START = {"engine_reason": _ENGINE, "io_reason": _BUFFERED, "submit_reason": _SUBMIT}
+
 
 def upgraded(event: Mapping[str, Any]) -> Mapping[str, Any]:
     """The event as a writer of this version would have put it."""
-    if event.get("event") != "phase_end":
-        return event
+    match event.get("event"):
+        case "phase_end":
+            return _phase_end(event)
+        case "start":
+            texts = {key: text for key in START if isinstance(text := event.get(key), str)}
+            return {**event, **{key: _typed(key, text) for key, text in texts.items()}}
+        case _:
+            return event
+
+
+def _typed(key: str, text: str) -> dict[str, str] | None:
+    if not text and key != "engine_reason":
+        return None
+    kind = START[key].get(text)
+    return {"kind": kind} if kind else {"kind": "written", "text": text}
+
+
+def _phase_end(event: Mapping[str, Any]) -> Mapping[str, Any]:
     reason, bound = event.get("reason"), event.get("generator_bound_reason")
     if reason not in _REASON and bound not in _BOUND:
         return event

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
 
+from brickyard.ready import ready
 from brickyard.schema.sheets import FactSheet
 from brickyard.schema.target_sheet import TemperatureSheet
 
@@ -71,6 +74,40 @@ class ThrottleSheet(FactSheet, kw_only=True):
     """Of cores and packages that were too hot."""
     cgroup_events: int | None = None
     """Periods in which the control group had used its CPU quota up."""
+
+
+class DiskCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one or several block devices counted in a span. Other counters of the kernel are left out."""
+
+    read_requests: int = 0
+    read_bytes: int = 0
+    read_ms: int = 0
+    write_requests: int = 0
+    write_bytes: int = 0
+    write_ms: int = 0
+    busy_ms: int = 0
+    weighted_ms: int = 0
+
+    @property
+    def requests(self) -> int:
+        return self.read_requests + self.write_requests
+
+    @property
+    def size_bytes(self) -> int:
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def service_ns(self) -> float | None:
+        """The mean of reads and writes; None where there was none."""
+        return (self.read_ms + self.write_ms) * 1e6 / self.requests if self.requests else None
+
+
+def disk_counts(deltas: Iterable[Mapping[str, int]]) -> DiskCounts:
+    """The sum over devices of what each counted, by counter."""
+    total: Counter[str] = Counter()
+    for delta in deltas:
+        total.update(delta)
+    return msgspec.convert(total, DiskCounts)
 
 
 class WatchedDevice(msgspec.Struct, kw_only=True):
@@ -204,3 +241,6 @@ class WatchSheet(FactSheet, kw_only=True):
     process: ProcessUse | None = None
     foreign: ForeignIo | None = None
     slow: SlowSheet | None = None
+
+
+ready(DiskCounts)

@@ -23,12 +23,13 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.schema import Document
 from brickyard.store import RunHead, Store
 from brickyard.store.record import marks_of
-from brickyard.study.cells import Layout, Specs, StudyCell, Wishes, shown_aim
-from brickyard.study.design import Design
+from brickyard.study.cells import Layout, Specs, StudyCell, Wishes, lay_out, shown_aim
+from brickyard.study.design import Design, read_design
 from brickyard.study.forecast import forecast
 from brickyard.study.holding import Keeper, SetUp, is_rebuilt_next
 from brickyard.study.interrupt import Interrupt
 from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.study.texts import StudyText
 
 SETTLE_STEP_S = 0.1  # how soon Ctrl-C is seen while storage settles
 PRECISE_FROM = 3  # repetitions below which no interval is worth stopping for
@@ -59,6 +60,22 @@ class MatrixResult:
     made: list[int] = field(default_factory=list)
     reused: int = 0
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PlannedStudy:
+    """A study with the wishes of whoever carries it out."""
+
+    design: Design
+    layout: Layout
+    steps: list[Step]
+
+
+def planned_study(text: StudyText, wishes: Wishes) -> PlannedStudy:
+    """Raises BadInputError where the study or a wish is wrong. Paths in a study's file are looked up beside it."""
+    design = read_design(text)
+    layout = lay_out(design, wishes)
+    return PlannedStudy(design, layout, steps(design, layout, wishes, Specs(design, wishes, text.folder)))
 
 
 def steps(design: Design, layout: Layout, wishes: Wishes, specs: Specs) -> list[Step]:

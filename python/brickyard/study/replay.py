@@ -23,7 +23,7 @@ from brickyard.analysis.replay_warnings import OUTLIERS_NAMED, outlier_words
 from brickyard.databases.connect import refuse_second_at
 from brickyard.databases.memory import drop_file_caches, memory_of_server
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import Duration, LinkFacts, RunOptions, encode
+from brickyard.schema import SCHEMA, Duration, EngineOfReplay, LinkFacts, RunOptions, encode
 from brickyard.schema.logs import ReplayKnown, logs_explained, replay_known
 from brickyard.schema.plan import (
     OrderKnown,
@@ -457,11 +457,11 @@ def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[ServerReac
         )
     return {
         "event": "start",
+        "schema": SCHEMA,
         "start_unix_ns": 0,
         "engine": "postgresql",
-        "engine_reason": _sessions_words(spec),
+        "engine_reason": _engine_reason(spec),
         "io": "",
-        "io_reason": "",
         "clock": {"source": "CLOCK_MONOTONIC", "read_cost_ns": 0.0},
         "features": [],
         "targets": targets,
@@ -469,11 +469,9 @@ def _start_event(spec: ReplaySpec, databases: list[str], bricks: list[ServerReac
     }
 
 
-def _sessions_words(spec: ReplaySpec) -> str:
-    drivers = f"{spec.drivers} drivers of {spec.sessions} sessions each" if spec.drivers > 1 else ""
-    shared = f", shared by {len(spec.to)} databases" if len(spec.to) > 1 else ""
-    where = f" on {', '.join(dict.fromkeys(spec.hosts))}" if spec.hosts else ""
-    return f"{drivers or f'one driver of {spec.sessions} sessions'}{where}{shared}, no pipelining"
+def _engine_reason(spec: ReplaySpec) -> EngineOfReplay:
+    hosts = list(dict.fromkeys(spec.hosts))
+    return EngineOfReplay(drivers=spec.drivers, sessions=spec.sessions, hosts=hosts, databases=len(spec.to))
 
 
 def local_volume(data_directory: str | None, server_address: str | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from brickyard import shipped
 from brickyard.errors import BadInputError
@@ -15,6 +16,8 @@ class StudyText:
     name: str
     text: str
     place: str
+    folder: Path | None = None
+    """Of a file; none where the study ships with Brickyard."""
 
 
 def names() -> list[str]:
@@ -29,4 +32,6 @@ def read(name_or_path: str, also: tuple[str, ...] = ()) -> StudyText:
         hint = shipped.hint(name_or_path, [*names(), *also], "brickyard study")
         raise BadInputError(f"{name_or_path}: no such study, and a path needs a slash or the ending .toml; {hint}")
     is_shipped = name_or_path == found.name
-    return StudyText(found.name, found.text, f"{found.name}{shipped.ENDING}" if is_shipped else found.place)
+    if is_shipped:
+        return StudyText(found.name, found.text, f"{found.name}{shipped.ENDING}")
+    return StudyText(found.name, found.text, found.place, Path(found.place).parent)

@@ -1,6 +1,7 @@
 //! O_DIRECT where the file system has it, and the alignment it asks for.
 
 use super::TargetKind;
+use engine::event::BufferedReason;
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -8,8 +9,8 @@ use std::io;
 use std::path::PathBuf;
 
 pub struct DirectIo {
-    pub direct: bool,
-    pub reason: String,
+    /// Why it is not direct; none where it is.
+    pub buffered: Option<BufferedReason>,
     pub logical_block_bytes: u32,
     pub offset_align_bytes: u32,
     pub memory_align_bytes: u32,
@@ -24,9 +25,8 @@ const SECTOR_BYTES: u32 = 512;
 
 pub fn set_up(file: &File, kind: TargetKind, want_direct: bool) -> io::Result<DirectIo> {
     let logical_block_bytes = logical_block_bytes(file, kind)?;
-    let buffered = |reason: &str| DirectIo {
-        direct: false,
-        reason: reason.into(),
+    let buffered = |reason| DirectIo {
+        buffered: Some(reason),
         logical_block_bytes,
         offset_align_bytes: SECTOR_BYTES,
         memory_align_bytes: SECTOR_BYTES,
@@ -35,25 +35,24 @@ pub fn set_up(file: &File, kind: TargetKind, want_direct: bool) -> io::Result<Di
     let flags = rustix::fs::fcntl_getfl(file)? - OFlags::NONBLOCK;
     rustix::fs::fcntl_setfl(file, flags)?;
     if !want_direct {
-        return Ok(buffered(""));
+        return Ok(buffered(BufferedReason::Requested));
     }
     #[allow(clippy::unnecessary_cast)] // its type differs between architectures
     let file_system = rustix::fs::fstatfs(file)?.f_type as i64;
     if kind == TargetKind::File && matches!(file_system, TMPFS_MAGIC | RAMFS_MAGIC) {
-        return Ok(buffered("the file system keeps files in memory, so there is nothing to go to directly"));
+        return Ok(buffered(BufferedReason::InMemory));
     }
     let reported = reported_alignment(file);
     if reported == Some((0, 0)) {
-        return Ok(buffered("the file system does not support direct I/O on this file"));
+        return Ok(buffered(BufferedReason::Unsupported));
     }
     match rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT) {
         Ok(()) => {}
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(buffered("the file system refuses O_DIRECT")),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(buffered(BufferedReason::Refused)),
         Err(errno) => return Err(errno.into()),
     }
     let (memory_align_bytes, offset_align_bytes) = reported.unwrap_or((logical_block_bytes, logical_block_bytes));
-    let reason = String::new();
-    Ok(DirectIo { direct: true, reason, logical_block_bytes, offset_align_bytes, memory_align_bytes })
+    Ok(DirectIo { buffered: None, logical_block_bytes, offset_align_bytes, memory_align_bytes })
 }
 
 /// Memory and offset alignment by statx(2), on Linux 6.1 or later; both 0 where direct I/O is not supported.

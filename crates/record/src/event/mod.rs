@@ -9,6 +9,7 @@ mod fleet;
 mod interval;
 mod phase_end;
 mod ramp;
+mod reasons;
 mod server;
 mod start;
 mod words;
@@ -25,12 +26,14 @@ pub use phase_end::{
     VerifiedEvent,
 };
 pub use ramp::{RampEnd, RampStep};
+pub use reasons::{BufferedReason, EngineReason, Reasons, SubmitReason};
 pub use server::{PgbenchEnd, ServerSample};
 pub use start::{ClockFacts, PageCacheFacts, PhaseFacts, Start, StreamFacts, TargetFacts};
 pub use words::{Bound, Counted, PhaseReason, RunOutcome, Timed};
 
-/// Of the events as they are described here; in [`Start::schema`]. 0, which stands nowhere, is what came before.
-pub const SCHEMA: u32 = 1;
+/// Of the events as they are described here; in [`Start::schema`]. 0, which stands nowhere, is what came before; until 2
+/// the reasons of a [`Start`] were texts.
+pub const SCHEMA: u32 = 2;
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]

@@ -3,17 +3,21 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::reasons::{BufferedReason, EngineReason, SubmitReason};
+
 /// How requests reach the targets, and on what clock they are timed.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Start {
     /// The version of the schema of this run's events; 0 is what came before versions.
     #[serde(default)]
     pub schema: u32,
     pub start_unix_ns: u64,
     pub engine: String,
-    pub engine_reason: String,
+    pub engine_reason: EngineReason,
     pub io: String,
-    pub io_reason: String,
+    /// Of buffered I/O.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_reason: Option<BufferedReason>,
     #[serde(default)]
     pub clock: ClockFacts,
     /// Completions are reaped in batches of this many; absent where nothing is reaped.
@@ -22,9 +26,9 @@ pub struct Start {
     /// At most so many requests are submitted in one call; absent where all that wait are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submit: Option<u32>,
-    /// Why; empty where no ring submits.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub submit_reason: String,
+    /// Absent where no ring submits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submit_reason: Option<SubmitReason>,
     #[serde(default)]
     pub features: Vec<String>,
     pub targets: Vec<TargetFacts>,

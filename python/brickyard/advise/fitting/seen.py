@@ -175,7 +175,7 @@ def unsteady(taken: Course) -> tuple[float, ...]:
 
 def spread(rows: Sequence[Totals]) -> tuple[float, float]:
     """The 10th and the 90th percentile of the service time; 0 where they are not known."""
-    found = [row.measures["service"] for row in rows if "service" in row.measures]
+    found = [row.service for row in rows if row.service is not None]
     p90_ns = max((figures.percentiles["p90"] or 0 for figures in found), default=0)
     p10_ns = min((figures.histogram.percentiles_ns([10.0])[0] for figures in found), default=0)
     return float(p10_ns), float(p90_ns)
