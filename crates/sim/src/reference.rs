@@ -35,7 +35,8 @@ const SINGLE_RESULTS: &str = include_str!("../../../reference/single_results_fio
 const EBS_VOLUMES: &str = include_str!("../../../reference/ebs_volumes_fio.csv");
 const NEARLINE: &str = include_str!("../../../reference/nearline_fio.csv");
 const NVME_MIRROR: &str = include_str!("../../../reference/nvme_mirror_fio.csv");
-const CONSUMER_SSDS: &str = include_str!("../../../reference/consumer_ssds.csv");
+const KBENCH: &str = include_str!("../../../reference/kbench_850_pro.csv");
+const KITGURU: &str = include_str!("../../../reference/kitguru_nm790.csv");
 const LEFT_OUT: &str = include_str!("../../../reference/left_out.toml");
 
 /// Tables that values of products were set by, or of classes: `brick/sheet.rs` has a median of the Ceph table, and a ratio
@@ -183,7 +184,8 @@ pub fn cells() -> Vec<Cell> {
         (EBS_VOLUMES, "EBS volumes by fio, random writes by size"),
         (NEARLINE, "Nearline disks of 16 TB by fio"),
         (NVME_MIRROR, "Mirror of NVMe drives by md"),
-        (CONSUMER_SSDS, "Consumer SSDs by reviewers"),
+        (KBENCH, "kbench results, SATA SSD"),
+        (KITGURU, "KitGuru, consumer NVMe"),
     ] {
         flash_cells(text, table, &mut all);
     }

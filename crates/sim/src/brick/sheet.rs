@@ -130,12 +130,10 @@ impl SsdSheet {
         let erase_page_ns = erase_ns / f64::from(pages_per_block);
         // What a die does for a page that is written in order: it is loaded and programmed, and its block is erased.
         let written_ns = |mb_per_s: f64| dies * ns(page, mb_per_s);
-        let programmed_ns = |of_page_ns: f64| {
-            (of_page_ns - ns(page, channel_mb_per_s) - erase_page_ns).max(of_page_ns / 2.0)
-        };
+        let programmed_ns =
+            |of_page_ns: f64| (of_page_ns - ns(page, channel_mb_per_s) - erase_page_ns).max(of_page_ns / 2.0);
         let program_ns = programmed_ns(written_ns(self.write_mb_per_s));
-        let slc_ns =
-            if self.slc_mb_per_s > 0.0 { programmed_ns(written_ns(self.slc_mb_per_s)) } else { program_ns };
+        let slc_ns = if self.slc_mb_per_s > 0.0 { programmed_ns(written_ns(self.slc_mb_per_s)) } else { program_ns };
         let move_ns = read_ns + 2.0 * ns(page, channel_mb_per_s) + program_ns;
         let spare = if self.steady {
             // write_iops · map bytes are pages, each one as above, with W - 1 moves and W - 1 shares of an erase more.
