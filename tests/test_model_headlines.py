@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from brickyard import profiles
 from brickyard.bricks.spread import KINDS, basis_words, kinds_of, spread_of
 from brickyard.cli import main
 
@@ -71,15 +72,20 @@ def test_models_above_drives_have_a_basis_of_their_own(capsys: pytest.CaptureFix
 def test_the_basis_of_a_figure_is_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
     from brickyard.advise.simulate import Brick
 
-    def kinds(name: str, *, is_buffered: bool = False) -> list[str]:
-        return kinds_of(Brick(name).resolve().brick, is_buffered=is_buffered)
+    plans = {
+        io: profiles.validate(profiles.read("random-4k-qd32"), [f"io={io}", "verify=false"])
+        for io in ("direct", "buffered")
+    }
+
+    def kinds(name: str, io: str = "direct") -> list[str]:
+        return kinds_of(Brick(name).resolve().brick, plans[io])
 
     assert kinds("zfs-raidz2") == ["zfs"]
     assert kinds("nearline-20tb") == ["rotating"]
-    assert kinds("nearline-20tb", is_buffered=True) == ["buffered"]
+    assert kinds("nearline-20tb", "buffered") == ["buffered"]
     assert kinds("nearline-20tb,members=4,level=raid10,other_drive=nvme-tlc-3840,other_members=2") == [
         "rotating",
-        "ssd",
+        "ssd-reads",
     ]
     assert [kind for kind in KINDS if spread_of(kind) is None] == ["cloud", "zfs", "buffered"]
     assert all("not known" in basis_words(kind) for kind in ("cloud", "zfs", "buffered"))

@@ -32,6 +32,11 @@ const SYNC_WRITES: &str = include_str!("../../../reference/ceph_diskbench_sync_w
 const MIXED: &str = include_str!("../../../reference/ezfio_mixed_random.csv");
 const SATA_SSDS: &str = include_str!("../../../reference/sata_ssds_fio.csv");
 const SINGLE_RESULTS: &str = include_str!("../../../reference/single_results_fio.csv");
+const EBS_VOLUMES: &str = include_str!("../../../reference/ebs_volumes_fio.csv");
+const NEARLINE: &str = include_str!("../../../reference/nearline_fio.csv");
+const NVME_MIRROR: &str = include_str!("../../../reference/nvme_mirror_fio.csv");
+const KBENCH: &str = include_str!("../../../reference/kbench_850_pro.csv");
+const KITGURU: &str = include_str!("../../../reference/kitguru_nm790.csv");
 const LEFT_OUT: &str = include_str!("../../../reference/left_out.toml");
 
 /// Tables that values of products were set by, or of classes: `brick/sheet.rs` has a median of the Ceph table, and a ratio
@@ -176,6 +181,11 @@ pub fn cells() -> Vec<Cell> {
         (MIXED, "ezFIO results, NVMe, 70 % reads"),
         (SATA_SSDS, "SATA SSDs by fio"),
         (SINGLE_RESULTS, "Single results by fio"),
+        (EBS_VOLUMES, "EBS volumes by fio, random writes by size"),
+        (NEARLINE, "Nearline disks of 16 TB by fio"),
+        (NVME_MIRROR, "Mirror of NVMe drives by md"),
+        (KBENCH, "kbench results, SATA SSD"),
+        (KITGURU, "KitGuru, consumer NVMe"),
     ] {
         flash_cells(text, table, &mut all);
     }
@@ -319,7 +329,8 @@ fn drive_cells(all: &mut Vec<Cell>) {
     }
 }
 
-/// One drive a row, in a hundredth of the time that disks take: flash is that much faster.
+/// One drive, volume or array of them a row, in a hundredth of the time that disks take: flash is that much faster. Several
+/// changes of one row have `;` between them.
 fn flash_cells(text: &'static str, table: &str, all: &mut Vec<Cell>) {
     for row in rows(text) {
         let read_percent = number(row["read_percent"]) as u32;
@@ -331,7 +342,7 @@ fn flash_cells(text: &'static str, table: &str, all: &mut Vec<Cell>) {
             workers: number(row["workers"]) as u32,
             depth: number(row["depth"]) as u32,
             // What was tested of a drive is a small part of it.
-            regions: vec!["0..8GiB".into()],
+            regions: vec![row.get("region").copied().unwrap_or("0..8GiB").into()],
             seconds: row.get("seconds").map_or(usual_s, |text| number(text)),
             more: if row["sync"] == "none" { "" } else { "sync = \"dsync\"\n" },
         };
@@ -354,7 +365,7 @@ fn flash_cells(text: &'static str, table: &str, all: &mut Vec<Cell>) {
         let fresh = if row["sync"] == "none" { "drive.steady=false" } else { "" };
         let changes = row.get("changes").copied().unwrap_or(fresh);
         let comma = if changes.is_empty() { "" } else { "," };
-        let target = format!("sim:{}{comma}{changes}", row["brick"]);
+        let target = format!("sim:{}{comma}{}", row["brick"], changes.replace(';', ","));
         let cell = Cell::new(table, label, published, unit, target, load.toml());
         // Results of different people are not compared with one another.
         let group = row.get("table").map_or(cell.group.clone(), |own| format!("{table}, {own}"));

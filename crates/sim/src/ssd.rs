@@ -232,7 +232,9 @@ impl Ssd {
     pub fn submit(&mut self, now_ns: u64, command: Command) {
         let own = Some(self.p.write_interval).filter(|i| command.kind == Kind::Write && i.ns > 0);
         let interval = own.unwrap_or(self.p.command_interval);
-        let taken_ns = self.intake.book(now_ns, interval.ns);
+        let flushed = command.durable && self.p.power_loss_protection;
+        let (flush_ns, flush_each_ns) = if flushed { (self.p.flush_time.ns, self.p.flush_each.ns) } else { (0, 0) };
+        let taken_ns = self.intake.book(now_ns, interval.ns + flush_each_ns);
         let work = Work {
             command,
             parts: 0,
@@ -247,7 +249,7 @@ impl Ssd {
             epoch: 0,
         };
         let number = self.work.insert(work);
-        self.plan(taken_ns.max(now_ns + self.p.command_overhead.ns), Event::Begun(number));
+        self.plan(taken_ns.max(now_ns + self.p.command_overhead.ns + flush_ns), Event::Begun(number));
     }
 
     #[inline]
@@ -483,6 +485,8 @@ mod tests {
             map_time: us(0),
             map_each: us(0),
             partial_program_time: us(0),
+            flush_time: us(0),
+            flush_each: us(0),
             read_spread_percent: 0.0,
             read_retries_per_thousand: 0.0,
         }

@@ -458,8 +458,59 @@ fn durable_writes_share_a_page_of_the_map() {
         assert!((700.0..=1_200.0).contains(&one), "{name}: {one}/s");
         assert!((3.0..=6.0).contains(&(eight / one)), "{name}: {} times as many, eight at a time", eight / one);
     }
-    // With capacitors they end in DRAM.
-    assert!(durable_rate("samsung-pm863a-240", 1) > 15_000.0);
+}
+
+/// Behind SATA, the flush is a command of its own; capacitors leave it nothing to do.
+#[test]
+fn durable_writes_of_drives_with_capacitors_end_in_dram_and_behind_sata_after_a_flush() {
+    let cached_ns = |name| run(&flash(name), Load { reads_percent: 0, depth: 1, ..RANDOM }, 0, 500).percentile_ns(50.0);
+    for (name, published) in
+        [("samsung-pm863a-240", 17_983.0), ("samsung-pm883-7680", 12_680.0), ("intel-s4510-480", 16_500.0)]
+    {
+        let rate = durable_rate(name, 1);
+        near(1e9 / rate, cached_ns(name) as f64 + 20_000.0, 0.02);
+        near(rate, published, 0.25);
+    }
+    near(1e9 / durable_rate("samsung-pm963-960", 1), cached_ns("samsung-pm963-960") as f64, 0.02);
+}
+
+/// A drive of a class, of another size.
+fn sized(name: &str, gigabytes: u64) -> SsdParameters {
+    flash(&format!("{name},drive.capacity_bytes={gigabytes}GB"))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// What a sheet prints comes out, whatever the size of the drive; and of reads and writes together so much as their
+    /// rates leave, less what reads wait for programs.
+    #[test]
+    fn a_drive_of_any_size_does_what_its_sheet_says(
+        (name, reads, writes, written_mb_per_s) in prop_oneof![
+            Just(("sata-ssd-tlc-3840", 98_000.0, 30_000.0, 520.0)),
+            Just(("sas-ssd-tlc-3840", 450_000.0, 90_000.0, 2_000.0)),
+            Just(("nvme-tlc-3200-mixed", 1_000_000.0, 390_000.0, 5_300.0)),
+        ],
+        gigabytes in 400u64..=30_720,
+    ) {
+        let p = sized(name, gigabytes);
+        let rate = |reads_percent, depth, count| {
+            run(&p, Load { reads_percent, depth, ..RANDOM }, count / 2, count).per_s
+        };
+        let kept = |found: f64, printed: f64, share: f64| (found / printed - 1.0).abs() <= share;
+        let deep = (rate(100, 512, 40_000), rate(0, 256, 40_000));
+        prop_assert!(kept(deep.0, reads, 0.06), "{} reads/s of {reads}", deep.0);
+        prop_assert!(kept(deep.1, writes, 0.06), "{} writes/s of {writes}", deep.1);
+        let streamed = run(&p, Load { reads_percent: 0, ..STREAM }, 4_000, 8_000).mb_per_s;
+        prop_assert!(kept(streamed, written_mb_per_s, 0.03), "{streamed} MB/s of {written_mb_per_s}");
+        for depth in [1, 4, 32] {
+            let apart = (rate(100, depth, 4_000), rate(0, depth, 20_000));
+            let mixed = rate(70, depth, 20_000);
+            let left = 1.0 / (0.7 / apart.0 + 0.3 / apart.1);
+            prop_assert!(mixed >= 0.6 * left, "{depth} deep: {mixed}/s of {apart:?}");
+            prop_assert!(mixed <= 1.15 * left, "{depth} deep: {mixed}/s of {apart:?}");
+        }
+    }
 }
 
 #[test]
@@ -502,6 +553,6 @@ fn writes_of_sata_drives_are_slower_than_reads_also_when_fresh() {
             closed_loop(&mut system, kind, 4096, 32, 8_000, || places.next())
         };
         let (reads, writes) = (rate(Kind::Read), rate(Kind::Write));
-        assert!((0.5..=0.8).contains(&(writes / reads)), "{name}: {writes} of {reads}");
+        assert!((0.6..=0.8).contains(&(writes / reads)), "{name}: {writes} of {reads}");
     }
 }

@@ -54,7 +54,7 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
         said.append(
             f"{'At the same price' if second in alike else 'Next'}: {_named(second, over)}, {_with_room(second)}{risk}."
         )
-    far = [_sentence(text) for text in far_off.words(first.candidate.drive_kind, wanted.plan)]
+    far = [_sentence(text) for text in far_off.words([first.kind])]
     parts = [_prices(found.ranked), belief, *far, untried(found, fastest=fastest)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
 

@@ -44,7 +44,7 @@ def assumptions(found: Found, wanted: Wanted) -> list[str]:
             " ranks and promises nothing"
         )
     lines += sorted({_interval(trial) for trial in trials})
-    lines += sorted({said for one in made for said in far_off.words(one.drive_kind, wanted.plan)})
+    lines += sorted(far_off.words({trial.kind for trial in trials}))
     if any(trial.candidate.software for trial in trials):
         lines.append(
             "software RAID costs nothing here; the processor time that it takes is in the rates, not in the cost"

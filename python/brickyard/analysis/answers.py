@@ -22,7 +22,7 @@ from brickyard.analysis.workload import VIRTUAL
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import basis_words, kinds_of
 from brickyard.schema import Bound, Document, HangEvent, PhaseEnd, is_request
-from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
+from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
@@ -127,12 +127,12 @@ def _held_against(records: Sequence[Record]) -> list[str]:
     far: set[str] = set()
     for record in records:
         plan = record.info.plan
-        is_buffered = isinstance(plan, Plan) and plan.io is IoMode.BUFFERED
-        asked = f"{record.info.targets} {record.info.asked.changes} {is_buffered}"
+        known_plan = plan if isinstance(plan, Plan) else None
+        asked = f"{record.info.targets} {record.info.asked.changes} {record.info.load_hash}"
         if asked not in known:
             resolved = bricks.resolved_of(record.info.targets, record.info.asked)
-            known[asked] = {kind for brick in resolved for kind in kinds_of(brick, is_buffered=is_buffered)}
-        far |= {said for kind in known[asked] if isinstance(plan, Plan) for said in far_off.words(kind, plan)}
+            known[asked] = {kind for brick in resolved for kind in kinds_of(brick, known_plan)}
+        far |= set(far_off.words(known[asked])) if known_plan else set()
     said = [basis_words(kind) for kind in sorted(set().union(*known.values()))]
     return [f"{text}." for text in [*said, *(f"{text[:1].upper()}{text[1:]}" for text in sorted(far))]]
 

@@ -7,7 +7,9 @@ differ from one another by more than their figures do, so that a kind with few t
 them needs, and no less than that of all kinds together. Whether intervals made so hold what they promise is tested by
 leaving whole tables out, for each kind by itself (`tests/test_advise_costs.py`).
 
-Kinds of load that models often miss by far are told apart for flash, where durable writes and others differ most.
+Flash is several kinds by what it is asked for, since models of its reads are off by far less than those of its durable
+writes. Durable writes were published in one table of many drives; drives differ more than tables do, so each drive is a
+table of its own there.
 
 Refusal: no interval for a kind with fewer tables than can be told apart, so that nothing of it is called sure.
 """
@@ -23,7 +25,7 @@ from functools import cache
 from importlib import resources
 
 from brickyard.bricks.resolved import ModelledBrick
-from brickyard.schema.plan import IoMode, Plan
+from brickyard.schema.plan import IoMode, Plan, StepWord, Stream, SyncMode
 
 COVERAGE = 0.9
 FILE = "left_out.csv"
@@ -32,12 +34,17 @@ LEAST_TABLES = 3
 """With two, one left out leaves one, which tells nothing of how far tables are from one another."""
 FEW_TABLES = 10
 """The widest of n tables holds a further one n times in n + 1: with fewer tables than ten, nothing less will do."""
-FLASH = "flash"
+FLASH = "ssd"
+"""The kind of drives, in the words of their files."""
+READS, WRITES, DURABLE = "ssd-reads", "ssd-writes", "ssd-durable"
+"""What flash is asked for; mixes count as reads, since reads are what waits in them."""
 ZFS = "zfs"
 BUFFERED = "buffered"
 KINDS = {
     "rotating": "disks",
-    "ssd": FLASH,
+    READS: "reads and mixes of flash",
+    WRITES: "writes of flash",
+    DURABLE: "durable writes of flash",
     "cloud": "volumes",
     ZFS: "ZFS",
     BUFFERED: "page caches and file systems",
@@ -48,7 +55,7 @@ LIMITED = "requests/s within "
 FAR = 1.4
 """A figure that is off by more than this factor is called far off."""
 FAR_SHARE = 0.2
-"""A kind of load of which more than this share of published figures are far off is named beside its answers."""
+"""A kind of which more than this share of published figures are far off is named beside its answers."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +66,6 @@ class SpreadRow:
     kind: str
     published: float
     simulated: float
-    load: str = ""
-    """The kind of load, of flash: in the words of `load_of`."""
     is_within_limit: bool = False
     """Whether the figure is the highest rate within a limit on the response time, as `advise predict` gives it."""
 
@@ -144,51 +149,75 @@ def rows() -> tuple[SpreadRow, ...]:
     text = (resources.files("brickyard.bricks") / FILE).read_text("utf-8")
     lines = list(csv.reader(text.splitlines()))[1:]
     return tuple(
-        SpreadRow(table, kind, float(printed), float(found), _printed_load(table, kind, cell), LIMITED in cell)
+        SpreadRow(unit_of(table, kind, cell), kind, float(printed), float(found), LIMITED in cell)
         for table, kind, cell, printed, found in lines
     )
 
 
-def _printed_load(table: str, kind: str, cell: str) -> str:
-    """Labels of flash begin with the pattern and the per cent of reads and writes."""
+def unit_of(table: str, kind: str, cell: str) -> str:
+    """What is left out together with a figure: its table, or of durable writes its drive."""
+    drive = re.search(r" \d+ × \d+ (.+), ", cell) if kind == KINDS[DURABLE] else None
+    return f"{table}, {drive[1]}" if drive else table
+
+
+def printed_kind(drive_kind: str, table: str, cell: str) -> str:
+    """Of a published figure, as a key of `KINDS`. Labels of flash begin with the pattern and the per cent of reads and
+    writes."""
     shares = re.match(r"\w+ (\d+)/(\d+) ", cell)
-    if kind != FLASH or shares is None:
-        return ""
-    return load_of(reads=shares[1] != "0", writes=shares[2] != "0", durable="durable" in table)
+    if drive_kind != FLASH or shares is None:
+        return drive_kind
+    return asked_of(reads=shares[1] != "0", durable="durable" in table)
 
 
-def load_of(*, reads: bool, writes: bool, durable: bool) -> str:
-    if reads and writes:
-        return "reads and writes"
-    return "reads" if reads else "durable writes" if durable else "writes"
+def asked_of(*, reads: bool, durable: bool) -> str:
+    """The kind of a load on flash."""
+    return READS if reads else DURABLE if durable else WRITES
 
 
-def far_off(drive_kind: str, load: str, every: Iterable[SpreadRow]) -> str | None:
-    """What is said beside answers of a kind of load whose published figures models often missed by far."""
-    kind = KINDS[drive_kind]
-    own = [row for row in every if (row.kind, row.load) == (kind, load)]
+def far_off(kind: str, every: Iterable[SpreadRow]) -> str | None:
+    """What is said beside answers of a kind whose published figures models often missed by far."""
+    own = [row for row in every if row.kind == KINDS[kind]]
     far = sum(row.is_far for row in own)
-    if not load or far <= FAR_SHARE * len(own):
+    if far <= FAR_SHARE * len(own):
         return None
     return (
-        f"{load} of {kind}: {far} of {len(own)} published figures were simulated more than {FAR - 1:.0%} off"
+        f"{KINDS[kind]}: {far} of {len(own)} published figures were simulated more than {FAR - 1:.0%} off"
         " (docs/truth.md has each with the reason)"
     )
 
 
-def kinds_of(brick: ModelledBrick, *, is_buffered: bool = False) -> list[str]:
-    """What a figure of a brick rests on, as keys of `KINDS`: its drives, unless ZFS or a page cache lies above them,
-    since no published figure of these is among those of disks."""
-    if is_buffered:
+def asked(plan: Plan | None) -> list[str]:
+    """The kinds of what a plan asks of flash, the one that models are furthest off first; all of them where it is not
+    known."""
+    if plan is None:
+        return [DURABLE, WRITES, READS]
+    found = {_asked(stream) for phase in plan.phase for stream in phase.stream}
+    return [kind for kind in (DURABLE, WRITES, READS) if kind in found]
+
+
+def _asked(stream: Stream) -> str:
+    operations, steps = stream.operations, set(stream.chain)
+    flushes = stream.flush_every is not None or stream.sync is not SyncMode.NONE
+    return asked_of(
+        reads=StepWord.READ in steps if steps else operations.read > 0,
+        durable=flushes or operations.flush > 0 or StepWord.FLUSH in steps,
+    )
+
+
+def kinds_of(brick: ModelledBrick, plan: Plan | None = None) -> list[str]:
+    """What figures of a brick rest on, as keys of `KINDS`: its drives and what they are asked for, unless ZFS or a page
+    cache lies above them, since no published figure of these is among those of disks."""
+    if plan is not None and plan.io is IoMode.BUFFERED:
         return [BUFFERED]
     if brick.keeper is not None and brick.keeper.zfs is not None:
         return [ZFS]
-    return sorted({drive.kind for drive in brick.drives})
+    drives = sorted({drive.kind for drive in brick.drives})
+    return [kind for drive in drives for kind in (asked(plan) if drive == FLASH else [drive])]
 
 
 def kind_of(brick: ModelledBrick, plan: Plan | None = None) -> str:
-    """The same of a brick whose drives are of one kind, as those of advice are."""
-    return kinds_of(brick, is_buffered=plan is not None and plan.io is IoMode.BUFFERED)[0]
+    """The same of a brick whose drives are of one kind, as those of advice are, and of what models are furthest off."""
+    return kinds_of(brick, plan)[0]
 
 
 @cache

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.answer import Sustained, prediction
-from brickyard.advise.simulate import Brick, dearest, drive_kind, filled, rates, simulate, unverified
+from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
 from brickyard.analysis import search
 from brickyard.analysis.curve_words import search_words
 from brickyard.analysis.samples import Sample
@@ -122,7 +122,7 @@ def predict(
             spread = spread_of(kind) if kind else None
             found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread, kind=kind))
             cached = of_caches()
-    far = far_off.words(drive_kind(Brick(target.removeprefix(bricks.MODELLED))), plan) if modelled else []
+    far = far_off.words([kind]) if kind else []
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
     return 0 if all(item.rates for item in found) else 1
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
 import re
 import statistics
@@ -31,8 +30,10 @@ from brickyard.bricks.spread import (
     Spread,
     SpreadRow,
     left_out_share,
+    printed_kind,
     sources,
     spread,
+    unit_of,
 )
 from brickyard.errors import BadInputError, one_line
 from brickyard.ready import ready
@@ -244,7 +245,8 @@ def _clear_pairs(outcomes: list[Outcome]) -> Iterator[tuple[Outcome, Outcome]]:
 
 @dataclass(frozen=True)
 class LeftOutCover:
-    """The intervals of a table's kinds of storage, made without it, and which part of its figures they hold."""
+    """The intervals of a table's kinds of storage, made without it (of durable writes of flash: without the drive), and
+    which part of its figures they hold."""
 
     spreads: list[Spread]
     covered: float | None
@@ -252,16 +254,20 @@ class LeftOutCover:
 
 def held(table: Table, rows: Sequence[SpreadRow]) -> LeftOutCover:
     """`rows` are of every table. Of a kind that has no interval without this table, no figure is judged."""
-    named = {outcome.table for outcome in table.outcomes}
-    others = [row for row in rows if row.table not in named]
     own = [_spread_row(outcome) for outcome in table.outcomes]
-    found = {kind: made for kind in sorted({row.kind for row in own}) if (made := spread(kind, others))}
-    inside = [row.distance <= math.log(found[row.kind].factor) for row in own if row.kind in found]
+    units = {(row.table, row.kind) for row in own}
+    found = {
+        (unit, kind): made
+        for unit, kind in sorted(units)
+        if (made := spread(kind, [row for row in rows if row.table != unit]))
+    }
+    inside = [found[row.table, row.kind].holds(row) for row in own if (row.table, row.kind) in found]
     return LeftOutCover(list(found.values()), statistics.fmean(inside) if inside else None)
 
 
 def _spread_row(outcome: Outcome) -> SpreadRow:
-    return SpreadRow(outcome.table, KINDS[drive_kind(Brick(outcome.target))], outcome.published, outcome.left_out)
+    kind = KINDS[printed_kind(drive_kind(Brick(outcome.target)), outcome.table, outcome.label)]
+    return SpreadRow(unit_of(outcome.table, kind, outcome.label), kind, outcome.published, outcome.left_out)
 
 
 def truth(outcomes: list[Outcome]) -> str:
@@ -302,7 +308,7 @@ def truth(outcomes: list[Outcome]) -> str:
         cells = [
             table.name, "yes" if table.fitted else "no", str(len(table.outcomes)), f"{table.median_error:.1%}",
             f"{table.largest_error:.1%}", f"{table.left_out_median:.1%}", f"{table.left_out_largest:.1%}", agreed,
-            ", ".join(f"× {made.factor:.2f}" for made in found.spreads),
+            ", ".join(dict.fromkeys(f"× {made.factor:.2f}" for made in found.spreads)),
             "" if found.covered is None else f"{found.covered:.0%}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
@@ -353,7 +359,8 @@ def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
         f"of them needs, and no less than that of all kinds together. If it has fewer than {LEAST_TABLES} tables, "
         "there is",
         "no factor, and nothing is called sure. *Of left-out tables*: the share of figures within the",
-        "interval that was computed without their table.",
+        "interval that was computed without their table. Durable writes of flash are all in one table, so each",
+        "of its drives counts as a table, and is left out by itself.",
         "",
         "| kind | tables | figures | factor | of left-out tables |",
         "|---|---|---|---|---|",

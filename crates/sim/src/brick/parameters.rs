@@ -85,6 +85,13 @@ pub struct SsdParameters {
     /// is soon written. 0: as long as any.
     #[serde(default)]
     pub partial_program_time: Duration,
+    /// What a durable write takes beyond another one on a drive with power-loss protection: the host sends a flush after it,
+    /// which has nothing to do.
+    #[serde(default)]
+    pub flush_time: Duration,
+    /// How much longer it keeps such a drive from its next command for that.
+    #[serde(default)]
+    pub flush_each: Duration,
     /// Cells of several bits: a third of the pages is sensed in so much less than `read_time`, a third in so much more.
     #[serde(default)]
     pub read_spread_percent: f64,

@@ -3,9 +3,10 @@
 //!
 //! Flash. A command costs what a cached write of 4 KiB takes less its way over the link; a page is sensed in what a read
 //! one deep takes less the command and the ways; the drive takes commands as fast as its fastest printed rate. There are as
-//! many dies as read at that rate with a third of them idle, since addresses fall unevenly, and no fewer than the capacity
-//! is made of. A page is programmed in the time in which all dies together write at the printed rate. What is spare follows
-//! from the printed rate of random writes in steady state: each costs its share of a program, and `W - 1` moves of pages.
+//! many dies as read at that rate with a third of them idle, since addresses fall unevenly, and beyond these as many as the
+//! capacity is made of, unless fewer already program at the printed rate. A page is programmed in the time in which all dies
+//! together write at that rate. What is spare follows from the printed rate of random writes in steady state: each costs its
+//! share of a program, and `W - 1` moves of pages.
 //!
 //! Disks. What no sheet prints is as in drives of the class: seeks to a track and over the full stroke as the medians of
 //! drives that print all three, inner rates half of the outer, commands and caches as the nearline drive that ships.
@@ -40,11 +41,22 @@ const EACH_SHARE: f64 = 0.15;
 const PARTIAL_SHARE: f64 = 0.5;
 /// A write keeps a SATA drive from its next command for so much longer than a read: its data need a setup and an
 /// activation by the drive that a read's do not (Serial ATA 3.0, DMA Setup and DMA Activate FIS), on a link that moves one
-/// way at a time. Fresh and durable writes of five drives of three makers reach 0.50 to 0.77 of the printed reads, 0.61 in
-/// the median; without any one of them it is 0.61 to 0.65.
-const SATA_WRITE_FACTOR: f64 = 1.6;
+/// way at a time. Fresh writes of the two drives of `reference/sata_ssds_fio.csv` reach 0.69 and 0.77 of the printed reads.
+const SATA_WRITE_FACTOR: f64 = 1.37;
+/// The same of a durable write with its flush, which writes under way at a time share: three drives with capacitors of
+/// `reference/ceph_diskbench_sync_writes.csv` reach 0.51, 0.61 and 0.61 of the printed reads.
+const SATA_DURABLE_FACTOR: f64 = 1.65;
 /// Dies of flash hold 32 to 128 GiB; the small one leaves a small drive its parallelism.
 const DIE_BYTES: u64 = 32 * GIB;
+/// No page of TLC takes longer to program: chips of 64 to 176 layers write 50 to 184 MB/s a die of two to four planes (ISSCC
+/// 2017 to 2021), 0.35 to 0.66 ms a page of 32 KiB. A large drive on a slow link has more dies than its writes keep busy; were
+/// all of them busy, each read would wait for programs of 7 ms and more, and a mix would be slower than reads or writes alone.
+const PROGRAM_MOST_NS: f64 = 1e6;
+/// What the flush behind a durable write takes on SATA, where Linux sends it as a command of its own after the write (libata
+/// does not use FUA unless it is told to), and where it is not queued beside others. Three drives with capacitors of
+/// `reference/ceph_diskbench_sync_writes.csv` take 6, 21 and 29 us longer than their sheets' cached writes; without any one
+/// of them the median is 13, 17 or 25.
+const SATA_FLUSH_NS: f64 = 20_000.0;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,18 +121,25 @@ impl SsdSheet {
             1e9 / fresh_write_iops
         };
         let busy_dies = self.read_iops * read_ns / 1e9;
-        let wanted = (1.5 * busy_dies).max(self.capacity_bytes.0 as f64 / DIE_BYTES as f64).max(channels as f64);
+        let programming_dies = PROGRAM_MOST_NS / ns(page, self.write_mb_per_s);
+        let of_capacity = (self.capacity_bytes.0 as f64 / DIE_BYTES as f64).min(programming_dies);
+        let wanted = (1.5 * busy_dies).max(of_capacity).max(channels as f64);
         let dies_per_channel = ((wanted / channels as f64).ceil() as u64).min(64);
         let dies = (channels * dies_per_channel) as f64;
-        let program_ns = dies * ns(page, self.write_mb_per_s);
-        let slc_ns = if self.slc_mb_per_s > 0.0 { dies * ns(page, self.slc_mb_per_s) } else { program_ns };
         let (erase_ns, pages_per_block) = (5e6, 1152);
-        let move_ns = read_ns + 2.0 * ns(page, channel_mb_per_s) + program_ns;
         let erase_page_ns = erase_ns / f64::from(pages_per_block);
+        // What a die does for a page that is written in order: it is loaded and programmed, and its block is erased.
+        let written_ns = |mb_per_s: f64| dies * ns(page, mb_per_s);
+        let programmed_ns =
+            |of_page_ns: f64| (of_page_ns - ns(page, channel_mb_per_s) - erase_page_ns).max(of_page_ns / 2.0);
+        let program_ns = programmed_ns(written_ns(self.write_mb_per_s));
+        let slc_ns = if self.slc_mb_per_s > 0.0 { programmed_ns(written_ns(self.slc_mb_per_s)) } else { program_ns };
+        let move_ns = read_ns + 2.0 * ns(page, channel_mb_per_s) + program_ns;
         let spare = if self.steady {
-            // write_iops · map bytes are pages, each a program, W - 1 moves and W shares of an erase.
+            // write_iops · map bytes are pages, each one as above, with W - 1 moves and W - 1 shares of an erase more.
             let page_ns = dies * 1e9 / (self.write_iops * map as f64 / page as f64);
-            let amplification = ((page_ns - program_ns + move_ns) / (move_ns + erase_page_ns)).max(1.05);
+            let more_ns = page_ns - written_ns(self.write_mb_per_s);
+            let amplification = (1.0 + more_ns / (move_ns + erase_page_ns)).max(1.05);
             1.0 / (2.0 * amplification - 1.0)
         } else {
             self.over_provision_percent.max(7.0) / 100.0
@@ -134,6 +153,7 @@ impl SsdSheet {
         if map_ns < 1_000.0 && !self.power_loss_protection {
             return Err(("durable_latency", "less than twice write_latency; look at both".into()));
         }
+        let of_sata = |ns: f64| duration(if self.power_loss_protection && self.half_duplex { ns } else { 0.0 });
         let unprotected = |ns: f64| duration(if self.power_loss_protection { 0.0 } else { ns });
         Ok(SsdParameters {
             capacity_bytes: self.capacity_bytes,
@@ -164,6 +184,8 @@ impl SsdSheet {
             map_time: unprotected(map_ns),
             map_each: unprotected(durable_ns * EACH_SHARE),
             partial_program_time: unprotected(partial_ns),
+            flush_time: of_sata(SATA_FLUSH_NS),
+            flush_each: of_sata(interval_ns * (SATA_DURABLE_FACTOR - SATA_WRITE_FACTOR)),
         })
     }
 }
