@@ -4,11 +4,11 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 
-use crate::layout::{Account, Cell, Control, Device, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
+use crate::layout::{Account, Cell, Control, Device, FLUSH, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
 use crate::source::Source;
 
 /// Compiled by `make bpf` from `bpf/watch.bpf.c`.
@@ -34,7 +34,9 @@ const SLOW: Duration = Duration::from_millis(2);
 pub struct Kernel {
     cells: PerCpuArray<MapData, Cell>,
     devices: Array<MapData, Device>,
-    owners: PerCpuHashMap<MapData, Owner, Account>,
+    /// The numbers of accounts.
+    owners: HashMap<MapData, Owner, u32>,
+    accounts: PerCpuArray<MapData, Account>,
     lost: PerCpuArray<MapData, Losses>,
     controls: Array<MapData, Control>,
     ring: RingBuf<MapData>,
@@ -66,6 +68,7 @@ impl Kernel {
             .set_global("DEVICE_COUNT", &count, true)
             .set_global("STRIPE_BYTES", &wanted.stripe_bytes, true)
             .set_max_entries("cells", count * OPERATIONS as u32)
+            .set_max_entries("devices", count)
             .set_max_entries("ring", wanted.ring_bytes)
             .load(OBJECT)
             .map_err(|error| refused("the maps", &error))?;
@@ -77,7 +80,8 @@ impl Kernel {
         let mut kernel = Kernel {
             cells: PerCpuArray::try_from(taken(&mut programs, "cells")?).map_err(plain)?,
             devices: Array::try_from(taken(&mut programs, "devices")?).map_err(plain)?,
-            owners: PerCpuHashMap::try_from(taken(&mut programs, "owners")?).map_err(plain)?,
+            owners: HashMap::try_from(taken(&mut programs, "owners")?).map_err(plain)?,
+            accounts: PerCpuArray::try_from(taken(&mut programs, "accounts")?).map_err(plain)?,
             lost: PerCpuArray::try_from(taken(&mut programs, "lost")?).map_err(plain)?,
             controls: Array::try_from(taken(&mut programs, "controls")?).map_err(plain)?,
             ring: RingBuf::try_from(taken(&mut programs, "ring")?).map_err(plain)?,
@@ -125,7 +129,9 @@ impl Source for Kernel {
     /// Of one device and operation, of each CPU.
     fn cells(&self, slot: usize, operation: usize) -> Result<Vec<Cell>, String> {
         let index = (slot * OPERATIONS + operation) as u32;
-        Ok(self.cells.get(&index, 0).map_err(plain)?.to_vec())
+        let by_bios = self.device(slot)?.by_bios > 0;
+        let cells = self.cells.get(&index, 0).map_err(plain)?;
+        Ok(cells.iter().map(|cell| completed(*cell, operation, by_bios)).collect())
     }
 
     fn device(&self, slot: usize) -> Result<Device, String> {
@@ -150,7 +156,8 @@ impl Source for Kernel {
 
     /// Who asked, of each CPU.
     fn owners(&self) -> Vec<(Owner, Vec<Account>)> {
-        self.owners.iter().filter_map(Result::ok).map(|(owner, accounts)| (owner, accounts.to_vec())).collect()
+        let numbers = self.owners.iter().filter_map(Result::ok);
+        numbers.filter_map(|(owner, number)| Some((owner, self.accounts.get(&number, 0).ok()?.to_vec()))).collect()
     }
 
     fn next_told(&mut self) -> Option<Told> {
@@ -160,6 +167,24 @@ impl Source for Kernel {
     fn look(&mut self, _now_ns: u64) -> Result<(), String> {
         Ok(()) // the kernel counts by itself
     }
+}
+
+/// With what the programs leave out, since it follows from the rest: requests that did not wait, and in devices without
+/// requests, which have no queue, the time in the device.
+fn completed(mut cell: Cell, operation: usize, by_bios: bool) -> Cell {
+    let in_histograms = cell.requests - cell.missed;
+    let counted = |histogram: &[u64]| histogram.iter().sum::<u64>();
+    if by_bios {
+        (cell.device, cell.device_ns) = (cell.total, cell.total_ns);
+    }
+    cell.total[0] = in_histograms.saturating_sub(counted(&cell.total[1..]));
+    cell.before[0] = in_histograms.saturating_sub(counted(&cell.before[1..]));
+    // A flush as programs ask for it is never issued itself.
+    if operation != usize::from(FLUSH) || by_bios {
+        cell.device[0] = in_histograms.saturating_sub(counted(&cell.device[1..]));
+        cell.queue[0] = in_histograms.saturating_sub(counted(&cell.queue[1..]));
+    }
+    cell
 }
 
 fn taken(programs: &mut Ebpf, name: &str) -> Result<aya::maps::Map, String> {

@@ -225,13 +225,18 @@ impl Watch {
         let end_ns = now_ns();
         let cpu_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
         let During { steal_share, resync_per_s, .. } = self.samples.during(self.from_ns, end_ns);
-        let slowest = self.slow.drain(..);
+        let owners = self.seen.owners(self.kernel.as_ref());
+        let (seen, samples) = (&self.seen, &self.samples);
+        let slowest = self.slow.drain(..).map(|told| {
+            slow(&told, seen.comm(&told.owner()), &samples.during(told.arrived_ns, told.ended_ns))
+        });
+        let slow = slowest.collect();
         let told = Interval {
             start_ns: self.from_ns,
             end_ns,
             devices: self.seen.devices(self.kernel.as_mut(), &self.names)?,
-            owners: self.seen.owners(self.kernel.as_ref()),
-            slow: slowest.map(|told| slow(&told, &self.samples.during(told.arrived_ns, told.ended_ns))).collect(),
+            owners,
+            slow,
             slow_count: std::mem::take(&mut self.slow_count),
             lost: self.seen.losses(self.kernel.as_ref())?,
             cpu_ns: cpu_ns - self.cpu_ns,
