@@ -273,7 +273,8 @@ INLINE struct entry *claimed(enum table table, u64 key, u64 now)
 	if (entry->key == key)
 		return entry;
 	u64 before = entry->key;
-	if (before == 0 || now - entry->arrived_ns > FORGOTTEN_NS)
+	/* It may have arrived after `now`, on another CPU. */
+	if (before == 0 || now > entry->arrived_ns + FORGOTTEN_NS)
 		if (__sync_val_compare_and_swap(&entry->key, before, key) == before)
 			return entry;
 	struct filled *are = map_lookup(&filled, &ZERO);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::layout::{self, Account, Cell, Device, Losses, NAMES, OPERATIONS, Owner, Sums, Told};
 use crate::samples::During;
-use crate::source::Source;
+use crate::source::{Cost, Source};
 
 type Pairs = Vec<(usize, u64)>;
 /// So many processes of an interval are told one by one, by bytes and by requests; the rest is one line.
@@ -128,8 +128,9 @@ pub struct Interval {
     /// Slow ones of which only the slowest are told.
     pub slow_count: u64,
     pub lost: ToldLosses,
-    /// What this program used itself.
+    /// What this program used itself, and what its programs in the kernel took.
     pub cpu_ns: u64,
+    pub programs: Cost,
     pub steal_share: f64,
     pub resync_per_s: u64,
 }

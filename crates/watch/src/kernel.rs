@@ -1,15 +1,18 @@
 //! The programs in the kernel: loaded, attached, read. They live as long as this does, and end with its process.
 
 use std::error::Error;
+use std::fs;
 use std::io;
-use std::time::Duration;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
+use aya::sys::{Stats, enable_stats};
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 
 use crate::layout::{Account, Cell, Control, Device, FLUSH, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
-use crate::source::Source;
+use crate::source::{Cost, Source};
 
 /// Compiled by `make bpf` from `bpf/watch.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
@@ -42,6 +45,8 @@ pub struct Kernel {
     ring: RingBuf<MapData>,
     control: Control,
     device_count: usize,
+    /// While the kernel measures: it does as long as this is open.
+    measuring: Option<(OwnedFd, Instant, Cost)>,
     /// The links to the tracepoints are in here.
     _programs: Ebpf,
 }
@@ -87,6 +92,7 @@ impl Kernel {
             ring: RingBuf::try_from(taken(&mut programs, "ring")?).map_err(plain)?,
             control: Control { slow_ns: [SLOW.as_nanos() as u64; MOST_DEVICES], exact: u64::from(wanted.exact) },
             device_count: wanted.devices.len(),
+            measuring: None,
             _programs: programs,
         };
         kernel.tell()?;
@@ -96,6 +102,20 @@ impl Kernel {
             program.attach().map_err(|error| refused(point, &error))?;
         }
         Ok(kernel)
+    }
+
+    /// By what the kernel tells of each program.
+    fn cost(&self) -> Cost {
+        let mut sum = Cost::default();
+        for (_, program) in self._programs.programs() {
+            let Ok(fd) = program.fd() else { continue };
+            let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
+            let text = fs::read_to_string(path).unwrap_or_default();
+            sum.ns += number(&text, "run_time_ns");
+            sum.runs += number(&text, "run_cnt");
+            sum.left_out += number(&text, "recursion_misses");
+        }
+        sum
     }
 
     fn tell(&mut self) -> Result<(), String> {
@@ -112,6 +132,27 @@ impl Source for Kernel {
 
     fn is_slow_from(&self, slot: usize) -> u64 {
         self.control.slow_ns.get(slot).copied().unwrap_or(0)
+    }
+
+    fn begin_cost(&mut self) {
+        if let Ok(fd) = enable_stats(Stats::RunTime) {
+            self.measuring = Some((fd, Instant::now(), self.cost()));
+        }
+    }
+
+    fn end_cost(&mut self) -> Cost {
+        let now = self.cost();
+        let Some((fd, since, then)) = self.measuring.take() else {
+            return Cost { left_out: now.left_out, ..Cost::default() };
+        };
+        let measured_ns = since.elapsed().as_nanos() as u64;
+        drop(fd);
+        Cost {
+            ns: now.ns.saturating_sub(then.ns),
+            runs: now.runs.saturating_sub(then.runs),
+            measured_ns,
+            left_out: now.left_out,
+        }
     }
 
     /// No more is counted; what is in the maps stays readable.
@@ -185,6 +226,12 @@ fn completed(mut cell: Cell, operation: usize, by_bios: bool) -> Cell {
         cell.queue[0] = in_histograms.saturating_sub(counted(&cell.queue[1..]));
     }
     cell
+}
+
+/// Of a line such as `run_cnt: 7` in what the kernel tells of an open file.
+fn number(text: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
 }
 
 fn taken(programs: &mut Ebpf, name: &str) -> Result<aya::maps::Map, String> {

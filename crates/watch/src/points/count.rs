@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use super::Event;
 use super::format::Point;
 use crate::layout::{
-    ALIGNMENTS, Account, CLASSES, COMM, Cell, DEPTHS, DISCARD, Device, FLUSH, FLUSH_COMMAND, GAPS, IS_ERROR, IS_FUA, IS_META,
-    IS_PREFLUSH, IS_READ_AHEAD, IS_SYNC, Losses, MOST_DEVICES, OPERATIONS, OTHER, OWNERS, Owner, READ, RUNS, SEEKS,
-    SIZES, STREAM_SECTORS, STREAMS, Sums, TIMES, Told, WRITE_DURABLE, ZEROES,
+    ALIGNMENTS, Account, CLASSES, COMM, Cell, DEPTHS, DISCARD, Device, FLUSH, FLUSH_COMMAND, GAPS, IS_ERROR, IS_FUA,
+    IS_META, IS_PREFLUSH, IS_READ_AHEAD, IS_SYNC, Losses, MOST_DEVICES, OPERATIONS, OTHER, OWNERS, Owner, READ, RUNS,
+    SEEKS, SIZES, STREAM_SECTORS, STREAMS, Sums, TIMES, Told, WRITE_DURABLE, ZEROES,
 };
 
 const SECTOR: u64 = 512;
@@ -368,9 +368,8 @@ fn note_place(device: &mut Device, told: &Told) -> (u8, bool) {
     let (begin, bytes) = (told.offset_bytes, u64::from(told.bytes));
     let seek = seek_bucket(device.last_end_bytes, begin) as u8;
     device.last_end_bytes = begin + bytes;
-    let word = |sectors: u64, is_write: u64| {
-        (begin + bytes) / SECTOR << 24 | sectors.min(STREAM_SECTORS) << 1 | is_write
-    };
+    let word =
+        |sectors: u64, is_write: u64| (begin + bytes) / SECTOR << 24 | sectors.min(STREAM_SECTORS) << 1 | is_write;
     let mut streams = device.streams.iter_mut();
     if let Some(stream) = streams.find(|stream| **stream > 0 && **stream >> 24 == begin / SECTOR) {
         *stream = word((*stream >> 1 & STREAM_SECTORS) + bytes / SECTOR, *stream & 1);
