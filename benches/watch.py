@@ -189,7 +189,8 @@ def main() -> None:
         print("left out: needs root and zram")
         return
     print(f"Medians (least to most) of {asked.rounds} rounds of {asked.seconds} s\n")
-    print("| load | | IOPS | of no watch, within rounds | busy cores (more) | ns per run | lost | requests seen |\n|" + "---|" * 8)
+    columns = "load | | IOPS | of no watch, within rounds | busy cores (more) | ns per run | lost | requests seen"
+    print(f"| {columns} |\n|{'---|' * 8}")
     for name in names:
         load = LOADS[name]
         with ExitStack() as undo:

@@ -148,7 +148,6 @@ def _parts(figures: TraceFigures, closed: int | None) -> list[_Part]:
 
 
 def _stream(making: _Making, part: _Part, closed: int | None) -> list[str]:
-    figures = making.figures
     align = min(_align(item) for item in part.items.values())
     lines = ["[[phase.stream]]", f'name = "{part.name}"', f"operations = {_operations(part)}"]
     lines.append(f"request = {_requests(part, align)}")
