@@ -975,7 +975,8 @@ int rq_complete(u64 *context)
 }
 
 /* The same end again, for those that `rq_complete` missed: the kernel runs no program while the same program is
- * interrupted on that CPU, and this one is another. An entry that is still there has not been counted. */
+ * interrupted on that CPU, and this one is another. An entry that is still there has not been counted. It is attached
+ * once the kernel has left out a run. */
 SEC("tp_btf/block_rq_complete")
 int rq_complete_missed(u64 *context)
 {

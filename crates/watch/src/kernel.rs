@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
 use aya::sys::{Stats, enable_stats};
+use aya::util::KernelVersion;
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 
 use crate::layout::{Account, Cell, Control, Device, FLUSH, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
@@ -17,7 +18,7 @@ use crate::source::{Cost, Source};
 /// Compiled by `make bpf` from `bpf/watch.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
 /// Program, and the tracepoint of the block layer that it stands on.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 10] = [
     // Ends come last, so that no request is seen to end whose beginning could not be seen yet.
     ("bio_queue", "block_bio_queue"),
     ("split", "block_split"),
@@ -29,8 +30,11 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("rq_merge", "block_rq_merge"),
     ("bio_complete", "block_bio_complete"),
     ("rq_complete", "block_rq_complete"),
-    ("rq_complete_missed", "block_rq_complete"),
 ];
+/// Sees the ends that the one before it missed; it costs each request another run.
+const SECOND: (&str, &str) = ("rq_complete_missed", "block_rq_complete");
+/// From here on the kernel tells how many runs it left out.
+const TELLS_LEFT_OUT: (u8, u8) = (6, 7);
 /// Until there is something to compare with, a request is slow from here on.
 const SLOW: Duration = Duration::from_millis(2);
 
@@ -47,6 +51,7 @@ pub struct Kernel {
     device_count: usize,
     /// While the kernel measures: it does as long as this is open.
     measuring: Option<(OwnedFd, Instant, Cost)>,
+    has_second: bool,
     /// The links to the tracepoints are in here.
     _programs: Ebpf,
 }
@@ -77,10 +82,8 @@ impl Kernel {
             .set_max_entries("ring", wanted.ring_bytes)
             .load(OBJECT)
             .map_err(|error| refused("the maps", &error))?;
-        for (name, point) in PROGRAMS {
-            let program: &mut BtfTracePoint =
-                programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)?;
-            program.load(point, &btf).map_err(|error| refused(point, &error))?;
+        for (name, point) in PROGRAMS.into_iter().chain([SECOND]) {
+            program(&mut programs, name)?.load(point, &btf).map_err(|error| refused(point, &error))?;
         }
         let mut kernel = Kernel {
             cells: PerCpuArray::try_from(taken(&mut programs, "cells")?).map_err(plain)?,
@@ -93,15 +96,26 @@ impl Kernel {
             control: Control { slow_ns: [SLOW.as_nanos() as u64; MOST_DEVICES], exact: u64::from(wanted.exact) },
             device_count: wanted.devices.len(),
             measuring: None,
+            has_second: false,
             _programs: programs,
         };
         kernel.tell()?;
         for (name, point) in PROGRAMS {
-            let program: &mut BtfTracePoint =
-                kernel._programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)?;
-            program.attach().map_err(|error| refused(point, &error))?;
+            program(&mut kernel._programs, name)?.attach().map_err(|error| refused(point, &error))?;
+        }
+        let (major, minor) = TELLS_LEFT_OUT;
+        if !KernelVersion::current().is_ok_and(|version| version >= KernelVersion::new(major, minor, 0)) {
+            kernel.attach_second();
         }
         Ok(kernel)
+    }
+
+    /// Without it, what the first one misses is counted without its time, so a failure is no reason to end.
+    fn attach_second(&mut self) {
+        if !self.has_second {
+            let (name, _) = SECOND;
+            self.has_second = program(&mut self._programs, name).is_ok_and(|second| second.attach().is_ok());
+        }
     }
 
     /// By what the kernel tells of each program.
@@ -142,6 +156,9 @@ impl Source for Kernel {
 
     fn end_cost(&mut self) -> Cost {
         let now = self.cost();
+        if now.left_out > 0 {
+            self.attach_second();
+        }
         let Some((fd, since, then)) = self.measuring.take() else {
             return Cost { left_out: now.left_out, ..Cost::default() };
         };
@@ -226,6 +243,10 @@ fn completed(mut cell: Cell, operation: usize, by_bios: bool) -> Cell {
         cell.queue[0] = in_histograms.saturating_sub(counted(&cell.queue[1..]));
     }
     cell
+}
+
+fn program<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, String> {
+    programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)
 }
 
 /// Of a line such as `run_cnt: 7` in what the kernel tells of an open file.
