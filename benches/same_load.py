@@ -8,7 +8,8 @@ how far each is from what was captured first. The table is the one in docs/trace
 
     python benches/same_load.py [--seconds S] [--only NAME] [--smoke]
 
-Needs root, FUSE and fio; pgbench needs an installed server.
+Needs root, FUSE and fio; pgbench needs an installed server. About nine minutes: each of the six real loads is captured
+once and issued three times.
 """
 
 from __future__ import annotations
@@ -278,7 +279,7 @@ def measured(name: str, folder: Path, seconds: int) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=30)
+    parser.add_argument("--seconds", type=int, default=18)
     parser.add_argument("--only", choices=LOADS, action="append")
     parser.add_argument("--smoke", action="store_true", help="one load, too short for a figure")
     asked = parser.parse_args()
@@ -286,7 +287,7 @@ def main() -> None:
     if os.geteuid() != 0 and any(LOADS[name].kind == EMULATED for name in names):
         print("left out: emulated disks need root")
         return
-    print(f"| load | brick | requests | again as | {' | '.join(FIGURES)} | verdict |\n|{'---|' * 11}")
+    print(f"| workload | target | requests | replayed as | {' | '.join(FIGURES)} | verdict |\n|{'---|' * 11}")
     for name in names:
         with tempfile.TemporaryDirectory(prefix="same-load-") as folder:
             for line in measured(name, Path(folder), 5 if asked.smoke else asked.seconds):

@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -390,6 +391,22 @@ address = "random"
 region = "0..8GiB"
 depth = 8
 """,
+    "apart": """
+[[phase.stream]]
+operations = { read = 100, write = 0 }
+request = "4KiB"
+address = { kind = "zipf", theta = 1.1 }
+region = "0..64MiB"
+depth = 64
+pace = { loop = "open", rate = 40, arrivals = "poisson" }
+[[phase.stream]]
+operations = { read = 0, write = 100 }
+request = "8KiB"
+address = "random"
+region = "4GiB..6GiB"
+depth = 64
+pace = { loop = "open", rate = 20, arrivals = "poisson" }
+""",
 }
 
 
@@ -405,6 +422,22 @@ class TestProfiles:
         ran(capsys, "run", str(made), MODEL, "--save-trace", str(again))
         found = traces.compare(traces.examine(str(taken)), traces.examine(str(again)))
         assert found.reproduces, f"{found.verdict}\n{found.distances}\n{made.read_text()}"
+
+    def test_each_stream_has_the_region_and_the_locality_of_its_own_requests(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        load, taken, made = (tmp_path / name for name in ("load.toml", "a.byt", "made.toml"))
+        load.write_text('[[phase]]\nduration = "120s"\n' + PROFILES["apart"])
+        ran(capsys, "run", str(load), MODEL, "--save-trace", str(taken))
+        ran(capsys, "trace", "profile", str(taken), "-o", str(made))
+        reads, writes = tomllib.loads(made.read_text())["phase"][0]["stream"]
+        (read_from, read_to), (write_from, write_to) = (
+            [int(end.removesuffix("B")) for end in stream["region"].split("..")] for stream in (reads, writes)
+        )
+        assert 0 <= read_from < read_to <= 64 * MIB
+        assert 4096 * MIB <= write_from < write_to <= 6144 * MIB
+        assert reads["address"]["theta"] == pytest.approx(1.1, abs=0.1)
+        assert writes["address"] == "random"
 
     def test_bursts_keep_their_rate(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         load, taken = tmp_path / "load.toml", tmp_path / "a.byt"

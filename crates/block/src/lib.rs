@@ -2,6 +2,7 @@
 //!
 //! Refusal: it decides nothing about what is measured or when.
 
+mod alone;
 pub mod clock;
 pub mod guard;
 pub mod memory;

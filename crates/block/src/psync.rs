@@ -9,6 +9,7 @@ use std::time::Duration;
 use engine::device::{Completion, Device, Operation, Order, Setup, Until};
 use plan::{FlushCall, SyncMode};
 
+use crate::alone;
 use crate::clock::Clock;
 use crate::memory::Buffers;
 use crate::punctual::Punctual;
@@ -152,7 +153,8 @@ fn call(file: Handle, order: &Order, pointer: *mut u8) -> i32 {
                 Operation::Write => match order.sync {
                     SyncMode::None => libc::pwrite(file.fd, pointer.cast(), bytes, offset),
                     SyncMode::Sync => libc::pwritev2(file.fd, &vector, 1, offset, libc::RWF_SYNC),
-                    SyncMode::Dsync => libc::pwritev2(file.fd, &vector, 1, offset, libc::RWF_DSYNC),
+                    SyncMode::Fua if file.block => alone::write(file.fd, &vector, offset),
+                    SyncMode::Dsync | SyncMode::Fua => libc::pwritev2(file.fd, &vector, 1, offset, libc::RWF_DSYNC),
                 },
                 Operation::Flush => match order.flush_call {
                     FlushCall::Fsync => libc::fsync(file.fd) as isize,

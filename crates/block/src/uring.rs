@@ -340,7 +340,8 @@ fn rw_flags(sync: SyncMode) -> i32 {
     match sync {
         SyncMode::None => 0,
         SyncMode::Sync => libc::RWF_SYNC,
-        SyncMode::Dsync => libc::RWF_DSYNC,
+        // Where nobody waits in the call, the kernel adds no flush of a block device.
+        SyncMode::Dsync | SyncMode::Fua => libc::RWF_DSYNC,
     }
 }
 

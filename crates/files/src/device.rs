@@ -176,7 +176,7 @@ unsafe fn write(file: RawFd, pointer: *mut u8, order: &Order, flags: libc::c_int
     let durable = match order.sync {
         SyncMode::None => 0,
         SyncMode::Sync => libc::RWF_SYNC,
-        SyncMode::Dsync => libc::RWF_DSYNC,
+        SyncMode::Dsync | SyncMode::Fua => libc::RWF_DSYNC,
     };
     let (bytes, offset) = (order.request_bytes as usize, order.offset_bytes as libc::off_t);
     let vector = libc::iovec { iov_base: pointer.cast(), iov_len: bytes };

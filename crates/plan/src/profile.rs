@@ -639,6 +639,9 @@ pub enum SyncMode {
     Sync,
     /// Data reaches the medium before a write ends (RWF_DSYNC).
     Dsync,
+    /// As a trace has it: the write alone (FUA). A flush behind it is a request of its own. No profile asks for it.
+    #[serde(skip)]
+    Fua,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::file::{Device, End, Header, Ordered, Reader, Summary};
 use crate::request::{FUA, META, Operation, READ_AHEAD, Request, SYNC};
-use crate::reuse::Reuse;
+use crate::reuse::{Returns, Reuse};
 
 /// Boundaries from a sector to 1 MiB.
 const BOUNDARIES: usize = 12;
@@ -70,6 +70,11 @@ pub struct OperationFigures {
     pub whole: Vec<u64>,
     /// Requests that begin where one of the last 32 of the same operation ended.
     pub sequential: u64,
+    /// First and last byte that it touches.
+    pub from_bytes: u64,
+    pub to_bytes: u64,
+    /// Share of its requests that begin in a block of 4 KiB in which an earlier one of them began.
+    pub reused: f64,
     pub fua: u64,
     pub sync: u64,
     pub read_ahead: u64,
@@ -150,6 +155,7 @@ struct Counting {
     response: Histogram,
     /// Where the last requests ended.
     ends: VecDeque<u64>,
+    returns: Returns,
 }
 
 impl Counting {
@@ -184,6 +190,10 @@ impl Counting {
                 None => {}
             }
             self.ends.push_back(request.end_bytes());
+            figures.from_bytes =
+                if figures.to_bytes == 0 { request.offset_bytes } else { figures.from_bytes.min(request.offset_bytes) };
+            figures.to_bytes = figures.to_bytes.max(request.end_bytes());
+            self.returns.touch(request.offset_bytes / crate::reuse::BLOCK_BYTES);
         }
         if let Some(ns) = request.service_ns() {
             self.service.record(ns, 1);
@@ -194,6 +204,7 @@ impl Counting {
     }
 
     fn end(mut self) -> OperationFigures {
+        self.figures.reused = self.returns.share();
         self.figures.sizes = self.sizes.into_iter().collect();
         self.figures.service = self.service.buckets().collect();
         self.figures.response = self.response.buckets().collect();
@@ -255,7 +266,8 @@ pub fn figures(reader: Reader<impl Read>, contents: &Contents, device: Option<u3
     let zeros = || vec![0; BOUNDARIES];
     let counting = || {
         let figures = OperationFigures { aligned: zeros(), whole: zeros(), ..OperationFigures::default() };
-        Counting { figures, ..Counting::default() }
+        let returns = Returns::new(summary.reads + summary.writes);
+        Counting { figures, returns, ..Counting::default() }
     };
     let mut counts = Operation::ALL.map(|_| counting());
     let mut windows: Vec<Windows> = WINDOWS_NS.into_iter().map(Windows::new).collect();

@@ -1,7 +1,7 @@
 //! Reuse distances: how many different blocks are touched between two uses of a block. Blocks are sampled by a hash of
 //! their numbers, as SHARDS does (Waldspurger et al., FAST '15), so that memory and time are bounded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::figures::Locality;
 
@@ -32,11 +32,42 @@ fn hash(block: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// The share of the blocks that is followed of so many requests, and below which hash they are.
+fn followed(requests: u64) -> (f64, u64) {
+    let rate = (FOLLOWED as f64 / requests.max(1) as f64).min(1.0);
+    (rate, if rate >= 1.0 { u64::MAX } else { (rate * u64::MAX as f64) as u64 })
+}
+
+/// How many requests come back to a block, without the distances.
+#[derive(Default)]
+pub struct Returns {
+    threshold: u64,
+    seen: HashSet<u64>,
+    sampled: u64,
+    returned: u64,
+}
+
+impl Returns {
+    pub fn new(requests: u64) -> Returns {
+        Returns { threshold: followed(requests).1, ..Returns::default() }
+    }
+
+    pub fn touch(&mut self, block: u64) {
+        if hash(block) <= self.threshold {
+            self.sampled += 1;
+            self.returned += u64::from(!self.seen.insert(block));
+        }
+    }
+
+    pub fn share(&self) -> f64 {
+        self.returned as f64 / self.sampled.max(1) as f64
+    }
+}
+
 impl Reuse {
     /// For a trace of so many requests, which touch no more blocks than that.
     pub fn new(requests: u64) -> Reuse {
-        let rate = (FOLLOWED as f64 / requests.max(1) as f64).min(1.0);
-        let threshold = if rate >= 1.0 { u64::MAX } else { (rate * u64::MAX as f64) as u64 };
+        let (rate, threshold) = followed(requests);
         Reuse {
             threshold,
             rate,

@@ -114,6 +114,9 @@ static void *(*const ringbuf_reserve)(void *map, u64 bytes, u64 flags) = (void *
 static void (*const ringbuf_submit)(void *data, u64 flags) = (void *)132;
 
 #define RINGBUF_NO_WAKEUP 1
+#define NO_EXIST 1
+/* Such a map begins at a page, so that its values keep to the lines of the cache. */
+#define MMAPABLE (1 << 10)
 
 #define ENUM_EXISTS(kind, value) __builtin_preserve_enum_value(*(typeof(enum kind) *)value, 0)
 #define ENUM_VALUE(kind, value) __builtin_preserve_enum_value(*(typeof(enum kind) *)value, 1)

@@ -19,32 +19,40 @@ enum operation { READ, WRITE, WRITE_DURABLE, DISCARD, FLUSH, FLUSH_COMMAND, OTHE
 #define DEPTHS 32
 #define RUNS 44
 #define STREAMS 16
+#define STREAM_SECTORS 0x7fffff
 #define OWNERS 64
 /* Of request sizes, by powers of two from 512 bytes on. */
 #define CLASSES 16
 #define COMM 16
 
+/* Requests of a class of sizes, and the sum of their times in the device. */
+struct class {
+	u64 requests;
+	u64 device_ns;
+};
+
+/* What most requests touch stands together: a line of the CPU's cache has eight words. What need not be counted is added
+ * by whoever reads: see `completed` in `src/kernel.rs`. */
 struct cell {
 	u64 requests;
 	u64 bytes;
-	u64 errors;
-	u64 before_ns;
-	u64 queue_ns;
-	u64 device_ns;
 	u64 total_ns;
 	u64 total_max_ns;
 	u64 sequential;
 	u64 sequential_bytes;
+	u64 sync;
+	u64 device_ns;
+	u64 before_ns;
+	u64 queue_ns;
+	u64 queued; /* those that waited in a queue of the kernel's */
+	u64 errors;
+	u64 meta;
 	u64 read_ahead;
 	u64 read_ahead_bytes;
-	u64 sync;
-	u64 meta;
 	u64 stripe_aligned;
 	u64 stripe_full_bytes;
-	u64 queued; /* those that waited in a queue of the kernel's */
-	u64 spare;
-	u64 class_requests[CLASSES];
-	u64 class_device_ns[CLASSES];
+	u64 missed; /* those of `requests` that are in no histogram, since their end was not seen */
+	struct class classes[CLASSES];
 	u64 sizes[SIZES];
 	u64 alignments[ALIGNMENTS];
 	u64 seeks[SEEKS];
@@ -56,36 +64,39 @@ struct cell {
 	u64 total[TIMES];
 };
 
-struct stream {
-	u64 end_bytes;
-	u64 run_bytes;
-	u64 operation;
-};
-
-/* One of the processes whose numbers have these low bits: the one that asked last. */
+/* One of the processes whose numbers have these low bits: the one that asked last. A line of the cache, so that
+ * processes on several CPUs do not take it from each other. */
 struct asker {
 	u64 process;
 	u64 changes; /* so often another one took its place */
 	u64 done;
+	u64 cgroup; /* of its last request, as `part`: to both belongs `account` */
+	u32 part;
+	u32 account; /* its number, and 1 */
+	char comm[COMM]; /* empty where it is not known */
+	u64 spare;
 };
 
+/* All CPUs write to it: a request touches its first line, one or two of streams, and that of its asker. */
 struct device {
-	u64 in_flight;
+	u64 begun; /* went to the device, and has not come back for another try */
+	u64 done;
 	u64 last_end_bytes;
 	u64 last_arrival_ns;
-	u64 done;
-	struct asker askers[OWNERS];
-	u64 flushing; /* flush commands in the device now */
+	u32 flushing; /* flush commands in the device now */
+	u32 next_stream;
 	u64 flush_began_ns;
 	u64 flush_ended_ns;
 	u64 flush_last_ns; /* how long the last one took */
+	u64 streams[STREAMS]; /* where each ends (sectors << 24), its length (sectors << 1), and whether it writes */
+	struct asker askers[OWNERS];
 	u64 merged_bios;
 	u64 merged_requests;
 	u64 splits;
 	u64 requeues;
 	u64 turned_away; /* bios that ended before they became a request */
-	u64 next_stream;
-	struct stream streams[STREAMS];
+	u64 by_bios; /* has no requests */
+	u64 rare[2];
 	u64 runs[2][RUNS]; /* lengths of sequential runs that are over, in bytes, of reads and of writes */
 };
 
@@ -97,12 +108,16 @@ struct owner {
 	u64 cgroup;
 };
 
+struct sums {
+	u64 requests;
+	u64 bytes;
+	u64 total_ns;
+};
+
 struct account {
-	u64 requests[OPERATIONS];
-	u64 bytes[OPERATIONS];
-	u64 total_ns[OPERATIONS];
-	u64 max_ns;
+	u64 process;
 	char comm[COMM];
+	struct sums of[OPERATIONS];
 };
 
 struct control {
@@ -147,7 +162,6 @@ struct told {
 	u8 operation;
 	u8 flags;
 	u32 requeues;
-	char comm[COMM];
 };
 
 #endif

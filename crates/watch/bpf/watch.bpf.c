@@ -42,13 +42,13 @@ struct entry {
 	u8 flags;
 	u8 seek;
 	u8 gap;
-	u8 is_counted; /* in the device's in_flight */
+	u8 is_counted; /* in what the device has begun */
 	u8 requeues;
-	char comm[COMM];
-};
+} __attribute__((aligned(64)));
 
 struct {
 	__uint(type, MAP_ARRAY);
+	__uint(map_flags, MMAPABLE);
 	__uint(max_entries, SLOTS);
 	__type(key, u32);
 	__type(value, struct entry);
@@ -70,17 +70,41 @@ struct {
 
 struct {
 	__uint(type, MAP_ARRAY);
-	__uint(max_entries, MOST_DEVICES);
+	__uint(map_flags, MMAPABLE);
+	__uint(max_entries, MOST_DEVICES); /* set by the program */
 	__type(key, u32);
 	__type(value, struct device);
 } devices SEC(".maps");
 
 struct {
-	__uint(type, MAP_PERCPU_HASH);
+	__uint(type, MAP_HASH);
 	__uint(max_entries, MOST_OWNERS);
 	__type(key, struct owner);
-	__type(value, struct account);
+	__type(value, u32);
 } owners SEC(".maps");
+
+/* By the numbers in `owners`. */
+struct {
+	__uint(type, MAP_PERCPU_ARRAY);
+	__uint(max_entries, MOST_OWNERS);
+	__type(key, u32);
+	__type(value, struct account);
+} accounts SEC(".maps");
+
+enum table { BIOS, REQUESTS };
+
+/* How many there are: what is empty need not be looked up. */
+struct filled {
+	u64 more[2];
+	u64 accounts;
+};
+
+struct {
+	__uint(type, MAP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct filled);
+} filled SEC(".maps");
 
 struct {
 	__uint(type, MAP_PERCPU_ARRAY);
@@ -103,7 +127,6 @@ struct {
 
 static const u32 ZERO = 0;
 static const struct entry NO_ENTRY = {};
-static const struct account NO_ACCOUNT = {};
 
 INLINE struct losses *losses(void)
 {
@@ -225,46 +248,62 @@ INLINE u32 place_of(u64 key)
 	return (low >> 6) * 0x9e3779b1u >> 18 & (SLOTS - 1);
 }
 
-INLINE struct entry *found(void *table, void *more, u64 key)
+INLINE struct entry *place_in(enum table table, u64 key)
 {
 	u32 place = place_of(key);
-	struct entry *entry = map_lookup(table, &place);
-	if (entry && entry->key == key)
-		return entry;
-	return map_lookup(more, &key);
+	return table == BIOS ? map_lookup(&bios, &place) : map_lookup(&requests, &place);
 }
 
-INLINE struct entry *claimed(void *table, void *more, u64 key, u64 now)
+INLINE struct entry *found(enum table table, u64 key)
 {
-	u32 place = place_of(key);
-	struct entry *entry = map_lookup(table, &place);
+	struct entry *entry = place_in(table, key);
+	if (entry && entry->key == key)
+		return entry;
+	struct filled *are = map_lookup(&filled, &ZERO);
+	if (!are || !are->more[table])
+		return 0;
+	return table == BIOS ? map_lookup(&bios_more, &key) : map_lookup(&requests_more, &key);
+}
+
+INLINE struct entry *claimed(enum table table, u64 key, u64 now)
+{
+	struct entry *entry = place_in(table, key);
 	if (!entry)
 		return 0;
 	if (entry->key == key)
 		return entry;
 	u64 before = entry->key;
-	if (before == 0 || now - entry->arrived_ns > FORGOTTEN_NS)
+	/* It may have arrived after `now`, on another CPU. */
+	if (before == 0 || now > entry->arrived_ns + FORGOTTEN_NS)
 		if (__sync_val_compare_and_swap(&entry->key, before, key) == before)
 			return entry;
-	if (map_update(more, &key, &NO_ENTRY, 0)) {
+	struct filled *are = map_lookup(&filled, &ZERO);
+	void *more = table == BIOS ? (void *)&bios_more : (void *)&requests_more;
+	if (!are)
+		return 0;
+	entry = map_lookup(more, &key);
+	if (entry)
+		return entry;
+	if (map_update(more, &key, &NO_ENTRY, NO_EXIST)) {
 		struct losses *loss = losses();
 		if (loss)
 			loss->entries++;
 		return 0;
 	}
-	entry = map_lookup(more, &key);
-	return entry;
+	__sync_fetch_and_add(&are->more[table], 1);
+	return map_lookup(more, &key);
 }
 
-INLINE void given_back(void *table, void *more, u64 key)
+INLINE void given_back(enum table table, u64 key)
 {
-	u32 place = place_of(key);
-	struct entry *entry = map_lookup(table, &place);
+	struct entry *entry = place_in(table, key);
+	struct filled *are;
 	if (entry && entry->key == key) {
 		entry->is_counted = 0;
 		entry->key = 0;
-	} else {
-		map_delete(more, &key);
+	} else if ((are = map_lookup(&filled, &ZERO)) && are->more[table]) {
+		if (!(table == BIOS ? map_delete(&bios_more, &key) : map_delete(&requests_more, &key)))
+			__sync_fetch_and_add(&are->more[table], -1);
 	}
 }
 
@@ -279,10 +318,11 @@ INLINE void settle(struct entry *entry)
 	entry->is_counted = 0;
 	if (!device || !cell || !loss)
 		return;
-	__sync_fetch_and_add(&device->in_flight, -1);
+	__sync_fetch_and_add(&device->done, 1);
 	if (entry->operation == FLUSH_COMMAND)
 		__sync_fetch_and_add(&device->flushing, -1);
 	cell->requests++;
+	cell->missed++;
 	cell->bytes += entry->bytes;
 	loss->missed++;
 }
@@ -313,11 +353,35 @@ INLINE u8 flags_of(u32 flags)
 	       (flags & (1u << __REQ_PREFLUSH) ? IS_PREFLUSH : 0);
 }
 
+INLINE struct asker *asker_of(struct device *device, u32 process)
+{
+	return &device->askers[process & (OWNERS - 1)];
+}
+
+INLINE struct asker *asked_by(struct device *device, u32 process, int is_current)
+{
+	struct asker *asker = asker_of(device, process);
+	if (asker->process != process) {
+		asker->process = process;
+		asker->account = 0;
+		asker->comm[0] = 0;
+		__sync_fetch_and_add(&asker->changes, 1);
+		if (is_current)
+			get_current_comm(asker->comm, COMM);
+	}
+	return asker;
+}
+
 /* Whoever is running now is taken for whoever asked; of data that the kernel writes back, that is a thread of its own. */
-INLINE void asked_by_current(struct entry *entry)
+INLINE void asked_by_current(struct device *device, struct entry *entry)
 {
 	entry->process = get_current_pid_tgid() >> 32;
-	get_current_comm(entry->comm, COMM);
+	asked_by(device, entry->process, 1);
+}
+
+INLINE u64 at_most(u64 value, u64 most)
+{
+	return value < most ? value : most;
 }
 
 INLINE void note_place(struct device *device, struct entry *entry)
@@ -330,41 +394,31 @@ INLINE void note_place(struct device *device, struct entry *entry)
 	entry->seek = seek_bucket(device->last_end_bytes, begin);
 	device->last_end_bytes = end;
 	/* Several sequential streams at once are told apart by where each of them stands. */
+	u64 begins = begin >> 9, ends = end >> 9 << 24, sectors = entry->bytes >> 9;
 #pragma unroll
 	for (u32 number = 0; number < STREAMS; number++) {
-		struct stream *stream = &device->streams[number];
-		if (stream->end_bytes == begin) {
-			stream->end_bytes = end;
-			stream->run_bytes += entry->bytes;
+		u64 stream = device->streams[number];
+		if (stream && stream >> 24 == begins) {
+			sectors += stream >> 1 & STREAM_SECTORS;
+			device->streams[number] = ends | at_most(sectors, STREAM_SECTORS) << 1 | (stream & 1);
 			entry->flags |= IS_SEQUENTIAL;
 			return;
 		}
 	}
 	u32 number = device->next_stream++ & (STREAMS - 1);
-	struct stream *stream = &device->streams[number];
-	if (stream->run_bytes) {
-		u32 length = floor_log2(stream->run_bytes);
+	u64 over = device->streams[number];
+	if (over) {
+		u32 length = floor_log2((over >> 1 & STREAM_SECTORS) << 9);
 		if (length < RUNS)
-			__sync_fetch_and_add(&device->runs[stream->operation & 1][length], 1);
+			__sync_fetch_and_add(&device->runs[over & 1][length], 1);
 	}
-	stream->end_bytes = end;
-	stream->run_bytes = entry->bytes;
-	stream->operation = entry->operation != READ;
-}
-
-INLINE struct asker *asker_of(struct device *device, u32 process)
-{
-	return &device->askers[process & (OWNERS - 1)];
+	device->streams[number] = ends | at_most(sectors, STREAM_SECTORS) << 1 | (entry->operation != READ);
 }
 
 /* What has ended before, of all and of its own process. */
 INLINE void note_done(struct device *device, struct entry *entry)
 {
-	struct asker *asker = asker_of(device, entry->process);
-	if (asker->process != entry->process) {
-		asker->process = entry->process;
-		__sync_fetch_and_add(&asker->changes, 1);
-	}
+	struct asker *asker = asked_by(device, entry->process, 0);
 	entry->done = device->done;
 	entry->done_own = asker->done;
 	entry->changes = asker->changes;
@@ -381,9 +435,10 @@ INLINE void begin(struct device *device, struct entry *entry, u64 now)
 	}
 	device->last_arrival_ns = entry->arrived_ns;
 	entry->issued_ns = now;
-	entry->depth = __sync_fetch_and_add(&device->in_flight, 1) + 1;
 	entry->is_counted = 1;
 	note_done(device, entry);
+	s64 others = __sync_fetch_and_add(&device->begun, 1) - entry->done;
+	entry->depth = others > 0 ? others + 1 : 1;
 	note_place(device, entry);
 	if (entry->operation == FLUSH_COMMAND && __sync_fetch_and_add(&device->flushing, 1) == 0)
 		device->flush_began_ns = now;
@@ -435,39 +490,75 @@ INLINE void tell(const struct entry *entry, const struct device *device, u64 now
 	told->operation = entry->operation;
 	told->flags = entry->flags;
 	told->requeues = entry->requeues;
-	__builtin_memcpy(told->comm, entry->comm, COMM);
 	ringbuf_submit(told, RINGBUF_NO_WAKEUP);
 }
 
-INLINE void count_owner(const struct entry *entry, u64 total_ns)
+INLINE void lose_owner(void)
 {
+	struct losses *loss = losses();
+	if (loss)
+		loss->owners++;
+}
+
+/* The number of an account, or a new one. */
+INLINE int number_of(const struct owner *owner)
+{
+	u32 *number = map_lookup(&owners, owner);
+	if (number)
+		return *number;
+	struct filled *are = map_lookup(&filled, &ZERO);
+	if (!are || are->accounts >= MOST_OWNERS)
+		return -1;
+	u32 next = __sync_fetch_and_add(&are->accounts, 1);
+	if (next >= MOST_OWNERS)
+		return -1;
+	if (!map_update(&owners, owner, &next, NO_EXIST))
+		return next;
+	number = map_lookup(&owners, owner); /* another CPU was faster */
+	return number ? (int)*number : -1;
+}
+
+INLINE struct account *account_of(struct asker *asker, const struct entry *entry)
+{
+	struct account *account;
+	u32 number = asker->account - 1;
+	if (asker->process == entry->process && asker->part == entry->part && asker->cgroup == entry->cgroup) {
+		account = map_lookup(&accounts, &number);
+		if (account && account->process == entry->process)
+			return account;
+	}
 	struct owner owner = {
 		.slot = entry->slot, .part = entry->part, .process = entry->process, .cgroup = entry->cgroup
 	};
-	struct account *account = map_lookup(&owners, &owner);
-	if (!account) {
-		if (map_update(&owners, &owner, &NO_ACCOUNT, 1)) {
-			account = map_lookup(&owners, &owner); /* another CPU was faster */
-			if (!account) {
-				struct losses *loss = losses();
-				if (loss)
-					loss->owners++;
-				return;
-			}
-		} else {
-			account = map_lookup(&owners, &owner);
-		}
-	}
+	int found = number_of(&owner);
+	if (found < 0)
+		return 0;
+	number = found;
+	account = map_lookup(&accounts, &number);
 	if (!account)
+		return 0;
+	account->process = entry->process;
+	if (asker->process == entry->process) {
+		if (account->comm[0] == 0)
+			__builtin_memcpy(account->comm, asker->comm, COMM);
+		asker->part = entry->part;
+		asker->cgroup = entry->cgroup;
+		asker->account = number + 1;
+	}
+	return account;
+}
+
+INLINE void count_owner(struct asker *asker, const struct entry *entry, u64 total_ns)
+{
+	struct account *account = account_of(asker, entry);
+	if (!account) {
+		lose_owner();
 		return;
-	u32 operation = entry->operation & (OPERATIONS - 1);
-	if (account->comm[0] == 0)
-		__builtin_memcpy(account->comm, entry->comm, COMM);
-	account->requests[operation]++;
-	account->bytes[operation] += entry->bytes;
-	account->total_ns[operation] += total_ns;
-	if (total_ns > account->max_ns)
-		account->max_ns = total_ns;
+	}
+	struct sums *sums = &account->of[entry->operation & (OPERATIONS - 1)];
+	sums->requests++;
+	sums->bytes += entry->bytes;
+	sums->total_ns += total_ns;
 }
 
 INLINE void count_shape(struct cell *cell, const struct entry *entry)
@@ -505,8 +596,11 @@ INLINE void count_shape(struct cell *cell, const struct entry *entry)
 	}
 }
 
+/* No time is not counted: whoever reads knows how many there are in all. */
 INLINE void count_time(u64 *histogram, u64 *sum, u64 ns)
 {
+	if (!ns)
+		return;
 	u32 bucket = time_bucket(ns);
 	if (bucket < TIMES)
 		histogram[bucket]++;
@@ -519,14 +613,14 @@ INLINE u64 since(u64 from, u64 to)
 }
 
 /* It has ended, and everything about it is counted. `device_end` is when the device was done with its data. */
-INLINE void end(struct device *device, struct entry *entry, u64 now)
+INLINE void end(struct device *device, struct entry *entry, u64 now, int has_requests)
 {
 	u32 index = entry->slot * OPERATIONS + (entry->operation & (OPERATIONS - 1));
 	struct cell *cell = map_lookup(&cells, &index);
 	if (!cell)
 		return;
-	if (entry->is_counted)
-		__sync_fetch_and_add(&device->in_flight, -1);
+	if (!entry->is_counted)
+		__sync_fetch_and_add(&device->begun, 1);
 	if (entry->operation == FLUSH_COMMAND && __sync_fetch_and_add(&device->flushing, -1) == 1) {
 		device->flush_ended_ns = now;
 		device->flush_last_ns = now - device->flush_began_ns;
@@ -545,23 +639,24 @@ INLINE void end(struct device *device, struct entry *entry, u64 now)
 	cell->bytes += entry->bytes;
 	if (entry->flags & IS_ERROR)
 		cell->errors++;
-	count_time(cell->before, &cell->before_ns, since(entry->arrived_ns, entry->queued_ns));
-	if (entry->issued_ns) {
-		count_time(cell->queue, &cell->queue_ns, since(entry->queued_ns, entry->issued_ns));
-		count_time(cell->device, &cell->device_ns, since(entry->issued_ns, device_end));
-		u32 class = unknown(size_class(entry->bytes));
-		if (entry->bytes && class < CLASSES) {
-			cell->class_requests[class]++;
-			cell->class_device_ns[class] += since(entry->issued_ns, device_end);
+	u32 class = unknown(size_class(entry->bytes));
+	if (entry->issued_ns && entry->bytes && class < CLASSES) {
+		cell->classes[class].requests++;
+		cell->classes[class].device_ns += since(entry->issued_ns, device_end);
+	}
+	if (has_requests) {
+		count_time(cell->before, &cell->before_ns, since(entry->arrived_ns, entry->queued_ns));
+		if (entry->issued_ns) {
+			count_time(cell->queue, &cell->queue_ns, since(entry->queued_ns, entry->issued_ns));
+			count_time(cell->device, &cell->device_ns, since(entry->issued_ns, device_end));
+			cell->queued += entry->flags & IS_QUEUED ? 1 : 0;
 		}
 	}
 	count_time(cell->total, &cell->total_ns, total_ns);
-	if (entry->flags & IS_QUEUED)
-		cell->queued++;
 	if (total_ns > cell->total_max_ns)
 		cell->total_max_ns = total_ns;
 	count_shape(cell, entry);
-	count_owner(entry, total_ns);
+	count_owner(asker, entry, total_ns);
 	struct control *control = map_lookup(&controls, &ZERO);
 	if (control && entry->slot < MOST_DEVICES && (control->exact || total_ns >= control->slow_ns[entry->slot]))
 		tell(entry, device, now, all, own);
@@ -585,7 +680,7 @@ int bio_queue(u64 *context)
 	if (!device)
 		return 0;
 	u64 now = ktime_get_ns(), key = (u64)bio;
-	struct entry *entry = claimed(&bios, &bios_more, key, now);
+	struct entry *entry = claimed(BIOS, key, now);
 	if (!entry)
 		return 0;
 	if (entry->is_counted)
@@ -604,9 +699,12 @@ int bio_queue(u64 *context)
 	entry->flags = flags_of(flags);
 	entry->requeues = 0;
 	entry->is_counted = 0;
-	asked_by_current(entry);
-	if (!disk->queue->mq_ops)
+	asked_by_current(device, entry);
+	if (!disk->queue->mq_ops) {
+		if (!device->by_bios)
+			device->by_bios = 1;
 		begin(device, entry, now);
+	}
 	return 0;
 }
 
@@ -615,7 +713,7 @@ int bio_complete(u64 *context)
 {
 	struct bio *bio = (struct bio *)context[1];
 	u64 key = (u64)bio;
-	struct entry *entry = found(&bios, &bios_more, key);
+	struct entry *entry = found(BIOS, key);
 	if (!entry)
 		return 0;
 	struct device *device = device_of(entry->slot);
@@ -623,12 +721,12 @@ int bio_complete(u64 *context)
 		if (entry->issued_ns) {
 			if (bio->bi_status)
 				entry->flags |= IS_ERROR;
-			end(device, entry, ktime_get_ns());
+			end(device, entry, ktime_get_ns(), 0);
 		} else {
 			__sync_fetch_and_add(&device->turned_away, 1);
 		}
 	}
-	given_back(&bios, &bios_more, key);
+	given_back(BIOS, key);
 	return 0;
 }
 
@@ -638,11 +736,11 @@ int split(u64 *context)
 {
 	struct bio *bio = (struct bio *)context[0];
 	u64 key = (u64)bio, parent = (u64)bio->bi_private;
-	struct entry *whole = found(&bios, &bios_more, parent);
+	struct entry *whole = found(BIOS, parent);
 	if (!whole)
 		return 0;
 	struct device *device = device_of(whole->slot);
-	struct entry *part = claimed(&bios, &bios_more, key, whole->arrived_ns);
+	struct entry *part = claimed(BIOS, key, whole->arrived_ns);
 	if (!device || !part)
 		return 0;
 	__sync_fetch_and_add(&device->splits, 1);
@@ -666,7 +764,6 @@ int split(u64 *context)
 	part->gap = whole->gap;
 	part->is_counted = 0;
 	part->requeues = 0;
-	__builtin_memcpy(part->comm, whole->comm, COMM);
 	whole->offset_bytes += part->bytes;
 	whole->bytes = whole->bytes > part->bytes ? whole->bytes - part->bytes : 0;
 	whole->seek = 0;
@@ -678,14 +775,14 @@ int split(u64 *context)
 INLINE void merged(struct bio *bio, int keeps)
 {
 	u64 key = (u64)bio;
-	struct entry *entry = found(&bios, &bios_more, key);
+	struct entry *entry = found(BIOS, key);
 	if (!entry)
 		return;
 	struct device *device = device_of(entry->slot);
 	if (device)
 		__sync_fetch_and_add(&device->merged_bios, 1);
 	if (!keeps)
-		given_back(&bios, &bios_more, key);
+		given_back(BIOS, key);
 }
 
 SEC("tp_btf/block_bio_backmerge")
@@ -704,28 +801,27 @@ int bio_frontmerge(u64 *context)
 }
 
 /* The entry of a request: taken over from its first bio, or made of what the request itself says. */
-INLINE struct entry *entry_of(struct request *request, u32 slot, u64 now)
+INLINE struct entry *entry_of(struct device *device, struct request *request, u32 slot, u64 now)
 {
 	u64 key = (u64)request, bio = (u64)request->bio;
-	struct entry *entry = claimed(&requests, &requests_more, key, now);
+	struct entry *entry = claimed(REQUESTS, key, now);
 	if (!entry)
 		return 0;
 	if (entry->is_counted)
 		settle(entry);
-	struct entry *first = bio ? found(&bios, &bios_more, bio) : 0;
+	struct entry *first = bio ? found(BIOS, bio) : 0;
 	u64 started = request->start_time_ns;
 	if (first) {
 		entry->arrived_ns = first->arrived_ns;
 		entry->cgroup = first->cgroup;
 		entry->part = first->part;
 		entry->process = first->process;
-		__builtin_memcpy(entry->comm, first->comm, COMM);
-		given_back(&bios, &bios_more, bio);
+		given_back(BIOS, bio);
 	} else {
 		entry->arrived_ns = started && started < now ? started : now;
 		entry->cgroup = bio ? cgroup_of(request->bio) : 0;
 		entry->part = request->part->bd_dev;
-		asked_by_current(entry);
+		asked_by_current(device, entry);
 	}
 	/* The kernel may take the time once for a whole batch, so that a request can seem older than its bio. */
 	entry->queued_ns = started > entry->arrived_ns && started < now ? started : entry->arrived_ns;
@@ -746,10 +842,13 @@ int rq_insert(u64 *context)
 	int slot = slot_of(request->q->disk);
 	if (slot < 0)
 		return 0;
-	struct entry *entry = found(&requests, &requests_more, (u64)request);
+	struct device *device = device_of(slot);
+	if (!device)
+		return 0;
+	struct entry *entry = found(REQUESTS, (u64)request);
 	if (entry && !entry->is_counted)
 		return 0; /* again, after it had been requeued */
-	entry = entry_of(request, slot, ktime_get_ns());
+	entry = entry_of(device, request, slot, ktime_get_ns());
 	if (entry)
 		entry->flags |= IS_QUEUED;
 	return 0;
@@ -766,9 +865,9 @@ int rq_issue(u64 *context)
 	if (!device)
 		return 0;
 	u64 now = ktime_get_ns();
-	struct entry *entry = found(&requests, &requests_more, (u64)request);
+	struct entry *entry = found(REQUESTS, (u64)request);
 	if (!entry || entry->is_counted)
-		entry = entry_of(request, slot, now);
+		entry = entry_of(device, request, slot, now);
 	if (!entry)
 		return 0;
 	/* It may have grown by merges since it was inserted. */
@@ -787,7 +886,7 @@ SEC("tp_btf/block_rq_requeue")
 int rq_requeue(u64 *context)
 {
 	struct request *request = (struct request *)context[0];
-	struct entry *entry = found(&requests, &requests_more, (u64)request);
+	struct entry *entry = found(REQUESTS, (u64)request);
 	if (!entry)
 		return 0;
 	struct device *device = device_of(entry->slot);
@@ -795,7 +894,7 @@ int rq_requeue(u64 *context)
 		return 0;
 	__sync_fetch_and_add(&device->requeues, 1);
 	if (entry->is_counted)
-		__sync_fetch_and_add(&device->in_flight, -1);
+		__sync_fetch_and_add(&device->begun, -1);
 	if (entry->operation == FLUSH_COMMAND && entry->is_counted)
 		__sync_fetch_and_add(&device->flushing, -1);
 	entry->is_counted = 0;
@@ -814,8 +913,8 @@ int rq_merge(u64 *context)
 	struct device *device = device_of(slot);
 	if (device)
 		__sync_fetch_and_add(&device->merged_requests, 1);
-	given_back(&requests, &requests_more, (u64)request);
-	given_back(&bios, &bios_more, (u64)request->bio);
+	given_back(REQUESTS, (u64)request);
+	given_back(BIOS, (u64)request->bio);
 	return 0;
 }
 
@@ -841,7 +940,7 @@ int rq_complete(u64 *context)
 	u32 flags = request->cmd_flags;
 	if (!status && bytes < request->__data_len)
 		return 0; /* a part of it; the rest goes on */
-	struct entry *entry = found(&requests, &requests_more, (u64)request);
+	struct entry *entry = found(REQUESTS, (u64)request);
 	if (entry && status)
 		entry->flags |= IS_ERROR;
 	if (is_in_sequence(request)) {
@@ -857,7 +956,7 @@ int rq_complete(u64 *context)
 				loss->unknown++;
 			return 0;
 		}
-		entry = entry_of(request, slot, now);
+		entry = entry_of(device, request, slot, now);
 		if (!entry)
 			return 0;
 		entry->offset_bytes = 0;
@@ -870,13 +969,14 @@ int rq_complete(u64 *context)
 		if (status)
 			entry->flags |= IS_ERROR;
 	}
-	end(device, entry, now);
-	given_back(&requests, &requests_more, (u64)request);
+	end(device, entry, now, 1);
+	given_back(REQUESTS, (u64)request);
 	return 0;
 }
 
 /* The same end again, for those that `rq_complete` missed: the kernel runs no program while the same program is
- * interrupted on that CPU, and this one is another. An entry that is still there has not been counted. */
+ * interrupted on that CPU, and this one is another. An entry that is still there has not been counted. It is attached
+ * once the kernel has left out a run. */
 SEC("tp_btf/block_rq_complete")
 int rq_complete_missed(u64 *context)
 {
@@ -885,7 +985,7 @@ int rq_complete_missed(u64 *context)
 	int slot = slot_of(request->q->disk);
 	if (slot < 0)
 		return 0;
-	struct entry *entry = found(&requests, &requests_more, (u64)request);
+	struct entry *entry = found(REQUESTS, (u64)request);
 	if (!entry || !entry->is_counted || (!status && bytes < request->__data_len))
 		return 0;
 	struct device *device = device_of(slot);
@@ -899,7 +999,7 @@ int rq_complete_missed(u64 *context)
 	}
 	if (status)
 		entry->flags |= IS_ERROR;
-	end(device, entry, now);
-	given_back(&requests, &requests_more, (u64)request);
+	end(device, entry, now, 1);
+	given_back(REQUESTS, (u64)request);
 	return 0;
 }

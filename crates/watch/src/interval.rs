@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::layout::{self, Account, Cell, Device, Losses, NAMES, OPERATIONS, Owner, Told};
+use crate::layout::{self, Account, Cell, Device, Losses, NAMES, OPERATIONS, Owner, Sums, Told};
 use crate::samples::During;
-use crate::source::Source;
+use crate::source::{Cost, Source};
 
 type Pairs = Vec<(usize, u64)>;
 /// So many processes of an interval are told one by one, by bytes and by requests; the rest is one line.
@@ -128,8 +128,9 @@ pub struct Interval {
     /// Slow ones of which only the slowest are told.
     pub slow_count: u64,
     pub lost: ToldLosses,
-    /// What this program used itself.
+    /// What this program used itself, and what its programs in the kernel took.
     pub cpu_ns: u64,
+    pub programs: Cost,
     pub steal_share: f64,
     pub resync_per_s: u64,
 }
@@ -187,7 +188,7 @@ impl Seen {
             let before = std::mem::replace(&mut self.devices[slot], now);
             told.push(ToldDevice {
                 name: name.clone(),
-                in_flight: now.in_flight,
+                in_flight: now.in_flight(),
                 merged_bios: now.merged_bios - before.merged_bios,
                 merged_requests: now.merged_requests - before.merged_requests,
                 splits: now.splits - before.splits,
@@ -209,11 +210,11 @@ impl Seen {
             let now = account(&accounts);
             let before = self.owners.insert(owner, [now]);
             let then = before.map(|found| found[0]);
-            let since = |of: fn(&Account) -> &[u64; OPERATIONS], operations: &[usize]| -> u64 {
-                operations.iter().map(|n| of(&now)[*n] - then.as_ref().map_or(0, |then| of(then)[*n])).sum()
+            let since = |of: fn(&Sums) -> u64, operations: &[usize]| -> u64 {
+                operations.iter().map(|n| of(&now.of[*n]) - then.as_ref().map_or(0, |then| of(&then.of[*n]))).sum()
             };
-            let requests = |operations: &[usize]| since(|account| &account.requests, operations);
-            let bytes = |operations: &[usize]| since(|account| &account.bytes, operations);
+            let requests = |operations: &[usize]| since(|sums| sums.requests, operations);
+            let bytes = |operations: &[usize]| since(|sums| sums.bytes, operations);
             if requests(&[0, 1, 2, 3, 4, 5, 6, 7]) == 0 {
                 continue;
             }
@@ -229,12 +230,17 @@ impl Seen {
                 write_bytes: bytes(&[1, 2, 7]),
                 flushes: requests(&[4]),
                 discards: requests(&[3]),
-                total_ns: since(|account| &account.total_ns, &[0, 1, 2, 3, 4, 7]),
+                total_ns: since(|sums| sums.total_ns, &[0, 1, 2, 3, 4, 7]),
             });
         }
         told.sort_by_key(|owner| std::cmp::Reverse(owner.total_ns));
         told.truncate(MOST_OWNERS);
         told
+    }
+
+    /// What a process is called, as far as was seen by the last look at owners.
+    pub fn comm(&self, owner: &Owner) -> String {
+        self.owners.get(owner).map_or_else(String::new, |found| layout::comm(&found[0].comm))
     }
 
     pub fn losses(&mut self, kernel: &dyn Source) -> Result<ToldLosses, String> {
@@ -276,12 +282,11 @@ fn words_mut(cell: &mut Cell) -> &mut [u64] {
 fn account(accounts: &[Account]) -> Account {
     let mut sum = accounts[0];
     for one in &accounts[1..] {
-        for n in 0..OPERATIONS {
-            sum.requests[n] += one.requests[n];
-            sum.bytes[n] += one.bytes[n];
-            sum.total_ns[n] += one.total_ns[n];
+        for (to, from) in sum.of.iter_mut().zip(&one.of) {
+            to.requests += from.requests;
+            to.bytes += from.bytes;
+            to.total_ns += from.total_ns;
         }
-        sum.max_ns = sum.max_ns.max(one.max_ns);
         if sum.comm[0] == 0 {
             sum.comm = one.comm;
         }
@@ -295,9 +300,11 @@ fn pairs(now: &[u64], before: &[u64]) -> Pairs {
 }
 
 fn classes(now: &Cell, before: &Cell) -> Vec<(usize, u64, u64)> {
-    let requests = pairs(&now.class_requests, &before.class_requests);
-    let of = |class: usize| now.class_device_ns[class].saturating_sub(before.class_device_ns[class]);
-    requests.into_iter().map(|(class, count)| (class, count, of(class))).collect()
+    let both = now.classes.iter().zip(&before.classes).enumerate();
+    let since = both.map(|(class, (now, then))| {
+        (class, now.requests.saturating_sub(then.requests), now.device_ns.saturating_sub(then.device_ns))
+    });
+    since.filter(|(_, requests, _)| *requests > 0).collect()
 }
 
 fn told_cell(operation: &'static str, now: &Cell, before: &Cell) -> ToldCell {
@@ -356,7 +363,7 @@ pub fn bucket_ns(bucket: usize) -> u64 {
 }
 
 /// A slow request as it is told. What the host did meanwhile is added by whoever has looked.
-pub fn slow(told: &Told, during: &During) -> ToldSlow {
+pub fn slow(told: &Told, comm: String, during: &During) -> ToldSlow {
     let since = |from: u64, to: u64| if from == 0 { 0 } else { to.saturating_sub(from) };
     let asked = told.operation == layout::FLUSH;
     ToldSlow {
@@ -372,7 +379,7 @@ pub fn slow(told: &Told, during: &During) -> ToldSlow {
         bytes: told.bytes,
         part: told.part,
         process: told.process,
-        comm: layout::comm(&told.comm),
+        comm,
         cgroup: told.cgroup,
         depth: told.depth,
         done_own: told.done_own,

@@ -1,20 +1,24 @@
 //! The programs in the kernel: loaded, attached, read. They live as long as this does, and end with its process.
 
 use std::error::Error;
+use std::fs;
 use std::io;
-use std::time::Duration;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
-use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::{BtfTracePoint, ProgramError};
+use aya::sys::{Stats, enable_stats};
+use aya::util::KernelVersion;
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 
-use crate::layout::{Account, Cell, Control, Device, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
-use crate::source::Source;
+use crate::layout::{Account, Cell, Control, Device, FLUSH, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
+use crate::source::{Cost, Source};
 
 /// Compiled by `make bpf` from `bpf/watch.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/watch.bpf.o");
 /// Program, and the tracepoint of the block layer that it stands on.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 10] = [
     // Ends come last, so that no request is seen to end whose beginning could not be seen yet.
     ("bio_queue", "block_bio_queue"),
     ("split", "block_split"),
@@ -26,20 +30,28 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("rq_merge", "block_rq_merge"),
     ("bio_complete", "block_bio_complete"),
     ("rq_complete", "block_rq_complete"),
-    ("rq_complete_missed", "block_rq_complete"),
 ];
+/// Sees the ends that the one before it missed; it costs each request another run.
+const SECOND: (&str, &str) = ("rq_complete_missed", "block_rq_complete");
+/// From here on the kernel tells how many runs it left out.
+const TELLS_LEFT_OUT: (u8, u8) = (6, 7);
 /// Until there is something to compare with, a request is slow from here on.
 const SLOW: Duration = Duration::from_millis(2);
 
 pub struct Kernel {
     cells: PerCpuArray<MapData, Cell>,
     devices: Array<MapData, Device>,
-    owners: PerCpuHashMap<MapData, Owner, Account>,
+    /// The numbers of accounts.
+    owners: HashMap<MapData, Owner, u32>,
+    accounts: PerCpuArray<MapData, Account>,
     lost: PerCpuArray<MapData, Losses>,
     controls: Array<MapData, Control>,
     ring: RingBuf<MapData>,
     control: Control,
     device_count: usize,
+    /// While the kernel measures: it does as long as this is open.
+    measuring: Option<(OwnedFd, Instant, Cost)>,
+    has_second: bool,
     /// The links to the tracepoints are in here.
     _programs: Ebpf,
 }
@@ -66,32 +78,58 @@ impl Kernel {
             .set_global("DEVICE_COUNT", &count, true)
             .set_global("STRIPE_BYTES", &wanted.stripe_bytes, true)
             .set_max_entries("cells", count * OPERATIONS as u32)
+            .set_max_entries("devices", count)
             .set_max_entries("ring", wanted.ring_bytes)
             .load(OBJECT)
             .map_err(|error| refused("the maps", &error))?;
-        for (name, point) in PROGRAMS {
-            let program: &mut BtfTracePoint =
-                programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)?;
-            program.load(point, &btf).map_err(|error| refused(point, &error))?;
+        for (name, point) in PROGRAMS.into_iter().chain([SECOND]) {
+            program(&mut programs, name)?.load(point, &btf).map_err(|error| refused(point, &error))?;
         }
         let mut kernel = Kernel {
             cells: PerCpuArray::try_from(taken(&mut programs, "cells")?).map_err(plain)?,
             devices: Array::try_from(taken(&mut programs, "devices")?).map_err(plain)?,
-            owners: PerCpuHashMap::try_from(taken(&mut programs, "owners")?).map_err(plain)?,
+            owners: HashMap::try_from(taken(&mut programs, "owners")?).map_err(plain)?,
+            accounts: PerCpuArray::try_from(taken(&mut programs, "accounts")?).map_err(plain)?,
             lost: PerCpuArray::try_from(taken(&mut programs, "lost")?).map_err(plain)?,
             controls: Array::try_from(taken(&mut programs, "controls")?).map_err(plain)?,
             ring: RingBuf::try_from(taken(&mut programs, "ring")?).map_err(plain)?,
             control: Control { slow_ns: [SLOW.as_nanos() as u64; MOST_DEVICES], exact: u64::from(wanted.exact) },
             device_count: wanted.devices.len(),
+            measuring: None,
+            has_second: false,
             _programs: programs,
         };
         kernel.tell()?;
         for (name, point) in PROGRAMS {
-            let program: &mut BtfTracePoint =
-                kernel._programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)?;
-            program.attach().map_err(|error| refused(point, &error))?;
+            program(&mut kernel._programs, name)?.attach().map_err(|error| refused(point, &error))?;
+        }
+        let (major, minor) = TELLS_LEFT_OUT;
+        if !KernelVersion::current().is_ok_and(|version| version >= KernelVersion::new(major, minor, 0)) {
+            kernel.attach_second();
         }
         Ok(kernel)
+    }
+
+    /// Without it, what the first one misses is counted without its time, so a failure is no reason to end.
+    fn attach_second(&mut self) {
+        if !self.has_second {
+            let (name, _) = SECOND;
+            self.has_second = program(&mut self._programs, name).is_ok_and(|second| second.attach().is_ok());
+        }
+    }
+
+    /// By what the kernel tells of each program.
+    fn cost(&self) -> Cost {
+        let mut sum = Cost::default();
+        for (_, program) in self._programs.programs() {
+            let Ok(fd) = program.fd() else { continue };
+            let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
+            let text = fs::read_to_string(path).unwrap_or_default();
+            sum.ns += number(&text, "run_time_ns");
+            sum.runs += number(&text, "run_cnt");
+            sum.left_out += number(&text, "recursion_misses");
+        }
+        sum
     }
 
     fn tell(&mut self) -> Result<(), String> {
@@ -110,6 +148,30 @@ impl Source for Kernel {
         self.control.slow_ns.get(slot).copied().unwrap_or(0)
     }
 
+    fn begin_cost(&mut self) {
+        if let Ok(fd) = enable_stats(Stats::RunTime) {
+            self.measuring = Some((fd, Instant::now(), self.cost()));
+        }
+    }
+
+    fn end_cost(&mut self) -> Cost {
+        let now = self.cost();
+        if now.left_out > 0 {
+            self.attach_second();
+        }
+        let Some((fd, since, then)) = self.measuring.take() else {
+            return Cost { left_out: now.left_out, ..Cost::default() };
+        };
+        let measured_ns = since.elapsed().as_nanos() as u64;
+        drop(fd);
+        Cost {
+            ns: now.ns.saturating_sub(then.ns),
+            runs: now.runs.saturating_sub(then.runs),
+            measured_ns,
+            left_out: now.left_out,
+        }
+    }
+
     /// No more is counted; what is in the maps stays readable.
     fn detach(&mut self) {
         let names: Vec<String> = self._programs.programs().map(|(name, _)| name.to_owned()).collect();
@@ -125,7 +187,9 @@ impl Source for Kernel {
     /// Of one device and operation, of each CPU.
     fn cells(&self, slot: usize, operation: usize) -> Result<Vec<Cell>, String> {
         let index = (slot * OPERATIONS + operation) as u32;
-        Ok(self.cells.get(&index, 0).map_err(plain)?.to_vec())
+        let by_bios = self.device(slot)?.by_bios > 0;
+        let cells = self.cells.get(&index, 0).map_err(plain)?;
+        Ok(cells.iter().map(|cell| completed(*cell, operation, by_bios)).collect())
     }
 
     fn device(&self, slot: usize) -> Result<Device, String> {
@@ -150,7 +214,8 @@ impl Source for Kernel {
 
     /// Who asked, of each CPU.
     fn owners(&self) -> Vec<(Owner, Vec<Account>)> {
-        self.owners.iter().filter_map(Result::ok).map(|(owner, accounts)| (owner, accounts.to_vec())).collect()
+        let numbers = self.owners.iter().filter_map(Result::ok);
+        numbers.filter_map(|(owner, number)| Some((owner, self.accounts.get(&number, 0).ok()?.to_vec()))).collect()
     }
 
     fn next_told(&mut self) -> Option<Told> {
@@ -160,6 +225,34 @@ impl Source for Kernel {
     fn look(&mut self, _now_ns: u64) -> Result<(), String> {
         Ok(()) // the kernel counts by itself
     }
+}
+
+/// With what the programs leave out, since it follows from the rest: requests that did not wait, and in devices without
+/// requests, which have no queue, the time in the device.
+fn completed(mut cell: Cell, operation: usize, by_bios: bool) -> Cell {
+    let in_histograms = cell.requests - cell.missed;
+    let counted = |histogram: &[u64]| histogram.iter().sum::<u64>();
+    if by_bios {
+        (cell.device, cell.device_ns) = (cell.total, cell.total_ns);
+    }
+    cell.total[0] = in_histograms.saturating_sub(counted(&cell.total[1..]));
+    cell.before[0] = in_histograms.saturating_sub(counted(&cell.before[1..]));
+    // A flush as programs ask for it is never issued itself.
+    if operation != usize::from(FLUSH) || by_bios {
+        cell.device[0] = in_histograms.saturating_sub(counted(&cell.device[1..]));
+        cell.queue[0] = in_histograms.saturating_sub(counted(&cell.queue[1..]));
+    }
+    cell
+}
+
+fn program<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, String> {
+    programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)
+}
+
+/// Of a line such as `run_cnt: 7` in what the kernel tells of an open file.
+fn number(text: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
 }
 
 fn taken(programs: &mut Ebpf, name: &str) -> Result<aya::maps::Map, String> {

@@ -10,6 +10,8 @@ pub const GAPS: usize = 44;
 pub const DEPTHS: usize = 32;
 pub const RUNS: usize = 44;
 pub const STREAMS: usize = 16;
+/// The most that a stream's length takes of its word.
+pub const STREAM_SECTORS: u64 = 0x7f_ffff;
 pub const OWNERS: usize = 64;
 pub const CLASSES: usize = 16;
 pub const COMM: usize = 16;
@@ -33,27 +35,33 @@ pub const IS_ERROR: u8 = 32;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct Class {
+    pub requests: u64,
+    pub device_ns: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Cell {
     pub requests: u64,
     pub bytes: u64,
-    pub errors: u64,
-    pub before_ns: u64,
-    pub queue_ns: u64,
-    pub device_ns: u64,
     pub total_ns: u64,
     pub total_max_ns: u64,
     pub sequential: u64,
     pub sequential_bytes: u64,
+    pub sync: u64,
+    pub device_ns: u64,
+    pub before_ns: u64,
+    pub queue_ns: u64,
+    pub queued: u64,
+    pub errors: u64,
+    pub meta: u64,
     pub read_ahead: u64,
     pub read_ahead_bytes: u64,
-    pub sync: u64,
-    pub meta: u64,
     pub stripe_aligned: u64,
     pub stripe_full_bytes: u64,
-    pub queued: u64,
-    pub spare: u64,
-    pub class_requests: [u64; CLASSES],
-    pub class_device_ns: [u64; CLASSES],
+    pub missed: u64,
+    pub classes: [Class; CLASSES],
     pub sizes: [u64; SIZES],
     pub alignments: [u64; ALIGNMENTS],
     pub seeks: [u64; SEEKS],
@@ -67,40 +75,45 @@ pub struct Cell {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Stream {
-    pub end_bytes: u64,
-    pub run_bytes: u64,
-    pub operation: u64,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
 pub struct Asker {
     pub process: u64,
     pub changes: u64,
     pub done: u64,
+    pub cgroup: u64,
+    pub part: u32,
+    pub account: u32,
+    pub comm: [u8; COMM],
+    pub spare: u64,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Device {
-    pub in_flight: u64,
+    pub begun: u64,
+    pub done: u64,
     pub last_end_bytes: u64,
     pub last_arrival_ns: u64,
-    pub done: u64,
-    pub askers: [Asker; OWNERS],
-    pub flushing: u64,
+    pub flushing: u32,
+    pub next_stream: u32,
     pub flush_began_ns: u64,
     pub flush_ended_ns: u64,
     pub flush_last_ns: u64,
+    pub streams: [u64; STREAMS],
+    pub askers: [Asker; OWNERS],
     pub merged_bios: u64,
     pub merged_requests: u64,
     pub splits: u64,
     pub requeues: u64,
     pub turned_away: u64,
-    pub next_stream: u64,
-    pub streams: [Stream; STREAMS],
+    pub by_bios: u64,
+    pub rare: [u64; 2],
     pub runs: [[u64; RUNS]; 2],
+}
+
+impl Device {
+    pub fn in_flight(&self) -> u64 {
+        self.begun.saturating_sub(self.done)
+    }
 }
 
 #[repr(C)]
@@ -114,13 +127,19 @@ pub struct Owner {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Sums {
+    pub requests: u64,
+    pub bytes: u64,
+    pub total_ns: u64,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Account {
-    pub requests: [u64; OPERATIONS],
-    pub bytes: [u64; OPERATIONS],
-    pub total_ns: [u64; OPERATIONS],
-    pub max_ns: u64,
+    pub process: u64,
     pub comm: [u8; COMM],
+    pub of: [Sums; OPERATIONS],
 }
 
 #[repr(C)]
@@ -161,7 +180,13 @@ pub struct Told {
     pub operation: u8,
     pub flags: u8,
     pub requeues: u32,
-    pub comm: [u8; COMM],
+}
+
+impl Told {
+    pub fn owner(&self) -> Owner {
+        let Told { slot, part, process, cgroup, .. } = *self;
+        Owner { slot: u32::from(slot), part, process, spare: 0, cgroup }
+    }
 }
 
 // SAFETY: all of them are `repr(C)`, made of integers without gaps (the test of sizes would show one), and any bits are
@@ -220,10 +245,11 @@ mod tests {
         let (ours, theirs) = (include_str!("layout.rs"), include_str!("../bpf/shared.h"));
         for (rust, c) in [
             ("Cell", "cell"),
-            ("Stream", "stream"),
+            ("Class", "class"),
             ("Asker", "asker"),
             ("Device", "device"),
             ("Owner", "owner"),
+            ("Sums", "sums"),
             ("Account", "account"),
             ("Control", "control"),
             ("Losses", "losses"),

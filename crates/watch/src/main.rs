@@ -17,11 +17,13 @@ use watch::kernel::{Kernel, Wanted};
 use watch::layout::{self, Told};
 use watch::points::{self, Points};
 use watch::samples::{During, Samples};
-use watch::source::Source;
+use watch::source::{Cost, Source};
 
 const BAD_INPUT: u8 = 2;
 /// How long the ring has to hold what comes between two looks.
 const LOOK_MS: i32 = 10;
+/// The kernel measures the time of programs for a part of each interval, since that takes time itself.
+const COST_SHARE: u64 = 20;
 /// Requests that are told of within one interval: beyond, the slowest are kept.
 const SLOW_KEPT: usize = 4 * MOST_SLOW;
 
@@ -113,6 +115,9 @@ struct Watch {
     origin_ns: u64,
     from_ns: u64,
     cpu_ns: u64,
+    /// Until when the time of programs is measured; then what they took.
+    cost_until_ns: Option<u64>,
+    cost: Cost,
 }
 
 fn watch(orders: &Orders) -> Result<(), String> {
@@ -131,17 +136,22 @@ fn watch(orders: &Orders) -> Result<(), String> {
         origin_ns,
         from_ns: now_ns(),
         cpu_ns: clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID),
+        cost_until_ns: None,
+        cost: Cost::default(),
     };
     if !say(&json!({ "ready": true, "start_ns": watch.from_ns })) {
         return Ok(());
     }
     let every_ns = orders.every_ms * 1_000_000;
     let mut due_ns = watch.from_ns + every_ns;
+    watch.begin_cost(every_ns);
     loop {
         let ends = input_ends();
         watch.drain()?;
         watch.samples.look(now_ns());
+        watch.end_cost(now_ns());
         if ends {
+            watch.end_cost(u64::MAX);
             watch.kernel.detach();
             watch.drain()?;
         }
@@ -151,6 +161,7 @@ fn watch(orders: &Orders) -> Result<(), String> {
             if ends || !heard {
                 break;
             }
+            watch.begin_cost(every_ns);
         }
     }
     watch.end()
@@ -215,26 +226,45 @@ impl Watch {
         Ok(())
     }
 
+    fn begin_cost(&mut self, every_ns: u64) {
+        self.kernel.begin_cost();
+        self.cost_until_ns = Some(now_ns() + every_ns / COST_SHARE);
+    }
+
+    fn end_cost(&mut self, now_ns: u64) {
+        if self.cost_until_ns.take_if(|until_ns| now_ns >= *until_ns).is_some() {
+            self.cost = self.kernel.end_cost();
+        }
+    }
+
     fn keep_slowest(&mut self) {
         self.slow.sort_by_key(|told| std::cmp::Reverse(told.ended_ns.saturating_sub(told.arrived_ns)));
         self.slow.truncate(MOST_SLOW);
     }
 
     fn tell(&mut self) -> Result<bool, String> {
+        self.end_cost(u64::MAX);
         self.keep_slowest();
         let end_ns = now_ns();
         let cpu_ns = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID);
         let During { steal_share, resync_per_s, .. } = self.samples.during(self.from_ns, end_ns);
-        let slowest = self.slow.drain(..);
+        let owners = self.seen.owners(self.kernel.as_ref());
+        let (seen, samples) = (&self.seen, &self.samples);
+        let slowest = self
+            .slow
+            .drain(..)
+            .map(|told| slow(&told, seen.comm(&told.owner()), &samples.during(told.arrived_ns, told.ended_ns)));
+        let slow = slowest.collect();
         let told = Interval {
             start_ns: self.from_ns,
             end_ns,
             devices: self.seen.devices(self.kernel.as_mut(), &self.names)?,
-            owners: self.seen.owners(self.kernel.as_ref()),
-            slow: slowest.map(|told| slow(&told, &self.samples.during(told.arrived_ns, told.ended_ns))).collect(),
+            owners,
+            slow,
             slow_count: std::mem::take(&mut self.slow_count),
             lost: self.seen.losses(self.kernel.as_ref())?,
             cpu_ns: cpu_ns - self.cpu_ns,
+            programs: self.cost,
             steal_share,
             resync_per_s,
         };

@@ -1,6 +1,18 @@
 //! Where counts and single requests come from.
 
+use serde::Serialize;
+
 use crate::layout::{Account, Cell, Device, Losses, Owner, Told};
+
+/// What programs in the kernel took while their time was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cost {
+    pub ns: u64,
+    pub runs: u64,
+    pub measured_ns: u64,
+    /// Since they were attached: the kernel runs no program that it interrupted on the same CPU.
+    pub left_out: u64,
+}
 
 /// Counts only ever grow; whoever looks keeps what was there before.
 pub trait Source {
@@ -18,6 +30,12 @@ pub trait Source {
     fn is_slow_from(&self, slot: usize) -> u64;
     /// Takes in what has come; called about every 10 ms.
     fn look(&mut self, now_ns: u64) -> Result<(), String>;
+    /// Begins to measure the time of programs in the kernel, if there are any.
+    fn begin_cost(&mut self) {}
+    /// What they took since then. Ends it.
+    fn end_cost(&mut self) -> Cost {
+        Cost::default()
+    }
     /// No more is counted; what was counted stays readable.
     fn detach(&mut self);
 }

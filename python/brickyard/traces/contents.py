@@ -86,6 +86,9 @@ class OperationFigures(msgspec.Struct, frozen=True):
     aligned: list[int]
     whole: list[int]
     sequential: int
+    from_bytes: int
+    to_bytes: int
+    reused: float
     fua: int
     sync: int
     read_ahead: int

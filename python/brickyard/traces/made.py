@@ -3,8 +3,8 @@
 The loop is closed where requests wait for each other, and one stream then has both reads and writes, so that their mix
 and depth stay; else it is open, and reads and writes are streams of their own, with arrivals that have the bursts of
 the trace. Sizes and their shares are kept as they are. Offsets are `runs` where many requests go on behind earlier
-ones; else Zipf's over the region that was touched, with the exponent at which as many requests would come back to a
-block as did in the trace (two parameters, region and exponent); or uniform.
+ones; else Zipf's over the region that the stream's requests touched, with the exponent at which as many of them would
+come back to a block as did in the trace (two parameters, region and exponent); or uniform.
 
 Refusal: it reads no trace and runs nothing.
 """
@@ -59,6 +59,21 @@ class _Part:
     @property
     def requests(self) -> int:
         return sum(item.requests for item in self.items.values())
+
+    @property
+    def from_bytes(self) -> int:
+        return min(item.from_bytes for item in self.items.values())
+
+    @property
+    def to_bytes(self) -> int:
+        return max(item.to_bytes for item in self.items.values())
+
+    def reused(self, figures: TraceFigures) -> float:
+        """Share of its requests that come back to a block."""
+        if len(self.items) > 1:
+            return figures.locality.reused
+        (item,) = self.items.values()
+        return item.reused
 
     @property
     def flush_every(self) -> int | None:
@@ -133,14 +148,13 @@ def _parts(figures: TraceFigures, closed: int | None) -> list[_Part]:
 
 
 def _stream(making: _Making, part: _Part, closed: int | None) -> list[str]:
-    figures = making.figures
     align = min(_align(item) for item in part.items.values())
     lines = ["[[phase.stream]]", f'name = "{part.name}"', f"operations = {_operations(part)}"]
     lines.append(f"request = {_requests(part, align)}")
     lines.append(f'align = "{align}B"')
     lines.append(f"address = {_address(making, part, align)}")
-    start = figures.from_bytes // align * align
-    lines.append(f'region = "{start}B..{-(-figures.to_bytes // align) * align}B"')
+    start = part.from_bytes // align * align
+    lines.append(f'region = "{start}B..{-(-part.to_bytes // align) * align}B"')
     if every := part.flush_every:
         lines.append(f"flush_every = {{ writes = {every} }}")
     elif part.flushes:
@@ -220,9 +234,8 @@ def _address(making: _Making, part: _Part, align: int) -> str:
         return f'{{ kind = "runs", random = {round((1 - sequential) * 100, 3)!r} }}'
     if sequential > RANDOM:
         making.notes.append(f"{format_percent(sequential)} of {names} are sequential; the profile has none")
-    figures = making.figures
-    blocks = max((figures.to_bytes - figures.from_bytes) // align, 1)
-    theta = _theta(blocks, figures.locality.requests, figures.locality.reused)
+    blocks = max((part.to_bytes - part.from_bytes) // align, 1)
+    theta = _theta(blocks, part.requests, part.reused(making.figures))
     return '"random"' if theta is None else f'{{ kind = "zipf", theta = {round(theta, 3)!r} }}'
 
 

@@ -56,11 +56,6 @@ def replay_profile(
     if summary.lost:
         notes.append(f"{path}: {summary.lost:,} events were lost while the trace was taken")
     figures = examine(path, device).figures if summary.completed else None
-    if figures is not None and figures.write.fua:
-        notes.append(
-            f"{path}: {figures.write.fua:,} writes are FUA; with engine psync on a block device, the kernel adds a"
-            " flush to each of them, also where the trace has it"
-        )
     depth = depth or _depth(read, figures, timing)
     text = _text(path, read, timing, speed, fit, device, depth)
     return Replay(Path(path).stem, text, path, read, timing, device, notes)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.units import format_ns, format_percent, format_size
-from brickyard.watch.seen import NS, SeenCell, SlowRequest, class_of
+from brickyard.watch.seen import NS, Pairs, SeenCell, SlowRequest, class_of, time_ns
 from brickyard.watch.totals import DeviceTotals, WatchTotals, percentile_ns
 
 BEFORE, SCHEDULER, FLUSH, OTHERS, OWN = (
@@ -44,6 +44,11 @@ STALLED = 0.5
 """It ended less than half of what it usually does in that time."""
 LEAST_EXPECTED = 2.0
 """Where the device usually ends fewer than two requests in that time, none is no evidence."""
+CACHED = 0.2
+"""Reads of two kinds, from the drive's own cache and from its medium, are told apart where each has this share."""
+BETWEEN = 0.05
+"""… and hardly any lies between them, in two octaves: times that merely vary fill these."""
+APART = 8
 LEAST_ALIKE = 20
 """Requests of like size, without which nothing is usual for that size."""
 SERVED_BY_TASKS = ("loop", "md", "dm-", "nbd", "zram", "ublk", "drbd", "rbd", "bcache")
@@ -106,11 +111,17 @@ def _in_device(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
     if cell is None or not cell.device or one.device_ns < HALF * one.total_ns:
         return UNKNOWN, "too little was seen of it"
     took = f"{format_ns(one.device_ns)} in the device"
-    usual = _usual_ns(one, cell)
+    usual, cached = _usual_ns(one, cell), _cached(cell)
     if usual is None:
         alone = f"{took}; too few requests of {format_size(one.bytes)} to know what is usual for that size"
-    else:
+    elif cached is None:
         alone = f"{took}, usually {format_ns(usual)} for that size"
+    else:
+        usual *= cached.others_longer
+        alone = (
+            f"{took}, usually {format_ns(usual)} for that size without the {format_percent(cached.share)} of reads that"
+            f" took less than {format_ns(cached.below_ns)}, as from a cache of the drive"
+        )
     ended = one.done_own + one.done_others + one.done_unknown
     if usual is not None and one.device_ns >= OUTLIER * usual and (stalled := _stalled(one, device, ended)):
         if device.name.startswith(SERVED_BY_TASKS) and one.cpu_wait_ns >= HALF * one.device_ns:
@@ -139,6 +150,37 @@ def _usual_ns(one: SlowRequest, cell: SeenCell) -> float | None:
     if requests - 1 < LEAST_ALIKE:
         return None
     return (device_ns - one.device_ns) / (requests - 1)
+
+
+@dataclass(frozen=True)
+class _Cached:
+    """Reads that a cache of the drive answered."""
+
+    share: float
+    below_ns: int
+    others_longer: float
+    """Mean time of the other reads over that of all."""
+
+
+def _cached(cell: SeenCell) -> _Cached | None:
+    """By the times of reads in the device alone; None where they are of one kind."""
+    slow_ns = percentile_ns(cell.device, 0.9)
+    if cell.operation != "read" or slow_ns is None:
+        return None
+    count = sum(number for _, number in cell.device)
+    below_ns = slow_ns // APART
+    hits = [(bucket, number) for bucket, number in cell.device if time_ns(bucket + 1) <= below_ns]
+    between = sum(number for bucket, number in cell.device if below_ns // 2 <= time_ns(bucket) < below_ns * 2)
+    share = sum(number for _, number in hits) / count
+    if not CACHED <= share <= 1 - CACHED or between > BETWEEN * count:
+        return None
+    all_ns, hit_ns = _sum_ns(cell.device), _sum_ns(hits)
+    return _Cached(share, below_ns, (all_ns - hit_ns) / (1 - share) / all_ns)
+
+
+def _sum_ns(times: Pairs) -> float:
+    """By the middle of each bucket."""
+    return sum((time_ns(bucket) + time_ns(bucket + 1)) / 2 * number for bucket, number in times)
 
 
 def _stalled(one: SlowRequest, device: DeviceTotals, ended: int) -> str:

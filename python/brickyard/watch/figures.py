@@ -21,7 +21,7 @@ from brickyard.units import (
 )
 from brickyard.watch.causes import MEANINGS, Explained, cause_shares, explained
 from brickyard.watch.devices import part_name
-from brickyard.watch.seen import OPERATIONS, Pairs, SeenCell, size_words, time_ns
+from brickyard.watch.seen import NS, OPERATIONS, Pairs, SeenCell, size_words, time_ns
 from brickyard.watch.totals import (
     DeviceTotals,
     OwnerTotals,
@@ -270,6 +270,11 @@ def notes(watched: Watched) -> list[str]:
         found.append(f"{lost.owners:,} requests belong to processes beyond the table's room.")
     if lost.unknown:
         found.append(f"{lost.unknown:,} requests began before the watch or unseen, and are in no figure.")
+    if totals.programs.left_out:
+        found.append(
+            f"The kernel left out {totals.programs.left_out:,} runs of programs that were interrupted by themselves; a"
+            " second program sees most of these ends."
+        )
     if lost.missed:
         found.append(
             f"{lost.missed:,} requests ended unseen; they are counted, no latency includes them, and depths include"
@@ -279,6 +284,12 @@ def notes(watched: Watched) -> list[str]:
         found.append(f"Causes are of the {len(totals.slow):,} slowest of {totals.slow_count:,} slow requests.")
     if totals.cpu_ns:
         found.append(f"This watch used {format_percent(totals.cpu_ns / 1e9 / totals.seconds)} of one core for itself.")
+    if (cost := totals.programs).runs:
+        found.append(
+            f"Its programs in the kernel took {format_percent(cost.ns / cost.measured_ns)} of one core,"
+            f" {cost.ns / cost.runs:,.0f} ns for each run, measured during"
+            f" {format_percent(cost.measured_ns / NS / totals.seconds)} of the time. Calling them takes time as well."
+        )
     return found
 
 
@@ -354,6 +365,7 @@ def document(watched: Watched) -> dict[str, object]:
         ],
         "lost": msgspec.structs.asdict(totals.lost),
         "cpu_share": totals.cpu_ns / 1e9 / totals.seconds,
+        "programs": msgspec.structs.asdict(totals.programs),
         "notes": notes(watched),
     }
 

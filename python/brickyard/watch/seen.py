@@ -126,6 +126,25 @@ class WatchLosses(msgspec.Struct):
     missed: int = 0
 
 
+class ProgramsCost(msgspec.Struct):
+    """The watch's programs in the kernel, while the kernel measured their time: a part of each interval. `left_out`:
+    runs since the watch began that the kernel left out, since the same program was interrupted on that CPU.
+    """
+
+    ns: int = 0
+    runs: int = 0
+    measured_ns: int = 0
+    left_out: int = 0
+
+    def and_then(self, later: ProgramsCost) -> ProgramsCost:
+        return ProgramsCost(
+            self.ns + later.ns,
+            self.runs + later.runs,
+            self.measured_ns + later.measured_ns,
+            max(self.left_out, later.left_out),
+        )
+
+
 class WatchInterval(msgspec.Struct):
     start_ns: int
     end_ns: int
@@ -135,6 +154,7 @@ class WatchInterval(msgspec.Struct):
     slow_count: int = 0
     lost: WatchLosses = msgspec.field(default_factory=WatchLosses)
     cpu_ns: int = 0
+    programs: ProgramsCost = msgspec.field(default_factory=ProgramsCost)
     steal_share: float = 0.0
     resync_per_s: int = 0
 

@@ -11,6 +11,7 @@ from brickyard.watch.seen import (
     OPERATIONS,
     UNASKED,
     Pairs,
+    ProgramsCost,
     SeenCell,
     SeenDevice,
     SeenOwner,
@@ -88,6 +89,7 @@ class WatchTotals:
     slow_count: int = 0
     lost: WatchLosses = field(default_factory=WatchLosses)
     cpu_ns: int = 0
+    programs: ProgramsCost = field(default_factory=ProgramsCost)
     start_ns: int = 0
     end_ns: int = 0
     intervals: list[WatchInterval] = field(default_factory=list)
@@ -115,6 +117,7 @@ class WatchTotals:
         for name in WatchLosses.__struct_fields__:
             setattr(self.lost, name, getattr(self.lost, name) + getattr(interval.lost, name))
         self.cpu_ns += interval.cpu_ns
+        self.programs = self.programs.and_then(interval.programs)
 
     def _add_device(self, seen: SeenDevice, lasts_ns: int) -> None:
         totals = self.devices.setdefault(seen.name, DeviceTotals(seen.name))

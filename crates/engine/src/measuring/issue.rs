@@ -154,7 +154,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
                 }
             };
             lane.spend(&request);
-            lane.sync = if lane.spec.source.durable() { SyncMode::Dsync } else { lane.spec.sync };
+            lane.sync = if lane.spec.source.durable() { SyncMode::Fua } else { lane.spec.sync };
             (request, FlushCall::Fdatasync)
         };
         lane.take_of_round(request.request_bytes);

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use super::Event;
 use super::format::Point;
 use crate::layout::{
-    ALIGNMENTS, Account, CLASSES, Cell, DEPTHS, DISCARD, Device, FLUSH, FLUSH_COMMAND, GAPS, IS_ERROR, IS_FUA, IS_META,
-    IS_PREFLUSH, IS_READ_AHEAD, IS_SYNC, Losses, MOST_DEVICES, OPERATIONS, OTHER, OWNERS, Owner, READ, RUNS, SEEKS,
-    SIZES, STREAMS, Stream, TIMES, Told, WRITE_DURABLE, ZEROES,
+    ALIGNMENTS, Account, CLASSES, COMM, Cell, DEPTHS, DISCARD, Device, FLUSH, FLUSH_COMMAND, GAPS, IS_ERROR, IS_FUA,
+    IS_META, IS_PREFLUSH, IS_READ_AHEAD, IS_SYNC, Losses, MOST_DEVICES, OPERATIONS, OTHER, OWNERS, Owner, READ, RUNS,
+    SEEKS, SIZES, STREAM_SECTORS, STREAMS, Sums, TIMES, Told, WRITE_DURABLE, ZEROES,
 };
 
 const SECTOR: u64 = 512;
@@ -22,6 +22,7 @@ const MOST_OWNERS: usize = 8192;
 #[derive(Clone, Copy)]
 struct Asked {
     told: Told,
+    comm: [u8; COMM],
     sectors: u32,
     seek: u8,
     gap: u8,
@@ -157,7 +158,7 @@ impl Count {
         self.issued.clear();
         self.issued_count = 0;
         for device in &mut self.devices {
-            (device.in_flight, device.flushing) = (0, 0);
+            (device.begun, device.flushing) = (device.done, 0);
         }
     }
 
@@ -167,7 +168,7 @@ impl Count {
         let since = arrived_ns.saturating_sub(device.last_arrival_ns);
         let gap = if device.last_arrival_ns > 0 && since > 0 { since.ilog2().min(GAPS as u32 - 1) } else { 0 };
         device.last_arrival_ns = arrived_ns;
-        device.in_flight += 1;
+        device.begun += 1;
         if operation == FLUSH_COMMAND {
             device.flushing += 1;
             if device.flushing == 1 {
@@ -189,13 +190,13 @@ impl Count {
             bytes,
             part: asker.part,
             process: asker.process,
-            depth: device.in_flight as u32,
+            depth: device.in_flight() as u32,
             slot: event.slot,
             operation,
             flags: flags_of(&event.kind) | flags_of(&asker.kind),
             requeues: 0,
-            comm: asker.comm,
         };
+        let comm = asker.comm;
         let (seek, is_sequential) = note_place(device, &told);
         let done = device.done;
         let asker = &mut device.askers[told.process as usize & (OWNERS - 1)];
@@ -204,7 +205,7 @@ impl Count {
             asker.changes += 1;
         }
         let (done_own, changes) = (asker.done, asker.changes);
-        Asked { told, sectors: event.sectors, seek, gap: gap as u8, is_sequential, done, done_own, changes }
+        Asked { told, comm, sectors: event.sectors, seek, gap: gap as u8, is_sequential, done, done_own, changes }
     }
 
     fn requeue(&mut self, event: &Event) {
@@ -212,7 +213,7 @@ impl Count {
         self.devices[usize::from(event.slot)].requeues += 1;
         if let Some(asked) = self.came((event.slot, place(event, operation), operation), event.sectors) {
             let device = &mut self.devices[usize::from(event.slot)];
-            device.in_flight = device.in_flight.saturating_sub(1);
+            device.begun = device.begun.saturating_sub(1);
             if operation == FLUSH_COMMAND {
                 device.flushing = device.flushing.saturating_sub(1);
             }
@@ -221,7 +222,7 @@ impl Count {
                 at_ns: asked.told.arrived_ns,
                 part: asked.told.part,
                 process: asked.told.process,
-                comm: asked.told.comm,
+                comm: asked.comm,
                 sectors: asked.sectors,
                 point: Point::BioQueue,
                 ..*event
@@ -265,7 +266,6 @@ impl Count {
         told.ended_ns = now;
         told.flags |= if event.failed { IS_ERROR } else { 0 };
         let device = &mut self.devices[usize::from(told.slot)];
-        device.in_flight = device.in_flight.saturating_sub(1);
         if told.operation == FLUSH_COMMAND {
             device.flushing = device.flushing.saturating_sub(1);
             if device.flushing == 0 {
@@ -291,31 +291,23 @@ impl Count {
         let cell = &mut self.cells[usize::from(told.slot) * OPERATIONS + usize::from(told.operation)];
         count_times(cell, &told, total_ns);
         count_shape(cell, &asked, stripe_bytes);
-        self.count_owner(&told, total_ns);
+        self.count_owner(&told, asked.comm, total_ns);
         if self.exact || total_ns >= self.slow_ns[usize::from(told.slot)] {
             self.told.push_back(told);
         }
     }
 
-    fn count_owner(&mut self, told: &Told, total_ns: u64) {
-        let owner = Owner { slot: u32::from(told.slot), part: told.part, process: told.process, spare: 0, cgroup: 0 };
+    fn count_owner(&mut self, told: &Told, comm: [u8; COMM], total_ns: u64) {
+        let owner = told.owner();
         if !self.owners.contains_key(&owner) && self.owners.len() >= MOST_OWNERS {
             self.lost.owners += 1;
             return;
         }
-        let nothing = Account {
-            requests: [0; OPERATIONS],
-            bytes: [0; OPERATIONS],
-            total_ns: [0; OPERATIONS],
-            max_ns: 0,
-            comm: told.comm,
-        };
-        let account = self.owners.entry(owner).or_insert(nothing);
-        let operation = usize::from(told.operation);
-        account.requests[operation] += 1;
-        account.bytes[operation] += u64::from(told.bytes);
-        account.total_ns[operation] += total_ns;
-        account.max_ns = account.max_ns.max(total_ns);
+        let nothing = Account { process: u64::from(told.process), comm, of: [Sums::default(); OPERATIONS] };
+        let sums = &mut self.owners.entry(owner).or_insert(nothing).of[usize::from(told.operation)];
+        sums.requests += 1;
+        sums.bytes += u64::from(told.bytes);
+        sums.total_ns += total_ns;
     }
 }
 
@@ -331,8 +323,8 @@ fn count_times(cell: &mut Cell, told: &Told, total_ns: u64) {
         cell.device_ns += device_ns;
         if told.bytes > 0 {
             let class = (told.bytes.ilog2().saturating_sub(9) as usize).min(CLASSES - 1);
-            cell.class_requests[class] += 1;
-            cell.class_device_ns[class] += device_ns;
+            cell.classes[class].requests += 1;
+            cell.classes[class].device_ns += device_ns;
         }
     }
     cell.total[time_bucket(total_ns)] += 1;
@@ -376,19 +368,21 @@ fn note_place(device: &mut Device, told: &Told) -> (u8, bool) {
     let (begin, bytes) = (told.offset_bytes, u64::from(told.bytes));
     let seek = seek_bucket(device.last_end_bytes, begin) as u8;
     device.last_end_bytes = begin + bytes;
-    if let Some(stream) = device.streams.iter_mut().find(|stream| stream.end_bytes == begin) {
-        stream.end_bytes += bytes;
-        stream.run_bytes += bytes;
+    let word =
+        |sectors: u64, is_write: u64| (begin + bytes) / SECTOR << 24 | sectors.min(STREAM_SECTORS) << 1 | is_write;
+    let mut streams = device.streams.iter_mut();
+    if let Some(stream) = streams.find(|stream| **stream > 0 && **stream >> 24 == begin / SECTOR) {
+        *stream = word((*stream >> 1 & STREAM_SECTORS) + bytes / SECTOR, *stream & 1);
         return (seek, true);
     }
     let number = device.next_stream as usize & (STREAMS - 1);
-    device.next_stream += 1;
+    device.next_stream = device.next_stream.wrapping_add(1);
     let over = device.streams[number];
-    if over.run_bytes > 0 && (over.run_bytes.ilog2() as usize) < RUNS {
-        device.runs[over.operation as usize & 1][over.run_bytes.ilog2() as usize] += 1;
+    let over_bytes = (over >> 1 & STREAM_SECTORS) * SECTOR;
+    if over_bytes > 0 && (over_bytes.ilog2() as usize) < RUNS {
+        device.runs[over as usize & 1][over_bytes.ilog2() as usize] += 1;
     }
-    let operation = u64::from(told.operation != READ);
-    device.streams[number] = Stream { end_bytes: begin + bytes, run_bytes: bytes, operation };
+    device.streams[number] = word(bytes / SECTOR, u64::from(told.operation != READ));
     (seek, false)
 }
 
@@ -481,7 +475,6 @@ fn depth_bucket(depth: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::COMM;
 
     fn event(at_ns: u64, point: Point, kind: &str, sector: u64, sectors: u32) -> Event {
         let mut letters = [0; 8];
@@ -506,7 +499,7 @@ mod tests {
         let cell = count.cell(0, usize::from(READ));
         assert_eq!((cell.requests, cell.bytes, cell.queue_ns, cell.device_ns), (1, 4096, 400, 8_000));
         assert_eq!((cell.total_ns, cell.sync, cell.depths[0]), (8_400, 1, 1));
-        assert_eq!(count.devices[0].in_flight, 0);
+        assert_eq!(count.devices[0].in_flight(), 0);
         assert_eq!(count.owners.len(), 1);
     }
 
@@ -546,7 +539,7 @@ mod tests {
         assert_eq!((command.requests, command.total_ns), (1, 4_000));
         let read = count.told.back().unwrap();
         assert_eq!((read.operation, read.flush_ns), (READ, 3_900));
-        assert_eq!(count.devices[0].in_flight, 0);
+        assert_eq!(count.devices[0].in_flight(), 0);
     }
 
     #[test]
@@ -594,12 +587,12 @@ mod tests {
         let cell = count.cell(0, usize::from(READ));
         assert_eq!((cell.requests, cell.bytes), (3, 32 * 512));
         assert_eq!(cell.total_ns, 1_000 + 1_100 + 900);
-        assert_eq!((count.devices[0].in_flight, count.lost.unknown, count.issued_count), (0, 0, 0));
+        assert_eq!((count.devices[0].in_flight(), count.lost.unknown, count.issued_count), (0, 0, 0));
         // What is under way when records are lost may have ended unseen.
         begin(3_000, 8).for_each(|event| count.take(&event));
         count.forget();
         count.take(&event(4_000, Point::Complete, "R", 8, 8));
-        assert_eq!((count.devices[0].in_flight, count.lost.entries, count.lost.unknown), (0, 1, 1));
+        assert_eq!((count.devices[0].in_flight(), count.lost.entries, count.lost.unknown), (0, 1, 1));
     }
 
     #[test]
