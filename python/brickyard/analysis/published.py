@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.figures import Figure
 from brickyard.analysis.pivot import Entry, Pivot, Where
-from brickyard.analysis.samples import difference
+from brickyard.analysis.samples import Ratio, Sample, mean_ratio
 
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 COLUMNS = ("cell", "published", "here", "here / published", "rank, published", "rank, here")
@@ -43,10 +43,13 @@ class Conclusion:
     high: float = float("inf")
     than: Where = field(default_factory=dict)
 
+    def holds(self, ratio: float) -> bool:
+        return self.low <= ratio <= self.high
+
 
 @dataclass(frozen=True)
 class Judged:
-    """A conclusion beside what came out; `agrees` is None where a cell is missing, or no difference is beyond noise."""
+    """A conclusion beside what came out; `agrees` is None where a cell is missing, or the repetitions do not decide."""
 
     says: str
     here: str
@@ -60,7 +63,7 @@ class Judged:
 
     @property
     def confirmed(self) -> str:
-        return "not seen beyond noise" if self.agrees is None else "yes" if self.agrees else "no"
+        return "not decided" if self.agrees is None else "yes" if self.agrees else "no"
 
 
 def beside(pivots: Sequence[Pivot], published: Sequence[Published]) -> list[Told]:
@@ -114,37 +117,41 @@ def judged(pivots: Sequence[Pivot], conclusions: Sequence[Conclusion]) -> list[J
 
 
 def _judged(pivot: Pivot | None, item: Conclusion) -> Judged:
-    ratio = _ratio(pivot, item, item.at)
-    if item.than and ratio is not None:
-        other = _ratio(pivot, item, {**item.at, **item.than})
-        ratio = ratio / other if other else None
-    if pivot is None or ratio is None:
+    """A conclusion is a range of a ratio: it agrees where the 95 % interval of the ratio lies in it, and does not where
+    the interval lies outside. Where they only overlap, the repetitions decide nothing."""
+    found = _ratio(pivot, item)
+    if found is None:
         return Judged(item.says, "", None)
-    agrees = item.low <= ratio <= item.high
-    is_blurred = item.low >= 1 and not item.than and _is_within_noise(pivot, item)
-    return Judged(item.says, f"{ratio:.2f} ×", None if agrees and is_blurred else agrees, ratio)
+    if found.low is None or found.high is None:
+        return Judged(item.says, f"{found.centre:.2f} ×, measured once", item.holds(found.centre), found.centre)
+    low, high = found.low, found.high
+    is_in, is_out = item.low <= low and high <= item.high, high < item.low or low > item.high
+    here = f"{found.centre:.2f} ×"
+    if f"{low:.2f}" != f"{high:.2f}":
+        here += f", {low:.2f} to {high:.2f}"
+    return Judged(item.says, here, True if is_in else False if is_out else None, found.centre)
 
 
-def _ratio(pivot: Pivot | None, item: Conclusion, at: Where) -> float | None:
-    """How many times better the one is than the other."""
+def _ratio(pivot: Pivot | None, item: Conclusion) -> Ratio | None:
+    """How many times better the one is than the other, over all cells that are otherwise alike."""
     if pivot is None:
         return None
-    ends = [_at(pivot, {**at, **where}) for where in (item.ahead, item.behind)]
-    if not all(ends):
+    pairs = _pairs(pivot, item, item.at)
+    than = _pairs(pivot, item, {**item.at, **item.than}) if item.than else []
+    if not pairs or (item.than and not than):
         return None
-    ahead, behind = (sum(entry.sample.centre for entry in found) / len(found) for found in ends)
-    if not ahead or not behind:
-        return None
-    return ahead / behind if pivot.figure.more_is_better else behind / ahead
+    return mean_ratio(pairs, than, resolution=pivot.figure.resolution)
 
 
-def _is_within_noise(pivot: Pivot, item: Conclusion) -> bool:
-    """Whether two cells that are compared were repeated and are no further apart than their repetitions."""
-    ahead, behind = (_at(pivot, {**item.at, **where}) for where in (item.ahead, item.behind))
-    if len(ahead) != 1 or len(behind) != 1:
-        return False
-    found = difference(ahead[0].sample, behind[0].sample, resolution=pivot.figure.resolution)
-    return found is not None and found.seen is False
+def _pairs(pivot: Pivot, item: Conclusion, at: Where) -> list[tuple[Sample, Sample]]:
+    """The better one first. Levels that neither side fixes are those that both cells share."""
+    fixed = {*item.ahead, *item.behind}
+    ends = [
+        {frozenset((k, v) for k, v in entry.levels.items() if k not in fixed): entry.sample for entry in _at(pivot, one)}
+        for one in ({**at, **item.ahead}, {**at, **item.behind})
+    ]
+    pairs = [(ends[0][key], ends[1][key]) for key in ends[0] if key in ends[1]]
+    return pairs if pivot.figure.more_is_better else [(behind, ahead) for ahead, behind in pairs]
 
 
 def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
@@ -156,7 +163,7 @@ def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
     who = "the models" if is_modelled else "the results here"
     agrees = sum(item.agrees is True for item in known)
     parts = [f"{agrees} of {len(known)} conclusions of the source agree with {who}"]
-    for words, value in (("these do not", False), ("not seen beyond noise", None)):
+    for words, value in (("these do not", False), ("not decided by these repetitions", None)):
         listed = [f"{item.says} (here {item.here})" for item in known if item.agrees is value]
         parts += [f"{words}: {'; '.join(listed)}"] if listed else []
     parts += [f"{missing} not judged, as cells are missing"] if missing else []
