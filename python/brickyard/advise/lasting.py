@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from brickyard.analysis.totals import rated_intervals
-from brickyard.schema import BrickBackground, Duration, in_rate
+from brickyard.schema import Duration, in_rate
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record
 
@@ -67,14 +67,6 @@ def looked_at(record: Record) -> Lasted:
     """A simulation of a given length."""
     seconds = max((cost.end_ns for cost in record.costs if not cost.drain), default=0) / 1e9
     return Lasted(record, seconds, not any(half.falls for half in _halves(record)))
-
-
-def rebuilt(record: Record) -> tuple[int, float] | None:
-    """Of a run beside a rebuild: the bytes of a whole member, and the bytes/s of the rebuild; None without progress."""
-    for event in record.of(BrickBackground):
-        if event.condition == "rebuilding" and event.done_bytes and event.spent_ns:
-            return event.whole_bytes, event.done_bytes * 1e9 / event.spent_ns
-    return None
 
 
 def _for_time(plan: Plan, length_s: int) -> Plan:

@@ -146,12 +146,16 @@ def _ratio(pivot: Pivot | None, item: Conclusion) -> Ratio | None:
 def _pairs(pivot: Pivot, item: Conclusion, at: Where) -> list[tuple[Sample, Sample]]:
     """The better one first. Levels that neither side fixes are those that both cells share."""
     fixed = {*item.ahead, *item.behind}
-    ends = [
-        {frozenset((k, v) for k, v in entry.levels.items() if k not in fixed): entry.sample for entry in _at(pivot, one)}
-        for one in ({**at, **item.ahead}, {**at, **item.behind})
-    ]
-    pairs = [(ends[0][key], ends[1][key]) for key in ends[0] if key in ends[1]]
-    return pairs if pivot.figure.more_is_better else [(behind, ahead) for ahead, behind in pairs]
+
+    def end(where: Where) -> dict[frozenset[tuple[str, str]], Sample]:
+        return {
+            frozenset((name, level) for name, level in entry.levels.items() if name not in fixed): entry.sample
+            for entry in _at(pivot, {**at, **where})
+        }
+
+    ahead, behind = end(item.ahead), end(item.behind)
+    pairs = [(ahead[key], behind[key]) for key in ahead if key in behind]
+    return pairs if pivot.figure.more_is_better else [(slow, fast) for fast, slow in pairs]
 
 
 def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:

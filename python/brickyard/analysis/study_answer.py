@@ -38,7 +38,8 @@ def study_answer(
     for pivot in pivots:
         axes |= {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}
     chosen = [axes[name] for name in factors if name in axes] or [a for a in axes.values() if not a.changes_load]
-    said = [words for words in (_first(pivots, chosen), *(_sentence(pivots, axis, axes.get(by)) for axis in chosen)) if words]
+    told = [_first(pivots, chosen), *(_sentence(pivots, axis, axes.get(by)) for axis in chosen)]
+    said = [words for words in told if words]
     said += cheapest(pivots)
     caches = cached.words(cached.doubted(records), sum(map(cached.wrote, records)), "")
     return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, caches, *_limits(pivots, invalid)))
@@ -96,9 +97,9 @@ def _first(pivots: Sequence[Pivot], chosen: Sequence[Axis]) -> str:
     (an SSD that is no RAID), so that no sentence about one factor names them."""
     said = []
     for figure, group in by_figure(pivots).items():
-        rounds = [rivals for axis in chosen for _, rivals in rivals_of(group, axis.name)]
-        met = {(axis.name, level) for axis in chosen for _, r in rivals_of(group, axis.name) if len(r) > 1 for level in r}
-        present = {(a.name, e.levels[a.name]) for a in chosen for r in rounds for e in r.values() if a.name in e.levels}
+        rounds = [(axis.name, rivals) for axis in chosen for _, rivals in rivals_of(group, axis.name)]
+        present = {(name, level) for name, rivals in rounds for level in rivals}
+        met = {(name, level) for name, rivals in rounds if len(rivals) > 1 for level in rivals}
         if len(chosen) > 1 and present - met:
             said += [words] if (words := _best_combination(group, chosen, figure)) else []
     return f"{'; '.join(said[:FIGURES_MAX])}." if said else ""
@@ -126,8 +127,6 @@ def _best_combination(group: Sequence[Pivot], chosen: Sequence[Axis], figure: st
     span = f"{min(leads):,.1f} to {max(leads):,.1f} times" if len(leads) > 1 else f"{leads[0]:,.1f} times"
     where = f" in {len(leads)} of {compared} workloads" if compared > 1 else ""
     return f"Best {figure}{where}: {label} ({span} the next)"
-
-
 
 
 def _base(group: Sequence[Pivot], axis: Axis) -> str:
