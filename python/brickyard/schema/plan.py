@@ -770,7 +770,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 
     requests: float
     region: str
-    """Within the stream's region, such as `"0..5%"` or `"0..20GiB"`."""
+    """Within the stream's region, or within the lane's part of it, such as `"0..5%"` or `"0..20GiB"`."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
