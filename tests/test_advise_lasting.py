@@ -186,3 +186,22 @@ def test_nothing_is_known_of_how_far_models_of_zfs_are_off(capsys: pytest.Captur
     assert found["interval_factor"] is None
     assert " to " not in found["answer"][0]
     assert "No published rate of ZFS within a limit on the response time was compared" in found["belief"]
+
+
+def test_a_workload_that_ends_after_some_bytes_is_simulated_for_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """etcd's 22 MiB took gp3 20 s, which were all warm-up: the cheapest volume counted as not measured."""
+    gp3 = ("--parts", "gp3", "--capacity", "50GB")
+    found = answer(capsys, "buy", "etcd-fdatasync", "--require", "etcd", *gp3)
+    best = found["found"][0]["states"]["normal"]["iops"]
+    assert best > 100
+    timed = answer(capsys, "buy", "etcd-fdatasync", "--require", "etcd", *gp3, "--duration", "60s")
+    assert timed["found"][0]["states"]["normal"]["iops"] == pytest.approx(best, rel=0.05)
+
+
+def test_a_mirror_of_two_is_one_answer_under_one_name() -> None:
+    known = parts.read(["nvme-tlc-3840", "linux-md"])
+    found = {(c.level, c.members) for c in candidates(known, parts.LEVELS, (2, 4), ("normal",))}
+    assert ("raid1", 2) in found
+    assert ("raid10", 4) in found
+    assert ("raid10", 2) not in found
+    assert ("raid10", 2) in {(c.level, c.members) for c in candidates(known, ("raid10",), (2,), ("normal",))}

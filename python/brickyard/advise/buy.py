@@ -16,7 +16,7 @@ from msgspec import structs
 from brickyard import profiles
 from brickyard.advise.candidates import Candidate
 from brickyard.advise.costs import TERMS, Terms
-from brickyard.advise.lasting import Lasted, looked_at, until_it_holds
+from brickyard.advise.lasting import Lasted, looked_at, until_it_holds, without_amount
 from brickyard.advise.lifetime import (
     HOURS_A_YEAR,
     FailureRate,
@@ -203,7 +203,8 @@ class Wanted:
 def plan_of(profile: str, overrides: list[str], duration: str | None = None) -> Plan:
     """The load of a search, for the time that is asked for, if any; a ramp ends by itself, at its limit."""
     length = [f"duration={duration}"] if duration else []
-    return profiles.validate(profiles.read(profile), [*length, *overrides])
+    plan = profiles.validate(profiles.read(profile), [*length, *overrides])
+    return structs.replace(plan, phase=[without_amount(phase) for phase in plan.phase]) if length else plan
 
 
 def is_worth_it(candidate: Candidate, wanted: Wanted) -> bool:

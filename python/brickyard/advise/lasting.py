@@ -69,6 +69,11 @@ def looked_at(record: Record) -> Lasted:
     return Lasted(record, seconds, not any(half.falls for half in _halves(record)))
 
 
+def without_amount(phase: Phase) -> Phase:
+    """A phase that ends by time alone: one of 22 MiB would be over before the warm-up is."""
+    return structs.replace(phase, requests=None, bytes=None, passes=None)
+
+
 def _for_time(plan: Plan, length_s: int) -> Plan:
     """Half of it warm-up, but of the shortest, which only finds out how many requests there are. Ramps end by
     themselves, and the warm-up of a profile is kept if it is longer."""
@@ -79,7 +84,7 @@ def _for_time(plan: Plan, length_s: int) -> Plan:
         if phase.ramp:
             return phase
         warmup = Duration(max(phase.warmup.ns, warmup_s * 1_000_000_000))
-        return structs.replace(phase, duration=counted, warmup=warmup)
+        return structs.replace(without_amount(phase), duration=counted, warmup=warmup)
 
     interval = Duration(min(plan.interval.ns, counted.ns // 10))
     return structs.replace(plan, interval=interval, phase=[timed(phase) for phase in plan.phase])

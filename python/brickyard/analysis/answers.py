@@ -116,7 +116,7 @@ def _modelled(records: Sequence[Record]) -> list[str]:
     if not modelled:
         return []
     if modelled == len(records):
-        # How far a rate of a controller's cache is off is not asked; of buffered runs, the page cache is what is modelled.
+        # How far a rate of a controller's cache is off is not asked; in buffered runs, a cache is what is modelled.
         lasting = [record for record in records if cached.mark(record) is None or _is_buffered(record)]
         return [ALL_MODELLED, *(_held_against(lasting) if lasting else [])]
     return [f"{modelled} of {len(records)} runs were computed by models, not measured."]
