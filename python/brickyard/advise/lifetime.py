@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from brickyard.analysis.background import Pace, rebuild_pace
+from brickyard.analysis.background import RebuildPace, rebuild_pace
 from brickyard.bricks.resolved import ModelledBrick, ModelledKeeper, ModelledZfs, RotatingDrive
 from brickyard.errors import BadInputError
 from brickyard.store import Record
@@ -129,7 +129,7 @@ def simulated_rebuild_hours(brick: ModelledBrick, record: Record) -> float:
     return math.inf if pace is None else rebuild_hours(brick, pace)
 
 
-def rebuild_hours(brick: ModelledBrick, pace: Pace) -> float:
+def rebuild_hours(brick: ModelledBrick, pace: RebuildPace) -> float:
     """How long a member takes to be whole again at the pace of a simulated rebuild beside users: never quicker than the
     drive that is written can be on the mean of its tracks. A distributed spare is on all drives."""
     own = math.inf if brick.draid_spares else brick.drive.own_mb_per_s * 1e6

@@ -18,7 +18,7 @@ COLUMNS = ("work of", "what", "of a member", "in", "MB/s", "a whole member takes
 
 
 @dataclass(frozen=True)
-class Pace:
+class RebuildPace:
     """Of a rebuild beside the load of a run. Everybody who says how long a rebuild takes has it from here where a
     rebuild was simulated."""
 
@@ -30,11 +30,11 @@ class Pace:
         return self.whole_bytes / min(self.bytes_per_s, most_bytes_per_s)
 
 
-def rebuild_pace(record: Record) -> Pace | None:
+def rebuild_pace(record: Record) -> RebuildPace | None:
     """None without a rebuild, or where it made no progress."""
     for event in record.of(BrickBackground):
         if event.condition == "rebuilding" and event.done_bytes and event.spent_ns:
-            return Pace(event.whole_bytes, _rate(event))
+            return RebuildPace(event.whole_bytes, _rate(event))
     return None
 
 
