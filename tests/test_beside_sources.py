@@ -254,6 +254,14 @@ def test_a_conclusion_is_judged_by_the_interval_of_its_ratio(
     assert " to " in found.here
 
 
+def test_a_known_reason_stands_beside_a_conclusion_that_models_do_not_reach() -> None:
+    item = Conclusion("A is ahead", "rate", {"array": ("a",)}, {"array": ("b",)}, {}, why="no file system")
+    found = judged([pivot(SPEC, ARRAYS, made(80, 100))], [item])
+    assert "A is ahead (here 0.80 ×, measured once: no file system)" in agreement(found, is_modelled=True)
+    assert "no file system" not in agreement(found, is_modelled=False), "it is a reason of models"
+    assert "no file system" not in agreement(judged([pivot(SPEC, ARRAYS, made(120, 100))], [item]), is_modelled=True)
+
+
 def test_a_ratio_over_several_cells_is_that_of_each_not_that_of_the_largest() -> None:
     spec = TableSpec("rate", "Rate", "iops", ("array", "load"), (), {}, ("value",), {}, None, {}, "mean", None)
     axes = [*ARRAYS, Axis("load", "load", {"small": "small", "large": "large"}, {})]

@@ -42,6 +42,8 @@ class Conclusion:
     low: float = 1.0
     high: float = float("inf")
     than: Where = field(default_factory=dict)
+    why: str = ""
+    """The reason that is known for models to come out otherwise."""
 
     def holds(self, ratio: float) -> bool:
         return self.low <= ratio <= self.high
@@ -56,6 +58,8 @@ class Judged:
     """What came out, in words; empty where a cell is missing."""
     agrees: bool | None
     ratio: float | None = None
+    why: str = ""
+    """Why it does not agree, where that is known of models."""
 
     @property
     def is_measured(self) -> bool:
@@ -123,13 +127,15 @@ def _judged(pivot: Pivot | None, item: Conclusion) -> Judged:
     if found is None:
         return Judged(item.says, "", None)
     if found.low is None or found.high is None:
-        return Judged(item.says, f"{found.centre:.2f} ×, measured once", item.holds(found.centre), found.centre)
+        return Judged(
+            item.says, f"{found.centre:.2f} ×, measured once", item.holds(found.centre), found.centre, item.why
+        )
     low, high = found.low, found.high
     is_in, is_out = item.low <= low and high <= item.high, high < item.low or low > item.high
     here = f"{found.centre:.2f} ×"
     if f"{low:.2f}" != f"{high:.2f}":
         here += f", {low:.2f} to {high:.2f}"
-    return Judged(item.says, here, True if is_in else False if is_out else None, found.centre)
+    return Judged(item.says, here, True if is_in else False if is_out else None, found.centre, item.why)
 
 
 def _ratio(pivot: Pivot | None, item: Conclusion) -> Ratio | None:
@@ -168,10 +174,15 @@ def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
     agrees = sum(item.agrees is True for item in known)
     parts = [f"{agrees} of {len(known)} conclusions of the source agree with {who}"]
     for words, value in (("these do not", False), ("not decided by these repetitions", None)):
-        listed = [f"{item.says} (here {item.here})" for item in known if item.agrees is value]
+        listed = [_said(item, is_modelled=is_modelled) for item in known if item.agrees is value]
         parts += [f"{words}: {'; '.join(listed)}"] if listed else []
     parts += [f"{missing} not judged, as cells are missing"] if missing else []
     return f"{'; '.join(parts)}."
+
+
+def _said(item: Judged, *, is_modelled: bool) -> str:
+    why = f": {item.why}" if is_modelled and item.why and item.agrees is False else ""
+    return f"{item.says} (here {item.here}{why})"
 
 
 def conclusion_table(found: Sequence[Judged]) -> list[Told]:

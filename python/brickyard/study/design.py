@@ -405,6 +405,7 @@ def _conclusion(keys: Keys, tables: tuple[TableSpec, ...], factors: tuple[Factor
         low=keys.number("least", 1.0) or 0.0,
         high=keys.number("most", None) or float("inf"),
         than=_where(keys.table("than"), factors, PARTS),
+        why=keys.text("why", ""),
     )
     keys.done()
     if not found.says or not found.ahead or not found.behind:
