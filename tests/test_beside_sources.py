@@ -310,6 +310,9 @@ def test_a_level_that_meets_no_other_is_named_if_it_is_the_best(capsys: pytest.C
     only += ["--only", "load=database-read", "--only", "raid=none", "--only", "raid=raid1-2", "--repetitions", "1"]
     found = answer(capsys, "study", "demartek-2009", *only)
     assert found["answer"][1].startswith("Best IOPS: SSD, one device (")
+    only = ["--only", "device=sas", "--only", "load=log", "--only", "raid=raid1-2", "--only", "raid=raid10-8"]
+    found = answer(capsys, "study", "demartek-2009", *only, "--repetitions", "1")
+    assert "Best" not in found["answer"][1], "one device compares nothing, and its RAID levels are compared"
 
 
 def test_one_sentence_does_not_average_reads_and_writes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,9 +98,13 @@ def _first(pivots: Sequence[Pivot], chosen: Sequence[Axis]) -> str:
     said = []
     for figure, group in by_figure(pivots).items():
         rounds = [(axis.name, rivals) for axis in chosen for _, rivals in rivals_of(group, axis.name)]
-        present = {(name, level) for name, rivals in rounds for level in rivals}
-        met = {(name, level) for name, rivals in rounds if len(rivals) > 1 for level in rivals}
-        if len(chosen) > 1 and present - met:
+        present: dict[str, set[str]] = {}
+        met: dict[str, set[str]] = {}
+        for name, rivals in rounds:
+            present.setdefault(name, set()).update(rivals)
+            met.setdefault(name, set()).update(rivals if len(rivals) > 1 else ())
+        # A factor of which one level is there compares nothing, and lacks nothing.
+        if len(chosen) > 1 and any(len(there) > 1 and there - met[name] for name, there in present.items()):
             said += [words] if (words := _best_combination(group, chosen, figure)) else []
     return f"{'; '.join(said[:FIGURES_MAX])}." if said else ""
 
