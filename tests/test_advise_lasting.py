@@ -7,13 +7,17 @@ import math
 
 import pytest
 
-from brickyard import rulers
-from brickyard.advise import buy, parts, simulate
+from brickyard import profiles, rulers
+from brickyard.advise import buy, level_chart, parts, simulate
 from brickyard.advise.buy import Trial
 from brickyard.advise.candidates import Candidate, candidates
+from brickyard.advise.level_chart import level_figures
+from brickyard.advise.lifetime import assumed_rebuild_hours, simulated_rebuild_hours
 from brickyard.analysis.background import background_documents
+from brickyard.analysis.figures import FIGURES, measured
 from brickyard.analysis.verdict import Finding, Verdict
 from brickyard.cli import main
+from brickyard.schema.plan import Plan
 from brickyard.store import Json
 from brickyard.units import format_iops
 
@@ -186,3 +190,46 @@ def test_nothing_is_known_of_how_far_models_of_zfs_are_off(capsys: pytest.Captur
     assert found["interval_factor"] is None
     assert " to " not in found["answer"][0]
     assert "No published rate of ZFS within a limit on the response time was compared" in found["belief"]
+
+
+def test_a_workload_that_ends_after_some_bytes_is_simulated_for_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """etcd's 22 MiB took gp3 20 s, which were all warm-up: the cheapest volume counted as not measured."""
+    gp3 = ("--parts", "gp3", "--capacity", "50GB")
+    found = answer(capsys, "buy", "etcd-fdatasync", "--require", "etcd", *gp3)
+    best = found["found"][0]["conditions"]["normal"]["iops"]
+    assert best > 100
+    timed = answer(capsys, "buy", "etcd-fdatasync", "--require", "etcd", *gp3, "--duration", "60s")
+    assert timed["found"][0]["conditions"]["normal"]["iops"] == pytest.approx(best, rel=0.05)
+
+
+def test_a_mirror_of_two_is_one_answer_under_one_name() -> None:
+    known = parts.read(["nvme-tlc-3840", "linux-md"])
+    found = {(c.level, c.members) for c in candidates(known, parts.LEVELS, (2, 4), ("normal",))}
+    assert ("raid1", 2) in found
+    assert ("raid10", 4) in found
+    assert ("raid10", 2) not in found
+    assert ("raid10", 2) in {(c.level, c.members) for c in candidates(known, ("raid10",), (2,), ("normal",))}
+
+
+def test_everybody_has_the_time_of_a_rebuild_from_the_rebuild_that_was_simulated() -> None:
+    """Studies and charts assumed a controller's pace, and called a rebuild ever so fast that its users hold up."""
+    changes = ["duration=20s", 'pace={ loop = "open", rate = 50, arrivals = "poisson" }']
+    plan = profiles.validate(profiles.read("sqlio-random-read-4"), changes)
+    assert isinstance(plan, Plan)
+    text = 'title = "c"\ndrive = "barracuda-es-750"\nsoftware = "linux-md"\nlevel = "raid5"\nmembers = 5\n'
+    brick = simulate.Brick("candidate", text)
+    record = simulate.simulate(plan, brick, "rebuilding")
+    (work,) = background_documents(record)
+    assert isinstance(whole_s := work["whole_s"], float)
+    (found,) = measured(record, FIGURES["time_to_redundancy"])
+    assert found.value == pytest.approx(whole_s)
+    hours = simulated_rebuild_hours(brick.resolve().brick, record)
+    assert hours >= whole_s / 3600
+    assert hours == pytest.approx(whole_s / 3600, rel=0.35)  # never above the mean of the drive's tracks
+    chart = level_figures("raid5", level_chart.DRIVES["SATA"]).rebuild_hours
+    of_chart = text.replace("barracuda-es-750", level_chart.DRIVES["SATA"])
+    of_chart = of_chart.replace('software = "linux-md"', f'controller = "{level_chart.KEEPER}"')
+    assumed = assumed_rebuild_hours(simulate.Brick("candidate", of_chart).resolve().brick, writes=True)
+    assert chart is not None
+    assert assumed is not None
+    assert chart > 1.3 * assumed

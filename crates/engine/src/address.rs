@@ -135,6 +135,13 @@ impl Space {
         Ok(part)
     }
 
+    /// The lane's own one of `lanes` parts that differ by at most one alignment unit.
+    pub fn of_lane(&self, lane: u32, lanes: u32) -> Result<Space, String> {
+        let units = u128::from(self.length_bytes / self.align_bytes);
+        let edge = |lane: u32| (units * u128::from(lane) / u128::from(lanes)) as u64 * self.align_bytes;
+        self.part(edge(lane), edge(lane + 1))
+    }
+
     pub fn max_bytes(&self) -> u64 {
         self.sizes.iter().copied().max().map_or(0, u64::from)
     }

@@ -308,7 +308,8 @@ fn make_addresses(
             uniform: Uniform::new(space),
             count,
         },
-        plan::Address::Zones { ref zones } => make_zones(space, zones, count)?,
+        plan::Address::Zones { ref zones, apart: false } => make_zones(space, zones, count)?,
+        plan::Address::Zones { ref zones, apart: true } => make_zones(&space.of_lane(lane, lanes)?, zones, count)?,
         plan::Address::Normal { deviation } => {
             let order = Scatter::new(space.places(), order_seed.pass(0));
             Addresses::Normal { normal: Normal::new(space.places(), deviation.0), order, count }

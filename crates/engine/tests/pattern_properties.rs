@@ -27,7 +27,8 @@ fn any_address() -> impl Strategy<Value = Address> {
             space: Percent(space),
             spots
         }),
-        (0.0..=100.0, 1.0..99.0).prop_map(|(requests, percent)| Address::Zones {
+        (0.0..=100.0, 1.0..99.0, any::<bool>()).prop_map(|(requests, percent, apart)| Address::Zones {
+            apart,
             zones: vec![zone(requests, 0.0, percent), zone(100.0 - requests, percent, 100.0)]
         }),
         (0.0..=100.0).prop_map(|deviation| Address::Normal { deviation: Percent(deviation) }),

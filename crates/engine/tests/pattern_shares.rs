@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_shares, one_lane, region, stream, take};
+use common::{assert_shares, lanes, one_lane, region, stream, take};
 use engine::address::{Pareto, Zipf};
 use engine::rng::Rng;
 use plan::{Address, Percent};
@@ -162,7 +162,7 @@ fn each_zone_gets_its_share_and_a_gap_none() {
         region: plan::Span { from: plan::Position::Percent(from), to: plan::Position::Percent(to) },
     };
     let zones = vec![zone(90.0, 0.0, 10.0), zone(0.0, 10.0, 20.0), zone(10.0, 20.0, 100.0)];
-    let counts = block_counts(Address::Zones { zones }, 1000, 100_000);
+    let counts = block_counts(Address::Zones { zones, apart: false }, 1000, 100_000);
     let sum = |from: usize, to: usize| counts[from..to].iter().sum::<u64>() as f64 / 1000.0;
     assert!((sum(0, 100) - 90.0).abs() < 0.5, "{}", sum(0, 100));
     assert_eq!(sum(100, 200), 0.0);
@@ -190,5 +190,17 @@ fn reads_and_writes_have_sizes_and_alignments_of_their_own() {
         let bytes = if request.operation == engine::device::Operation::Read { 4096 } else { 65_536 };
         assert_eq!(u64::from(request.request_bytes), bytes);
         assert_eq!(request.offset_bytes % bytes, 0);
+    }
+}
+
+#[test]
+fn with_apart_each_lane_has_zones_in_its_own_part() {
+    let region_of = plan::Span { from: plan::Position::Percent(0.0), to: plan::Position::Percent(40.0) };
+    let zones = vec![plan::Zone { requests: Percent(100.0), region: region_of }];
+    let stream = stream(Address::Zones { zones, apart: true }, &[(BLOCK, 100.0)], None);
+    for (lane, mut pattern) in lanes(&stream, region(0, 400 * BLOCK), 3, 4).expect("it fits").into_iter().enumerate() {
+        let blocks: Vec<u64> = take(&mut pattern, 20_000).iter().map(|request| request.offset_bytes / BLOCK).collect();
+        let first = 100 * lane as u64;
+        assert_eq!((blocks.iter().min(), blocks.iter().max()), (Some(&first), Some(&(first + 39))));
     }
 }

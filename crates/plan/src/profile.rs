@@ -488,9 +488,15 @@ pub enum Address {
     /// is uniform over the whole region.
     #[schemars(title = "HotSpotsAddress")]
     HotSpots { requests: Percent, space: Percent, spots: u32 },
-    /// Each zone, a part of the stream's region, gets its share of the requests; uniform within a zone.
+    /// Each zone, a part of the stream's region, gets its share of the requests; uniform within a zone. With `apart`,
+    /// each lane has its own part of the region, and the zones are parts of that.
     #[schemars(title = "ZonesAddress")]
-    Zones { zones: Vec<Zone> },
+    Zones {
+        zones: Vec<Zone>,
+        // Profiles without it keep the spelling, and so the hash, that they had before there was one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        apart: bool,
+    },
     /// fio's `normal`: ranks are means of twelve uniform numbers, spread over `deviation` per cent of the blocks more,
     /// and stand for blocks in scattered order.
     #[schemars(title = "NormalAddress")]
@@ -502,7 +508,7 @@ pub enum Address {
 #[serde(deny_unknown_fields)]
 pub struct Zone {
     pub requests: Percent,
-    /// Within the stream's region, such as `"0..5%"` or `"0..20GiB"`.
+    /// Within the stream's region, or within the lane's part of it, such as `"0..5%"` or `"0..20GiB"`.
     pub region: Span,
 }
 
@@ -548,6 +554,8 @@ enum AddressTable {
     },
     Zones {
         zones: Vec<Zone>,
+        #[serde(default)]
+        apart: bool,
     },
     Normal {
         #[serde(default)]
@@ -567,7 +575,7 @@ impl From<AddressTable> for Address {
             AddressTable::Zipf { theta } => Address::Zipf { theta },
             AddressTable::Pareto { skew } => Address::Pareto { skew },
             AddressTable::HotSpots { requests, space, spots } => Address::HotSpots { requests, space, spots },
-            AddressTable::Zones { zones } => Address::Zones { zones },
+            AddressTable::Zones { zones, apart } => Address::Zones { zones, apart },
             AddressTable::Normal { deviation } => Address::Normal { deviation },
         }
     }

@@ -547,7 +547,7 @@ impl Stream {
             Address::HotSpots { space, spots, .. } if *spots == 0 || space.0 <= 0.0 => {
                 refuse(format!("{at}: hot_spots needs spots of at least 1 and space above 0"))
             }
-            Address::Zones { zones } => {
+            Address::Zones { zones, .. } => {
                 let sum: f64 = zones.iter().map(|z| z.requests.0).sum();
                 if zones.len() > MAX_ZONES {
                     return refuse(format!("{at}: zones: {} zones, at most {MAX_ZONES}", zones.len()));

@@ -16,7 +16,7 @@ from msgspec import structs
 from brickyard import profiles
 from brickyard.advise.candidates import Candidate
 from brickyard.advise.costs import TERMS, Terms
-from brickyard.advise.lasting import Lasted, looked_at, rebuilt, until_it_holds
+from brickyard.advise.lasting import Lasted, looked_at, until_it_holds, without_amount
 from brickyard.advise.lifetime import (
     HOURS_A_YEAR,
     FailureRate,
@@ -28,6 +28,7 @@ from brickyard.advise.lifetime import (
 )
 from brickyard.advise.parts import LEVELS, ZFS_LEVELS
 from brickyard.advise.simulate import Carrier, dearest, fill_s, filled, here, rates, simulate, writes
+from brickyard.analysis.background import rebuild_pace
 from brickyard.analysis.ramp import steps
 from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
 from brickyard.bricks import condition_override
@@ -202,7 +203,8 @@ class Wanted:
 def plan_of(profile: str, overrides: list[str], duration: str | None = None) -> Plan:
     """The load of a search, for the time that is asked for, if any; a ramp ends by itself, at its limit."""
     length = [f"duration={duration}"] if duration else []
-    return profiles.validate(profiles.read(profile), [*length, *overrides])
+    plan = profiles.validate(profiles.read(profile), [*length, *overrides])
+    return structs.replace(plan, phase=[without_amount(phase) for phase in plan.phase]) if length else plan
 
 
 def is_worth_it(candidate: Candidate, wanted: Wanted) -> bool:
@@ -229,8 +231,8 @@ def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Tri
         lasted = _simulated(candidate, condition, wanted, carry)
         iops, bytes_per_s = rates(lasted.record)
         states[condition] = State(iops, bytes_per_s, _judged(lasted.record, wanted), lasted.seconds, holds=lasted.holds)
-        if condition == "rebuilding" and (pace := rebuilt(lasted.record)):
-            repair, is_simulated = rebuild_hours(brick, *pace), True
+        if condition == "rebuilding" and (pace := rebuild_pace(lasted.record)):
+            repair, is_simulated = rebuild_hours(brick, pace), True
         if not states[condition].met:
             break
     failures, hours = _lasts(candidate, wanted, repair)

@@ -20,6 +20,7 @@ from brickyard.bricks.resolved import Resolved
 from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan, Stream
 
+MIRROR = 2
 STRIPED_OVER_CONTROLLERS = ("raid0", "raid10", "jbod")  # parity is kept by one controller, stripes of mirrors need none
 MEMBERS = tuple(range(1, 61))
 """Every count up to the largest common enclosure: one between two others may be the least that suffices."""
@@ -148,8 +149,9 @@ def candidates(
             if drive.fits and keeper.fits and not set(drive.fits) & set(keeper.fits):
                 continue
             software = _is_software(drive, keeper)
-            for level in _levels_of(drive, levels, keeper):
-                for count in members if level != "raid1" else [n for n in members if n <= MOST_ARMS]:
+            known = _levels_of(drive, levels, keeper)
+            for level in known:
+                for count in _counts_of(level, members, known):
                     first = Candidate(drive, keeper, level, count, software=software, terms=terms)
                     made = _fitting(first)
                     found += [made] if made is not None else []
@@ -166,6 +168,13 @@ def _levels_of(drive: Part, levels: Sequence[str], keeper: Part) -> list[str]:
     """Cloud volumes that are named as drives are striped at most: their provider mirrors them."""
     allowed = ("jbod", "raid0") if "cloud" in drive.fits else levels
     return [level for level in allowed if level in keeper.levels]
+
+
+def _counts_of(level: str, members: Sequence[int], levels: Sequence[str]) -> list[int]:
+    """A RAID-10 of two is a RAID-1 of two, and no second answer beside it."""
+    if level == "raid1":
+        return [count for count in members if count <= MOST_ARMS]
+    return [count for count in members if not (level == "raid10" and count == MIRROR and "raid1" in levels)]
 
 
 def _volumes(part: Part, capacity_bytes: int, plan: Plan | None, terms: Terms) -> list[Candidate]:

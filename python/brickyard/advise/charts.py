@@ -101,7 +101,8 @@ def _level_cell(fact: level_chart.PublishedRating, levels: level_chart.Figures) 
         text = ", ".join(f"{kind} {three_digits(value)}/s" for kind, value in values.items())
         if criterion == level_chart.FAILURE and level != "raid0":
             worst = max(figures[level].rebuild_fails for figures in levels.values())
-            text += f"; a rebuild fails {worst:.1%}"
+            longest = max(figures[level].rebuild_hours or 0.0 for figures in levels.values())
+            text += f"; a rebuild takes up to {three_digits(longest)} h and fails {worst:.1%}"
     agreed = computed == fact.rating
     why = "" if agreed else WHY_LEVELS.get(criterion, {}).get(level, "")
     return _cell(fact, computed, text, agreed, why)
@@ -174,7 +175,8 @@ def _level_notes(charts: Charts) -> list[str]:
     notes = [
         f"Share of the best level's figure, averaged over both drives: {steps}, else Poor. Random 8 KiB, "
         f"{level_chart.READ_PERCENT:.0f}% reads, {level_chart.IN_FLIGHT} in flight; requests/s for each drive's "
-        "worth of data. Failure and rebuild: the rate while rebuilding × the chance that the rebuild comes to its end."
+        "worth of data. Failure and rebuild: the rate while rebuilding × the chance that the rebuild comes to its end, "
+        "at the pace of the simulated rebuild beside this load."
     ]
     for item in charts.ordered:
         text = f"{item.criterion}, {item.basis}: {item.agree} of {item.pairs} pairs of levels are ordered as published"
@@ -198,7 +200,9 @@ def _suited_notes(given: suitability.Assumed) -> list[str]:
     source = suitability.PRICES_FROM if given.classes == suitability.CLASSES else "as given"
     return [
         *(f"{item.criterion}: {item.asked}." for item in given.applications),
-        f"All in normal condition and while rebuilding (the figures shown), on {drives}, behind {suitability.KEEPER}.",
+        f"All in normal condition and while rebuilding (the figures shown), on {drives}, behind {suitability.KEEPER}. "
+        "Years to data loss: at the pace of the simulated rebuild beside the workload, of the fewest drives that have "
+        "the room.",
         f"NO: no level and no count meets it. NO (cost): another class does for less than {given.too_dear:g} of the "
         "cost. YES with RAID 6: no other level lasts so long with these drives.",
         f"Prices of a drive: {prices} ({source}). "

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from brickyard.analysis.totals import rated_intervals
-from brickyard.schema import BrickBackground, Duration, in_rate
+from brickyard.schema import Duration, in_rate
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record
 
@@ -69,12 +69,9 @@ def looked_at(record: Record) -> Lasted:
     return Lasted(record, seconds, not any(half.falls for half in _halves(record)))
 
 
-def rebuilt(record: Record) -> tuple[int, float] | None:
-    """Of a run beside a rebuild: the bytes of a whole member, and the bytes/s of the rebuild; None without progress."""
-    for event in record.of(BrickBackground):
-        if event.condition == "rebuilding" and event.done_bytes and event.spent_ns:
-            return event.whole_bytes, event.done_bytes * 1e9 / event.spent_ns
-    return None
+def without_amount(phase: Phase) -> Phase:
+    """A phase that ends by time alone: one of 22 MiB would be over before the warm-up is."""
+    return structs.replace(phase, requests=None, bytes=None, passes=None)
 
 
 def _for_time(plan: Plan, length_s: int) -> Plan:
@@ -87,7 +84,7 @@ def _for_time(plan: Plan, length_s: int) -> Plan:
         if phase.ramp:
             return phase
         warmup = Duration(max(phase.warmup.ns, warmup_s * 1_000_000_000))
-        return structs.replace(phase, duration=counted, warmup=warmup)
+        return structs.replace(without_amount(phase), duration=counted, warmup=warmup)
 
     interval = Duration(min(plan.interval.ns, counted.ns // 10))
     return structs.replace(plan, interval=interval, phase=[timed(phase) for phase in plan.phase])

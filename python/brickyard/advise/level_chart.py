@@ -9,8 +9,9 @@ a second), four requests in flight for each drive's worth of data.
 - transactional I/O: requests a second for each drive's worth of data;
 - capacity: the usable share of what was bought;
 - failure and rebuild: requests a second for each drive's worth of data while a member is rebuilt, times the chance that
-  the rebuild comes to its end (`lifetime.rebuild_fails`: a further failure while it lasts, or a sector that cannot be
-  read), which is what a failure leaves of the brick on the average; 0 where it loses the volume.
+  the rebuild comes to its end (`lifetime.rebuild_fails`: a further failure while it lasts, at the pace of that very
+  rebuild, or a sector that cannot be read), which is what a failure leaves of the brick on the average; 0 where it
+  loses the volume.
 
 A figure's share of the best level's, averaged over both drives, becomes a rating: Best from 90 % on, Good from 80 %,
 Moderate from 60 %, Poor below. These steps fit capacities, where there is nothing to argue. But ratings are an order
@@ -30,7 +31,7 @@ from itertools import combinations
 
 from brickyard.advise import parts as parts_of
 from brickyard.advise.chart_loads import plan
-from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS, assumed_rebuild_hours, rebuild_fails, unreadable
+from brickyard.advise.lifetime import DEFAULT_MTTF_HOURS, rebuild_fails, simulated_rebuild_hours, unreadable
 from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.schema import Document
 
@@ -50,12 +51,13 @@ PER_DATA, PER_DRIVE = "at the same usable capacity", "at the same number of driv
 @dataclass(frozen=True)
 class LevelFigures:
     """Of one level with one drive: requests a second for each drive's worth of data, the chance that a rebuild fails,
-    and the usable share."""
+    the usable share, and how long the simulated rebuild takes beside this load; None where nothing is rebuilt."""
 
     normal: float
     rebuilding: float
     rebuild_fails: float
     capacity: float
+    rebuild_hours: float | None = None
 
     def figure(self, criterion: str, basis: str = PER_DATA) -> float:
         if criterion == CAPACITY:
@@ -75,14 +77,16 @@ def level_figures(level: str, drive: str) -> LevelFigures:
     resolved = brick.resolve()
     seconds, warmup = 200 // worth, FILLING_S // worth
     load = plan("transactions", "8KiB", "random", IN_FLIGHT * worth, reads=READ_PERCENT, seconds=seconds, warmup=warmup)
-    repair = assumed_rebuild_hours(resolved.brick, writes=True)
+    beside = None if level == "raid0" else simulate(load, brick, "rebuilding")
+    repair = None if beside is None else simulated_rebuild_hours(resolved.brick, beside)
     capacity = float(Brick(drive).resolve().capacity_bytes)
     bits = parts_of.shipped()[f"drives/{drive}"].bits_per_read_error
     return LevelFigures(
         normal=rates(simulate(load, brick))[0] / worth,
-        rebuilding=0.0 if repair is None else rates(simulate(load, brick, "rebuilding"))[0] / worth,
+        rebuilding=0.0 if beside is None else rates(beside)[0] / worth,
         rebuild_fails=rebuild_fails(level, count, DEFAULT_MTTF_HOURS, repair or 0.0, unreadable(capacity, bits)),
         capacity=float(resolved.capacity_bytes) / (capacity * count),
+        rebuild_hours=repair,
     )
 
 

@@ -32,8 +32,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from brickyard.analysis.background import RebuildPace, rebuild_pace
 from brickyard.bricks.resolved import ModelledBrick, ModelledKeeper, ModelledZfs, RotatingDrive
 from brickyard.errors import BadInputError
+from brickyard.store import Record
 
 HOURS_A_YEAR = 8766.0
 DEFAULT_MTTF_HOURS = HOURS_A_YEAR / 0.03
@@ -121,11 +123,17 @@ def data_loss_hours(
     return mttf_hours / members / rebuild_fails(level, members, mttf_hours, repair_hours, unreadable_share)
 
 
-def rebuild_hours(brick: ModelledBrick, whole_bytes: int, bytes_per_s: float) -> float:
+def simulated_rebuild_hours(brick: ModelledBrick, record: Record) -> float:
+    """By the rebuild of a simulated run; one that made no progress beside this load never ends."""
+    pace = rebuild_pace(record)
+    return math.inf if pace is None else rebuild_hours(brick, pace)
+
+
+def rebuild_hours(brick: ModelledBrick, pace: RebuildPace) -> float:
     """How long a member takes to be whole again at the pace of a simulated rebuild beside users: never quicker than the
     drive that is written can be on the mean of its tracks. A distributed spare is on all drives."""
     own = math.inf if brick.draid_spares else brick.drive.own_mb_per_s * 1e6
-    return whole_bytes / min(bytes_per_s, own) / 3600
+    return pace.whole_s(own) / 3600
 
 
 def assumed_rebuild_hours(brick: ModelledBrick, *, writes: bool) -> float | None:

@@ -45,8 +45,8 @@ from brickyard.advise.chart_loads import plan
 from brickyard.advise.lifetime import (
     DEFAULT_MTTF_HOURS,
     HOURS_A_YEAR,
-    assumed_rebuild_hours,
     data_loss_hours,
+    simulated_rebuild_hours,
     unreadable,
 )
 from brickyard.advise.simulate import Brick, rates, simulate
@@ -220,20 +220,29 @@ def brick(drive: str, level: str, members: int) -> Brick:
 
 
 @cache
-def loss_years(drive: str, level: str, members: int) -> float | None:
-    """Mean time to data loss; None where the level takes no such count."""
-    if not _takes(level, members):
+def loss_years(drive: str, level: str, members: int, application: Application) -> float | None:
+    """Mean time to data loss; None where the level takes no such count, or no count of it has the room."""
+    least = _least(drive, level, application.capacity_bytes)
+    if least is None or not _takes(level, members):
         return None
-    hours = data_loss_hours(level, members, DEFAULT_MTTF_HOURS, *_repair(drive))
+    hours = data_loss_hours(level, members, DEFAULT_MTTF_HOURS, *_repair(drive, level, least, application))
     return hours / HOURS_A_YEAR
 
 
 @cache
-def _repair(drive: str) -> tuple[float, float]:
-    """How long a rebuild takes beside writes, and the chance that a drive has an unreadable sector."""
-    pair = brick(drive, "raid1", 2).resolve()
+def _least(drive: str, level: str, capacity_bytes: int) -> int | None:
+    """The fewest drives that have the room: of more, each has less to do, and its rebuild is no slower."""
+    counts = [n for n in COUNTS if _takes(level, n) and _room_bytes(drive, level, n) >= capacity_bytes]
+    return min(counts, default=None)
+
+
+@cache
+def _repair(drive: str, level: str, members: int, application: Application) -> tuple[float, float]:
+    """How long the simulated rebuild takes beside the load, and the chance that a drive has an unreadable sector."""
+    candidate = brick(drive, level, members)
+    hours = simulated_rebuild_hours(candidate.resolve().brick, simulate(application.load, candidate, "rebuilding"))
     bits = parts_of.shipped()[f"drives/{drive}"].bits_per_read_error
-    return assumed_rebuild_hours(pair.brick, writes=True) or 0.0, unreadable(float(pair.capacity_bytes), bits)
+    return hours, unreadable(float(brick(drive, "raid1", 2).resolve().capacity_bytes), bits)
 
 
 @cache
@@ -251,7 +260,7 @@ def _takes(level: str, members: int) -> bool:
 def _candidates(drive: str, level: str, application: Application) -> Iterator[tuple[int, float]]:
     """Counts that have the room and last long enough, with their mean time to data loss."""
     for members in COUNTS:
-        years = loss_years(drive, level, members)
+        years = loss_years(drive, level, members, application)
         if years is None or years < application.loss_years:
             continue
         if _room_bytes(drive, level, members) >= application.capacity_bytes:
@@ -294,7 +303,7 @@ def seek(kind: DriveClass, application: Application) -> Sought:
 
 def _lasts(drive: str, level: str, members: int, application: Application) -> bool:
     """With so many drives, or one more where the level takes only even numbers."""
-    years = loss_years(drive, level, members) or loss_years(drive, level, members + 1)
+    years = loss_years(drive, level, members, application) or loss_years(drive, level, members + 1, application)
     return years is not None and years >= application.loss_years
 
 

@@ -5,6 +5,9 @@ Refusal: no guess at another load: the pace is that of this run.
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 from brickyard.schema import BrickBackground, Document
 from brickyard.store import Record
 from brickyard.units import format_seconds, three_digits
@@ -12,6 +15,27 @@ from brickyard.units import format_seconds, three_digits
 WORDS = {"initializing": "initialization", "scrubbing": "check"}
 MB = 1e6
 COLUMNS = ("work of", "what", "of a member", "in", "MB/s", "a whole member takes")
+
+
+@dataclass(frozen=True)
+class RebuildPace:
+    """Of a rebuild beside the load of a run. Everybody who says how long a rebuild takes has it from here where a
+    rebuild was simulated."""
+
+    whole_bytes: int
+    bytes_per_s: float
+
+    def whole_s(self, most_bytes_per_s: float = math.inf) -> float:
+        """How long a whole member takes, at no more than what the drive itself can do."""
+        return self.whole_bytes / min(self.bytes_per_s, most_bytes_per_s)
+
+
+def rebuild_pace(record: Record) -> RebuildPace | None:
+    """None without a rebuild, or where it made no progress."""
+    for event in record.of(BrickBackground):
+        if event.condition == "rebuilding" and event.done_bytes and event.spent_ns:
+            return RebuildPace(event.whole_bytes, _rate(event))
+    return None
 
 
 def background_words(record: Record) -> list[str]:

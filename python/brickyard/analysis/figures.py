@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from brickyard.analysis.background import rebuild_pace
 from brickyard.analysis.condition import condition_samples
 from brickyard.analysis.latency import Latency, together
 from brickyard.analysis.ramp import steps
@@ -279,10 +280,11 @@ def _float(value: int | None) -> float | None:
 
 
 def _redundancy_s(record: Record) -> float | None:
-    """From nothing to whole: as the model says, or at the pace seen between the first and the last look at an array."""
-    modelled = record.info.marks.redundancy_s
-    if modelled is not None:
-        return modelled
+    """From nothing to whole at the pace of the run: that of the modelled rebuild, or the one seen between the first
+    and the last look at an array."""
+    pace = rebuild_pace(record)
+    if pace is not None:
+        return pace.whole_s()
     told = [(s.unix_ns, s.progress_share) for s in condition_samples(record) if s.progress_share is not None]
     if len(told) < 2 or told[-1][0] <= told[0][0] or told[-1][1] <= told[0][1]:
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.figures import Figure
 from brickyard.analysis.pivot import Entry, Pivot, Where
-from brickyard.analysis.samples import difference
+from brickyard.analysis.samples import Ratio, Sample, mean_ratio
 
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 COLUMNS = ("cell", "published", "here", "here / published", "rank, published", "rank, here")
@@ -42,17 +42,24 @@ class Conclusion:
     low: float = 1.0
     high: float = float("inf")
     than: Where = field(default_factory=dict)
+    why: str = ""
+    """The reason that is known for models to come out otherwise."""
+
+    def holds(self, ratio: float) -> bool:
+        return self.low <= ratio <= self.high
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A conclusion beside what came out; `agrees` is None where a cell is missing, or no difference is beyond noise."""
+    """A conclusion beside what came out; `agrees` is None where a cell is missing, or the repetitions do not decide."""
 
     says: str
     here: str
     """What came out, in words; empty where a cell is missing."""
     agrees: bool | None
     ratio: float | None = None
+    why: str = ""
+    """Why it does not agree, where that is known of models."""
 
     @property
     def is_measured(self) -> bool:
@@ -60,7 +67,7 @@ class Judged:
 
     @property
     def confirmed(self) -> str:
-        return "not seen beyond noise" if self.agrees is None else "yes" if self.agrees else "no"
+        return "not decided" if self.agrees is None else "yes" if self.agrees else "no"
 
 
 def beside(pivots: Sequence[Pivot], published: Sequence[Published]) -> list[Told]:
@@ -114,37 +121,47 @@ def judged(pivots: Sequence[Pivot], conclusions: Sequence[Conclusion]) -> list[J
 
 
 def _judged(pivot: Pivot | None, item: Conclusion) -> Judged:
-    ratio = _ratio(pivot, item, item.at)
-    if item.than and ratio is not None:
-        other = _ratio(pivot, item, {**item.at, **item.than})
-        ratio = ratio / other if other else None
-    if pivot is None or ratio is None:
+    """A conclusion is a range of a ratio: it agrees where the 95 % interval of the ratio lies in it, and does not where
+    the interval lies outside. Where they only overlap, the repetitions decide nothing."""
+    found = _ratio(pivot, item)
+    if found is None:
         return Judged(item.says, "", None)
-    agrees = item.low <= ratio <= item.high
-    is_blurred = item.low >= 1 and not item.than and _is_within_noise(pivot, item)
-    return Judged(item.says, f"{ratio:.2f} ×", None if agrees and is_blurred else agrees, ratio)
+    if found.low is None or found.high is None:
+        return Judged(
+            item.says, f"{found.centre:.2f} ×, measured once", item.holds(found.centre), found.centre, item.why
+        )
+    low, high = found.low, found.high
+    is_in, is_out = item.low <= low and high <= item.high, high < item.low or low > item.high
+    here = f"{found.centre:.2f} ×"
+    if f"{low:.2f}" != f"{high:.2f}":
+        here += f", {low:.2f} to {high:.2f}"
+    return Judged(item.says, here, True if is_in else False if is_out else None, found.centre, item.why)
 
 
-def _ratio(pivot: Pivot | None, item: Conclusion, at: Where) -> float | None:
-    """How many times better the one is than the other."""
+def _ratio(pivot: Pivot | None, item: Conclusion) -> Ratio | None:
+    """How many times better the one is than the other, over all cells that are otherwise alike."""
     if pivot is None:
         return None
-    ends = [_at(pivot, {**at, **where}) for where in (item.ahead, item.behind)]
-    if not all(ends):
+    pairs = _pairs(pivot, item, item.at)
+    than = _pairs(pivot, item, {**item.at, **item.than}) if item.than else []
+    if not pairs or (item.than and not than):
         return None
-    ahead, behind = (sum(entry.sample.centre for entry in found) / len(found) for found in ends)
-    if not ahead or not behind:
-        return None
-    return ahead / behind if pivot.figure.more_is_better else behind / ahead
+    return mean_ratio(pairs, than, resolution=pivot.figure.resolution)
 
 
-def _is_within_noise(pivot: Pivot, item: Conclusion) -> bool:
-    """Whether two cells that are compared were repeated and are no further apart than their repetitions."""
-    ahead, behind = (_at(pivot, {**item.at, **where}) for where in (item.ahead, item.behind))
-    if len(ahead) != 1 or len(behind) != 1:
-        return False
-    found = difference(ahead[0].sample, behind[0].sample, resolution=pivot.figure.resolution)
-    return found is not None and found.seen is False
+def _pairs(pivot: Pivot, item: Conclusion, at: Where) -> list[tuple[Sample, Sample]]:
+    """The better one first. Levels that neither side fixes are those that both cells share."""
+    fixed = {*item.ahead, *item.behind}
+
+    def end(where: Where) -> dict[frozenset[tuple[str, str]], Sample]:
+        return {
+            frozenset((name, level) for name, level in entry.levels.items() if name not in fixed): entry.sample
+            for entry in _at(pivot, {**at, **where})
+        }
+
+    ahead, behind = end(item.ahead), end(item.behind)
+    pairs = [(ahead[key], behind[key]) for key in ahead if key in behind]
+    return pairs if pivot.figure.more_is_better else [(slow, fast) for fast, slow in pairs]
 
 
 def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
@@ -156,11 +173,16 @@ def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
     who = "the models" if is_modelled else "the results here"
     agrees = sum(item.agrees is True for item in known)
     parts = [f"{agrees} of {len(known)} conclusions of the source agree with {who}"]
-    for words, value in (("these do not", False), ("not seen beyond noise", None)):
-        listed = [f"{item.says} (here {item.here})" for item in known if item.agrees is value]
+    for words, value in (("these do not", False), ("not decided by these repetitions", None)):
+        listed = [_said(item, is_modelled=is_modelled) for item in known if item.agrees is value]
         parts += [f"{words}: {'; '.join(listed)}"] if listed else []
     parts += [f"{missing} not judged, as cells are missing"] if missing else []
     return f"{'; '.join(parts)}."
+
+
+def _said(item: Judged, *, is_modelled: bool) -> str:
+    why = f": {item.why}" if is_modelled and item.why and item.agrees is False else ""
+    return f"{item.says} (here {item.here}{why})"
 
 
 def conclusion_table(found: Sequence[Judged]) -> list[Told]:

@@ -228,6 +228,45 @@ def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0
     )
 
 
+@dataclass(frozen=True)
+class Ratio:
+    """How many times one figure is another; the interval is None where no side was repeated."""
+
+    centre: float
+    low: float | None = None
+    high: float | None = None
+
+
+def mean_ratio(
+    pairs: Sequence[tuple[Sample, Sample]],
+    than: Sequence[tuple[Sample, Sample]] = (),
+    *,
+    resolution: float = 0.0,
+    confidence: float = CONFIDENCE,
+) -> Ratio | None:
+    """The geometric mean of ratios of pairs, so that a cell of large figures counts as much as one of small ones; over
+    that of the pairs of `than`, where there are some. None where a figure is not above zero.
+
+    Its logarithm is a weighted sum of Welch's distances: variances add, and the degrees of freedom are Satterthwaite's.
+    """
+    known = [*((pair, 1 / len(pairs)) for pair in pairs), *((pair, -1 / len(than)) for pair in than)]
+    if not known or any(one.centre <= 0 or other.centre <= 0 for (one, other), _ in known):
+        return None
+    centre = _exp(sum(share * math.log(one.centre / other.centre) for (one, other), share in known))
+    if any(min(side.values) <= 0 for pair, _ in known for side in pair):
+        return Ratio(centre)
+    tests = [(welch(one.values, other.values, resolution=resolution), share) for (one, other), share in known]
+    found = [(test, share) for test, share in tests if test is not None]
+    if len(found) < len(tests):
+        return Ratio(centre)
+    parts = [(share * test.error) ** 2 for test, share in found]
+    free = sum(parts) ** 2 / sum(part**2 / test.free for part, (test, _) in zip(parts, found, strict=True))
+    blur = sum(abs(share) * test.blur for test, share in found)
+    reach = quantile(free, (1 + confidence) / 2) * math.sqrt(sum(parts)) + blur
+    apart = sum(share * test.apart for test, share in found)
+    return Ratio(centre, min(centre, _exp(apart - reach)), max(centre, _exp(apart + reach)))
+
+
 def adjusted_p(values: Sequence[float]) -> list[float]:
     """Benjamini and Hochberg's step-up adjustment, in the order of `values`."""
     found, least = [1.0] * len(values), 1.0

@@ -30,13 +30,16 @@ def study_answer(
     pivots: Sequence[Pivot],
     records: Sequence[Record],
     invalid: Sequence[Record],
+    by: str = "",
 ) -> Answer:
-    """`factors` are those that the question is about; without any, all that can be compared, in their order."""
+    """`factors` are those that the question is about; without any, all that can be compared, in their order. Each level
+    of the factor `by` is answered for itself: one median over reads and writes would be that of neither."""
     axes: dict[str, Axis] = {}
     for pivot in pivots:
         axes |= {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}
     chosen = [axes[name] for name in factors if name in axes] or [a for a in axes.values() if not a.changes_load]
-    said = [words for axis in chosen if (words := _sentence(pivots, axis))]
+    told = [_first(pivots, chosen), *(_sentence(pivots, axis, axes.get(by)) for axis in chosen)]
+    said = [words for words in told if words]
     said += cheapest(pivots)
     caches = cached.words(cached.doubted(records), sum(map(cached.wrote, records)), "")
     return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, caches, *_limits(pivots, invalid)))
@@ -56,7 +59,10 @@ def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:
     return said
 
 
-def _sentence(pivots: Sequence[Pivot], axis: Axis) -> str:
+Rounds = list[tuple[Pivot, dict[str, Entry]]]
+
+
+def _sentence(pivots: Sequence[Pivot], axis: Axis, by: Axis | None) -> str:
     """All figures of one factor."""
     has_base = "normal" in axis.labels or any(axis.name in pivot.spec.baseline for pivot in pivots)
     said = []
@@ -64,16 +70,67 @@ def _sentence(pivots: Sequence[Pivot], axis: Axis) -> str:
         rounds = [(pivot, rivals) for pivot, rivals in rivals_of(group, axis.name) if len(rivals) > 1]
         if not rounds:
             continue
-        words = (
-            _against_base(axis, figure, rounds, _base(group, axis))
-            if has_base
-            else _best_and_worst(axis, figure, rounds)
-        )
-        said += [words] if words else []
+        for part, of_part in _parts(rounds, by):
+            words = (
+                _against_base(axis, figure, of_part, _base(group, axis))
+                if has_base
+                else _best_and_worst(axis, figure, of_part)
+            )
+            said += [f"{part}: {words}" if part else words] if words else []
+    return f"{'; '.join(said if by else said[:FIGURES_MAX])}." if said else ""
+
+
+def _parts(rounds: Rounds, by: Axis | None) -> list[tuple[str, Rounds]]:
+    """The cells of each level of `by`, with its name."""
+    if by is None:
+        return [("", rounds)]
+    level_of = [next(iter(rivals.values())).levels.get(by.name, "") for _, rivals in rounds]
+    parts = [
+        (by.label(level), [one for one, its in zip(rounds, level_of, strict=True) if its == level])
+        for level in ("", *by.labels)
+    ]
+    return [(label, found) for label, found in parts if found]
+
+
+def _first(pivots: Sequence[Pivot], chosen: Sequence[Axis]) -> str:
+    """The best combination of the factors, where some levels meet no other of theirs in a cell that is otherwise alike
+    (an SSD that is no RAID), so that no sentence about one factor names them."""
+    said = []
+    for figure, group in by_figure(pivots).items():
+        rounds = [(axis.name, rivals) for axis in chosen for _, rivals in rivals_of(group, axis.name)]
+        present: dict[str, set[str]] = {}
+        met: dict[str, set[str]] = {}
+        for name, rivals in rounds:
+            present.setdefault(name, set()).update(rivals)
+            met.setdefault(name, set()).update(rivals if len(rivals) > 1 else ())
+        # A factor of which one level is there compares nothing, and lacks nothing.
+        if len(chosen) > 1 and any(len(there) > 1 and there - met[name] for name, there in present.items()):
+            said += [words] if (words := _best_combination(group, chosen, figure)) else []
     return f"{'; '.join(said[:FIGURES_MAX])}." if said else ""
 
 
-Rounds = list[tuple[Pivot, dict[str, Entry]]]
+def _best_combination(group: Sequence[Pivot], chosen: Sequence[Axis], figure: str) -> str:
+    names = [axis.name for axis in chosen]
+    cells: dict[frozenset[tuple[str, str]], dict[tuple[str, ...], float]] = {}
+    for pivot in group:
+        for entry in pivot.entries.values():
+            if all(name in entry.levels for name in names) and entry.sample.centre > 0:
+                rest = frozenset((name, level) for name, level in entry.levels.items() if name not in names)
+                worth = entry.sample.centre if pivot.figure.more_is_better else 1 / entry.sample.centre
+                cells.setdefault(rest, {})[tuple(entry.levels[name] for name in names)] = worth
+    best: dict[tuple[str, ...], list[float]] = {}
+    for rivals in cells.values():
+        if len(rivals) > 1:
+            first, second = sorted(rivals, key=lambda key: rivals[key], reverse=True)[:2]
+            best.setdefault(first, []).append(rivals[first] / rivals[second])
+    if not best:
+        return ""
+    winner = max(best, key=lambda key: len(best[key]))
+    leads, compared = best[winner], sum(map(len, best.values()))
+    label = ", ".join(axis.label(level) for axis, level in zip(chosen, winner, strict=True))
+    span = f"{min(leads):,.1f} to {max(leads):,.1f} times" if len(leads) > 1 else f"{leads[0]:,.1f} times"
+    where = f" in {len(leads)} of {compared} workloads" if compared > 1 else ""
+    return f"Best {figure}{where}: {label} ({span} the next)"
 
 
 def _base(group: Sequence[Pivot], axis: Axis) -> str:

@@ -212,6 +212,8 @@ def _distribution(address: Address) -> str:
             return f"random_distribution=pareto:{1 - skew / 100:g}"
         case NormalAddress(deviation=deviation):
             return f"random_distribution=normal:{deviation:g}"
+        case ZonesAddress(apart=True):
+            raise _refuse("zones in a part of the region for each worker (apart)")
         case ZonesAddress(zones=zones):
             return f"random_distribution={_zones(zones)}"
     raise _refuse(f"address {tag_of(type(address))}")

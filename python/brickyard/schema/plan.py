@@ -233,9 +233,11 @@ class HotSpotsAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
 
 
 class ZonesAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="zones"):
-    """Each zone, a part of the stream's region, gets its share of the requests; uniform within a zone."""
+    """Each zone, a part of the stream's region, gets its share of the requests; uniform within a zone. With `apart`,
+    each lane has its own part of the region, and the zones are parts of that."""
 
     zones: list[Zone] = msgspec.field(default_factory=list)
+    apart: bool = False
 
 
 class NormalAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="normal"):
@@ -768,7 +770,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 
     requests: float
     region: str
-    """Within the stream's region, such as `"0..5%"` or `"0..20GiB"`."""
+    """Within the stream's region, or within the lane's part of it, such as `"0..5%"` or `"0..20GiB"`."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -130,8 +130,6 @@ class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
     operation: str = ""
     request_bytes: int | None = None
     usd: float | None = None
-    redundancy_s: float | None = None
-    """How long a modelled rebuild takes."""
     loop: str = ""
     """`closed` of the run that a load curve takes its rates from."""
     offered_per_s: float | None = None

@@ -31,7 +31,7 @@ from brickyard.schema import Document, RunOptions
 from brickyard.schema.plan import Plan
 from brickyard.study.design import CONDITIONS, PLACE, Design, Factor, Level, Recipe
 from brickyard.study.fit import own_size
-from brickyard.study.holding import SetUp, modelled_redundancy_s
+from brickyard.study.holding import SetUp
 from brickyard.study.keys import nearest
 from brickyard.study.runner import RunSpec
 from brickyard.study.seeds import seed_of
@@ -413,9 +413,7 @@ class Specs:
         labels |= {"label": self._wishes.label} if self._wishes.label else {}
         labels |= {"usd": cell.usd} if cell.usd is not None else {}
         labels |= {"rebuild_rate": cell.recipe.rebuild_rate} if cell.recipe.rebuild_rate else {}
-        redundancy_s = modelled_redundancy_s(spec)
-        told = {"cell": self._identity(spec, labels)}
-        return replace(spec, labels=labels | told | ({"redundancy_s": redundancy_s} if redundancy_s else {}))
+        return replace(spec, labels=labels | {"cell": self._identity(spec, labels)})
 
     def _profile(self, name: str) -> profiles.ProfileText:
         """A profile of the user's own may stand beside the study's file."""

@@ -125,6 +125,8 @@ class Design:
     question: str
     answer: tuple[str, ...]
     """The factors that the question is about."""
+    answer_by: str
+    """A factor whose levels are answered one by one; empty for none."""
     repetitions: int
     order: str
     blocks: tuple[str, ...]
@@ -177,6 +179,9 @@ def read_design(text: StudyText) -> Design:
         _known_factor(name, factors, keys.place("blocks"))
     for name in asked:
         _known_factor(name, factors, keys.place("answer"))
+    answer_by = keys.text("answer_by", "")
+    if answer_by:
+        _known_factor(answer_by, factors, keys.place("answer_by"))
     exclude = tuple(_where(table, factors) for table in keys.list_of_tables("exclude"))
     overrides = tuple(_override(table, factors) for table in keys.list_of_tables("override"))
     stop = _stop(keys.table("stop"))
@@ -194,6 +199,7 @@ def read_design(text: StudyText) -> Design:
         about=about,
         question=question,
         answer=asked,
+        answer_by=answer_by,
         repetitions=repetitions,
         order=order,
         blocks=blocks,
@@ -399,6 +405,7 @@ def _conclusion(keys: Keys, tables: tuple[TableSpec, ...], factors: tuple[Factor
         low=keys.number("least", 1.0) or 0.0,
         high=keys.number("most", None) or float("inf"),
         than=_where(keys.table("than"), factors, PARTS),
+        why=keys.text("why", ""),
     )
     keys.done()
     if not found.says or not found.ahead or not found.behind:

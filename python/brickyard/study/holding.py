@@ -1,4 +1,4 @@
-"""Duty: which condition is held around a run and for how many runs, and how long a model takes to be whole again.
+"""Duty: which condition is held around a run, and for how many runs.
 
 Refusal: a model is never held, since its condition is part of it; arrays are the business of `brickyard.conditions`.
 """
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from brickyard import arrays, bricks, conditions
 from brickyard.conditions.verdict import STATE_OF
 from brickyard.errors import BadInputError
-from brickyard.study.runner import RunSpec
 
 
 @dataclass(frozen=True)
@@ -135,16 +134,3 @@ def lasts(held: conditions.Held | None, run_s: float | None) -> bool:
     (begun_ns, begun), (ended_ns, ended) = told[0], told[-1]
     share_of_run = (ended - begun) * run_s * 1e9 / (ended_ns - begun_ns) if ended_ns > begun_ns else 0.0
     return state.progress_share + share_of_run < 1.0
-
-
-def modelled_redundancy_s(spec: RunSpec) -> float | None:
-    """The time until a failed member is whole again at the model's pace beside this load; a real array is watched."""
-    from brickyard.advise.lifetime import assumed_rebuild_hours
-
-    if spec.condition != "rebuilding" or not spec.options.is_modelled:
-        return None
-    texts = {**bricks.texts(), **spec.options.texts}
-    brick = bricks.resolve(spec.targets[0], spec.options.changes, texts).brick
-    writes = any(stream.operations.write > 0 for phase in spec.profile_plan.phase for stream in phase.stream)
-    hours = assumed_rebuild_hours(brick, writes=writes)
-    return None if hours is None else hours * 3600
