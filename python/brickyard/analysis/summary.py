@@ -443,7 +443,7 @@ def distinct_warnings(records: list[Record]) -> list[RunWarning]:
     return sorted(merged, key=lambda item: item.severity != "warning")
 
 
-TARGET, PHASE = "{target}", "{phase}"
+TARGET, PHASE, IN = "{target}", "{phase}", "In "
 LISTED_MAX = 2  # targets or phases of one warning; of more, the number is told
 PLURAL = {"is": "are", "was": "were"}
 
@@ -466,11 +466,18 @@ def _without_target(record: Record, text: str) -> str:
 def _without_phase(record: Record, text: str) -> tuple[str, str]:
     """And the phase's name, where the text begins with it."""
     names = sorted((phase.name for phase in record.info.plan.phase if phase.name), key=len, reverse=True)
-    name = next((name for name in names if text.startswith(f"Phase {name} ")), "")
-    return (PHASE + text.removeprefix(f"Phase {name}"), name) if name else (text, "")
+    for before in ("", IN):
+        word = "phase" if before else "Phase"
+        name = next((name for name in names if text.startswith(f"{before}{word} {name} ")), "")
+        if name:
+            return before + PHASE + text.removeprefix(f"{before}{word} {name}"), name
+    return text, ""
 
 
 def _with_phases(text: str, names: list[str]) -> str:
+    if text.startswith(IN + PHASE):
+        many = "" if len(names) == 1 else "s"
+        return f"{IN}phase{many} {_listed(names)}{text.removeprefix(IN + PHASE)}"
     if not text.startswith(PHASE):
         return text
     verb, rest = text.removeprefix(f"{PHASE} ").split(" ", 1)

@@ -133,8 +133,11 @@ class Terminal:
         if self._task is not None and runs > 1:
             self._progress.update(self._task, total=runs * 1000)
 
+    def describe(self, spec: RunSpec) -> str:
+        return describe(spec)
+
     def run_begins(self, spec: RunSpec) -> None:
-        self._name = describe(spec)
+        self._name = self.describe(spec)
         self._last = ""
         self._began_ns = None
         self._planned_ns = planned_ns(spec.plan)
