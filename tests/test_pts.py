@@ -100,8 +100,8 @@ def test_the_other_tests_on_a_modelled_drive(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_test_without_steady_state_has_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The cache of this drive fills during these rounds, so that no five of them are alike: exit code and first sentence
-    say so, and warnings name the cells of the rounds."""
+    """The drive's cache fills during these rounds, so that no five of them are alike: exit code and answer say so, and
+    phases are named by cell and round."""
     words = ["enterprise", "sim:nvme-tlc-3840", "--test", "iops", "--round", "5ms", "--rounds", "5", "--range", "0.1%"]
     place = ["--store", str(tmp_path / "runs.db")]
     assert main(["pts", *words, *place]) == 1
