@@ -326,7 +326,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     clock = start.clock
     ends = record.of(PhaseEnd)
     bound = any(end.generator_bound for end in ends)
-    busy = None if record.info.is_by_fio else max((end.loop_busy_share for end in ends), default=None)
+    busy = None if record.info.is_by_tool else max((end.loop_busy_share for end in ends), default=None)
     cost = cpu_per_request_ns(record)
     cost_ns = clock.read_cost_ns  # 0 where it was not measured
     return [
@@ -538,7 +538,7 @@ def _generator_range(records: list[Record]) -> str:
     bound = sum(any(end.generator_bound for end in own) for own in ends)
     if not busy and not any(costs):
         return ""
-    known = not any(record.info.is_by_fio for record in records)
+    known = not any(record.info.is_by_tool for record in records)
     bound_words = f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit"
     return _joined(
         f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",
