@@ -16,7 +16,7 @@ from brickyard import bricks
 from brickyard.schema import plan_values
 from brickyard.store import Record
 
-SAME_SEED, SAME_RESULT = "same seed, modelled target", "same result of another tool, imported again"
+SAME_SEED = "same seed, modelled target"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,9 @@ def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
                 first[same] = record.info.id
         else:
             repeats.setdefault(first[same], []).append(record.info.id)
-    imported = {record.info.id for record in kept if record.info.is_by_tool}
-    return kept, [Repeat(run, tuple(by), SAME_RESULT if run in imported else SAME_SEED) for run, by in repeats.items()]
+    tools = {record.info.id: record.info.tool for record in kept if record.info.is_by_tool}
+    why = {run: f"same result of {tool}, imported again" for run, tool in tools.items()}
+    return kept, [Repeat(run, tuple(by), why.get(run, SAME_SEED)) for run, by in repeats.items()]
 
 
 def same_result(record: Record) -> str | None:

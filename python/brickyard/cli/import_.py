@@ -108,7 +108,10 @@ def _format(file: str, text: str, asked: str | None) -> str:
         refuse_results(text)
     except BadInputError as error:
         raise BadInputError(f"{Path(file).name}: {one_line(error)}") from error
-    found = asked or recognize(text)
+    known_as = recognize(text)
+    if asked and known_as in RESULT_FORMATS and asked != known_as:
+        raise BadInputError(f"{Path(file).name}: these are results, of the format {known_as}; leave --format out")
+    found = asked or known_as
     known = (*FORMATS, *RESULT_FORMATS)
     if found not in known:
         raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(known)}")
