@@ -432,3 +432,13 @@ def test_a_pipe_gets_lines_of_progress_on_stderr_and_stdout_stays_whole(
     json.loads(out)
     lines = re.findall(r"^\S+: (\S+ s) of (\S+ s): (?:warm-up: )?[\d,]+ IOPS ", err, re.MULTILINE)
     assert lines[:4] == [("1.0 s", "4.0 s"), ("2.0 s", "4.0 s"), ("3.0 s", "4.0 s"), ("4.0 s", "4.0 s")]
+
+
+@pytest.mark.parametrize("name", ["shop.fio", "./shop.fio", "/x/test.icf"])
+def test_another_tools_file_in_place_of_a_profile_has_its_way_in(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.fio").write_text("[j]\nrw=read\nsize=1m\n")
+    assert main(["run", name, "sim:terraserver-2003"]) == 2
+    assert f"brickyard import {Path(name)} -o" in capsys.readouterr().err

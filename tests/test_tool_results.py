@@ -117,7 +117,7 @@ def test_figures_of_iometer_stay_its_own(tmp_path: Path) -> None:
     rows = by_operation(record)
     reads, writes, scan = rows[0, "read"], rows[0, "write"], rows[1, "read"]
     assert (reads.requests, writes.requests, scan.requests, scan.errors) == (40200, 19800, 120000, 2)
-    assert (reads.iops, writes.iops, scan.iops) == (pytest.approx(670), pytest.approx(330), pytest.approx(2000))
+    assert [reads.iops, writes.iops, scan.iops] == pytest.approx([670, 330, 2000])
     service = reads.measures["service"]
     assert (service.mean_ns, service.max_ns) == (6_250_000, 91_250_000)
     assert set(service.percentiles.values()) == {None}
@@ -220,3 +220,19 @@ def test_a_longest_time_below_a_percentile_is_kept_as_printed() -> None:
     """diskspd's extremes are those of its table."""
     (phase,) = read(sample("diskspd-2.0-mixed.txt")).phases
     assert [one.times.max_ns for one in phase.moved if one.times] == [7_990_000, round(35.257 * MS)]
+
+
+def test_the_page_of_a_result_draws_nothing_that_was_not_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One figure for the whole time is no course, and percentiles are no distribution."""
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(SAMPLES / "diskspd-2.0-mixed.txt"), *store]) == 0
+    assert "Seed" not in capsys.readouterr().out
+    assert main(["report", "1", "-o", str(tmp_path / "page"), *store]) == 0
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "over time" not in page
+    assert "834" in page or "835" in page
+    capsys.readouterr()
+    assert main(["export", "1", "--format", "hdr", *store]) == 2
+    assert "diskspd printed no distribution" in capsys.readouterr().err

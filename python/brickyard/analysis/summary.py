@@ -45,6 +45,7 @@ from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
 from brickyard.store import Json, Record, RunInfo
+from brickyard.store.record import OTHER_TOOLS
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 SLOWEST_SHOWN = 10
@@ -221,11 +222,11 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Workload", workload_words([record])),
         ("Started", when(info)),
         ("Profile", f"{info.plan.title or info.profile} ({info.profile}, {info.profile_hash[:12]})"),
-        ("Seed", str(info.seed)),
+        ("Seed", str(info.seed) if info.tool in ("", OTHER_TOOLS["fio"]) else ""),  # others print none
         ("Verified", verified_words(record)),
         *_engine_lines(record),
         *(far_host_lines(record) or _host_lines(info.facts.host)),
-        ("Brickyard", info.software_version),
+        ("Brickyard", "" if info.is_by_tool else info.software_version),  # a tool's version stands beside the engine
     ]
     return [(label, text) for label, text in lines if text]
 

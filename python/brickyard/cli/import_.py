@@ -161,7 +161,8 @@ def _import_tool_result(
             raise BadInputError(f"{place.name}: does not say enough of its load for a profile; leave --output out")
         _write(output, result.profile)
     with Store(store) as kept:
-        run, is_known = store_result(kept, result, text, profile=f"{result.tool}-{place.stem}")
+        name = place.stem if place.stem.startswith(result.tool) else f"{result.tool}-{place.stem}"
+        run, is_known = store_result(kept, result, text, profile=name)
         return _show(kept, run, is_known=is_known, as_json=as_json)
 
 

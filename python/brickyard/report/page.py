@@ -14,7 +14,7 @@ from typing import Any
 
 import altair as alt
 
-from brickyard import analysis
+from brickyard import _core, analysis
 from brickyard.analysis import pts_points, ramp, slow
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import Answer, Patterns, answer, counted_words
@@ -237,7 +237,11 @@ def _latency(patterns: Patterns, note: str) -> Figure:
 
 
 def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
-    """Throughput and latency over time, all runs laid end to end."""
+    """Throughput and latency over time, all runs laid end to end. Another tool's result is one figure for the whole
+    time, so that nothing of it is known over time."""
+    records = [record for record in records if not record.info.is_by_tool]
+    if not records:
+        return []
     series_of = _series(records, patterns)
     bands = _bands(records, series_of)
     points = analysis.throughput(records)
@@ -335,7 +339,7 @@ def render(
         .render(
             title=_title(records, study, graph=graph),
             when=summaries.when(records[0].info),
-            version=records[0].info.software_version,
+            version=next((r.info.software_version for r in records if not r.info.is_by_tool), _core.version()),
             warnings=summaries.distinct_warnings(records),
             notes=study.notes if study else [],
             unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
