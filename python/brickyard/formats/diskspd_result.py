@@ -13,15 +13,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from xml.etree import ElementTree as Xml
 
+import msgspec
+
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
-from brickyard.formats.tool_result import Moved, Printed, Stream, Times, ToolResult, count_of, ns_of, span_s
-from brickyard.schema import read_plan
+from brickyard.formats.tool_result import Moved, Printed, PrintedLoad, PrintedTimes, ToolResult, count_of, ns_of, span_s
+from brickyard.ready import ready
+from brickyard.schema import Counted, read_plan
 from brickyard.schema.plan import Plan
 
 TOOL = "diskspd"
-OPERATIONS = {"read": "Read", "write": "Write"}
+OPERATIONS = {Counted.READ: "Read", Counted.WRITE: "Write"}
 SCALE = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 RANK = re.compile(r"(?:(\d)-nines|([\d.]+)(?:st|nd|rd|th))$")
 COMMAND = re.compile(r"(?mi)^Command Line:.*?diskspd(?:64)?(?:\.exe)?\"?\s+(.*)$")
@@ -30,6 +33,15 @@ SEVERAL = (
     "with runs of Brickyard."
 )
 DATE = "%Y/%m/%d %H:%M:%S"
+
+
+class _Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of the line of totals of a table, by the names of its columns."""
+
+    bytes: int
+    requests: int = msgspec.field(name="I/Os")
+    rate_per_s: float = msgspec.field(name="I/O per s")
+    mean_ms: float | None = msgspec.field(name="AvgLat", default=None)
 
 
 @dataclass
@@ -86,7 +98,7 @@ def _result(name: str, version: str, began: str, spans: list[_Span]) -> ToolResu
     for number, span in enumerate(spans):
         streams = plan.phase[number].stream if plan else []
         workers, depth = sum(one.workers for one in streams), max((one.depth for one in streams), default=0)
-        stream = Stream(workers=workers or None, depth=depth or None)
+        stream = PrintedLoad(workers=workers or None, depth=depth or None)
         phases.append(Printed(f"timespan {number + 1}", span.seconds, stream, span.moved))
     notes = () if profile else (SEVERAL,)
     return ToolResult(TOOL, version, round(moment.timestamp()) * 10**9, targets, io, phases, profile, notes)
@@ -135,7 +147,7 @@ def _of(item: Xml.Element, name: str) -> str:
     return found.strip()
 
 
-def _moved_xml(span: Xml.Element, operation: str, word: str) -> Moved:
+def _moved_xml(span: Xml.Element, operation: Counted, word: str) -> Moved:
     targets = span.findall("Thread/Target")
     requests, moved = (sum(count_of(_of(one, f"{word}{what}")) for one in targets) for what in ("Count", "Bytes"))
     mean = span.findtext(f"Latency/Average{word}Milliseconds")
@@ -149,12 +161,12 @@ def _moved_xml(span: Xml.Element, operation: str, word: str) -> Moved:
     return Moved(operation, requests, moved, times=_times(float(mean) * 1e6, values))
 
 
-def _times(mean_ns: float, values: dict[float, int]) -> Times | None:
+def _times(mean_ns: float, values: dict[float, int]) -> PrintedTimes | None:
     """Of the ranks 0 and 100 are the extremes."""
     if 100.0 not in values:
         return None
     between = {rank: value for rank, value in values.items() if 0 < rank < 100}
-    return Times(mean_ns, values[100.0], values.get(0.0, 0), between)
+    return PrintedTimes(mean_ns, values[100.0], values.get(0.0, 0), between)
 
 
 def _asked_xml(item: Xml.Element) -> _Span:
@@ -214,23 +226,24 @@ def _printed_text(span: _Span, part: str) -> None:
     total = _totals_text(part, "Total IO")
     if lasted is None or total is None:
         raise BadInputError("diskspd's text ends before its totals; it was cut off")
-    span.seconds = span_s(count_of(total["I/Os"]), float(total["I/O per s"]), float(lasted[1]))
+    span.seconds = span_s(count_of(total.requests), total.rate_per_s, float(lasted[1]))
     ranks = _ranks_text(part)
     for operation, word in OPERATIONS.items():
         row = _totals_text(part, f"{word} IO")
         if row is None:
             raise BadInputError(f"diskspd's text has no total of {operation}s; it was cut off")
-        requests, mean = count_of(row["I/Os"]), row.get("AvgLat")
-        times = _times(float(mean) * 1e6, ranks.get(word, {})) if mean and requests else None
-        span.moved.append(Moved(operation, requests, count_of(row["bytes"]), times=times))
+        requests, mean_ms = count_of(row.requests), row.mean_ms
+        times = _times(mean_ms * 1e6, ranks.get(word, {})) if mean_ms is not None and requests else None
+        span.moved.append(Moved(operation, requests, count_of(row.bytes), times=times))
 
 
-def _totals_text(part: str, title: str) -> dict[str, str] | None:
+def _totals_text(part: str, title: str) -> _Totals | None:
     table = re.search(rf"(?m)^{title}\s*\n(thread \|.*)\n(?:.*\n)*?total:(.*)$", part)
     if table is None:
         return None
     names = [name.strip() for name in table[1].split("|")][1:]
-    return dict(zip(names, (cell.strip() for cell in table[2].split("|")), strict=False))
+    cells = dict(zip(names, (cell.strip() for cell in table[2].split("|")), strict=False))
+    return msgspec.convert({name: cell for name, cell in cells.items() if cell != "N/A"}, _Totals, strict=False)
 
 
 def _ranks_text(part: str) -> dict[str, dict[float, int]]:
@@ -285,3 +298,6 @@ def _bytes(text: str) -> int:
     if found is None:
         raise BadInputError(f"not a size as diskspd prints it: {text!r}")
     return int(found[1]) * SCALE[found[2] or ""]
+
+
+ready(_Totals)

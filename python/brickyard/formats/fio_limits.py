@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_options import is_harmless
-from brickyard.formats.fio_stream import part_of_file
+from brickyard.formats.fio_stream import is_random, part_of_file
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
 from brickyard.store import Json
 
@@ -87,7 +87,7 @@ def _amount(options: dict[str, str], clones: int, lanes: int) -> Json:
     loops = fio_int("loops", options.get("loops", "1"), low=1, high=1 << 31)
     if "io_size" not in options:
         both = part_of_file(options)
-        if both is not None and both[0] < both[1] and options.get("rw", "read").startswith("rand"):
+        if both is not None and both[0] < both[1] and is_random(options):
             return {"bytes": toml_text.size(both[0] * clones * loops)}
         return {"passes": loops * lanes}
     if options["io_size"].endswith("%"):

@@ -14,15 +14,59 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
+import msgspec
+
 from brickyard.errors import BadInputError
-from brickyard.formats.tool_result import Moved, Printed, Stream, Times, ToolResult, count_of, ns_of, profile_of
+from brickyard.formats.tool_result import (
+    Ends,
+    Moved,
+    Printed,
+    PrintedLoad,
+    PrintedTimes,
+    ToolResult,
+    count_of,
+    ns_of,
+    profile_of,
+)
+from brickyard.ready import ready
+from brickyard.schema import Counted
 
 TOOL = "iometer"
-OPERATIONS = {"read": "Read", "write": "Write"}
 HEAD = "'Target Type"
 SPECIFICATION, LINES = "'Access specification name", "'size"
 CUT = "The file ends before the figures of its last test, which is missing here."
 ROUGH = "Iometer prints no run time; it is the requests over the IOps."
+
+
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of a row, by the names of its columns."""
+
+    specification: str = msgspec.field(name="Access Specification Name")
+    iops: float = msgspec.field(name="IOps")
+    disks: int = msgspec.field(name="# Disks", default=0)
+    depth: int = msgspec.field(name="Queue Depth", default=0)
+    read_count: int = msgspec.field(name="Read I/Os")
+    write_count: int = msgspec.field(name="Write I/Os")
+    read_bytes: int = msgspec.field(name="Bytes Read")
+    write_bytes: int = msgspec.field(name="Bytes Written")
+    read_errors: int = msgspec.field(name="Read Errors")
+    write_errors: int = msgspec.field(name="Write Errors")
+    read_ms: float = msgspec.field(name="Average Read Response Time")
+    write_ms: float = msgspec.field(name="Average Write Response Time")
+    read_longest_ms: float = msgspec.field(name="Maximum Read Response Time")
+    write_longest_ms: float = msgspec.field(name="Maximum Write Response Time")
+
+    @property
+    def reads(self) -> Moved:
+        return _moved(
+            Counted.READ, self.read_count, self.read_bytes, self.read_errors, self.read_ms, self.read_longest_ms
+        )
+
+    @property
+    def writes(self) -> Moved:
+        return _moved(
+            Counted.WRITE, self.write_count, self.write_bytes, self.write_errors, self.write_ms, self.write_longest_ms
+        )
 
 
 def read_iometer(name: str, text: str) -> ToolResult:
@@ -59,7 +103,7 @@ def _after(rows: list[list[str]], name: str) -> str:
     return ",".join(rows[at + 1]).strip() if at is not None and at + 1 < len(rows) else ""
 
 
-def _tests(rows: list[list[str]]) -> Iterator[dict[str, str]]:
+def _tests(rows: list[list[str]]) -> Iterator[_Row]:
     """The row of all managers of each test, by column."""
     names: list[str] = []
     for row in rows:
@@ -68,7 +112,8 @@ def _tests(rows: list[list[str]]) -> Iterator[dict[str, str]]:
         elif names and row and row[0] == "ALL":
             if len(row) < names.index("Write I/Os") + 1:
                 raise BadInputError("Iometer's last row is cut off")
-            yield dict(zip(names, row, strict=False))
+            told = {name: cell for name, cell in zip(names, row, strict=False) if cell}
+            yield msgspec.convert(told, _Row, strict=False)
 
 
 def _specifications(rows: list[list[str]]) -> dict[str, list[list[int]]]:
@@ -90,35 +135,35 @@ def _specifications(rows: list[list[str]]) -> dict[str, list[list[int]]]:
     return found
 
 
-def _phase(row: dict[str, str], specifications: dict[str, list[list[int]]], number: int) -> Printed:
-    name = row["Access Specification Name"].strip()
-    moved = [_moved(row, operation, word) for operation, word in OPERATIONS.items()]
-    rate = float(row["IOps"])
+def _phase(row: _Row, specifications: dict[str, list[list[int]]], number: int) -> Printed:
+    name = row.specification.strip()
+    moved = [row.reads, row.writes]
     requests = sum(one.requests for one in moved)
-    if not rate or not requests:
+    if not row.iops or not requests:
         raise BadInputError(f"test {number} ({name}) has no request")
-    depth, disks = (int(row.get(column) or 0) for column in ("Queue Depth", "# Disks"))
-    seconds = requests / rate
+    seconds = requests / row.iops
     # What several disks were asked for together is no one stream.
-    ends = {"duration": f"{max(1, round(seconds))}s"} if disks == 1 and depth > 0 else None
-    asked = _asked(specifications.get(name, []), max(1, disks), max(1, depth))
+    ends = Ends(seconds=max(1, round(seconds))) if row.disks == 1 and row.depth > 0 else None
+    asked = _asked(specifications.get(name, []), max(1, row.disks), max(1, row.depth))
     return Printed(f"{number}: {name}", seconds, replace(asked, ends=ends), moved)
 
 
-def _moved(row: dict[str, str], operation: str, word: str) -> Moved:
-    requests = count_of(row[f"{word} I/Os"])
-    moved, errors = count_of(row["Bytes Read" if word == "Read" else "Bytes Written"]), count_of(row[f"{word} Errors"])
-    mean, longest = row[f"Average {word} Response Time"], row[f"Maximum {word} Response Time"]
-    times = Times(float(mean) * 1e6, ns_of(longest)) if requests else None
-    return Moved(operation, requests, moved, errors, times)
+def _moved(
+    operation: Counted, requests: int, moved_bytes: int, errors: int, mean_ms: float, longest_ms: float
+) -> Moved:
+    times = PrintedTimes(mean_ms * 1e6, ns_of(longest_ms)) if requests else None
+    return Moved(operation, count_of(requests), count_of(moved_bytes), count_of(errors), times)
 
 
-def _asked(lines: list[list[int]], disks: int, depth: int) -> Stream:
+def _asked(lines: list[list[int]], disks: int, depth: int) -> PrintedLoad:
     if len(lines) != 1 or len(lines[0]) < 7:
-        return Stream(workers=disks, depth=depth)
+        return PrintedLoad(workers=disks, depth=depth)
     size_bytes, _, reads, random, delay, burst, *_ = lines[0]
     if delay or burst > 1:
-        return Stream(workers=disks, depth=depth)
+        return PrintedLoad(workers=disks, depth=depth)
     mixed = {"kind": "runs", "random": float(random)}
     address: object = "sequential" if not random else "random" if random == 100 else mixed
-    return Stream(size_bytes, reads, address, disks, depth)
+    return PrintedLoad(size_bytes, reads, address, disks, depth)
+
+
+ready(_Row)

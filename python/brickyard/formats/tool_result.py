@@ -15,7 +15,26 @@ from dataclasses import dataclass, field
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
-from brickyard.schema import RunFacts, RunWarning, read_plan
+from brickyard.schema import (
+    CellEvent,
+    CellEventMeasures,
+    Counted,
+    Cpu,
+    End,
+    Event,
+    Imported,
+    Interval,
+    Measure,
+    PhaseEnd,
+    PhaseReason,
+    PhaseStart,
+    RunFacts,
+    RunOutcome,
+    RunWarning,
+    Start,
+    Timed,
+    read_plan,
+)
 from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
 from brickyard.store import Json, Store
 from brickyard.store.record import OTHER_TOOLS
@@ -43,7 +62,7 @@ NO_TIMES = RunWarning(
 
 
 @dataclass(frozen=True)
-class Times:
+class PrintedTimes:
     """Latencies from submission to completion, as they were printed."""
 
     mean_ns: float
@@ -56,15 +75,24 @@ class Times:
 class Moved:
     """One operation of a phase. `requests` are successes."""
 
-    operation: str
+    operation: Counted
     requests: int
     bytes: int
     errors: int = 0
-    times: Times | None = None
+    times: PrintedTimes | None = None
 
 
 @dataclass(frozen=True)
-class Stream:
+class Ends:
+    """What ends a phase, seconds or bytes, and the first part of the target in which it works; all of it without."""
+
+    seconds: int | None = None
+    bytes: int | None = None
+    region_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class PrintedLoad:
     """What was asked of the storage, as far as it was printed; `address` as a profile has it."""
 
     size_bytes: int | None = None
@@ -73,8 +101,8 @@ class Stream:
     address: object = None
     workers: int | None = None
     depth: int | None = None
-    ends: Json | None = None
-    """What ends the phase and where it works, as keys of a profile's phase and stream; None where that is not known."""
+    ends: Ends | None = None
+    """None where it was not printed."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +111,7 @@ class Printed:
 
     name: str
     seconds: float
-    asked: Stream
+    asked: PrintedLoad
     moved: list[Moved]
 
 
@@ -128,8 +156,7 @@ def profile_of(tool: str, name: str, io: str, phases: Sequence[Printed]) -> str:
         asked = phase.asked
         if asked.ends is None or asked.size_bytes is None or asked.reads is None or asked.address is None:
             return ""
-        region = {key: value for key, value in asked.ends.items() if key == "region"}
-        ends = {key: value for key, value in asked.ends.items() if key not in region}
+        ends = asked.ends
         stream = {
             "name": phase.name,
             "operations": toml_text.operations(asked.reads),
@@ -137,9 +164,11 @@ def profile_of(tool: str, name: str, io: str, phases: Sequence[Printed]) -> str:
             "address": asked.address,
             "workers": asked.workers or 1,
             "depth": asked.depth or 1,
-            **region,
+            "region": toml_text.region(0, ends.region_bytes),
         }
-        made.append({"name": phase.name, **ends, "stream": [stream]})
+        lasts = None if ends.seconds is None else f"{ends.seconds}s"
+        moves = None if ends.bytes is None else toml_text.size(ends.bytes)
+        made.append({"name": phase.name, "duration": lasts, "bytes": moves, "stream": [stream]})
     try:
         said = OTHER_TOOLS[tool]
         top = {"io": io} if io else {}
@@ -157,6 +186,7 @@ def store_result(store: Store, result: ToolResult, text: str, *, profile: str) -
         return known, True
     _check(result)
     events = list(_events(result))
+    end_ns = max(event.end_ns for event in events if isinstance(event, PhaseEnd))
     run = store.add_run(
         profile=profile,
         profile_hash=digest,
@@ -168,8 +198,7 @@ def store_result(store: Store, result: ToolResult, text: str, *, profile: str) -
         facts=RunFacts(),
     )
     store.add_events(run, events)
-    end_ns = max(event["end_ns"] for event in events if event["event"] == "phase_end")
-    store.end_run(run, {"end_ns": end_ns, "outcome": "done", "message": ""}, None, _warnings(result))
+    store.end_run(run, End(end_ns=end_ns, outcome=RunOutcome.DONE, message=""), None, _warnings(result))
     return run, False
 
 
@@ -226,95 +255,86 @@ def _stream(phase: Printed) -> OtherStream:
     )
 
 
-def _events(result: ToolResult) -> Iterable[Json]:
-    yield {
-        "event": "start",
-        "start_unix_ns": result.began_unix_ns,
-        "engine": result.tool,
-        "engine_reason": result.version,
-        "io": result.io or "unknown",
-        "io_reason": "",
-        "targets": [],
-        "phases": [],
-    }
-    at_ns = 0
+def _events(result: ToolResult) -> Iterable[Event]:
+    yield Start(
+        start_unix_ns=result.began_unix_ns,
+        engine=result.tool,
+        engine_reason=result.version,
+        io=result.io or "unknown",
+        io_reason="",
+        targets=[],
+    )
+    at_ns, none = 0, Cpu(user_ns=0, system_ns=0)
     for number, phase in enumerate(result.phases):
         end_ns = at_ns + max(1_000_000, round(phase.seconds * 1e9))
-        common = {
-            "phase": number,
-            "end_ns": end_ns,
-            "cpu": {"user_ns": 0, "system_ns": 0},
-            "loop_busy_share": 0.0,
-        }
         moved = [one for one in phase.moved if one.requests or one.errors]
-        yield {"event": "phase", "phase": number, "name": phase.name, "start_ns": at_ns}
+        yield PhaseStart(phase=number, name=phase.name, start_ns=at_ns)
         yield from (_imported(number, one, one.times) for one in moved if one.times is not None)
-        cells = [_cell(one, phase.asked.depth or 0) for one in moved]
-        yield {
-            "event": "interval",
-            "index": 0,
-            "start_ns": at_ns,
-            "warmup": False,
-            "drain": False,
-            "knob": None,
-            "cells": cells,
-            **common,
-        }
+        yield Interval(
+            phase=number,
+            index=0,
+            start_ns=at_ns,
+            end_ns=end_ns,
+            warmup=False,
+            drain=False,
+            cells=[_cell(one, phase.asked.depth or 0) for one in moved],
+            cpu=none,
+            loop_busy_share=0.0,
+        )
         errors = sum(one.errors for one in moved)
-        yield {
-            "event": "phase_end",
-            "reason": "requests",
-            "unsent": 0,
-            "outstanding": 0,
-            "errors_by_errno": {"unknown": errors} if errors else {},
-            "errors_by_kind": {},
-            "slowest": [],
-            "generator_bound": False,
-            **common,
-        }
+        yield PhaseEnd(
+            phase=number,
+            end_ns=end_ns,
+            reason=PhaseReason.REQUESTS,
+            unsent=0,
+            outstanding=0,
+            errors_by_errno={"unknown": errors} if errors else {},
+            errors_by_kind={},
+            slowest=[],
+            generator_bound=False,
+            cpu=none,
+            loop_busy_share=0.0,
+        )
         at_ns = end_ns
 
 
-def _imported(phase: int, moved: Moved, times: Times) -> Json:
-    return {
-        "event": "imported",
-        "phase": phase,
-        "stream": 0,
-        "operation": moved.operation,
-        "measure": "service",
-        "mean_ns": times.mean_ns,
-        "min_ns": times.min_ns,
-        "max_ns": times.max_ns,
-        "percentiles": {f"p{share:.10g}": value for share, value in times.percentiles.items()},
-        "has_bins": False,
-    }
+def _imported(phase: int, moved: Moved, times: PrintedTimes) -> Imported:
+    return Imported(
+        phase=phase,
+        stream=0,
+        operation=moved.operation,
+        measure=Timed.SERVICE,
+        mean_ns=times.mean_ns,
+        min_ns=times.min_ns,
+        max_ns=times.max_ns,
+        percentiles={f"p{share:.10g}": value for share, value in times.percentiles.items()},
+        has_bins=False,
+    )
 
 
-def _cell(moved: Moved, depth: int) -> Json:
-    cell: Json = {
-        "stream": 0,
-        "operation": moved.operation,
-        "requests": moved.requests,
-        "bytes": moved.bytes,
-        "errors": moved.errors,
-        "depth_max": depth,
-        "measures": {},
-    }
+def _cell(moved: Moved, depth: int) -> CellEvent:
+    return CellEvent(
+        stream=0,
+        operation=moved.operation,
+        requests=moved.requests,
+        bytes=moved.bytes,
+        errors=moved.errors,
+        depth_max=depth,
+        measures=CellEventMeasures(service=_measure(moved)),
+    )
+
+
+def _measure(moved: Moved) -> Measure | None:
     if moved.times is None or not moved.requests:
-        return cell
+        return None
     histogram = _core.Histogram.of_counts(_pairs(moved.times, moved.requests))
     p50, p99 = histogram.percentiles_ns([50.0, 99.0])
-    figures = {
-        "mean_ns": moved.times.mean_ns,
-        "p50_ns": p50,
-        "p99_ns": p99,
-        "max_ns": moved.times.max_ns,
-        "histogram": histogram.text(),
-    }
-    return {**cell, "measures": {"service": figures}}
+    return Measure(
+        mean_ns=moved.times.mean_ns, p50_ns=p50, p99_ns=p99, max_ns=moved.times.max_ns, histogram=histogram.text()
+    )
 
 
-def _pairs(times: Times, requests: int) -> list[tuple[int, int]]:
+def _pairs(times: PrintedTimes, requests: int) -> list[tuple[int, int]]:
     """All that lies between two percentiles stands at the upper one, so that each reads as it was printed; without
     percentiles, one request took the longest and the others the mean, which no figure is read from."""
     if not times.percentiles:
