@@ -115,6 +115,7 @@ def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.Captu
         ("--ioengine=libaio", "--engine"),
         ("--time_based", "--runtime alone"),
         ("--group_reporting", "reported together"),
+        ("--status-interval=1", "a line every 5 s"),
         ("--rate_iops=500", "Write --rate"),
         ("--buffered=1", "--direct 0"),
         ("--loops=3", "passes, bytes or requests"),

@@ -413,6 +413,22 @@ def test_a_warning_of_many_phases_is_one_line(tmp_path: Path) -> None:
     assert alone.text == texts[0]
 
 
+def test_a_warning_that_begins_inside_a_phase_names_the_phases_it_is_of(tmp_path: Path) -> None:
+    """Sizes in the names of phases are no figures of the warning, of which a range could be made."""
+    names = [f"{size} B 100/0 of round {number}" for size, number in ((512, 1), (4096, 1), (512, 2))]
+    asked = plan()
+    asked["phase"] = [{**asked["phase"][0], "name": name} for name in names]
+    warned = [
+        {"id": "bound", "severity": "warning", "text": f"In phase {name} the generator was the limit: {share} %."}
+        for name, share in zip(names, (72, 80, 95), strict=True)
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [], plan_=asked, warnings=warned))
+        (found,) = summary.distinct_warnings([record])
+    said = "In phases 512 B 100/0 of round 1, 4096 B 100/0 of round 1 and 1 more the generator was the limit"
+    assert found.text == f"{said}: 72 % to 95 %."
+
+
 def test_a_chain_has_no_throughput_of_its_own(tmp_path: Path) -> None:
     chain = cell([MS] * 100, operation="chain")
     record = record_of(tmp_path, interval(0, SECOND, chain, cell([MS] * 100)), phase_end())

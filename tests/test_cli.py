@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -419,3 +420,25 @@ def test_few_descriptors_are_one_clear_line(tmp_path: Path) -> None:
         assert "unexpected" not in done.stderr
         assert "ulimit -n 1024" in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_pipe_gets_lines_of_progress_on_stderr_and_stdout_stays_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("brickyard.cli.progress.PLAIN_EVERY_S", 0.0)
+    words = ["run", "sqlio-random-read-4", "sim:terraserver-2003", "--set", "duration=3s", "--set", "warmup=1s"]
+    assert main([*words, "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    json.loads(out)
+    lines = re.findall(r"^\S+: (\S+ s) of (\S+ s): (?:warm-up: )?[\d,]+ IOPS ", err, re.MULTILINE)
+    assert lines[:4] == [("1.0 s", "4.0 s"), ("2.0 s", "4.0 s"), ("3.0 s", "4.0 s"), ("4.0 s", "4.0 s")]
+
+
+@pytest.mark.parametrize("name", ["shop.fio", "./shop.fio", "/x/test.icf"])
+def test_another_tools_file_in_place_of_a_profile_has_its_way_in(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.fio").write_text("[j]\nrw=read\nsize=1m\n")
+    assert main(["run", name, "sim:terraserver-2003"]) == 2
+    assert f"brickyard import {Path(name)} -o" in capsys.readouterr().err

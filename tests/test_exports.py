@@ -50,6 +50,49 @@ def exported(store: Path, out: Path, *words: str) -> str:
     return out.read_text() if out.suffix == ".txt" else ""
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.csv", ()),
+        ("a.csv", ("--rows", "totals")),
+        ("a.csv", ("--rows", "runs")),
+        ("a.json", ()),
+        ("a.hlog", ()),
+        ("a.prom", ()),
+        ("a.om", ()),
+    ],
+)
+def test_an_export_takes_the_place_of_an_export_alone(
+    name: str,
+    words: tuple[str, ...],
+    measured: tuple[Path, Record],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    store, _ = measured
+    place = tmp_path / name
+    exported(store, place, *words)
+    whole = place.read_bytes()
+    place.write_bytes(whole[: len(whole) // 2])
+    exported(store, place, *words)
+    assert place.read_bytes() == whole
+    for own in (b"", b"run,profile\n1,mine\n", b"mine\n" + whole, b"{}"):
+        place.write_bytes(own)
+        capsys.readouterr()
+        assert main(["export", "1-2", "--store", str(store), "-o", str(place), *words]) == 2
+        assert "would be lost" in capsys.readouterr().err
+        assert place.read_bytes() == own
+
+
+def test_tables_of_an_export_are_replaced_and_others_kept(measured: tuple[Path, Record], tmp_path: Path) -> None:
+    store, _ = measured
+    command = ["export", "1-2", "--store", str(store), "--tables", str(tmp_path / "t"), "--format", "csv"]
+    assert main(command) == main(command) == 0
+    (tmp_path / "t" / "totals.csv").write_text("mine\n")
+    assert main(command) == 2
+    assert (tmp_path / "t" / "totals.csv").read_text() == "mine\n"
+
+
 def test_an_hdr_log_is_read_by_hdr_histogram(measured: tuple[Path, Record], tmp_path: Path) -> None:
     from hdrh.histogram import HdrHistogram
 

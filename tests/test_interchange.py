@@ -243,6 +243,9 @@ CHECKED = {
     "map": "rw=randwrite\nbs=4k",
     "partly random": "rw=randread\nbs=4k\npercentage_random=40\nnorandommap",
     "region": "rw=randread\nbs=4k\noffset=16m\nsize=16m\nnorandommap",
+    "less than the file": "rw=randread\nbs=4k\nfilesize=32m\nsize=8m\nnorandommap",
+    "more than the file": "rw=randread\nbs=4k\nfilesize=16m\nsize=32m\nnorandommap",
+    "the first part": "rw=read\nbs=64k\nfilesize=64m\nsize=16m",
 }
 FILE_BYTES = 64 * MIB
 
@@ -304,6 +307,28 @@ def test_the_same_requests_as_fio(name: str, tmp_path: Path) -> None:
         assert name == "region" or [r[1] for r in theirs[:first]] == [r[1] for r in ours[:first]]
     if name == "map":
         assert len({r[1] for r in theirs}) == len({r[1] for r in ours}) == len(theirs)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["rw=randread\nfilesize=1m\nsize=256k", "rw=read\nfilesize=1m\nsize=256k", "rw=read\nfilesize=256k\nsize=1m"],
+)
+def test_a_job_on_a_part_of_its_file_moves_as_much_as_in_fio(options: str, tmp_path: Path) -> None:
+    theirs = requests_of_fio(f"bs=4k\n{options}", tmp_path)
+    (phase,) = fio(f"[j]\nfilename=x\nbs=4k\n{options}")["phase"]
+    (stream,) = phase["stream"]
+    asked = phase.get("bytes") or _core.parse_bytes(stream["region"].split("..")[1])
+    assert asked == sum(size for _, _, size in theirs)
+
+
+def test_options_that_are_refused_say_what_to_do_instead() -> None:
+    for option, said in (("read_iolog=x", "brickyard trace import"), ("nrfiles=4", "a job for each file")):
+        with pytest.raises(BadInputError, match=said):
+            import_fio("x", f"[j]\nfilename=x\nrw=read\n{option}", HERE)
+    with pytest.raises(BadInputError, match="pre_read with buffered"):
+        import_fio("x", "[j]\nfilename=x\nrw=read\npre_read=1", HERE)
+    found = import_fio("x", "[j]\nfilename=x\nrw=write\ndirect=1\npre_read=1\nzero_buffers=1\nhipri=1", HERE)
+    assert {note.split(":")[0] for note in found.notes} >= {"pre_read", "zero_buffers", "hipri"}
 
 
 def test_reads_and_writes_in_order_have_a_cursor_each_in_fio_and_that_is_said(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from brickyard import profiles
 from brickyard.analysis.curve_words import (
     Curve,
     curve_circumstances,
+    curve_marks,
     curve_of,
     curve_row,
     found_lines,
@@ -261,10 +262,15 @@ def test_limits_and_levels_are_read_or_refused() -> None:
 
 def test_the_picture_names_knee_and_limit() -> None:
     points = [*queue(), point(1100, 900 * MS, achieved_per_s=1000.0)]
-    drawn = picture_of(points, knee(points).point, Limit("p99", 20 * MS))
-    for text in ("knee", "limit of the p99", "offered rate in 1/s", "hollow: overloaded", "response time"):
+    marks = curve_marks(Curve(900.0, points, Limit("p99", 20 * MS)))
+    drawn = picture_of(points, marks, Limit("p99", 20 * MS))
+    within = usable(points, Limit("p99", 20 * MS))[0]
+    assert within is not None
+    answers = (f"within limit: {within.offered_per_s:.0f}/s", "knee: 500/s", "capacity: 1,000/s")
+    assert set(answers) <= set(drawn.svg.replace("</text>", ">").split(">"))
+    assert all(text in drawn.alt_text for text in answers)
+    for text in ("limit of the p99", "offered rate in 1/s", "hollow: overloaded", "response time"):
         assert text in drawn.svg
-    assert "the knee is at 500 a second" in drawn.alt_text
 
 
 def test_a_real_curve_is_measured_searched_and_drawn(tmp_path: Path) -> None:

@@ -90,6 +90,13 @@ def load_curve(place: Path) -> Path:
     return later
 
 
+def imported(place: Path) -> Path:
+    """A result of another tool has tables and no course."""
+    result = Path(__file__).parent / "samples" / "results" / "iometer-1.1.csv"
+    run("import", str(result), "--store", str(place / "s.db"))
+    return reported(place)
+
+
 def study(place: Path) -> Path:
     only = ("--only", "load=random-read-4", "--set", "duration=2s")
     run("study", "sata-2003", *only, "--store", str(place / "s.db"), "-o", str(place / "out"))
@@ -237,6 +244,7 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "runs": three_runs,
     "ramp": ramp,
     "ramp-rate": ramp_of_rates,
+    "imported": imported,
     "load-curve": load_curve,
     "study": study,
     "trade": study_with_a_trade,

@@ -28,8 +28,9 @@ SIM = "sim:iodrive-160-slc"
 
 
 def measured(capsys: pytest.CaptureFixture[str], store: Path, *words: str) -> dict[str, Any]:
-    assert main(["pts", *words, "--store", str(store), "--json"]) == 0
+    code = main(["pts", *words, "--store", str(store), "--json"])
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert code == (0 if document["has_result"] else 1)
     return document
 
 
@@ -98,6 +99,22 @@ def test_the_other_tests_on_a_modelled_drive(tmp_path: Path, capsys: pytest.Capt
     assert ends == sorted(ends)
 
 
+def test_a_test_without_steady_state_has_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The drive's cache fills during these rounds, so that no five of them are alike: exit code and answer say so, and
+    phases are named by cell and round."""
+    words = ["enterprise", "sim:nvme-tlc-3840", "--test", "iops", "--round", "5ms", "--rounds", "5", "--range", "0.1%"]
+    place = ["--store", str(tmp_path / "runs.db")]
+    assert main(["pts", *words, *place]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "No result for IOPS: the state was not steady after 5 rounds." in out
+    assert out.index("No result for IOPS") < out.index("Before you rely on it")
+    with Store(tmp_path / "runs.db") as kept:
+        names = [phase.name for phase in kept.record(1).info.plan.phase]
+    assert names[0] == "precondition"
+    assert "4 KiB 65/35 of round 5" in names
+    assert len(set(names)) == len(names) == 1 + 5 * 56
+
+
 def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each round is a run, and the table says whether the state was steady."""
     words = [
@@ -112,8 +129,10 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         "--rounds",
         "5",
     ]
-    assert main(["pts", *words, "--store", str(tmp_path / "runs.db")]) == 0
+    code = main(["pts", *words, "--store", str(tmp_path / "runs.db")])
     out, err = capsys.readouterr()
+    assert code == (1 if "NOT steady" in out else 0)
+    assert ("No result for Latency: the state was not steady after 5 rounds." in out) == bool(code)
     assert "Response time, random, 1 thread × 1 in flight" in out
     assert "Steady state of Latency: 0/100, 4 KiB" in out
     assert "not a PTS result" in err
@@ -126,7 +145,7 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
     place = str(tmp_path / "runs.db")
     tests = [word for name in ("iops", "throughput", "latency", "write-saturation") for word in ("--test", name)]
     command = ["pts", "client", SIM, "--round", "10ms", "--range", "0.1%", *tests, "--store", place]
-    assert main(command) == 0
+    code = main(command)
     out = " ".join(capsys.readouterr().out.split())
     assert "once its state is steady?" in out
     assert "Specification, once its state" not in out
@@ -142,9 +161,11 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
     assert found["answer"][0].startswith("This is not a PTS result")
     assert "shortened" in found["question"]
     assert out.index(found["answer"][0]) < first
-    assert f"{format_iops(reads)} reads/s or {format_iops(writes)} writes/s" in found["answer"][1]
+    assert f"{format_iops(reads)} reads/s or {format_iops(writes)} writes/s" in " ".join(found["answer"][1:])
     unsteady = [name for name, item in found["tests"].items() if not item["is_steady"]]
-    assert ("no result" in found["belief"]) == bool(unsteady)
+    assert list(found["without_result"]) == unsteady
+    assert found["answer"][1].startswith("No result for") == bool(unsteady)
+    assert code == bool(unsteady)
     # The page says the same, out of what the store keeps.
     assert main(["report", "s1", "--store", place, "--output", str(tmp_path / "page")]) == 0
     page = " ".join(html.unescape((tmp_path / "page" / "report.html").read_text("utf-8")).split())
@@ -290,7 +311,7 @@ def test_figures_of_a_state_that_was_not_steady_are_no_answer() -> None:
     (said,) = pts_answer(found(1, 1, 1, 1, 1), []).sentences
     assert said == "Alone, a read of 4 KiB takes 1.00 ms on average and a write 1.00 ms."
     (said,) = pts_answer(found(0.1, 0.1, 5, 1, 1), []).sentences
-    assert said == "Latency: no result, since its state was not steady after 5 rounds."
+    assert said == "No result for Latency: the state was not steady after 5 rounds."
     ((title, *_),) = round_tables("latency", found(1, 1, 1, 1, 1).rounds["latency"])
     assert "each figure a mean over rounds, so IOPS is not 1 / average" in title
 

@@ -222,6 +222,11 @@ class TestReplayOnModels:
             capsys.readouterr()
             assert main(["show", run]) == 0
             assert f"Compared with the trace: {said}." in " ".join(capsys.readouterr().out.split())
+        # A run says it once, in its answer; the distances follow at the end.
+        assert main(["run", str(first), "sim:overland-2007-sas"]) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert out.count("reproduce within 10 %") == 1
+        assert out.index("reproduce within 10 %") < out.index("Distances from the trace (10 % is allowed): size of")
         assert main(["trace", "compare", str(first), str(second)]) == 0
         assert main(["trace", "compare", str(first), str(trace)]) == 1
 

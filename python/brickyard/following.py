@@ -114,7 +114,7 @@ class Follower:
             self._highest = max(self._highest, info.id)
             if info.outcome != "running" and info.ended_unix_ns is None:
                 continue  # killed before anybody looked
-            if info.outcome != "running" and info.is_by_fio:
+            if info.outcome != "running" and info.is_by_tool:
                 continue  # imported: it never went on here, and fio's intervals have no response times
             self.runs[info.id] = Followed(info, _planned(info))
 

@@ -362,8 +362,10 @@ def _failures(records: Sequence[Record]) -> list[str]:
 
 
 def _limit(records: Sequence[Record]) -> str:
-    if any(record.info.is_by_fio for record in records):
-        return "Whether storage or generator was the limit is not known: fio does not report it."
+    tools = dict.fromkeys(record.info.tool for record in records if record.info.is_by_tool)
+    if tools:
+        do = "does" if len(tools) == 1 else "do"
+        return f"Whether storage or generator was the limit is not known: {' and '.join(tools)} {do} not report it."
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound and any(map(unwatched, records)):
         return (

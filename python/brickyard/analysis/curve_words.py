@@ -15,13 +15,18 @@ from brickyard.analysis.answers import Answer, belief
 from brickyard.analysis.cells import DASH
 from brickyard.analysis.load_curve import (
     BEND_SHARE,
+    CAPACITY,
+    WITHIN,
     Bend,
     CurvePoint,
     Knee,
     Limit,
+    Mark,
     capacity,
     curve_point,
     knee,
+    knee_mark,
+    rate_mark,
     step_of,
     stream_rates,
     usable,
@@ -175,6 +180,19 @@ def found_lines(curve: Curve) -> list[str]:
     if curve.limit:
         lines.insert(1, limit_line(curve, curve.limit))  # it was asked for, so it is the answer
     return lines
+
+
+def curve_marks(curve: Curve) -> list[Mark]:
+    """What `found_lines` says, as places on the axis of the offered rate: the rate within the limit, knee, capacity."""
+    marks = []
+    if curve.limit and is_kept(curve, curve.limit):
+        if (found := rates(curve.searches)) is not None:
+            marks.append(rate_mark(WITHIN, found.centre, found.low, found.high))
+        elif (best := usable(curve.points, curve.limit)[0]) is not None:
+            marks.append(rate_mark(WITHIN, best.offered_per_s))
+    marks += knee_mark(knee(curve.points))
+    most = capacity(curve.points, curve.maximum_per_s)
+    return [*marks, rate_mark(CAPACITY, most)] if most else marks
 
 
 def knee_words(found: Knee) -> str:

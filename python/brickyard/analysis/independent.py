@@ -16,7 +16,7 @@ from brickyard import bricks
 from brickyard.schema import plan_values
 from brickyard.store import Record
 
-SAME_SEED, SAME_RESULT = "same seed, modelled target", "same result of fio, imported again"
+SAME_SEED = "same seed, modelled target"
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,15 @@ def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
                 first[same] = record.info.id
         else:
             repeats.setdefault(first[same], []).append(record.info.id)
-    imported = {record.info.id for record in kept if record.info.is_by_fio}
-    return kept, [Repeat(run, tuple(by), SAME_RESULT if run in imported else SAME_SEED) for run, by in repeats.items()]
+    tools = {record.info.id: record.info.tool for record in kept if record.info.is_by_tool}
+    why = {run: f"same result of {tool}, imported again" for run, tool in tools.items()}
+    return kept, [Repeat(run, tuple(by), why.get(run, SAME_SEED)) for run, by in repeats.items()]
 
 
 def same_result(record: Record) -> str | None:
-    """What a result of fio has alone: when it was printed, and its figures; None of any other run."""
+    """What a result of another tool has alone: when it was printed, and its figures; None of any other run."""
     info = record.info
-    if not info.is_by_fio:
+    if not info.is_by_tool:
         return None
     figures = [
         (one.phase, one.stream, one.operation, one.end_ns, one.requests, one.bytes, one.errors, one.mean_ns, one.max_ns)
@@ -58,7 +59,7 @@ def same_result(record: Record) -> str | None:
 
 
 def _determined_by(record: Record) -> str | None:
-    """All that decides the figures of a run on models, or what a result of fio has alone; None of any other run."""
+    """All that decides the figures of a run on models, or what another tool's result has alone; None of any other."""
     if (result := same_result(record)) is not None:
         return result
     info = record.info

@@ -23,6 +23,7 @@ from brickyard.analysis.sending import is_kept_up, sent
 from brickyard.analysis.totals import Totals, asked_stream, rated_intervals, totals
 from brickyard.schema import Document, is_paced, is_request
 from brickyard.store import Record
+from brickyard.units import format_iops
 
 SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
 BEND_SHARE = 0.1  # less power than that is no noise of a mean over thousands of requests
@@ -132,6 +133,22 @@ def step_of(point: CurvePoint, limit: Limit) -> Step:
     return Step(point.offered_per_s, value, limit.is_kept(point), not point.overloaded, point.requests)
 
 
+@dataclass(frozen=True)
+class Mark:
+    """An answer that a load curve or ramp gives, as a place on its axis; with its 95 % interval where there is one."""
+
+    name: str
+    value: float
+    words: str
+    """The value with its unit."""
+    low: float | None = None
+    high: float | None = None
+
+
+WITHIN, KNEE, CAPACITY = "within limit", "knee", "capacity"
+"""Names of marks."""
+
+
 class Bend(Enum):
     """What the levels of a curve say of its knee."""
 
@@ -168,6 +185,14 @@ def knee(points: list[CurvePoint]) -> Knee:
         return Knee(Bend.BELOW, None, end)
     near = tuple(point for point in sound if _power(point) > (1 - BEND_SHARE) * _power(best))
     return Knee(Bend.SEEN, best, end, near)
+
+
+def knee_mark(found: Knee) -> list[Mark]:
+    return [] if found.point is None else [rate_mark(KNEE, found.point.offered_per_s)]
+
+
+def rate_mark(name: str, rate_per_s: float, low: float | None = None, high: float | None = None) -> Mark:
+    return Mark(name, rate_per_s, f"{format_iops(rate_per_s)}/s", low, high)
 
 
 def _power(point: CurvePoint) -> float:

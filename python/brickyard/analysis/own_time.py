@@ -46,7 +46,7 @@ def own_time(
     places = [place for place, start_ns in enumerate(starts) if start_ns in done]
     if not places:
         return whole
-    if record.info.is_by_fio:
+    if record.info.is_by_tool:
         return _by_fio(items, whole)
     last, ends = places[-1], [end for end in record.of(PhaseEnd) if end.phase == phase]
     asked = _asked(record, phase)

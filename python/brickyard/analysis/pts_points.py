@@ -23,6 +23,10 @@ TITLE = (
 )
 
 
+def queue_words(workers: int, depth: int) -> str:
+    return f"{workers} thread{'' if workers == 1 else 's'} × QD {depth}"
+
+
 @dataclass(frozen=True)
 class OperatingPoint:
     """A cell of the table, what it had there, and what a longer measurement of it gave."""
@@ -36,7 +40,7 @@ class OperatingPoint:
 
     @property
     def load(self) -> str:
-        return f"{self.workers} threads × QD {self.depth}" if self.workers > 1 else f"1 thread × QD {self.depth}"
+        return queue_words(self.workers, self.depth)
 
     @property
     def difference(self) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from brickyard import _core
 from brickyard.analysis import cells
 from brickyard.analysis.latency import Latency, latency_of
-from brickyard.analysis.load_curve import CurvePoint, Limit
+from brickyard.analysis.load_curve import WITHIN, CurvePoint, Limit, Mark
 from brickyard.analysis.totals import phase_name, profile_phase
 from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep, in_rate, is_request
 from brickyard.schema.plan import Limit as RampLimit
@@ -258,6 +258,15 @@ def limit_of(record: Record, phase: int) -> Limit | None:
     if limit.operation is not None or any(stream.chain for stream in (asked.stream if asked else [])):
         return None
     return Limit(limit.when, _core.parse_duration_ns(str(limit.above)))
+
+
+def found_marks(record: Record, phase: int) -> list[Mark]:
+    """The value that the ramp of a phase found within its limit."""
+    return [
+        Mark(WITHIN, turned(end.knob, end.found.value), f"{end.knob} {step_words(turned(end.knob, end.found.value))}")
+        for end in record.of(RampEnd)
+        if end.phase == phase and end.found is not None and ramp_limit(record, phase) is not None
+    ]
 
 
 def ramp_limit(record: Record, phase: int) -> RampLimit | None:

@@ -45,6 +45,7 @@ from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
 from brickyard.store import Json, Record, RunInfo
+from brickyard.store.record import OTHER_TOOLS
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 SLOWEST_SHOWN = 10
@@ -221,11 +222,11 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Workload", workload_words([record])),
         ("Started", when(info)),
         ("Profile", f"{info.plan.title or info.profile} ({info.profile}, {info.profile_hash[:12]})"),
-        ("Seed", str(info.seed)),
+        ("Seed", str(info.seed) if info.tool in ("", OTHER_TOOLS["fio"]) else ""),  # others print none
         ("Verified", verified_words(record)),
         *_engine_lines(record),
         *(far_host_lines(record) or _host_lines(info.facts.host)),
-        ("Brickyard", info.software_version),
+        ("Brickyard", "" if info.is_by_tool else info.software_version),  # a tool's version stands beside the engine
     ]
     return [(label, text) for label, text in lines if text]
 
@@ -326,7 +327,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     clock, said = start.clock, schema.reasons_of(start)
     ends = record.of(PhaseEnd)
     bound = any(end.generator_bound for end in ends)
-    busy = None if record.info.is_by_fio else max((end.loop_busy_share for end in ends), default=None)
+    busy = None if record.info.is_by_tool else max((end.loop_busy_share for end in ends), default=None)
     cost = cpu_per_request_ns(record)
     cost_ns = clock.read_cost_ns  # 0 where it was not measured
     return [
@@ -443,7 +444,7 @@ def distinct_warnings(records: list[Record]) -> list[RunWarning]:
     return sorted(merged, key=lambda item: item.severity != "warning")
 
 
-TARGET, PHASE = "{target}", "{phase}"
+TARGET, PHASE, IN = "{target}", "{phase}", "In "
 LISTED_MAX = 2  # targets or phases of one warning; of more, the number is told
 PLURAL = {"is": "are", "was": "were"}
 
@@ -466,11 +467,18 @@ def _without_target(record: Record, text: str) -> str:
 def _without_phase(record: Record, text: str) -> tuple[str, str]:
     """And the phase's name, where the text begins with it."""
     names = sorted((phase.name for phase in record.info.plan.phase if phase.name), key=len, reverse=True)
-    name = next((name for name in names if text.startswith(f"Phase {name} ")), "")
-    return (PHASE + text.removeprefix(f"Phase {name}"), name) if name else (text, "")
+    for before in ("", IN):
+        word = "phase" if before else "Phase"
+        name = next((name for name in names if text.startswith(f"{before}{word} {name} ")), "")
+        if name:
+            return before + PHASE + text.removeprefix(f"{before}{word} {name}"), name
+    return text, ""
 
 
 def _with_phases(text: str, names: list[str]) -> str:
+    if text.startswith(IN + PHASE):
+        many = "" if len(names) == 1 else "s"
+        return f"{IN}phase{many} {_listed(names)}{text.removeprefix(IN + PHASE)}"
     if not text.startswith(PHASE):
         return text
     verb, rest = text.removeprefix(f"{PHASE} ").split(" ", 1)
@@ -531,7 +539,7 @@ def _generator_range(records: list[Record]) -> str:
     bound = sum(any(end.generator_bound for end in own) for own in ends)
     if not busy and not any(costs):
         return ""
-    known = not any(record.info.is_by_fio for record in records)
+    known = not any(record.info.is_by_tool for record in records)
     bound_words = f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit"
     return _joined(
         f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",

@@ -150,9 +150,9 @@ def stream_name(record: Record, phase: int, stream: int) -> str:
 
 
 def full_stream_name(record: Record, phase: int, stream: int) -> str:
-    """With the name of its phase where the run has more than one."""
-    name = stream_name(record, phase, stream)
-    return f"{phase_name(record, phase)} / {name}" if len(record.info.plan.phase) > 1 else name
+    """With the name of its phase where the run has more than one and it has another name."""
+    name, of = stream_name(record, phase, stream), phase_name(record, phase)
+    return f"{of} / {name}" if len(record.info.plan.phase) > 1 and name != of else name
 
 
 def rated_intervals(record: Record, phase: int, *, with_transient: bool = False) -> list[IntervalCost]:
@@ -247,10 +247,10 @@ def _totals(
     spans = rated_intervals(record, phase, with_transient=with_transient)
     starts = {span.start_ns for span in spans}
     in_phase = [item for item in once if item.start_ns in starts]
-    own = own_time(record, phase, stream, once if record.info.is_by_fio else of_stream, spans)
+    own = own_time(record, phase, stream, once if record.info.is_by_tool else of_stream, spans)
     rated = [item for item in in_phase if item.start_ns in own.starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
-    printed = imported_figures(record, phase, stream, operation) if record.info.is_by_fio else None
+    printed = imported_figures(record, phase, stream, operation) if record.info.is_by_tool else None
     if printed is not None and (service := found[Timed.SERVICE]) is not None:
         found[Timed.SERVICE] = as_imported(service, printed)
     return Totals(

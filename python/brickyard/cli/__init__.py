@@ -110,6 +110,10 @@ ENDS = (
     "--runtime ends a run; in a profile, a phase can also end after passes, bytes or requests (--save p.toml, "
     "then edit it)."
 )
+PROGRESS = (
+    "Leave it out: progress is on stderr, a bar in a terminal and else a line every 5 s; brickyard export has each "
+    "second."
+)
 HABITS = {
     "name": "A run has no job name here: leave it out.",
     "filename": "Name the file or device itself, without an option.",
@@ -136,7 +140,10 @@ HABITS = {
     "refill-buffers": "Leave it out: what is written is always unique data.",
     "randrepeat": "Leave it out: the same seed gives the same requests (--set seed=7 for others).",
     "thread": "Leave it out: workers share the process.",
-    "eta": "Leave it out: progress is shown on a terminal.",
+    "eta": PROGRESS,
+    "eta-newline": PROGRESS,
+    "status-interval": PROGRESS,
+    "minimal": "Write --json, or export a run with brickyard export.",
 }
 """Options of fio that a load in its words does not have, with what to do instead."""
 

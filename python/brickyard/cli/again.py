@@ -159,7 +159,8 @@ class AgainAnswer:
         if self.late_ns.p99 is not None and self.is_timed:
             found.append(late_line(self.late_ns, self.late_because))
         if self.comparison is not None:
-            found.append(f"Compared with the trace: {self.comparison.verdict}.")
+            # The verdict is a sentence of the run's answer, which is above.
+            found.append(f"Distances from the trace ({format_percent(self.comparison.tolerance)} is allowed):")
             found += [f"  {line}" for line in distance_lines(self.comparison)]
         return found
 

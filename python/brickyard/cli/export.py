@@ -14,7 +14,7 @@ from brickyard.cli.selection import open_store, select
 from brickyard.errors import BadInputError, one_line
 from brickyard.outputs import whole_file
 from brickyard.outputs.folders import folder
-from brickyard.report.export import Form, Rows, write_export
+from brickyard.report.export import EXPORT_MARK, Form, Rows, write_export
 from brickyard.store import Json
 
 ENDINGS: dict[str, Form] = {
@@ -38,7 +38,7 @@ def export(
     rows: Annotated[
         Rows | None, Parameter(help="Which table to write as CSV or Parquet; intervals by default.")
     ] = None,
-    output: options.Output = None,
+    output: options.ExportPlace = None,
     tables: Annotated[
         Path | None,
         Parameter(validator=options.FOLDER, help="A folder for all three tables, a file of CSV or Parquet each."),
@@ -67,7 +67,7 @@ def export(
     written: dict[str, int] = {}
     for place, which in places.items():
         try:
-            with whole_file(place, stream=tables is None) as file:
+            with whole_file(place, EXPORT_MARK, stream=tables is None) as file:
                 written[str(place)] = write_export(records, chosen, file, which)
         except OSError as error:
             raise BadInputError(f"{place}: cannot be written: {one_line(error.strerror)}") from error

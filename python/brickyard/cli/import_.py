@@ -1,4 +1,4 @@
-"""Duty: `brickyard import`: loads of other tools become profiles, results of fio become records.
+"""Duty: `brickyard import`: loads of other tools become profiles, their results become records.
 
 Refusal: what the formats mean is known in `brickyard.formats` alone.
 """
@@ -14,11 +14,31 @@ from cyclopts import Parameter
 from brickyard.cli import options
 from brickyard.cli.output import emit, print_text, stderr
 from brickyard.errors import BadInputError, one_line
-from brickyard.formats.recognize import FORMATS, import_profile, recognize, refuse_results
+from brickyard.formats.recognize import (
+    FORMATS,
+    RESULT_FORMATS,
+    import_profile,
+    read_tool_result,
+    recognize,
+    refuse_results,
+)
 from brickyard.outputs import write_whole
 from brickyard.store import Store
 
-Format = Literal["fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd", "vscsistats"]
+Format = Literal[
+    "fio",
+    "fio-command",
+    "icf",
+    "sqlio",
+    "sqlio-param",
+    "sqliosim",
+    "diskspd",
+    "vscsistats",
+    "fio-json",
+    "diskspd-result",
+    "iometer-result",
+    "elbencho-result",
+]
 
 
 def import_(
@@ -38,29 +58,31 @@ def import_(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Print another tool's workload as a profile, or store fio's results as a run.
+    """Print another tool's workload as a profile, or store its results as a run.
 
     Parameters
     ----------
     file
-        A fio job file or command line, fio's JSON or JSON+ results, an Iometer .icf, a batch file or command lines of
-        SQLIO or diskspd, param.txt, SQLIOSim's .cfg.ini, or histograms of vscsiStats (-p all -c).
+        A fio job file or command line, an Iometer .icf, a batch file or command lines of SQLIO or diskspd, param.txt,
+        SQLIOSim's .cfg.ini, histograms of vscsiStats (-p all -c); results: fio's JSON or JSON+, diskspd's XML or text,
+        Iometer's CSV, elbencho's --csvfile or --jsonfile.
     """
     place = Path("." if command else file)
     text = file if command else _read(place)
     name = "command" if command else place.stem
     found = _format(file, text, format)
     if found == "fio-json":
+        if output is not None:
+            raise BadInputError("fio's result becomes a run in the store; import its job file for a profile with -o")
         return _import_result(name, text, store, as_json=json)
+    if found in RESULT_FORMATS:
+        return _import_tool_result(found, place, text, store, output, as_json=json)
     try:
         imported = import_profile(found, name, text, place.parent)
     except BadInputError as error:
         raise BadInputError(f"{place.name if not command else 'command'}: {one_line(error)}") from error
     if output is not None:
-        try:
-            write_whole(output, imported.text, stream=True)
-        except OSError as error:
-            raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error
+        _write(output, imported.text)
     if json:
         emit(
             {
@@ -86,10 +108,21 @@ def _format(file: str, text: str, asked: str | None) -> str:
         refuse_results(text)
     except BadInputError as error:
         raise BadInputError(f"{Path(file).name}: {one_line(error)}") from error
-    found = asked or recognize(text)
-    if found not in FORMATS:
-        raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(FORMATS)}")
+    known_as = recognize(text)
+    if asked and known_as in RESULT_FORMATS and asked != known_as:
+        raise BadInputError(f"{Path(file).name}: these are results, of the format {known_as}; leave --format out")
+    found = asked or known_as
+    known = (*FORMATS, *RESULT_FORMATS)
+    if found not in known:
+        raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(known)}")
     return found
+
+
+def _write(output: Path, profile: str) -> None:
+    try:
+        write_whole(output, profile, stream=True)
+    except OSError as error:
+        raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error
 
 
 def _read(place: Path) -> str:
@@ -105,19 +138,42 @@ def _read(place: Path) -> str:
 
 
 def _import_result(name: str, text: str, store: Path | None, *, as_json: bool) -> int:
-    from brickyard.analysis.summary import run_document
-    from brickyard.cli.output import stdout
-    from brickyard.cli.tables import print_run
     from brickyard.formats.fio_result import read_results, store_result, stored_result
 
     printed = read_results(text)
     with Store(store) as kept:
-        run = stored_result(kept, printed.document)
-        if run is not None:
-            stderr().print(f"note: this result is run {run} already; nothing was stored", markup=False, soft_wrap=True)
-        else:
-            run = store_result(kept, printed.document, profile=f"fio-{name}", warnings=printed.warnings)
-        record = kept.record(run)
+        known = stored_result(kept, printed.document)
+        run = known or store_result(kept, printed.document, profile=f"fio-{name}", warnings=printed.warnings)
+        return _show(kept, run, is_known=known is not None, as_json=as_json)
+
+
+def _import_tool_result(
+    found: str, place: Path, text: str, store: Path | None, output: Path | None, *, as_json: bool
+) -> int:
+    from brickyard.formats.tool_result import store_result
+
+    try:
+        result = read_tool_result(found, place.stem, text)
+    except BadInputError as error:
+        raise BadInputError(f"{place.name}: {one_line(error)}") from error
+    if output is not None:
+        if not result.profile:
+            raise BadInputError(f"{place.name}: does not say enough of its load for a profile; leave --output out")
+        _write(output, result.profile)
+    with Store(store) as kept:
+        name = place.stem if place.stem.startswith(result.tool) else f"{result.tool}-{place.stem}"
+        run, is_known = store_result(kept, result, text, profile=name)
+        return _show(kept, run, is_known=is_known, as_json=as_json)
+
+
+def _show(kept: Store, run: int, *, is_known: bool, as_json: bool) -> int:
+    from brickyard.analysis.summary import run_document
+    from brickyard.cli.output import stdout
+    from brickyard.cli.tables import print_run
+
+    if is_known:
+        stderr().print(f"note: this result is run {run} already; nothing was stored", markup=False, soft_wrap=True)
+    record = kept.record(run)
     if as_json:
         emit(run_document(record))
     else:

@@ -54,6 +54,12 @@ def _check_store(path: Path) -> None:
         outputs.check_database(path, APPLICATION_ID)
 
 
+def _check_export(path: Path) -> None:
+    from brickyard.report.export import EXPORT_MARK
+
+    outputs.check_file(path, EXPORT_MARK, stream=True)
+
+
 @dataclass(frozen=True)
 class Count:
     """Refuses a number outside of a range, both ends of which are in it."""
@@ -197,6 +203,15 @@ AS_IT_IS = Placing()
 
 Output = Annotated[
     Path | None, Parameter(name=["--output", "-o"], group=OUTPUT, validator=STREAM, help="Where to write.")
+]
+ExportPlace = Annotated[
+    Path | None,
+    Parameter(
+        name=["--output", "-o"],
+        group=OUTPUT,
+        validator=Written(_check_export),
+        help="Where to write; what an export wrote is replaced, any other file is kept.",
+    ),
 ]
 Pictures = Annotated[
     Path | None, Parameter(name=["--output", "-o"], group=OUTPUT, validator=FOLDER, help="Folder for the pictures.")

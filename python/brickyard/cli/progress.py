@@ -133,8 +133,11 @@ class Terminal:
         if self._task is not None and runs > 1:
             self._progress.update(self._task, total=runs * 1000)
 
+    def describe(self, spec: RunSpec) -> str:
+        return describe(spec)
+
     def run_begins(self, spec: RunSpec) -> None:
-        self._name = describe(spec)
+        self._name = self.describe(spec)
         self._last = ""
         self._began_ns = None
         self._planned_ns = planned_ns(spec.plan)
@@ -166,7 +169,7 @@ class Terminal:
                 self._last = figures(event, self._words)
                 spent_ns = event.end_ns - (self._began_ns or 0)
                 done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
-                self._say(("warm-up: " if event.warmup else "") + self._last, done)
+                self._say(("warm-up: " if event.warmup else "") + self._last, done, self._at(spent_ns))
             case HangEvent():
                 self.note(
                     f"hanging: {event.operation} of {format_size(event.request_bytes)} at offset"
@@ -197,14 +200,19 @@ class Terminal:
         else:
             self._line(f"note: {text}")
 
-    def _say(self, text: str, done: float | None) -> None:
+    def _at(self, spent_ns: int) -> str:
+        """For lines alone: a bar shows it."""
+        spent = format_seconds(spent_ns / 1e9)
+        return f"{spent} of {format_seconds(self._planned_ns / 1e9)}: " if self._planned_ns else f"{spent}: "
+
+    def _say(self, text: str, done: float | None, at: str = "") -> None:
         if self._live and self._task is not None:
             self._progress.update(self._task, figures=text)
             if done is not None:
                 before = self._ended if self._many else 0
                 self._progress.update(self._task, completed=(before + done) * 1000)
         elif not self._live and time.monotonic() - self._spoke_s >= PLAIN_EVERY_S:
-            self._line(f"{self._title()}: {text}")
+            self._line(f"{self._title()}: {at}{text}")
 
     def _line(self, text: str) -> None:
         self._spoke_s = time.monotonic()

@@ -23,7 +23,7 @@ from brickyard.cli.output import emit, print_line, stderr, stdout, table, warnin
 from brickyard.cli.progress import Terminal
 from brickyard.cli.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.target import aim_at, split_overrides
-from brickyard.errors import DONE, BadInputError, BrickyardError, one_line
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
 from brickyard.schema import RunWarning
 from brickyard.store import Record, Store
 from brickyard.study import pts_tests as tests
@@ -33,7 +33,7 @@ from brickyard.study.pts import Found, Setting, Specification, document, extent
 from brickyard.study.pts_stored import pts_answer
 from brickyard.study.pts_tables import round_tables, saturation_table, steady_tables, stimuli_table
 from brickyard.study.pts_tests import KINDS, TESTS, TITLES, Kind
-from brickyard.study.runner import RunResult
+from brickyard.study.runner import RunResult, RunSpec
 from brickyard.units import format_ns, format_seconds
 
 
@@ -95,6 +95,7 @@ def pts(
         records = [kept.record(run) for run in found.runs]
         page = _draw(kept, found, records, output) if output else None
     answer = pts_answer(found, records)
+    code = FAILED if found.without_result else DONE
     if json:
         emit(
             {
@@ -106,7 +107,7 @@ def pts(
                 "report": str(page) if page else None,
             }
         )
-        return DONE
+        return code
     console = stdout()
     print_answer(console, answer)
     print_warnings(console, records)
@@ -115,7 +116,7 @@ def pts(
     _print(console, setting, found)
     how = page or f"`brickyard report s{found.study}` writes a page with pictures"
     console.print(f"report: {how}", markup=False, soft_wrap=True)
-    return DONE
+    return code
 
 
 def _draw(store: Store, found: Found, records: list[Record], output: Path) -> Path:
@@ -155,6 +156,11 @@ def _percent(text: str | None, kind: Kind) -> float:
 class _Rounds(Terminal):
     """A run has hundreds of loads here, whose rates are in the tables."""
 
+    def describe(self, spec: RunSpec) -> str:
+        name = TITLES[str(spec.labels["test"])]
+        number, part = spec.labels.get("round"), spec.labels.get("part")
+        return f"{name}, {part or f'round {number}'}" if part or number else name
+
     def run_ended(self, result: RunResult) -> None:
         super().run_ended(replace(result, rates=()))
 
@@ -167,7 +173,6 @@ def _carry_out(store: Store, setting: Setting, names: list[str], aimed: Aim) -> 
         outcome = "failed"
         try:
             for name in names:
-                terminal.note(f"{TITLES[name]} …")
                 whole.carry_out(name)
             outcome = "done"
         except KeyboardInterrupt:

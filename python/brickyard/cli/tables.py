@@ -87,10 +87,12 @@ def print_totals(console: Console, record: Record) -> None:
         for row in [*requests, *chains, *named]
         for measure in row.measures
     ]
+    if not latencies:
+        return  # another tool may have printed none
     columns = [("stream", LEFT), ("operation", LEFT), ("time", LEFT), *((n, RIGHT) for n in cells.LATENCY_COLUMNS)]
     console.print()
     console.print(table(titled("Latency", workload_words([record])), columns, latencies))
-    print_dash(console, latencies)
+    print_dash(console, latencies, record.info.tool)
 
 
 def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> None:
@@ -166,9 +168,11 @@ def print_tool_table(console: Console, record: Record) -> None:
     console.print()
 
 
-def print_dash(console: Console, rows: list[list[str]]) -> None:
+def print_dash(console: Console, rows: list[list[str]], tool: str = "") -> None:
+    """`tool` is the one whose figures they are, where that is not Brickyard."""
     if any(cells.DASH in row for row in rows):
-        console.print(Text(f"{cells.DASH}: fewer than ten samples lie beyond that percentile", style="dim"))
+        why = f"not printed by {tool}, or " if tool else ""
+        console.print(Text(f"{cells.DASH}: {why}fewer than ten samples lie beyond that percentile", style="dim"))
     if any(cell.endswith(FEW_EVENTS) for row in rows for cell in row):
         console.print(Text(FEW_EVENTS_WORDS, style="dim"))
 

@@ -141,6 +141,8 @@ def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
     for said in check_options(options):
         state.note(said)
     is_direct = _is_direct(options)
+    if not is_direct and fio_flag("pre_read", options.get("pre_read", "0")):
+        raise BadInputError("fio's pre_read with buffered I/O: its reads come from the cache, and here they would not")
     state.agree(job, "io", "direct" if is_direct else "buffered")
     state.agree(job, "engine", ENGINES[engine])
     # A profile drops the cache before its first phase alone.

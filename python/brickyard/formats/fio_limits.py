@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_options import is_harmless
+from brickyard.formats.fio_stream import is_random, part_of_file
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
 from brickyard.store import Json
 
@@ -85,6 +86,9 @@ def _amount(options: dict[str, str], clones: int, lanes: int) -> Json:
         return {"requests": fio_int("number_ios", options["number_ios"], low=1, high=1 << 50) * clones}
     loops = fio_int("loops", options.get("loops", "1"), low=1, high=1 << 31)
     if "io_size" not in options:
+        both = part_of_file(options)
+        if both is not None and both[0] < both[1] and is_random(options):
+            return {"bytes": toml_text.size(both[0] * clones * loops)}
         return {"passes": loops * lanes}
     if options["io_size"].endswith("%"):
         share = fio_number("io_size", options["io_size"].removesuffix("%"), low=0.01, high=100)

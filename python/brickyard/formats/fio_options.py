@@ -119,6 +119,7 @@ SILENT = frozenset(
         "verify_state_save",
         "write_bw_log",
         "write_hist_log",
+        "write_iolog",
         "write_iops_log",
         "write_lat_log",
     ]
@@ -146,7 +147,12 @@ NOTED = {
     "rate_min": "not judged here; --ruler does",
     "rate_iops_min": "not judged here; --ruler does",
     "thinktime_spin": "the pause does not use CPU here",
+    "hipri": "how completions are found is chosen here",
+    "pre_read": "nothing is read into the cache before",
+    "serialize_overlap": "requests that overlap are not held back",
+    "sqthread_poll": "how requests are submitted is chosen here",
     "write_hint": "no lifetime hint is given",
+    "zero_buffers": "what is written is pseudo-random here",
     **dict.fromkeys(
         (
             "cgroup",
@@ -168,6 +174,13 @@ NOTED = {
     ),
 }
 
+# What else there is where an option is refused.
+INSTEAD = {
+    "read_iolog": "; `brickyard trace import` reads the log itself",
+    "nrfiles": "; several files share one depth in fio: write a job for each file (filename)",
+    "opendir": "; write a job for each file (filename)",
+}
+
 # Options that change the load unless they have these values, which are fio's own defaults.
 HARMLESS = {
     **dict.fromkeys(
@@ -180,17 +193,12 @@ HARMLESS = {
             "fill_device",
             "flow",
             "force_async",
-            "hipri",
             "iodepth_low",
-            "pre_read",
-            "serialize_overlap",
             "sprandom",
-            "sqthread_poll",
             "thinktime_iotime",
             "trim_percentage",
             "verify_backlog",
             "verify_only",
-            "zero_buffers",
         ),
         ("0", "false"),
     ),
@@ -276,7 +284,10 @@ def check_options(options: dict[str, str]) -> list[str]:
             continue
         if name not in NOTED:
             shown = f"{name}={value}" if value else name
-            raise BadInputError(f"fio's {shown} has no counterpart here, and the job without it is another load")
+            instead = INSTEAD.get(name, "")
+            raise BadInputError(
+                f"fio's {shown} has no counterpart here, and the job without it is another load{instead}"
+            )
         if value not in ("0", "none", "false"):
             said.append(f"{name}: {NOTED[name]}.")
     return said

@@ -362,11 +362,34 @@ def _data(options: dict[str, str]) -> Json:
     }
 
 
+def is_random(options: dict[str, str]) -> bool:
+    return options.get("rw", "read").startswith("rand")
+
+
+def _place(options: dict[str, str]) -> tuple[str | None, str | None, str]:
+    size, filesize, offset = map(options.get, ("size", "filesize", "offset"))
+    return size, filesize, offset or "0"
+
+
+def part_of_file(options: dict[str, str]) -> tuple[int, int] | None:
+    """`size` and `filesize` where they differ. fio moves as much as `size`, at most the file: random requests go to all
+    of the file, others to its first part. Without both, or where they are equal, None."""
+    size, filesize, offset = _place(options)
+    if size is None or filesize is None or size == filesize:
+        return None
+    if "%" in size + filesize or "-" in filesize or offset != "0":
+        raise BadInputError(f"size={size} with filesize={filesize}: give both in bytes, as one number, without offset")
+    found = fio_bytes("size", size), fio_bytes("filesize", filesize)
+    return None if found[0] == found[1] else found
+
+
 def read_region(options: dict[str, str], shift: str = "") -> str | None:
     """Where a job works; `shift` is added to its offset (of clones with offset_increment)."""
-    offset, size = options.get("offset") or "0", options.get("size") or options.get("filesize") or "100%"
-    if "size" in options and "filesize" in options and options["size"] != options["filesize"]:
-        raise BadInputError("size and filesize differ: a region is as large as what is gone through; use io_size")
+    part, whole, offset = _place(options)
+    size = part or whole or "100%"
+    if (both := part_of_file(options)) is not None:
+        part_bytes, file_bytes = both
+        size = str(file_bytes if is_random(options) else min(part_bytes, file_bytes))
     percents = [text.endswith("%") for text in (offset, shift or offset)]
     if len(set(percents)) > 1 and offset != "0":
         raise BadInputError(f"offset={offset} with offset_increment={shift}: give both in bytes or both in per cent")

@@ -8,32 +8,40 @@ from pathlib import Path
 
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
+from brickyard.formats.diskspd_result import read_diskspd
+from brickyard.formats.elbencho_result import read_elbencho
 from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
+from brickyard.formats.iometer_result import read_iometer
 from brickyard.formats.sqlio import import_sqlio
 from brickyard.formats.sqliosim import import_sqliosim, is_sqliosim
+from brickyard.formats.tool_result import ToolResult
 from brickyard.formats.vscsistats import import_vscsistats, is_vscsistats
 
-FORMATS = ("fio", "fio-command", "fio-json", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd", "vscsistats")
+FORMATS = ("fio", "fio-command", "icf", "sqlio", "sqlio-param", "sqliosim", "diskspd", "vscsistats")
+RESULT_FORMATS = ("fio-json", "diskspd-result", "iometer-result", "elbencho-result")
 
 COMMAND = re.compile(r"\s*([$#]\s+)?((sudo|time|nohup)\s+)*([^\s|;&]*/)?fio\s+(-|\S+\s+-|\S+\.(fio|ini|job)\s*$)")
 """A fio command line, also as it stands in notes: behind a prompt, by sudo, with a path; a job file may be first."""
 RESULTS = {
-    "diskspd": r"(?m)^(Command Line: .*\n\s*)?Input parameters:|<Results>\s*<System>",
-    "Iometer": r"(?m)^'(Results|Target Type,Target Name)\b",
-    "elbencho": r"(?m)^(ISO DATE,LABEL|OPERATION +RESULT TYPE)\b",
+    "elbencho": r"(?m)^OPERATION +RESULT TYPE\b",
     "SQLIO": r"(?m)^(using system counter for timing|CUMULATIVE DATA:)",
     "Iozone": r"Iozone: Performance Test",
     "Vdbench": r"(?m)^Vdbench distribution:|Vdbench summary report",
 }
-"""How the results of other tools begin, or what stands in them alone."""
+"""How results that are not read begin, or what stands in them alone."""
+READ_RESULTS = {
+    "diskspd-result": r"\A\s*(Command Line: .*\n\s*)?Input parameters:|\A\s*(<\?xml.*\?>\s*)?(<!DOC.*\s*)?<Results>",
+    "iometer-result": r"(?m)^'(Results|Target Type,Target Name)\b",
+    "elbencho-result": r"(?i)\AISO DATE,LABEL\b|\A\s*[\[{](?s:.*)\"IOPS \[last\]\"",
+}
 FIO_RESULTS = r"(?m)^\S+: \(g=\d+\): rw=|^\d;fio-\d"
 REDIRECTION = re.compile(r"([12&]?>>?|<)(.*)", re.DOTALL)
 
 
 def recognize(text: str) -> str | None:
-    if '"fio version"' in text:
-        return "fio-json"
+    if (result := _recognize_result(text)) is not None:
+        return result
     if is_vscsistats(text):
         return "vscsistats"
     if re.search(r"(?mi)^'(access specification|test setup)", text):
@@ -53,16 +61,27 @@ def recognize(text: str) -> str | None:
     return None
 
 
+def _recognize_result(text: str) -> str | None:
+    if '"fio version"' in text:
+        return "fio-json"
+    return next((name for name, sign in READ_RESULTS.items() if re.search(sign, text)), None)
+
+
 def refuse_results(text: str) -> None:
-    """Raises BadInputError where a text is what a tool measured, and no load."""
+    """Raises BadInputError where a text is what a tool measured, in a form that is not read."""
     for tool, sign in RESULTS.items():
         if re.search(sign, text):
             raise BadInputError(
-                f"these are results of {tool}, which are not read; of results, only fio's JSON is. Import {tool}'s "
-                "workload and run it here"
+                f"these are results of {tool} in a form that is not read; read are fio's JSON, diskspd's XML and text, "
+                f"Iometer's CSV, and elbencho's --csvfile and --jsonfile. Import {tool}'s workload and run it here"
             )
     if re.search(FIO_RESULTS, text):
         raise BadInputError("these are results of fio as text; run fio with --output-format=json+ and import that")
+
+
+def read_tool_result(found: str, name: str, text: str) -> ToolResult:
+    readers = {"diskspd-result": read_diskspd, "iometer-result": read_iometer, "elbencho-result": read_elbencho}
+    return readers[found](name, text)
 
 
 def import_profile(found: str, name: str, text: str, directory: Path) -> Imported:

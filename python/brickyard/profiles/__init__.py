@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -19,6 +20,10 @@ CHANGED = ", but "
 """Between a profile's own title and the changes it was run with."""
 SAME_LOAD = ("title", "source", "about", "seed", "engine", "interval", "hang_after", "stop_on_error", "each")
 """Keys that change what is shown or how it is carried out, and not what is asked of the storage."""
+
+
+FOREIGN = (".fio", ".job", ".ini", ".icf", ".bat", ".cmd")
+"""Endings of other tools' workloads."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,10 @@ def names() -> list[str]:
 
 def read(name_or_path: str) -> ProfileText:
     """A shipped profile by its name, or any file by its path."""
+    file = Path(name_or_path)
+    if file.suffix.lower() in FOREIGN:
+        made = f"`brickyard import {file} -o {file.stem}.toml` makes a profile of it"
+        raise BadInputError(f"{file}: another tool's file, by its ending; {made}")
     found = shipped.read("profile", __name__, name_or_path)
     if found is None:
         hint = shipped.hint(name_or_path, names(), "brickyard profiles")

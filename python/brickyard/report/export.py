@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
@@ -21,8 +22,8 @@ from brickyard.analysis.summary import run_document
 from brickyard.analysis.totals import asked_stream, phase_name, stream_name, totals
 from brickyard.errors import BadInputError
 from brickyard.printable import csv_cell, json_text
-from brickyard.report.hdr_log import histogram_log
-from brickyard.report.metrics import metrics_text
+from brickyard.report.hdr_log import HDR_HEAD, histogram_log
+from brickyard.report.metrics import RUN, metrics_text
 from brickyard.schema import Document, HostSheet
 from brickyard.store import Interval, Record, RunInfo
 
@@ -95,6 +96,15 @@ RUNS: dict[str, type] = {
     "plan": str,
 }
 COLUMNS: dict[Rows, dict[str, type]] = {"intervals": INTERVALS, "totals": TOTALS, "runs": RUNS}
+HEADS = [
+    *(",".join(columns) + "\n" for columns in COLUMNS.values()),
+    '{\n "runs": [\n  {\n   "run": ',
+    HDR_HEAD,
+    f"# HELP {RUN}_info ",
+    f"# TYPE {RUN} info\n",
+]
+EXPORT_MARK = re.compile(b"|".join(rb"\A" + re.escape(head.encode()) for head in HEADS))
+"""How a file begins that an export wrote; Parquet has its columns at the end, so that none is known for ours."""
 _FIELDS = [*(name for name in Interval.__slots__ if name not in ("row", "histograms")), "histogram"]
 _OF_INTERVAL = [name for name in INTERVALS if name in _FIELDS and name not in ("phase", "stream")]
 

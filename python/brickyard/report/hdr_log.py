@@ -12,24 +12,26 @@ from datetime import UTC, datetime
 
 from brickyard.analysis.totals import phase_name, stream_name
 from brickyard.errors import BadInputError
+from brickyard.schema import Imported
 from brickyard.store import Interval, Record
 
 NS = 1e9
+HDR_HEAD = "#[Histogram log format version 1.3]\n#[Written by Brickyard]\n"
 MAX_UNIT = 1e6  # readers take the maximum column to be in ms of values in ns
 
 
 def histogram_log(records: list[Record]) -> str:
     """Times count from the start of the first run, which the head of the log gives."""
     for record in records:
-        if any(warning.id == "fio-percentiles" for warning in record.info.warnings):
+        if any(not printed.has_bins for printed in record.of(Imported)):
             raise BadInputError(
-                f"run {record.info.id}: fio printed percentiles only, so there is no histogram to write"
+                f"run {record.info.id}: {record.info.tool} printed no distribution, so there is no histogram to write"
             )
     starts = [record.info.start_unix_ns for record in records if record.info.start_unix_ns is not None]
     base_ns = min(starts, default=0)
     said = datetime.fromtimestamp(base_ns / NS, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
     lines = [
-        "#[Histogram log format version 1.3]",
+        HDR_HEAD.rstrip("\n"),
         f"#[StartTime: {base_ns / NS:.3f} (seconds since epoch), {said}]",
         f"#[BaseTime: {base_ns / NS:.3f} (seconds since epoch)]",
         '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',

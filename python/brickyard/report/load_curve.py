@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import altair as alt
 
-from brickyard.analysis.load_curve import CurvePoint, Limit
+from brickyard.analysis.load_curve import CAPACITY, KNEE, WITHIN, CurvePoint, Limit, Mark
 from brickyard.report import theme
 from brickyard.report.picture import Picture
-from brickyard.report.pictures import draw
+from brickyard.report.pictures import LETTER, draw
 
 FIGURES = ("mean", "p50", "p99")
 COLOURS = {"mean": theme.BLACK, "p50": theme.BLUE, "p99": theme.VERMILLION}
 SHAPES = {"mean": "circle", "p50": "square", "p99": "triangle-up"}
 WIDTH, NARROW_WIDTH, HEIGHT = 640, 330, 340
+LINE, GAP = 17, 5  # pixels of a line of text, and between words and a rule
+MARK_COLOURS = {WITHIN: theme.PURPLE, KNEE: theme.GREEN, CAPACITY: theme.PALE}
+MARK_DASHES = {WITHIN: [1, 0], KNEE: [5, 4], CAPACITY: [1, 3]}
 TICKS, TICKS_NARROW = 8, 4  # labels such as 10,000 stay apart
 DRAWN_NARROW = 255  # the plot in a narrow picture: what its axis leaves
 
 
 @dataclass(frozen=True, slots=True)
-class CurveMark:
+class CurvePointRow:
     """A point of the picture, by the names that its axes have."""
 
     rate: float
@@ -33,7 +37,7 @@ class CurveMark:
 
 def load_curve(
     points: list[CurvePoint],
-    knee: CurvePoint | None,
+    marks: Sequence[Mark],
     limit: Limit | None,
     *,
     name: str = "load-curve",
@@ -42,18 +46,24 @@ def load_curve(
     note: str = "",
     narrow: bool = False,
 ) -> Picture:
-    """Response time on a log axis against the offered rate; overloaded rates are hollow, the knee is a line."""
-    marks = [
-        CurveMark(point.offered_per_s, figure, value, point.overloaded, segment)
-        for figure in FIGURES
+    """Response time on a log axis against the offered rate; overloaded rates are hollow, each answer is a labelled
+    line."""
+    limited = [limit.figure] if limit and limit.figure not in FIGURES else []
+    figures = [*FIGURES, *limited]
+    rows = [
+        CurvePointRow(point.offered_per_s, figure, value, point.overloaded, segment)
+        for figure in figures
         for point, value, segment in theme.unbroken(
             points, [point.mean_ns if figure == "mean" else point.percentiles.get(figure) for point in points]
         )
     ]
-    times = [mark.time_ns for mark in marks] + ([limit.above_ns] if limit else [])
-    low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
-    present = [name for name in FIGURES if any(mark.figure == name for mark in marks)]
+    times = [row.time_ns for row in rows] + ([limit.above_ns] if limit else [])
     end = max((point.offered_per_s for point in points), default=1.0) * 1.03
+    marks = [mark for mark in marks if 0 < mark.value <= end]
+    low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
+    # Above all times there is room for a line of text for each mark.
+    high *= (high / low) ** (len(marks) * LINE / (HEIGHT - len(marks) * LINE))
+    present = [name for name in figures if any(row.figure == name for row in rows)]
     x_scale = alt.Scale(domain=[0, end], nice=False)
     ticks = alt.Axis(
         labelExpr=theme.COUNT_LABEL,
@@ -73,58 +83,94 @@ def load_curve(
         "figure:N",
         title=None,
         sort=present,
-        scale=alt.Scale(domain=present, range=[COLOURS[n] for n in present]),
-        legend=alt.Legend(columns=3),
+        scale=alt.Scale(domain=present, range=[COLOURS.get(n, theme.PURPLE) for n in present]),
+        legend=alt.Legend(columns=3 if narrow else 4),
     )
     shape = alt.Shape(
         "figure:N",
         title=None,
         sort=present,
-        scale=alt.Scale(domain=present, range=[SHAPES[n] for n in present]),
-        legend=alt.Legend(columns=3),
+        scale=alt.Scale(domain=present, range=[SHAPES.get(n, "diamond") for n in present]),
+        legend=alt.Legend(columns=3 if narrow else 4),
     )
-    base = alt.Chart(alt.InlineData(values=[asdict(mark) for mark in marks])).encode(
+    base = alt.Chart(alt.InlineData(values=[asdict(row) for row in rows])).encode(
         x=x, y=y, color=colour, detail="segment:N"
     )
     layers: list[Any] = [base.mark_line(strokeWidth=2)]
     for overloaded in (False, True):
-        only = [asdict(mark) for mark in marks if mark.overloaded is overloaded]
+        only = [asdict(row) for row in rows if row.overloaded is overloaded]
         if only:
             marked = alt.Chart(alt.InlineData(values=only)).mark_point(
                 size=52, opacity=1, filled=not overloaded, strokeWidth=2
             )
             layers.append(marked.encode(x=x, y=y, color=colour, shape=shape))
-    layers += _lines(knee, limit, x_scale, y_scale, high)
+    plot = DRAWN_NARROW if narrow else WIDTH
+    layers += [layer for label in _labels(marks, end, plot) for layer in _marked(label, end, plot)]
+    layers += _limit_line(limit, x_scale, y_scale)
     hollow = " (hollow: overloaded)" if any(point.overloaded for point in points) else ""
     # Of a ramp's knob nobody asks for saturation; of a rate a reader would take the last point for it.
-    is_open = knee is None and against == "offered rate" and not hollow
+    is_open = not any(mark.name == KNEE for mark in marks) and against == "offered rate" and not hollow
     ends = [text for text in (hollow.strip(), "(not saturated)" if is_open else "") if text]
     head = f"Response time against {against}"
     title = [head, *ends] if narrow else " ".join([head, *ends])
-    chart = alt.layer(*layers).properties(width=DRAWN_NARROW if narrow else WIDTH, height=HEIGHT, title=title)
+    chart = alt.layer(*layers).properties(width=plot, height=HEIGHT, title=title)
     width = NARROW_WIDTH if narrow else WIDTH
     suffix = "-narrow" if narrow else ""
-    return draw(name + suffix, _alt_text(points, knee, against), chart, width=width, note=note)
+    return draw(name + suffix, _alt_text(points, marks, against), chart, width=width, note=note)
 
 
-def _lines(knee: CurvePoint | None, limit: Limit | None, x_scale: Any, y_scale: Any, high: float) -> list[Any]:
+@dataclass(frozen=True)
+class _Label:
+    """The words of a mark in a line of their own, which end where its rule is; where they have no room, they begin at
+    the axis and the rule begins below them."""
+
+    mark: Mark
+    line: int
+    right: float
+    has_room: bool
+
+
+def _labels(marks: Sequence[Mark], end: float, plot: int) -> list[_Label]:
+    """In an order in which no rule crosses the words of another mark."""
+    found = []
+    for mark in marks:
+        at, letters = mark.value / end * plot - GAP, LETTER * len(_words(mark))
+        found.append(_Label(mark, 0, max(at, letters + GAP), at >= letters))
+    found.sort(key=lambda label: (label.has_room, -label.mark.value if label.has_room else label.mark.value))
+    return [replace(label, line=line) for line, label in enumerate(found)]
+
+
+def _words(mark: Mark) -> str:
+    return f"{mark.name}: {mark.words}"
+
+
+def _marked(label: _Label, end: float, plot: int) -> list[Any]:
+    """A rule where the answer is, its name and value beside it, and its interval as a band."""
+    mark, colour = label.mark, MARK_COLOURS[label.mark.name]
+    at = alt.Chart(alt.InlineData(values=[{}]))
+    top, bottom = alt.value((label.line + (not label.has_room)) * LINE), alt.value(HEIGHT)
     layers: list[Any] = []
-    if knee:
-        at = alt.Chart(alt.InlineData(values=[{"rate": knee.offered_per_s, "time_ns": high, "name": "knee"}]))
-        where = alt.X("rate:Q", scale=x_scale)
-        layers.append(at.mark_rule(color=theme.GREEN, strokeDash=[5, 4], strokeWidth=1.5).encode(x=where))
-        text = at.mark_text(align="right", baseline="top", dx=-5, dy=4, color=theme.GREEN, fontSize=12, text="knee")
-        layers.append(text.encode(x=where, y=alt.Y("time_ns:Q", scale=y_scale)))
-    if limit:
-        at = alt.Chart(alt.InlineData(values=[{"rate": 0, "time_ns": limit.above_ns}]))
-        height = alt.Y("time_ns:Q", scale=y_scale)
-        layers.append(at.mark_rule(color=theme.PURPLE, strokeDash=[2, 3], strokeWidth=1.5).encode(y=height))
-        name = f"limit of the {limit.figure}"
-        text = at.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=theme.PURPLE, fontSize=12, text=name)
-        layers.append(text.encode(x=alt.X("rate:Q", scale=x_scale), y=height))
-    return layers
+    if mark.low is not None and mark.high is not None:
+        low, high = (min(value / end, 1.0) * plot for value in (mark.low, mark.high))
+        band = at.mark_rect(color=colour, opacity=0.15)
+        layers.append(band.encode(x=alt.value(low), x2=alt.value(high), y=top, y2=bottom))
+    rule = at.mark_rule(color=colour, strokeDash=MARK_DASHES[mark.name], strokeWidth=1.5)
+    layers.append(rule.encode(x=alt.value(mark.value / end * plot), y=top, y2=bottom))
+    text = at.mark_text(align="right", baseline="top", color=colour, fontSize=12, text=_words(mark))
+    return [*layers, text.encode(x=alt.value(label.right), y=alt.value(label.line * LINE + 3))]
 
 
-def _alt_text(points: list[CurvePoint], knee: CurvePoint | None, against: str) -> str:
+def _limit_line(limit: Limit | None, x_scale: Any, y_scale: Any) -> list[Any]:
+    if limit is None:
+        return []
+    at = alt.Chart(alt.InlineData(values=[{"rate": 0, "time_ns": limit.above_ns}]))
+    height = alt.Y("time_ns:Q", scale=y_scale)
+    name = f"limit of the {limit.figure}"
+    text = at.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=theme.PURPLE, fontSize=12, text=name)
+    rule = at.mark_rule(color=theme.PURPLE, strokeDash=[2, 3], strokeWidth=1.5)
+    return [rule.encode(y=height), text.encode(x=alt.X("rate:Q", scale=x_scale), y=height)]
+
+
+def _alt_text(points: list[CurvePoint], marks: Sequence[Mark], against: str) -> str:
     said = f"Mean, median and p99 of the response time at {len(points)} values of the {against}"
-    return f"{said}; the knee is at {knee.offered_per_s:,.0f} a second." if knee else f"{said}."
+    return "; ".join([said, *(f"{mark.name}: {mark.words}" for mark in marks)]) + "."

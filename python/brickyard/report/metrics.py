@@ -12,6 +12,7 @@ from brickyard.analysis.totals import Totals, asked_stream, totals
 from brickyard.store import Record
 
 NS = 1e9
+RUN = "brickyard_run"  # the first of the metrics
 Labels = dict[str, str]
 Sample = tuple[str, Labels, float]  # suffix of the family's name, labels, value
 
@@ -131,7 +132,7 @@ def _maximum(record: Record) -> Iterator[Sample]:
 
 
 FAMILIES = (
-    Family("brickyard_run", "info", "", "Circumstances of a run.", _info),
+    Family(RUN, "info", "", "Circumstances of a run.", _info),
     Family("brickyard_run_start_timestamp_seconds", "gauge", "seconds", "When a run began.", _start),
     Family("brickyard_run_warnings", "gauge", "", "Warnings about a run.", _warnings),
     Family("brickyard_workers", "gauge", "", "Workers of a stream.", _asked("workers")),

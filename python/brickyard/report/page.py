@@ -14,7 +14,7 @@ from typing import Any
 
 import altair as alt
 
-from brickyard import analysis
+from brickyard import _core, analysis
 from brickyard.analysis import pts_points, ramp, slow
 from brickyard.analysis import summary as summaries
 from brickyard.analysis.answers import Answer, Patterns, answer, counted_words
@@ -23,13 +23,13 @@ from brickyard.analysis.curve_words import (
     RESPONSE,
     curve_answer,
     curve_circumstances,
+    curve_marks,
     curve_notes,
     curve_of,
     curve_row,
     is_of_search,
     run_name,
 )
-from brickyard.analysis.load_curve import knee
 from brickyard.analysis.pgbench import is_pgbench
 from brickyard.analysis.pts_points import point_rows
 from brickyard.analysis.replay_answer import replay_answer
@@ -113,9 +113,9 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     if curve is None:
         return _pts_lead(study, records) if study else None
     workload = workload_words([record for record in records if not is_of_search(record)] or records)
-    bent = knee(curve.points).point
+    marks = curve_marks(curve)
     wide, narrow = (
-        load_curve(curve.points, bent, curve.limit, note=workload, narrow=is_narrow) for is_narrow in (False, True)
+        load_curve(curve.points, marks, curve.limit, note=workload, narrow=is_narrow) for is_narrow in (False, True)
     )
     rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
     caption = "Each point is a rate that was offered, in a run of its own."
@@ -187,11 +187,11 @@ def _ramps(records: list[Record]) -> list[Figure]:
                 continue
             points.sort(key=lambda point: point.offered_per_s)
             knob = found[0].knob
-            limit = ramp.limit_of(record, found[0].phase)
+            limit, marks = ramp.limit_of(record, found[0].phase), ramp.found_marks(record, found[0].phase)
             name = f"ramp-{record.info.id}-{number}"
             unit, note = " in 1/s" if knob == "rate" else "", workload_words([record])
             wide, narrow = (
-                load_curve(points, None, limit, name=name, against=knob, unit=unit, note=note, narrow=is_narrow)
+                load_curve(points, marks, limit, name=name, against=knob, unit=unit, note=note, narrow=is_narrow)
                 for is_narrow in (False, True)
             )
             caption = " ".join(ramp.found_words(record)) or "Each point is a step of the ramp."
@@ -237,7 +237,11 @@ def _latency(patterns: Patterns, note: str) -> Figure:
 
 
 def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
-    """Throughput and latency over time, all runs laid end to end."""
+    """Throughput and latency over time, all runs laid end to end. Another tool's result is one figure for the whole
+    time, so that nothing of it is known over time."""
+    records = [record for record in records if not record.info.is_by_tool]
+    if not records:
+        return []
     series_of = _series(records, patterns)
     bands = _bands(records, series_of)
     points = analysis.throughput(records)
@@ -335,7 +339,7 @@ def render(
         .render(
             title=_title(records, study, graph=graph),
             when=summaries.when(records[0].info),
-            version=records[0].info.software_version,
+            version=next((r.info.software_version for r in records if not r.info.is_by_tool), _core.version()),
             warnings=summaries.distinct_warnings(records),
             notes=study.notes if study else [],
             unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],

@@ -17,7 +17,7 @@ from brickyard.analysis import (
     terraserver,
 )
 from brickyard.analysis.latency import latency_of
-from brickyard.analysis.load_curve import knee
+from brickyard.analysis.load_curve import knee, knee_mark
 from brickyard.analysis.replay_disks import DiskSpan
 from brickyard.analysis.totals import rated_intervals
 from brickyard.report import charts, theme
@@ -82,8 +82,8 @@ def _curve(records: list[Record]) -> list[Drawn]:
     points = replay_head_room.offered_points(records)
     if len(points) < 2:
         return []
-    bent = knee(points).point
-    drawn, small = (load_curve(points, bent, None, narrow=is_narrow) for is_narrow in (False, True))
+    marks = knee_mark(knee(points))
+    drawn, small = (load_curve(points, marks, None, narrow=is_narrow) for is_narrow in (False, True))
     caption = "Response time counts from the due instant; rates that were not reached are hollow."
     return [("Response time against offered rate", caption, drawn, small)]
 

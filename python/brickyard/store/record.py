@@ -116,6 +116,10 @@ class IntervalCost:
         )
 
 
+OTHER_TOOLS = {"fio": "fio", "diskspd": "diskspd", "iometer": "Iometer", "elbencho": "elbencho"}
+"""Tools whose results are kept as runs: what the engine of such a run is called, and the tool's own name."""
+
+
 class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
     """What a study, a load curve or a search has put into the labels of its run."""
 
@@ -217,9 +221,14 @@ class RunInfo(RunHead):
             raise BadInputError(f"run {self.id}: what was watched is damaged: {error}") from error
 
     @property
-    def is_by_fio(self) -> bool:
-        """Whether fio did the work, here or elsewhere; it knows no due instants and not what the limit was."""
-        return self.start is not None and self.start.engine == "fio"
+    def tool(self) -> str:
+        """The other tool that did the work, here or elsewhere; it knows no due instants and not what the limit was.
+        Empty where Brickyard did it."""
+        return "" if self.start is None else OTHER_TOOLS.get(self.start.engine, "")
+
+    @property
+    def is_by_tool(self) -> bool:
+        return bool(self.tool)
 
     @property
     def title(self) -> str | None:

@@ -9,7 +9,7 @@ Refusal: no figure is computed here, nothing is purged, and no write cache is sw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brickyard import _core
 from brickyard.analysis.pts import Measured, Point, Steadiness, mean_of, measured_phases, points, steadiness
@@ -91,6 +91,17 @@ class Found:
         """Of DIRTH's table, out of which the operating points were chosen."""
         return self.rounds[DIRTH].is_steady
 
+    @property
+    def without_result(self) -> dict[str, str]:
+        """The tests that have no result, each with its cause."""
+        lacking = {}
+        for name, rounds in self.rounds.items():
+            if not rounds.is_steady:
+                lacking[name] = f"the state was not steady after {len(rounds.rounds)} rounds"
+            elif name == DIRTH and troubles(self.operating, is_steady=True):
+                lacking[name] = "the operating points do not match their cells"
+        return lacking
+
 
 class Specification:
     """One target under the tests, one after the other."""
@@ -133,18 +144,20 @@ class Specification:
     def _go_round(self, name: str) -> None:
         test = tests.round_test(name, self.setting.kind.queue)
         found = self.found.rounds[name] = Rounds(test)
-        one = [*self._prewrite(test), *(self._phase(cell) for cell in test.cells)]
-        skipped = len(one) - len(test.cells)
+        skipped = 0 if test.prewrite is None else 1
+        size = skipped + len(test.cells)
         if not self.is_modelled:
             self._run(name, [self._precondition()], {"part": "precondition"})
         wanted = MODELLED_ROUNDS if self.is_modelled else 1
         while not found.is_steady and len(found.rounds) < self.setting.rounds_max:
             if self.is_modelled:
-                phases = self._run(name, [self._precondition(), *one * wanted], {"rounds": wanted})[1:]
-                found.rounds = [self._cells(phases[k * len(one) :], skipped, test) for k in range(wanted)]
+                planned = [phase for number in range(1, wanted + 1) for phase in self._round(test, number)]
+                phases = self._run(name, [self._precondition(), *planned], {"rounds": wanted})[1:]
+                found.rounds = [self._cells(phases[k * size :], skipped, test) for k in range(wanted)]
                 wanted = min(wanted + MODELLED_ROUNDS, self.setting.rounds_max)
             else:
-                phases = self._run(name, one, {"round": len(found.rounds) + 1})
+                number = len(found.rounds) + 1
+                phases = self._run(name, self._round(test, number), {"round": number})
                 found.rounds.append(self._cells(phases, skipped, test))
             found.judge()
 
@@ -162,18 +175,19 @@ class Specification:
         """Random writes of 4 KiB from a new drive on, no preconditioning."""
         queue = self.setting.kind.queue
         cell = Cell(0, 4 * tests.KIB, True, queue.workers, queue.depth, tests.SATURATION_ROUNDS)
-        phase = {**self._phase(cell), "passes": tests.SATURATION_FILLS}
+        phase = {**self._phase(cell, f"random {cell.words}"), "passes": tests.SATURATION_FILLS}
         run = self._kept("write-saturation", [phase], {})
         self.found.saturation = points(self.store.record(run), 0)
 
     def _cross(self) -> None:
         """Sequential, then random, then sequential writes again, no preconditioning."""
         queue = self.setting.kind.queue
-        cells = [
-            Cell(0, size, is_random, queue.workers if is_random else 1, queue.depth, rounds)
-            for _, size, is_random, rounds in tests.STIMULI
-        ]
-        run = self._kept("cross-stimulus", [self._phase(cell) for cell in cells], {})
+        cells = {
+            name: Cell(0, size, is_random, queue.workers if is_random else 1, queue.depth, rounds)
+            for name, size, is_random, rounds in tests.STIMULI
+        }
+        planned = [self._phase(cell, f"{name}: {cell.words}") for name, cell in cells.items()]
+        run = self._kept("cross-stimulus", planned, {})
         self.found.stimuli = stimuli_of(self.store.record(run))
 
     def _draw_histograms(self) -> None:
@@ -181,8 +195,8 @@ class Specification:
         rounds = self.found.rounds[DIRTH]
         chosen = operating_points(rounds)
         before = [self._precondition()] if self.is_modelled else []
-        cells = [Cell(c.reads, c.size_bytes, True, c.workers, c.depth, tests.POINT_ROUNDS) for _, c in chosen]
-        run = self._kept(DIRTH, [*before, *(self._phase(cell) for cell in cells)], OF_POINTS)
+        planned = [self._phase(replace(cell, rounds=tests.POINT_ROUNDS), name) for name, cell in chosen]
+        run = self._kept(DIRTH, [*before, *planned], OF_POINTS)
         phases = measured_phases(self.store.record(run))[len(before) :]
         self.found.operating = _points(rounds, phases, run)
 
@@ -198,10 +212,11 @@ class Specification:
         }
         return {"name": "precondition", "passes": tests.PRECONDITION_PASSES, "stream": [stream]}
 
-    def _prewrite(self, test: RoundTest) -> list[Document]:
-        return [self._phase(test.prewrite)] if test.prewrite is not None else []
+    def _round(self, test: RoundTest, number: int) -> list[Document]:
+        before = [] if test.prewrite is None else [self._phase(test.prewrite, f"writes before round {number}")]
+        return [*before, *(self._phase(cell, f"{test.words(cell)} of round {number}") for cell in test.cells)]
 
-    def _phase(self, cell: Cell) -> Document:
+    def _phase(self, cell: Cell, name: str) -> Document:
         stream = {
             "name": f"{cell.mix} {toml_text.size(cell.size_bytes)}",
             "operations": toml_text.operations(cell.reads),
@@ -211,19 +226,18 @@ class Specification:
             "workers": cell.workers,
             "depth": cell.depth,
         }
-        return {"duration": f"{round(cell.rounds * self.setting.round_s * 1e9)}ns", "stream": [stream]}
+        return {"name": name, "duration": f"{round(cell.rounds * self.setting.round_s * 1e9)}ns", "stream": [stream]}
 
     def _run(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> list[Measured | None]:
         return measured_phases(self.store.record(self._kept(name, phases, labels)))
 
     def _kept(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> int:
         """One run. In tests that go on and on an interval is a round; else a round has ten, which show its spread."""
-        named = [{"name": f"phase-{number}", **phase} for number, phase in enumerate(phases, 1)]
         parts = 1 if name in ("write-saturation", "cross-stimulus") else 10
         interval_ns = max(round(self.setting.round_s * 1e9) // parts, 1_000_000)
         title = f"{self.setting.kind.title}: {tests.TITLES[name]}"
         text = toml_text.profile_text(
-            f"pts-{name}", title, tests.SOURCE, [], named, seed=self.setting.seed, interval=f"{interval_ns}ns"
+            f"pts-{name}", title, tests.SOURCE, [], phases, seed=self.setting.seed, interval=f"{interval_ns}ns"
         )
         plan = read_plan(_core.validate(text, []))
         spec = RunSpec(f"pts-{name}", plan, self.targets, self.options, self.condition, {"test": name, **labels})
@@ -298,6 +312,8 @@ def document(found: Found) -> Document:
     return {
         "study": found.study,
         "runs": found.runs,
+        "has_result": not found.without_result,
+        "without_result": found.without_result,
         "tests": {name: _rounds_document(item) for name, item in found.rounds.items()},
         "write-saturation": [_point_document(point) for point in found.saturation],
         "cross-stimulus": {name: [_point_document(p) for p in group] for name, group in found.stimuli.items()},

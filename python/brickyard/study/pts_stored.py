@@ -81,28 +81,19 @@ class _Said:
         lasted = "; ".join(part for part in (self._saturation(), self._recovery()) if part)
         return [f"{part[0].upper()}{part[1:]}." for part in (served, waited, lasted) if part]
 
-    def unsteady(self) -> str:
-        names = [TITLES[name] for name, rounds in self.found.rounds.items() if not rounds.is_steady]
-        return (
-            f"The state was not steady, so the figures of these tests are no result: {', '.join(names)}."
-            if names
-            else ""
-        )
-
-    def _unsettled(self, name: str) -> str:
-        """Of a test whose state was not steady no figure is an answer."""
-        rounds = self.found.rounds.get(name)
-        if rounds is None or rounds.is_steady:
-            return ""
-        count = len(rounds.rounds)
-        return (
-            f"{TITLES[name]}: no result, since its state was not steady after {count} round{'' if count == 1 else 's'}"
-        )
+    def lacking(self) -> str:
+        """Which tests have no result, and why: the first sentence, so that nobody takes their figures for one."""
+        by_cause: dict[str, list[str]] = {}
+        for name, cause in self.found.without_result.items():
+            by_cause.setdefault(cause, []).append(TITLES[name])
+        said = "; ".join(f"{' and '.join(names)}: {cause}" for cause, names in by_cause.items())
+        return f"No result for {said}." if said else ""
 
     def _by(self, name: str, figure: str, *, largest: bool = False) -> tuple[str, float, float] | None:
-        """A request size with its figure for reads alone and for writes alone: 4 KiB, or the largest there is."""
+        """A request size with its figure for reads alone and for writes alone: 4 KiB, or the largest there is. None of
+        a test without a result: none of its figures is an answer."""
         rounds = self.found.rounds.get(name)
-        if rounds is None:
+        if rounds is None or name in self.found.without_result:
             return None
         ends: dict[int, dict[int, Cell]] = {}
         for cell in rounds.test.cells:
@@ -115,24 +106,18 @@ class _Said:
         return format_size(size), reads, writes
 
     def _iops(self) -> str:
-        if said := self._unsettled("iops"):
-            return said
         if (found := self._by("iops", "iops")) is None:
             return ""
         size, reads, writes = found
         return f"random requests of {size}: {format_iops(reads)} reads/s or {format_iops(writes)} writes/s"
 
     def _throughput(self) -> str:
-        if said := self._unsettled("throughput"):
-            return said
         if (found := self._by("throughput", "bytes_per_s", largest=True)) is None:
             return ""
         size, reads, writes = (found[0], three_digits(found[1] / MB), three_digits(found[2] / MB))
         return f"sequential requests of {size}: {reads} MB/s read or {writes} MB/s written"
 
     def _latency(self) -> str:
-        if said := self._unsettled("latency"):
-            return said
         if (found := self._by("latency", "mean_ns")) is None:
             return ""
         size, reads, writes = found
@@ -162,8 +147,8 @@ class _Said:
 
 
 def pts_answer(found: Found, records: Sequence[Record]) -> Answer:
-    """Of operating points alone their own answer, else one sentence for each group of tests; first of all, that a
-    shortened test is no result of PTS."""
+    """Of operating points alone their own answer, else one sentence for each group of tests; first of all, which tests
+    have no result, and that a shortened test is no result of PTS."""
     by_pts = _answer(found, records)
     if not found.is_shortened:
         return by_pts
@@ -174,4 +159,5 @@ def _answer(found: Found, records: Sequence[Record]) -> Answer:
     said = _Said(found)
     if found.operating and list(found.rounds) == [DIRTH] and not found.saturation and not found.stimuli:
         return points_answer(found.operating, records, is_steady=found.is_steady)
-    return Answer(QUESTION, tuple(said.sentences(records)), belief(records, *([u] if (u := said.unsteady()) else [])))
+    lacking = said.lacking()
+    return Answer(QUESTION, (*([lacking] if lacking else []), *said.sentences(records)), belief(records))

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from brickyard.analysis.pts_points import queue_words
+from brickyard.units import format_size
+
 KIB, MIB = 1 << 10, 1 << 20
 SOURCE = "SNIA SSS PTS 2.0.2; write saturation, DIRTH and cross-stimulus recovery: PTS Enterprise 1.1"
 ROUND_S = 60.0
@@ -45,6 +48,14 @@ class Cell:
     @property
     def mix(self) -> str:
         return f"{self.reads}/{100 - self.reads}"
+
+    @property
+    def words(self) -> str:
+        return f"{format_size(self.size_bytes)} {self.mix}"
+
+    @property
+    def queue_words(self) -> str:
+        return queue_words(self.workers, self.depth)
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,10 @@ class RoundTest:
     """`iops`, `bytes_per_s` or `mean_ns`."""
     prewrite: Cell | None = None
     """Written before each round."""
+
+    def words(self, cell: Cell) -> str:
+        """What tells a cell from the others of its test."""
+        return cell.words if len({(one.size_bytes, one.mix) for one in self.cells}) > 1 else cell.queue_words
 
 
 def iops_test(queue: Queue) -> RoundTest:

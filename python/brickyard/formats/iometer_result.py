@@ -1,0 +1,169 @@
+"""Duty: Iometer's results (results.csv) → what was printed: of each access specification the row of all managers.
+
+Columns are found by their names, which Iometer's versions share (ManagerList::SaveResults); decimal and binary
+megabytes differ between them and are not read. Response times are means and maxima in ms; there are no percentiles.
+
+Refusal: a file whose last test was cut off before its row of all managers is no result.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+import msgspec
+
+from brickyard.errors import BadInputError
+from brickyard.formats.tool_result import (
+    Ends,
+    Moved,
+    Printed,
+    PrintedLoad,
+    PrintedTimes,
+    ToolResult,
+    count_of,
+    ns_of,
+    profile_of,
+)
+from brickyard.ready import ready
+from brickyard.schema import Counted
+
+TOOL = "iometer"
+HEAD = "'Target Type"
+SPECIFICATION, LINES = "'Access specification name", "'size"
+CUT = "The file ends before the figures of its last test, which is missing here."
+ROUGH = "Iometer prints no run time; it is the requests over the IOps."
+
+
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of a row, by the names of its columns."""
+
+    specification: str = msgspec.field(name="Access Specification Name")
+    iops: float = msgspec.field(name="IOps")
+    disks: int = msgspec.field(name="# Disks", default=0)
+    depth: int = msgspec.field(name="Queue Depth", default=0)
+    read_count: int = msgspec.field(name="Read I/Os")
+    write_count: int = msgspec.field(name="Write I/Os")
+    read_bytes: int = msgspec.field(name="Bytes Read")
+    write_bytes: int = msgspec.field(name="Bytes Written")
+    read_errors: int = msgspec.field(name="Read Errors")
+    write_errors: int = msgspec.field(name="Write Errors")
+    read_ms: float = msgspec.field(name="Average Read Response Time")
+    write_ms: float = msgspec.field(name="Average Write Response Time")
+    read_longest_ms: float = msgspec.field(name="Maximum Read Response Time")
+    write_longest_ms: float = msgspec.field(name="Maximum Write Response Time")
+
+    @property
+    def reads(self) -> Moved:
+        return _moved(
+            Counted.READ, self.read_count, self.read_bytes, self.read_errors, self.read_ms, self.read_longest_ms
+        )
+
+    @property
+    def writes(self) -> Moved:
+        return _moved(
+            Counted.WRITE, self.write_count, self.write_bytes, self.write_errors, self.write_ms, self.write_longest_ms
+        )
+
+
+def read_iometer(name: str, text: str) -> ToolResult:
+    """Raises BadInputError where it is no result of Iometer, or only a part of one."""
+    try:
+        rows = list(csv.reader(text.splitlines()))
+        tests = list(_tests(rows))
+        if not tests:
+            raise BadInputError("Iometer's results have no row of all managers (ALL); the file was cut off")
+        specifications = _specifications(rows)
+        phases = [_phase(row, specifications, number) for number, row in enumerate(tests, 1)]
+        targets = list(dict.fromkeys(row[1] for row in rows if row[0:1] == ["DISK"] and len(row) > 1))
+        began, version = _after(rows, "'Time Stamp"), _after(rows, "'Version")
+    except (ValueError, KeyError, IndexError, OverflowError, csv.Error) as error:
+        raise BadInputError(f"not as Iometer writes results: {type(error).__name__} {error}") from error
+    profile = profile_of(TOOL, name, "direct", phases)
+    is_cut = sum(row[:1] == ["'Access specifications"] for row in rows) > len(tests)
+    notes = (ROUGH, CUT) if is_cut else (ROUGH,)
+    return ToolResult(TOOL, version, _unix_ns(began), targets, "direct", phases, profile, notes)
+
+
+def _unix_ns(text: str) -> int:
+    """`2007-03-21 14:05:09:123`, the clock of that host."""
+    found = re.match(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?::(\d{1,3}))?", text)
+    if found is None:
+        raise BadInputError("Iometer's results have no time stamp")
+    seconds = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
+    return (round(seconds) * 1000 + int(found[2] or 0)) * 1_000_000
+
+
+def _after(rows: list[list[str]], name: str) -> str:
+    """The line below the first that begins so."""
+    at = next((n for n, row in enumerate(rows) if row and row[0].startswith(name)), None)
+    return ",".join(rows[at + 1]).strip() if at is not None and at + 1 < len(rows) else ""
+
+
+def _tests(rows: list[list[str]]) -> Iterator[_Row]:
+    """The row of all managers of each test, by column."""
+    names: list[str] = []
+    for row in rows:
+        if row and row[0].startswith(HEAD):
+            names = [row[0].lstrip("'"), *row[1:]]
+        elif names and row and row[0] == "ALL":
+            if len(row) < names.index("Write I/Os") + 1:
+                raise BadInputError("Iometer's last row is cut off")
+            told = {name: cell for name, cell in zip(names, row, strict=False) if cell}
+            yield msgspec.convert(told, _Row, strict=False)
+
+
+def _specifications(rows: list[list[str]]) -> dict[str, list[list[int]]]:
+    """The lines of each access specification by its name: size, share, reads, random and so on."""
+    found: dict[str, list[list[int]]] = {}
+    own: list[list[int]] | None = None
+    last = ""
+    for row in rows:
+        if not row:
+            continue
+        if row[0].startswith("'"):
+            last = row[0]
+            own = own if last.startswith(LINES) else None
+        elif last.startswith(SPECIFICATION):
+            own = found.setdefault(row[0].strip(), [])
+            last = ""
+        elif last.startswith(LINES) and own is not None:
+            own.append([int(cell) for cell in row if cell.strip()])
+    return found
+
+
+def _phase(row: _Row, specifications: dict[str, list[list[int]]], number: int) -> Printed:
+    name = row.specification.strip()
+    moved = [row.reads, row.writes]
+    requests = sum(one.requests for one in moved)
+    if not row.iops or not requests:
+        raise BadInputError(f"test {number} ({name}) has no request")
+    seconds = requests / row.iops
+    # What several disks were asked for together is no one stream.
+    ends = Ends(seconds=max(1, round(seconds))) if row.disks == 1 and row.depth > 0 else None
+    asked = _asked(specifications.get(name, []), max(1, row.disks), max(1, row.depth))
+    return Printed(f"{number}: {name}", seconds, replace(asked, ends=ends), moved)
+
+
+def _moved(
+    operation: Counted, requests: int, moved_bytes: int, errors: int, mean_ms: float, longest_ms: float
+) -> Moved:
+    times = PrintedTimes(mean_ms * 1e6, ns_of(longest_ms)) if requests else None
+    return Moved(operation, count_of(requests), count_of(moved_bytes), count_of(errors), times)
+
+
+def _asked(lines: list[list[int]], disks: int, depth: int) -> PrintedLoad:
+    if len(lines) != 1 or len(lines[0]) < 7:
+        return PrintedLoad(workers=disks, depth=depth)
+    size_bytes, _, reads, random, delay, burst, *_ = lines[0]
+    if delay or burst > 1:
+        return PrintedLoad(workers=disks, depth=depth)
+    mixed = {"kind": "runs", "random": float(random)}
+    address: object = "sequential" if not random else "random" if random == 100 else mixed
+    return PrintedLoad(size_bytes, reads, address, disks, depth)
+
+
+ready(_Row)
