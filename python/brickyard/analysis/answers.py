@@ -22,7 +22,7 @@ from brickyard.analysis.workload import VIRTUAL
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import basis_words, kinds_of
 from brickyard.schema import Bound, Document, HangEvent, PhaseEnd, is_request
-from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
+from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 

@@ -21,6 +21,7 @@ from brickyard.schema import (
     Counted,
     Cpu,
     End,
+    EngineOfImport,
     Event,
     Imported,
     Interval,
@@ -259,9 +260,8 @@ def _events(result: ToolResult) -> Iterable[Event]:
     yield Start(
         start_unix_ns=result.began_unix_ns,
         engine=result.tool,
-        engine_reason=result.version,
+        engine_reason=EngineOfImport(version=result.version),
         io=result.io or "unknown",
-        io_reason="",
         targets=[],
     )
     at_ns, none = 0, Cpu(user_ns=0, system_ns=0)

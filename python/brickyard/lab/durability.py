@@ -74,9 +74,10 @@ FILES = (
     Configuration("lying cache", cache="lying:50"),
     Configuration("without fsync", settings={"fsync": "off"}, aim=ACKNOWLEDGED),
     # https://bugs.launchpad.net/bugs/317781: as ext4 delays allocation, a file replaced by rename without an fsync is
-    # empty after a power cut. auto_da_alloc, the default, orders the content before the rename only with dioread_lock: with
-    # dioread_nolock, the default since Linux 5.6, blocks count as unwritten until their writes have ended, and the rename
-    # does not wait for that. Without delayed allocation, or with dioread_lock, only new content is lost.
+    # empty after a power cut. auto_da_alloc, the default, orders the content before the rename, but only with
+    # dioread_lock: with dioread_nolock, the default since Linux 5.6, blocks count as unwritten until their writes have
+    # ended, and the rename does not wait for that. Without delayed allocation, or with dioread_lock, only new content
+    # is lost.
     Configuration("rename, nodelalloc", settings={"fsync": "off"}, mount_options="commit=1,nodelalloc", corrupt=False),
     Configuration(
         "rename, dioread_lock", settings={"fsync": "off"}, mount_options="commit=1,dioread_lock", corrupt=False
