@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from brickyard import _core
+from brickyard import _core, profiles
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
@@ -762,3 +762,10 @@ def test_jobs_of_fio_that_waited_are_phases(tmp_path: Path, capsys: pytest.Captu
     assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
     run = json.loads(capsys.readouterr().out)
     assert [(row["phase"], row["operation"]) for row in run["totals"]] == [("shop", "write"), ("then", "read")]
+
+
+def test_zones_in_a_part_for_each_worker_are_not_said_in_fios_words() -> None:
+    zones = 'address={ kind = "zones", apart = true, zones = [{ requests = 100, region = "0..40%" }] }'
+    plan = profiles.validate(profiles.read("sqlio-random-read-4"), [zones])
+    with pytest.raises(BadInputError, match=r"for each worker \(apart\) can't be said in a fio job file"):
+        export_fio(plan)
