@@ -297,6 +297,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_programs_leave_out_follows_from_the_rest() {
+        // SAFETY: a cell is made of integers, of which all are 0.
+        let mut cell: Cell = unsafe { std::mem::zeroed() };
+        (cell.requests, cell.missed, cell.total_ns) = (10, 1, 9_000);
+        (cell.total[80], cell.before[40], cell.queue[30], cell.device[70]) = (9, 2, 5, 9);
+        let read = completed(cell, 0, false);
+        assert_eq!((read.before[0], read.queue[0], read.device[0], read.total[0]), (7, 4, 0, 0));
+        let flush = completed(cell, usize::from(FLUSH), false);
+        assert_eq!((flush.before[0], flush.queue[0]), (7, 0), "it is never issued itself");
+        let bio = completed(cell, 0, true);
+        assert_eq!((bio.device[80], bio.device_ns, bio.queue[0]), (9, 9_000, 4));
+    }
+
+    #[test]
+    fn what_the_kernel_tells_of_a_program_is_read() {
+        let text = "pos:\t0\nprog_jited:\t1\nrun_time_ns:\t5120\nrun_cnt:\t40\nrecursion_misses:\t3\n";
+        assert_eq!((number(text, "run_time_ns"), number(text, "recursion_misses")), (5120, 3));
+        assert_eq!(number(text, "another"), 0);
+    }
+
+    #[test]
     fn root_is_not_told_to_become_root_where_the_verifier_refuses() {
         let log = "reg type unsupported for arg#0 function bio_complete#102\n541: (79) r2 = *(u64 *)(r0 +1584)\n\
                    R0 unbounded memory access\nprocessed 1135 insns (limit 1000000)\n";

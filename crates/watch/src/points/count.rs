@@ -369,7 +369,7 @@ fn note_place(device: &mut Device, told: &Told) -> (u8, bool) {
     let seek = seek_bucket(device.last_end_bytes, begin) as u8;
     device.last_end_bytes = begin + bytes;
     let word =
-        |sectors: u64, is_write: u64| (begin + bytes) / SECTOR << 24 | sectors.min(STREAM_SECTORS) << 1 | is_write;
+        |sectors: u64, is_write: u64| ((begin + bytes) / SECTOR) << 24 | (sectors.min(STREAM_SECTORS) << 1) | is_write;
     let mut streams = device.streams.iter_mut();
     if let Some(stream) = streams.find(|stream| **stream > 0 && **stream >> 24 == begin / SECTOR) {
         *stream = word((*stream >> 1 & STREAM_SECTORS) + bytes / SECTOR, *stream & 1);
