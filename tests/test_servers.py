@@ -112,6 +112,13 @@ def begin(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def some_intervals() -> bool:
+    """Whether the default store has some of the run that is in progress."""
+    with Store() as store:
+        runs = store.runs()
+        return bool(runs) and len(store.record(runs[-1].id).costs) >= 5
+
+
 def change_a_byte(path: Path, at: int) -> None:
     """Past the page cache, which would get in the way of the program's direct requests."""
     file = os.open(path, os.O_RDWR | os.O_DIRECT)
@@ -155,7 +162,9 @@ def test_damaged_pages_fail_the_run_and_are_shown_with_a_dump(profile: str, name
 def test_ctrl_c_keeps_what_was_measured_and_removes_the_file(tmp_path: Path) -> None:
     process = begin("sqliosim", str(tmp_path), *SMALL[:-2], "--set", "test.duration=60s", "--set", "interval=50ms")
     try:
-        time.sleep(3)
+        deadline = time.monotonic() + 60
+        while not some_intervals() and time.monotonic() < deadline:
+            time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     finally:
