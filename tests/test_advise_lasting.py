@@ -180,7 +180,7 @@ def test_a_prediction_has_the_doubt_of_its_model_beside_that_of_its_searches(
     assert "not known" in found["belief"]
     assert main(["advise", *asked]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "220 of the 236 are from MSR 2003 and Overland 2007" in out
+    assert "220 of the 240 are from MSR 2003 and Overland 2007" in out
     assert "of a source that is left out, the interval of the others holds 25% to 100%" in out
 
 

@@ -580,7 +580,7 @@ def test_jobs_of_fio_keep_the_rates_that_fio_printed(tmp_path: Path) -> None:
 
 
 def test_jobs_of_fio_have_their_depth_and_clones_their_number(tmp_path: Path) -> None:
-    """The depth is fio's iodepth, or what fio saw in flight where that was less."""
+    """The depth is fio's iodepth, or what fio saw in flight where that was less, times the clones of one row."""
     document = sample()
     (job,) = document["jobs"]
     levels = {"1": 0.1, "2": 0.1, "4": 0.1, "8": 0.1, "16": 99.6, "32": 0.0, ">=64": 0.0}
@@ -590,11 +590,13 @@ def test_jobs_of_fio_have_their_depth_and_clones_their_number(tmp_path: Path) ->
         for name, seen in (("deep", levels), ("sync", sync), ("clone", levels), ("clone", levels))
     ]
     del document["jobs"][0]["job options"]
+    grouped = {**document["jobs"][-1], "jobname": "grouped", "job options": {"iodepth": "16", "numjobs": "4"}}
+    document["jobs"].append(grouped)
     document["global options"] = {"iodepth": "8"}
     with Store(tmp_path / "runs.db") as store:
         record = store.record(store_result(store, document, profile="f"))
     rows = [(row.stream_name, row.depth_max) for row in totals(record)]
-    assert rows == [("deep", 8), ("sync", 1), ("clone (1)", 16), ("clone (2)", 16)]
+    assert rows == [("deep", 8), ("sync", 1), ("clone (1)", 16), ("clone (2)", 16), ("grouped", 64)]
 
 
 def test_plain_json_is_rebuilt_from_percentiles_and_says_so(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -443,6 +444,21 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
     assert "raise --max-rate" in kept
     assert "as few as 500 requests" in line_of(points=[replace(point(100, MS), requests=500)]), "no search was needed"
     assert line_of(points=[point(200, 9 * MS)]).endswith("at no measured rate; at 200/s it is 9.00 ms")
+
+
+def test_levels_that_contradict_the_searches_are_said() -> None:
+    """Two levels below the rate that the searches found broke the limit; one of their steps overloaded the target."""
+    steps = [Step(150.0, MS, holds=True, requests=20_000), Step(300.0, None, holds=False, kept_up=False)]
+    levels = [point(90, MS), point(100, 9 * MS), point(120, 6 * MS), point(130, MS)]
+    curve = Curve(200.0, levels, Limit("mean", 5 * MS), [carried(steps) for _ in range(3)])
+    said = " ".join(found_lines(curve))
+    assert "but 2 lower levels broke it, with 9.00 ms at 100/s, so the target did not do the same at all times" in said
+    assert "a search overloaded it at 300/s" in said
+    assert "ended before saturation" not in said
+    (within, *_) = curve_marks(curve)
+    drawn = picture_of(levels, curve_marks(curve), curve.limit).svg
+    assert within.value == pytest.approx(150)
+    assert f"{within.name}: {within.words}" in unescape(drawn), "although no level was offered up to there"
 
 
 def test_a_rate_that_the_closed_loop_achieved_is_within_the_capacity() -> None:

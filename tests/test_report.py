@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
-from brickyard.analysis import characterization, phase_rates, totals
+from brickyard.analysis import cached, characterization, phase_rates, totals
 from brickyard.analysis.answers import answer
 from brickyard.analysis.figures import FIGURES, measured
 from brickyard.analysis.summary import circumstances
@@ -274,6 +274,23 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
     assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([stolen], {}).belief
     assert "The processor was the limit, including the kernel" in answer([busy], {}).belief
+    mixed = answer([busy, stolen, quiet], {}).belief
+    assert "In 1 of 3 runs the processor was the limit" in mixed
+    assert "In 1 of 3 runs other work used the generator's CPU, so there the limit is not known." in mixed
+    assert "never the limit, in 1 of 2 runs beside other work on its CPUs" in str(circumstances([quiet, stolen]))
+
+
+def test_rates_of_unknown_caches_are_not_called_steady(tmp_path: Path) -> None:
+    wrote = interval(0, SECOND, cell([MS] * 20, operation="write"))
+    with Store(tmp_path / "runs.db") as store:
+        records = [store.record(add_run(store, [wrote, phase_end()])) for _ in range(3)]
+    said = cached.words({records[0].info.id: "its rate fell by 28 %"}, records, "")
+    assert said == (
+        "The rates of 1 of 3 runs that wrote may be those of caches (in one, its rate fell by 28 %); of the others "
+        "this is not known, since the size of the write cache is not."
+    )
+    said = cached.words({}, records, "")
+    assert "Whether the rates of 3 of 3 runs that wrote are those of a cache is not known" in said
 
 
 def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_path: Path) -> None:

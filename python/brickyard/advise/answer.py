@@ -227,7 +227,7 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     if item.spread is not None and (ends := item.ends):
         off = (
             f", {format_iops(ends[0])} to {format_iops(ends[1])} if the model is off by a factor of"
-            f" {item.spread.factor:.2f} as well"
+            f" {item.spread.factor:.2f} as well, which is known of rates without a limit only"
         )
     between = ""
     if rates.low is not None and rates.high is not None:

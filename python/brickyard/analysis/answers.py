@@ -38,7 +38,6 @@ OVERLOADED = "overloaded"
 ALL_MODELLED = "All figures were computed by models, not measured."
 QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
-CPU_TAKEN = ("steal", "cpu_quota", "cpu_throttled", "cpu_shared")
 """Those of a CPU that the generator did not get when it wanted one."""
 MOMENT_NS = 900_000_000
 """Rates are per second; the last interval of a run of one second may end a little early."""
@@ -69,8 +68,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     done = [record for record in records if record.info.is_valid]
     if analysis.is_graph(patterns):
         found = cached.doubted(done)
-        wrote = sum(cell.cell.operation == "write" for cells in patterns.values() for cell in cells)
-        doubts = cached.words(found, wrote, "; with --full, each cell is measured until it is steady")
+        doubts = cached.words(found, done, "; with --full, each cell is measured until it is steady")
         lacking = ""
         if planned is not None and len(done) < planned:
             lacking = f"Only {len(done)} of {planned} cells were measured, so the best cell may be missing."
@@ -375,7 +373,7 @@ def _limit(records: Sequence[Record]) -> str:
     if not bound:
         found = {warning.id for record in records for warning in record.info.warnings}
         paced = sum(map(_is_paced, records))
-        if found.intersection(CPU_TAKEN):
+        if any(map(summaries.is_cpu_taken, records)):
             return "Other work used the generator's CPU, so whether storage or generator was the limit is not known."
         qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
         if qualified or _lateness(records) or 0 < paced < len(records):
@@ -385,13 +383,23 @@ def _limit(records: Sequence[Record]) -> str:
         if any(map(_pauses, records)):
             return "The profile pauses between requests, and neither the storage nor the generator was at its limit."
         return "The storage, not the generator, was the limit."
+    return _bound_words(bound, records)
+
+
+def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:
+    """Of runs among which some were limited by the generator."""
     ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
     who = "the generator, not the storage, was the limit"
     if any(end.generator_bound_reason is Bound.CPU for end in ends):
         who = "the processor was the limit, including the kernel's work for the storage"
     if len(bound) == len(records):
         return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."
-    return f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
+    taken = sum(summaries.is_cpu_taken(record) for record in records if record not in bound)
+    said = f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
+    if not taken:
+        return said
+    where = f"In {taken} of {len(records)} runs"
+    return f"{said} {where} other work used the generator's CPU, so there the limit is not known."
 
 
 def _is_paced(record: Record) -> bool:

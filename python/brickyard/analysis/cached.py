@@ -172,13 +172,32 @@ def doubted(records: Iterable[Record]) -> dict[int, str]:
     return {record.info.id: text for record in records if (text := doubt(record)) is not None}
 
 
-def words(found: dict[int, str], among: int, more: str) -> str:
-    """One sentence; `more` says what would help."""
-    if not found:
-        return ""
+def unknown(records: Iterable[Record]) -> int:
+    """How many runs wrote to storage whose caches nobody knows, were not measured until they were steady, and showed
+    nothing that speaks of a cache: nothing tells whether their rates last."""
+    return sum(wrote(record) and not _is_steady(record) and held_bytes(record)[0] is None for record in records)
+
+
+def _is_steady(record: Record) -> bool:
+    found = [steady(record, number) for number, _ in enumerate(record.info.plan.phase)]
+    return any(state is not None and state.state is State.HELD for state in found)
+
+
+def words(found: dict[int, str], records: Sequence[Record], more: str) -> str:
+    """What stands behind rates that may be those of caches, among all runs that were made; `more` says what would
+    help."""
+    among = sum(map(wrote, records))
+    others = unknown(record for record in records if record.info.id not in found)
     first: Sequence[str] = sorted(found.values())
-    return (
-        f"{len(found)} of {among} runs that wrote were not in steady state, so their rates may be cache rates (in one "
-        "of them,"
-        f" {first[0]}){more}."
-    )
+    said = []
+    if found:
+        said.append(f"the rates of {len(found)} of {among} runs that wrote may be those of caches (in one, {first[0]})")
+    if others:
+        whose = "the others" if others + len(found) == among and found else f"{others} of {among} runs that wrote"
+        said.append(
+            f"of {whose} this is not known, since the size of the write cache is not"
+            if found
+            else f"whether the rates of {whose} are those of a cache is not known, since the cache's size is not"
+        )
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}{more}." if text else ""

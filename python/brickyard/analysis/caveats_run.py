@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from brickyard.analysis.crowding import crowding
 from brickyard.analysis.judged import Judged, item
 from brickyard.schema import Bound, PhaseEnd, RunWarning, VerifiedEvent, reasons_of
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
@@ -265,12 +266,17 @@ def overload(run: Judged) -> Iterator[RunWarning]:
         told = run.sent.get(end.phase)
         if told is not None and not told.kept_up and not searches(run, end.phase):
             what = "database" if run.is_replay else "storage"
+            is_crowded = not run.is_simulated and any(crowding(run.start, watch) for watch in run.watches)
+            remedy = "Lower the rate, or take this run as proof that the rate is too high."
+            if is_crowded:
+                what += ", or the generator beside other work on its CPUs,"
+                remedy = "Stop what else runs on this host and measure again, or lower the rate."
             yield item(
                 "overloaded",
                 "warning",
                 f"In {run.phase_name(end.phase)} {told.unsent} of {told.due} {told.noun} that were due "
                 f"({told.unsent / told.due:.1%}) were never sent: the {what} did not keep up.",
-                "Lower the rate, or take this run as proof that the rate is too high.",
+                remedy,
             )
 
 

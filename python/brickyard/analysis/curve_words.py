@@ -174,9 +174,9 @@ def found_lines(curve: Curve) -> list[str]:
         last = max(sound, key=lambda point: point.offered_per_s)
         lines.append(
             f"the target keeps up with at least {format_iops(last.offered_per_s)}/s, with a mean response time of"
-            f" {format_ns(last.mean_ns)}"
+            f" {format_ns(last.mean_ns)}{_overload_words(curve)}"
         )
-    lines.append(f"knee: {knee_words(knee(curve.points))}")
+    lines.append(f"knee: {knee_words(knee(curve.points), lowest_overload(curve))}")
     if curve.limit:
         lines.insert(1, limit_line(curve, curve.limit))  # it was asked for, so it is the answer
     return lines
@@ -195,7 +195,18 @@ def curve_marks(curve: Curve) -> list[Mark]:
     return [*marks, rate_mark(CAPACITY, most)] if most else marks
 
 
-def knee_words(found: Knee) -> str:
+def lowest_overload(curve: Curve) -> float | None:
+    """The lowest rate at which a step of a search overloaded the target."""
+    return min((step.rate_per_s for one in curve.searches for step in one.steps if not step.kept_up), default=None)
+
+
+def _overload_words(curve: Curve) -> str:
+    lowest = lowest_overload(curve)
+    return "" if lowest is None else f"; a search overloaded it at {format_iops(lowest)}/s"
+
+
+def knee_words(found: Knee, overload_per_s: float | None = None) -> str:
+    """`overload_per_s`: a rate beyond the levels that overloaded the target."""
     if found.point:
         return (
             f"{format_iops(found.point.offered_per_s)}/s with a mean response time of"
@@ -205,6 +216,11 @@ def knee_words(found: Knee) -> str:
         return "none; needs at least three rates that do not overload the target"
     if found.bend is Bend.BELOW:
         return "at or below the lowest offered rate; offer lower rates with --levels"
+    if overload_per_s is not None and overload_per_s > found.end.offered_per_s:
+        return (
+            f"not reached by the levels, which end at {format_iops(found.end.offered_per_s)}/s; a search overloaded "
+            f"the target at {format_iops(overload_per_s)}/s, so continue with --max-rate {math.ceil(overload_per_s)}"
+        )
     return (
         f"not reached; the search ended before saturation, at {format_iops(found.end.offered_per_s)}/s; continue with "
         "--max-rate"
@@ -223,8 +239,26 @@ def limit_line(curve: Curve, limit: Limit) -> str:
     line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
     if not is_kept(curve, limit) and not any(found.best for found in curve.searches):
         return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
+    line += _broken_below(curve, limit)
     few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
     return line if few is None else f"{line}; {search_words(few, limit.figure)}: use a longer --each"
+
+
+def _broken_below(curve: Curve, limit: Limit) -> str:
+    """Levels below the rate that the searches found that broke the limit: the two contradict each other."""
+    found = rates(curve.searches) if curve.searches else None
+    if found is None:
+        return ""
+    steps = [(point, step_of(point, limit)) for point in curve.points if point.offered_per_s < found.centre]
+    broke = [step for _, step in steps if not step.holds and step.value_ns is not None]
+    if not broke:
+        return ""
+    worst = max(broke, key=lambda step: step.value_ns or 0)
+    count = f"{len(broke)} lower levels" if len(broke) > 1 else "a lower level"
+    return (
+        f"; but {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s, so the target "
+        "did not do the same at all times: measure again when nothing else runs"
+    )
 
 
 def is_kept(curve: Curve, limit: Limit) -> bool:

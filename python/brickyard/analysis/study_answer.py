@@ -41,7 +41,7 @@ def study_answer(
     told = [_first(pivots, chosen), *(_sentence(pivots, axis, axes.get(by)) for axis in chosen)]
     said = [words for words in told if words]
     said += cheapest(pivots)
-    caches = cached.words(cached.doubted(records), sum(map(cached.wrote, records)), "")
+    caches = cached.words(cached.doubted(records), records, "")
     return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, caches, *_limits(pivots, invalid)))
 
 

@@ -45,7 +45,7 @@ from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
 from brickyard.store import Json, Record, RunInfo
-from brickyard.store.record import OTHER_TOOLS
+from brickyard.store.record import FIO
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 SLOWEST_SHOWN = 10
@@ -222,7 +222,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Workload", workload_words([record])),
         ("Started", when(info)),
         ("Profile", f"{info.plan.title or info.profile} ({info.profile}, {info.profile_hash[:12]})"),
-        ("Seed", str(info.seed) if info.tool in ("", OTHER_TOOLS["fio"]) else ""),  # others print none
+        ("Seed", str(info.seed) if info.tool in ("", FIO) else ""),  # others print none
         ("Verified", verified_words(record)),
         *_engine_lines(record),
         *(far_host_lines(record) or _host_lines(info.facts.host)),
@@ -532,6 +532,14 @@ def _submitted_range(records: list[Record]) -> str:
     return "".join(f"; in {count} of {len(records)} runs {said}" for said, count in counts.items())
 
 
+CPU_TAKEN = ("steal", "cpu_quota", "cpu_throttled", "cpu_shared")
+"""Warnings of a generator that did not have its processors for itself."""
+
+
+def is_cpu_taken(record: Record) -> bool:
+    return any(warning.id in CPU_TAKEN for warning in record.info.warnings)
+
+
 def _generator_range(records: list[Record]) -> str:
     costs = [sum(cost) for record in records if (cost := cpu_per_request_ns(record))]
     ends = [record.of(PhaseEnd) for record in records]
@@ -541,6 +549,8 @@ def _generator_range(records: list[Record]) -> str:
         return ""
     known = not any(record.info.is_by_tool for record in records)
     bound_words = f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit"
+    if taken := sum(map(is_cpu_taken, records)):
+        bound_words += f", in {taken} of {len(records)} runs beside other work on its CPUs"
     return _joined(
         f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",
         *((f"busiest loop {busy * 100:.0f} %", bound_words) if known else ()),

@@ -132,6 +132,27 @@ class Spread:
         count = sum(source.figures for source in largest)
         return f"; {count} of the {self.figures} are from {' and '.join(source.name for source in largest)}"
 
+    @property
+    def others_words(self) -> str:
+        """How many figures of all but the two largest sources are in the interval that is made without their source:
+        what the factor is worth for products of which nothing was known."""
+        others = [source for source in self.sources[2:] if source.held is not None]
+        figures = sum(source.figures for source in others)
+        held = sum(source.held or 0 for source in others)
+        return (
+            f"; of the {figures} of other sources, {held} lie in the interval made without their source"
+            if others
+            else ""
+        )
+
+    @property
+    def claim(self) -> str:
+        """What the factor says, without the kind of storage."""
+        return (
+            f"lie within {self.words} of the figures of models made without the table that they are in; other tables "
+            "of the same products may have been used"
+        )
+
     def holds(self, row: SpreadRow) -> bool:
         return row.distance <= math.log(self.factor)
 
@@ -254,10 +275,7 @@ def basis_words(kind: str) -> str:
     made = spread_of(kind)
     if made is None:
         return f"How far models of {KINDS[kind]} are off is not known: too few figures are published"
-    return (
-        f"Nine of ten published figures of {KINDS[kind]} lie within a factor of {made.factor:.2f} of the figures of "
-        f"models that were not fitted to them{made.largest_words}"
-    )
+    return f"Nine of ten published figures of {KINDS[kind]} {made.claim}{made.largest_words}{made.others_words}"
 
 
 def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:

@@ -269,8 +269,8 @@ def _notes(found: list[Predicted]) -> list[str]:
     notes = [f"open loop with Poisson arrivals in the profile's mix; last line: {last}"]
     notes += sorted(
         {
-            f"models of {spread.kind}: nine of ten published figures to which they were not fitted, almost all rates "
-            f"without a limit, lie within {spread.words} of the models' figures ({spread.basis}; docs/truth.md)"
+            f"models of {spread.kind}: nine of ten published figures, almost all of them rates without a limit, "
+            f"{spread.claim} ({spread.basis}; docs/truth.md)"
             for item in found
             if (spread := item.spread)
         }

@@ -29,7 +29,7 @@ from brickyard.store import Record, Store
 from brickyard.study import pts_tests as tests
 from brickyard.study.aim import Aim, aim_modelled
 from brickyard.study.interrupt import Interrupt
-from brickyard.study.pts import Found, Setting, Specification, document, extent
+from brickyard.study.pts import PART, ROUND, TEST, Found, Setting, Specification, document, extent
 from brickyard.study.pts_stored import pts_answer
 from brickyard.study.pts_tables import round_tables, saturation_table, steady_tables, stimuli_table
 from brickyard.study.pts_tests import KINDS, TESTS, TITLES, Kind
@@ -157,8 +157,8 @@ class _Rounds(Terminal):
     """A run has hundreds of loads here, whose rates are in the tables."""
 
     def describe(self, spec: RunSpec) -> str:
-        name = TITLES[str(spec.labels["test"])]
-        number, part = spec.labels.get("round"), spec.labels.get("part")
+        name = TITLES[str(spec.labels[TEST])]
+        number, part = spec.labels.get(ROUND), spec.labels.get(PART)
         return f"{name}, {part or f'round {number}'}" if part or number else name
 
     def run_ended(self, result: RunResult) -> None:

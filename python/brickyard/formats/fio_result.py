@@ -188,6 +188,7 @@ def _targets(document: Json) -> list[str]:
 
 def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
     events: list[Json] = [_start(document)]
+    rows = Counter(msgspec.convert(document, _Progress).names)
     is_rebuilt = False
     at_ns = 0
     for phase, members in enumerate(layout.phases):
@@ -200,7 +201,9 @@ def _events(document: Json, layout: Layout) -> tuple[list[Json], bool]:
         failures: Counter[str] = Counter()
         ran: dict[int, list[Json]] = {}
         for (stream, job), runtime_ns in zip(members, runtimes_ns, strict=True):
-            depth = _depth(options_of(document, job).get("iodepth", "1"), job.get("iodepth_level") or {})
+            options = options_of(document, job)
+            depth = _depth(options.get("iodepth", "1"), job.get("iodepth_level") or {})
+            depth *= _clones(rows[job["jobname"]], options.get("numjobs", "1"))
             times = _under(job, "sync", "lat_ns")
             flushes = {"total_ios": _under(times, "N") or 0, "io_bytes": 0, "lat_ns": times}
             runtime_ns["flush"] = max(runtime_ns.values())  # fio has none for them
@@ -323,6 +326,11 @@ def _depth(asked: str, levels: Mapping[str, float]) -> int:
     depth = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 7 else 1
     seen = [DEPTHS[name] for name, share in levels.items() if name in DEPTHS and share]
     return max(1, min(depth, max(seen, default=depth)))
+
+
+def _clones(rows: int, asked: str) -> int:
+    """How many clones of a job a row has: all of them where fio printed them as one (`group_reporting`)."""
+    return int(asked) if rows == 1 and asked.isascii() and asked.isdigit() and 0 < len(asked) < 7 else 1
 
 
 def _cell(stream: int, direction: str, found: Json, depth: int, *, has_failed: bool) -> tuple[Json, bool]:

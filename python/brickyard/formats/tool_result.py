@@ -268,6 +268,7 @@ def _events(result: ToolResult) -> Iterable[Event]:
     for number, phase in enumerate(result.phases):
         end_ns = at_ns + max(1_000_000, round(phase.seconds * 1e9))
         moved = [one for one in phase.moved if one.requests or one.errors]
+        in_flight = (phase.asked.depth or 0) * (phase.asked.workers or 1)
         yield PhaseStart(phase=number, name=phase.name, start_ns=at_ns)
         yield from (_imported(number, one, one.times) for one in moved if one.times is not None)
         yield Interval(
@@ -277,7 +278,7 @@ def _events(result: ToolResult) -> Iterable[Event]:
             end_ns=end_ns,
             warmup=False,
             drain=False,
-            cells=[_cell(one, phase.asked.depth or 0) for one in moved],
+            cells=[_cell(one, in_flight) for one in moved],
             cpu=none,
             loop_busy_share=0.0,
         )
@@ -312,14 +313,14 @@ def _imported(phase: int, moved: Moved, times: PrintedTimes) -> Imported:
     )
 
 
-def _cell(moved: Moved, depth: int) -> CellEvent:
+def _cell(moved: Moved, in_flight: int) -> CellEvent:
     return CellEvent(
         stream=0,
         operation=moved.operation,
         requests=moved.requests,
         bytes=moved.bytes,
         errors=moved.errors,
-        depth_max=depth,
+        depth_max=in_flight,
         measures=CellEventMeasures(service=_measure(moved)),
     )
 

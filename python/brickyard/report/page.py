@@ -99,11 +99,11 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
 
     A place that ends in .html is the page itself, with its pictures beside it.
     """
-    lead = _lead(records, study)
+    lead, every = _lead(records, study), records
     records = [record for record in records if not is_of_search(record)] or records
     figures = [*(lead.figures if lead else []), *([] if lead and lead.is_whole else draw_figures(records))]
     where = report_place(place)
-    html = render(records, study, figures, judge, lead, pictures=where.pictures.name)
+    html = render(records, study, figures, judge, lead, every=every, pictures=where.pictures.name)
     return write_page(where, html, (picture for figure in figures for picture in figure.files))
 
 
@@ -322,9 +322,11 @@ def render(
     judge: Judge | None = None,
     lead: Lead | None = None,
     *,
+    every: list[Record] | None = None,
     pictures: str = "pictures",
 ) -> str:
-    """The page as text."""
+    """The page as text; `every` run is warned of, also those that have no row of their own."""
+    every = every or records
     patterns = analysis.characterization(records)
     graph = analysis.is_graph(patterns)
     replayed = all(is_replay(record) for record in records)
@@ -340,12 +342,12 @@ def render(
             title=_title(records, study, graph=graph),
             when=summaries.when(records[0].info),
             version=next((r.info.software_version for r in records if not r.info.is_by_tool), _core.version()),
-            warnings=summaries.distinct_warnings(records),
+            warnings=summaries.distinct_warnings(every),
             notes=study.notes if study else [],
             unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
             circumstances=lead.circumstances if lead and lead.circumstances else summaries.circumstances(records),
             workload=workload,
-            counted=counted_words(records, study.notes if study else [], len(outcomes)),
+            counted=counted_words(every, study.notes if study else [], len(outcomes)),
             answer=_answer(records, patterns, lead, _planned(study)),
             figures=figures,
             tables=lead.tables if lead else tables,

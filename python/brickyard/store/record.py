@@ -116,7 +116,8 @@ class IntervalCost:
         )
 
 
-OTHER_TOOLS = {"fio": "fio", "diskspd": "diskspd", "iometer": "Iometer", "elbencho": "elbencho"}
+FIO = "fio"
+OTHER_TOOLS = {FIO: FIO, "diskspd": "diskspd", "iometer": "Iometer", "elbencho": "elbencho"}
 """Tools whose results are kept as runs: what the engine of such a run is called, and the tool's own name."""
 
 

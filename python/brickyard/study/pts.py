@@ -24,7 +24,8 @@ from brickyard.study.pts_tests import Cell, Kind, RoundTest
 from brickyard.study.runner import Listener, Runner, RunSpec
 
 DIRTH = "dirth"
-OF_DIRTH, OF_POINTS = {"test": DIRTH}, {"part": "histograms"}  # labels of runs
+TEST, ROUND, PART = "test", "round", "part"  # labels of runs
+OF_DIRTH, OF_POINTS = {TEST: DIRTH}, {PART: "histograms"}
 SHORTENED = "Shorter or smaller than PTS asks: no PTS result."
 """The note that a study has in the store where it is not by the book."""
 MODELLED_ROUNDS = 5  # of a model's first try, and how many more each further one has
@@ -147,7 +148,7 @@ class Specification:
         skipped = 0 if test.prewrite is None else 1
         size = skipped + len(test.cells)
         if not self.is_modelled:
-            self._run(name, [self._precondition()], {"part": "precondition"})
+            self._run(name, [self._precondition()], {PART: "precondition"})
         wanted = MODELLED_ROUNDS if self.is_modelled else 1
         while not found.is_steady and len(found.rounds) < self.setting.rounds_max:
             if self.is_modelled:
@@ -157,7 +158,7 @@ class Specification:
                 wanted = min(wanted + MODELLED_ROUNDS, self.setting.rounds_max)
             else:
                 number = len(found.rounds) + 1
-                phases = self._run(name, self._round(test, number), {"round": number})
+                phases = self._run(name, self._round(test, number), {ROUND: number})
                 found.rounds.append(self._cells(phases, skipped, test))
             found.judge()
 
@@ -240,7 +241,7 @@ class Specification:
             f"pts-{name}", title, tests.SOURCE, [], phases, seed=self.setting.seed, interval=f"{interval_ns}ns"
         )
         plan = read_plan(_core.validate(text, []))
-        spec = RunSpec(f"pts-{name}", plan, self.targets, self.options, self.condition, {"test": name, **labels})
+        spec = RunSpec(f"pts-{name}", plan, self.targets, self.options, self.condition, {TEST: name, **labels})
         result = self.runner.run(spec, lambda: self.found.study)
         self.found.runs.append(result.run)
         if result.outcome == "interrupted":
@@ -266,7 +267,7 @@ def stored_points(records: Sequence[Record]) -> tuple[list[OperatingPoint], bool
     ]
     drawn = [record for record in own if OF_POINTS.items() <= record.info.labels.items()]
     whole = [record for record in own if "rounds" in record.info.labels][-1:]
-    single = [record for record in own if "round" in record.info.labels][-tests.WINDOW :]
+    single = [record for record in own if ROUND in record.info.labels][-tests.WINDOW :]
     if not drawn or not (whole or single):
         return None
     rounds = Rounds(tests.demand_test())
