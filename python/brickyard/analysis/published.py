@@ -44,6 +44,8 @@ class Conclusion:
     than: Where = field(default_factory=dict)
     why: str = ""
     """The reason that is known for models to come out otherwise."""
+    given: str = ""
+    """What models must assume for it, and the source does not say."""
 
     def holds(self, ratio: float) -> bool:
         return self.low <= ratio <= self.high
@@ -60,6 +62,8 @@ class Judged:
     ratio: float | None = None
     why: str = ""
     """Why it does not agree, where that is known of models."""
+    given: str = ""
+    """What it rests on, where models assume something for it."""
 
     @property
     def is_measured(self) -> bool:
@@ -128,14 +132,19 @@ def _judged(pivot: Pivot | None, item: Conclusion) -> Judged:
         return Judged(item.says, "", None)
     if found.low is None or found.high is None:
         return Judged(
-            item.says, f"{found.centre:.2f} ×, measured once", item.holds(found.centre), found.centre, item.why
+            item.says,
+            f"{found.centre:.2f} ×, measured once",
+            item.holds(found.centre),
+            found.centre,
+            item.why,
+            item.given,
         )
     low, high = found.low, found.high
     is_in, is_out = item.low <= low and high <= item.high, high < item.low or low > item.high
     here = f"{found.centre:.2f} ×"
     if f"{low:.2f}" != f"{high:.2f}":
         here += f", {low:.2f} to {high:.2f}"
-    return Judged(item.says, here, True if is_in else False if is_out else None, found.centre, item.why)
+    return Judged(item.says, here, True if is_in else False if is_out else None, found.centre, item.why, item.given)
 
 
 def _ratio(pivot: Pivot | None, item: Conclusion) -> Ratio | None:
@@ -172,7 +181,9 @@ def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
         return f"None of the source's {missing} conclusions was judged: cells are missing." if missing else ""
     who = "the models" if is_modelled else "the results here"
     agrees = sum(item.agrees is True for item in known)
-    parts = [f"{agrees} of {len(known)} conclusions of the source agree with {who}"]
+    assumed = [item.given for item in known if is_modelled and item.given and item.agrees]
+    only = f", {len(assumed)} of them only if {' and '.join(dict.fromkeys(assumed))}" if assumed else ""
+    parts = [f"{agrees} of {len(known)} conclusions of the source agree with {who}{only}"]
     for words, value in (("these do not", False), ("not decided by these repetitions", None)):
         listed = [_said(item, is_modelled=is_modelled) for item in known if item.agrees is value]
         parts += [f"{words}: {'; '.join(listed)}"] if listed else []

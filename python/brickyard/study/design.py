@@ -406,6 +406,7 @@ def _conclusion(keys: Keys, tables: tuple[TableSpec, ...], factors: tuple[Factor
         high=keys.number("most", None) or float("inf"),
         than=_where(keys.table("than"), factors, PARTS),
         why=keys.text("why", ""),
+        given=keys.text("given", ""),
     )
     keys.done()
     if not found.says or not found.ahead or not found.behind:
