@@ -3,7 +3,7 @@
     python benches/lab.py [--states 4000] [--duration 10s] [--logs FOLDER] [--smoke]
 
 So many states are of the honest cache, half of them of the lossy one, and a tenth of each other configuration. It needs
-root, /dev/fuse and loop devices, takes about 15 minutes on two cores, and ends with 1 where a bar is missed; figures of
+root, /dev/fuse and loop devices, takes about 18 minutes on two cores, and ends with 1 where a bar is missed; figures of
 fewer states are coarse.
 """
 
