@@ -209,7 +209,7 @@ class TraceJudge:
         try:
             self.comparison = compared(self._replay, self._taken)
         except BrickyardError:
-            return []  # the run is kept; whoever asks for the answer is told
+            return []  # the run is kept; `answer_of` raises the same error for whoever asks
         text = f"Compared with the trace: {self.comparison.verdict}."
         return [RunWarning(id=TRACE_VERDICT, severity="note", text=text)]
 
@@ -226,7 +226,7 @@ OPERATIONS = {"read": "read", "write": "write", "flush": "flush", "trim": "disca
 def answer_of(
     record: Record, replay: Replay, taken: str | None, hosts: int = 1, known: TraceComparison | None = None
 ) -> AgainAnswer:
-    """Of the last run; `taken` is the trace of what it did; of so many hosts each issued all of it."""
+    """Of the last run. `taken` is the trace of what it did; each of `hosts` issued the whole trace."""
     from brickyard.analysis.traced import done_of
 
     summary = replay.contents.summary
