@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from brickyard import profiles
 from brickyard.advise.simulate import Brick, simulate
-from brickyard.analysis.census import Peer, census, units_of
+from brickyard.analysis.studies.census import Peer, census, units_of
 
 DRIVE = "barracuda-es-500"
 SEEKS = {"seek_track_read": 0.8, "seek_average_read": 8.5, "seek_full_read": 17.7}

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 
-from brickyard.analysis.figures import FIGURES, measured
-from brickyard.analysis.kirkwood import CLIENTS, published, rank_agreement
+from brickyard.analysis.figures.named import FIGURES, measured
+from brickyard.analysis.studies.kirkwood import CLIENTS, published, rank_agreement
 from brickyard.store import Store
 from brickyard.units import three_digits
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from brickyard import _core
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.store import Json
-from brickyard.study.replay import ReplaySpec
-from brickyard.study.replay_drivers import Drivers
+from brickyard.study.replays.drivers import Drivers
+from brickyard.study.replays.run import ReplaySpec
 
 SCALE = 1  # of pgbench's tables: 100,000 rows, all in memory, so that the drivers are what differs
 ROWS = 100_000

@@ -18,15 +18,15 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from brickyard.analysis.batches import batch_means
-from brickyard.analysis.comparison import Change
-from brickyard.analysis.figures import FIGURES
-from brickyard.analysis.gate import Finding, Gate, gate
-from brickyard.analysis.history import change_points
-from brickyard.analysis.pivot import Axis, Observation, TableSpec, pivot
-from brickyard.analysis.samples import Sample, adjusted_p, difference, in_family, sample
-from brickyard.analysis.search import Step, rates, searched
-from brickyard.analysis.study_answer import study_answer
+from brickyard.analysis.figures.batches import batch_means
+from brickyard.analysis.figures.named import FIGURES
+from brickyard.analysis.figures.pivot import Axis, Observation, TableSpec, pivot
+from brickyard.analysis.figures.samples import Sample, adjusted_p, difference, in_family, sample
+from brickyard.analysis.figures.search import Step, rates, searched
+from brickyard.analysis.judging.comparison import Change
+from brickyard.analysis.judging.gate import Finding, Gate, gate
+from brickyard.analysis.judging.history import change_points
+from brickyard.analysis.studies.answer import study_answer
 
 Array = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 import support
-from brickyard.analysis import replay_runs
+from brickyard.analysis.databases import replay_runs
 from brickyard.cli import main
 from brickyard.store import Json, Record, Store
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from brickyard.analysis.gate import Compared
+    from brickyard.analysis.judging.gate import Compared
     from brickyard.api import (
         Load,
         Measured,
@@ -56,7 +56,7 @@ _HOMES = {
         ),
         "brickyard.api",
     ),
-    "Compared": "brickyard.analysis.gate",
+    "Compared": "brickyard.analysis.judging.gate",
     "Store": "brickyard.store",
 }
 

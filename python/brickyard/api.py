@@ -17,25 +17,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from brickyard import analysis, bricks, facts, profiles
-from brickyard.analysis.comparison import valid_sides
-from brickyard.analysis.gate import Compared, compared
-from brickyard.analysis.totals import Totals
+from brickyard.analysis.figures.totals import Totals
+from brickyard.analysis.judging.comparison import valid_sides
+from brickyard.analysis.judging.gate import Compared, compared
 from brickyard.databases.connect import refuse_twice
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.report.export import COLUMNS, Rows, arrow_table, rows
 from brickyard.schema import RunOptions
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Record, Store
-from brickyard.study.aim import Aim, aim, aim_modelled, parse_size
-from brickyard.study.cells import Wishes
-from brickyard.study.characterize import TIMING, Characterization, Mode, cells, plan_of
-from brickyard.study.check import check_run
-from brickyard.study.fit import refuse_programs
-from brickyard.study.interrupt import Interrupt
-from brickyard.study.matrix import Matrix, planned_study
-from brickyard.study.repeat import repeat
-from brickyard.study.replay import ReplaySpec
-from brickyard.study.replay_series import (
+from brickyard.study.designs.cells import Wishes
+from brickyard.study.designs.matrix import Matrix, planned_study
+from brickyard.study.designs.texts import read as study_text
+from brickyard.study.replays.run import ReplaySpec
+from brickyard.study.replays.series import (
     MAX_ERRORS,
     carry_out,
     length_ns,
@@ -44,9 +39,14 @@ from brickyard.study.replay_series import (
     refuse_impossible,
     why_failed,
 )
-from brickyard.study.runner import Silent
-from brickyard.study.scratch import cache_home, check_scratch
-from brickyard.study.texts import read as study_text
+from brickyard.study.running.aim import Aim, aim, aim_modelled, parse_size
+from brickyard.study.running.check import check_run
+from brickyard.study.running.fit import refuse_programs
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.repeat import repeat
+from brickyard.study.running.runner import Silent
+from brickyard.study.running.scratch import cache_home, check_scratch
+from brickyard.study.shipped.characterize import TIMING, Characterization, Mode, cells, plan_of
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,20 @@ from typing import Any, Literal
 import msgspec
 
 from brickyard import analysis, outputs, rulers
-from brickyard.analysis import summary as summaries
-from brickyard.analysis.answers import Answer, answer
-from brickyard.analysis.comparison import Change, left_out_words
-from brickyard.analysis.differing import differing_between, load_hash
-from brickyard.analysis.gate import Compared, Finding
-from brickyard.analysis.latency import FEW_EVENTS, FEW_EVENTS_WORDS
-from brickyard.analysis.moments import HEAT_EDGES_NS, Moment, moments
-from brickyard.analysis.pgbench import is_pgbench
-from brickyard.analysis.replay_runs import is_replay
-from brickyard.analysis.run_figures import PartFigures, RunFigures
-from brickyard.analysis.samples import quantile
-from brickyard.analysis.verdict import verdict
-from brickyard.analysis.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title
-from brickyard.analysis.workload import workload_words
+from brickyard.analysis.databases.pgbench import is_pgbench
+from brickyard.analysis.databases.replay_runs import is_replay
+from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
+from brickyard.analysis.figures.moments import HEAT_EDGES_NS, Moment, moments
+from brickyard.analysis.figures.samples import quantile
+from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.judging import summary as summaries
+from brickyard.analysis.judging.answers import Answer, answer
+from brickyard.analysis.judging.comparison import Change, left_out_words
+from brickyard.analysis.judging.differing import differing_between, load_hash
+from brickyard.analysis.judging.gate import Compared, Finding
+from brickyard.analysis.judging.run_figures import PartFigures, RunFigures
+from brickyard.analysis.judging.verdict import verdict
+from brickyard.analysis.judging.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title
 from brickyard.api import Measured, compare
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
@@ -51,7 +51,7 @@ from brickyard.report.matrix_tables import difference_text
 from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
 from brickyard.schema import Document
 from brickyard.store import Annotation, Cursor, Record, RunHead, Store
-from brickyard.study.summaries import kept_figures
+from brickyard.study.running.summaries import kept_figures
 
 __all__ = [
     "HEAT_EDGES_NS",

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from brickyard import bricks
-from brickyard.analysis.moments import Moment, done_share, moments, planned_ns
-from brickyard.analysis.totals import phase_name
+from brickyard.analysis.figures.moments import Moment, done_share, moments, planned_ns
+from brickyard.analysis.figures.totals import phase_name
 from brickyard.errors import BrickyardError
 from brickyard.schema import ConditionSample, Event, Fill, HangEvent, PhaseStart, Steady
 from brickyard.store import Cursor, Record, RunInfo, Store

@@ -13,9 +13,9 @@ from brickyard import profiles
 from brickyard.ready import ready
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
-from brickyard.study.design import read_design
-from brickyard.study.texts import names as study_names
-from brickyard.study.texts import read as study_text
+from brickyard.study.designs.design import read_design
+from brickyard.study.designs.texts import names as study_names
+from brickyard.study.designs.texts import read as study_text
 
 Kind = Literal["integer", "boolean", "choice", "text"]
 SPELLED = ("Duration", "Bytes", "Percent", "Region", "Passes", "RequestSizes")

@@ -22,10 +22,10 @@ from brickyard.advise.answer import advice
 from brickyard.advise.assumptions import assumptions
 from brickyard.advise.candidates import MEMBERS, candidates
 from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
-from brickyard.analysis.answers import Answer
-from brickyard.analysis.latency import together
-from brickyard.analysis.samples import sample
-from brickyard.analysis.totals import totals
+from brickyard.analysis.figures.latency import together
+from brickyard.analysis.figures.samples import sample
+from brickyard.analysis.figures.totals import totals
+from brickyard.analysis.judging.answers import Answer
 from brickyard.bricks.resolved import Resolved
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes

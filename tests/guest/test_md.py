@@ -15,8 +15,8 @@ import pytest
 from md_disks import DISKS, Run, clean_disks, create, run, shell
 
 from brickyard import conditions
-from brickyard.analysis import totals
-from brickyard.analysis.condition import condition_check, condition_samples
+from brickyard.analysis.figures.condition import condition_check, condition_samples
+from brickyard.analysis.figures.totals import totals
 from brickyard.cli import main
 from brickyard.store import Store
 

@@ -18,7 +18,7 @@ import pytest
 from md_disks import DISKS, Forked, brickyard, clean_disks, create, holder, shell
 
 from brickyard import conditions
-from brickyard.analysis.condition import condition_check
+from brickyard.analysis.figures.condition import condition_check
 from brickyard.arrays import find
 from brickyard.arrays.guarding import Guard, Schedule
 from brickyard.arrays.host import wait_until

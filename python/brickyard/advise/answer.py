@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.advise.buy import RISKY, Found, Trial, Wanted
-from brickyard.analysis.answers import SENTENCES_MAX, Answer
-from brickyard.analysis.samples import Sample
+from brickyard.analysis.figures.samples import Sample
+from brickyard.analysis.judging.answers import SENTENCES_MAX, Answer
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import KINDS, Spread, held_within_limits
 from brickyard.units import format_iops, format_seconds, three_digits

@@ -28,9 +28,9 @@ from brickyard.advise.lifetime import (
 )
 from brickyard.advise.parts import LEVELS, ZFS_LEVELS
 from brickyard.advise.simulate import Carrier, dearest, fill_s, filled, here, rates, simulate, writes
-from brickyard.analysis.background import rebuild_pace
-from brickyard.analysis.ramp import steps
-from brickyard.analysis.verdict import Finding, Verdict, verdict, verdict_document
+from brickyard.analysis.figures.background import rebuild_pace
+from brickyard.analysis.figures.ramp import steps
+from brickyard.analysis.judging.verdict import Finding, Verdict, verdict, verdict_document
 from brickyard.bricks import condition_override
 from brickyard.bricks.spread import Spread, kind_of, spread_of
 from brickyard.rulers import Ruler

@@ -16,7 +16,7 @@ from functools import cache
 
 from brickyard.advise.chart_loads import plan
 from brickyard.advise.simulate import Brick, rates, simulate
-from brickyard.analysis.totals import totals
+from brickyard.analysis.figures.totals import totals
 from brickyard.bricks.resolved import RotatingDrive
 from brickyard.errors import BadInputError
 from brickyard.units import three_digits

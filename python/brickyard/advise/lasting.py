@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from brickyard.analysis.totals import rated_intervals
+from brickyard.analysis.figures.totals import rated_intervals
 from brickyard.schema import Duration, in_rate
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record

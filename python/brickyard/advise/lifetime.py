@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from brickyard.analysis.background import RebuildPace, rebuild_pace
+from brickyard.analysis.figures.background import RebuildPace, rebuild_pace
 from brickyard.bricks.resolved import ModelledBrick, ModelledKeeper, ModelledZfs, RotatingDrive
 from brickyard.errors import BadInputError
 from brickyard.store import Record

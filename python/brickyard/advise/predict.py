@@ -1,7 +1,7 @@
 """Duty: how many requests a second a brick carries before its response time passes a limit.
 
 The load is offered in an open loop with Poisson arrivals, so that waiting counts; the highest rate that holds is found
-by `analysis.search`.
+by `analysis.figures.search`.
 
 Refusal: no queueing formula; each step is a run of the profile at that rate.
 """
@@ -11,10 +11,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from brickyard import rulers
-from brickyard.analysis.search import SURE, Step, enough
-from brickyard.analysis.sending import sent
-from brickyard.analysis.totals import rated_rows, totals
-from brickyard.analysis.verdict import verdict
+from brickyard.analysis.figures.search import SURE, Step, enough
+from brickyard.analysis.figures.sending import sent
+from brickyard.analysis.figures.totals import rated_rows, totals
+from brickyard.analysis.judging.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
 from brickyard.schema import Duration, is_request

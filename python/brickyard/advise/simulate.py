@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from msgspec import structs
 
 from brickyard import bricks, profiles
-from brickyard.analysis.totals import rated_rows, totals
+from brickyard.analysis.figures.totals import rated_rows, totals
 from brickyard.bricks import caches
 from brickyard.bricks.resolved import ModelledBrick, Resolved, RotatingDrive
 from brickyard.errors import BadInputError, BrickyardError, one_line

@@ -50,7 +50,7 @@ from brickyard.advise.lifetime import (
     unreadable,
 )
 from brickyard.advise.simulate import Brick, rates, simulate
-from brickyard.analysis.verdict import verdict
+from brickyard.analysis.judging.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Requirement, Ruler
 from brickyard.schema import Document

@@ -3,8 +3,7 @@
 Refusal: nothing is read from or written to anywhere.
 """
 
-from brickyard.analysis.characterization import Cell, RankedCell, cell_of, characterization, is_graph
-from brickyard.analysis.latency import (
+from brickyard.analysis.figures.latency import (
     PERCENTILES,
     Latency,
     Peak,
@@ -13,9 +12,9 @@ from brickyard.analysis.latency import (
     latency_of,
     percentile_name,
 )
-from brickyard.analysis.series import HeatCell, Point, are_apart, heat_map, lay_out, several, throughput
-from brickyard.analysis.tools import ToolFigure, tool_document, tool_figures, tool_of
-from brickyard.analysis.totals import (
+from brickyard.analysis.figures.series import HeatCell, Point, are_apart, heat_map, lay_out, several, throughput
+from brickyard.analysis.figures.tools import ToolFigure, tool_document, tool_figures, tool_of
+from brickyard.analysis.figures.totals import (
     PhaseRate,
     Totals,
     full_stream_name,
@@ -24,6 +23,7 @@ from brickyard.analysis.totals import (
     totals,
     variation,
 )
+from brickyard.analysis.studies.characterization import Cell, RankedCell, cell_of, characterization, is_graph
 
 __all__ = [
     "PERCENTILES",

@@ -5,7 +5,7 @@ figures that were simulated with models that their table had taught nothing.
 factor to the figure times it; the factor is the one that holds nine tenths of the kind's left-out figures. Tables
 differ from one another by more than their figures do, so that a kind with few tables gets the widest factor that any of
 them needs, and no less than that of all kinds together. Whether intervals made so hold what they promise is tested by
-leaving whole tables out, for each kind by itself (`tests/test_advise_costs.py`).
+leaving whole tables out, for each kind by itself (`tests/advise/test_advise_costs.py`).
 
 Flash is several kinds by what it is asked for, since models of its reads are off by far less than those of its durable
 writes. Durable writes were published in one table of many drives; drives differ more than tables do, so each drive is a

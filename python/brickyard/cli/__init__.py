@@ -77,7 +77,7 @@ def _run(given: list[str]) -> int:
     from brickyard.cli.app import app
 
     if any(word.startswith("--check") for word in given):
-        from brickyard.cli.judging import spread_check
+        from brickyard.cli.parts.judging import spread_check
 
         given = spread_check(given)
     try:

@@ -22,9 +22,9 @@ from brickyard.databases.memory import MemoryGroup, drop_file_caches, memory_gro
 from brickyard.databases.traffic import Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import BrickyardError
 from brickyard.store import Store
-from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import ReplaySpec, replay
-from brickyard.study.runner import Listener, RunResult
+from brickyard.study.replays.run import ReplaySpec, replay
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Listener, RunResult
 
 SERVERS = 4  # logs and drivers, as in the study
 REQUESTS = 1_800_000  # that the study's servers got on their Monday, on average

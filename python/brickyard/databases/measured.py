@@ -56,9 +56,9 @@ from brickyard.schema.plan import (
     SizeShare,
 )
 from brickyard.store import Store
-from brickyard.study.interrupt import Interrupt
-from brickyard.study.replay import local_volume
-from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.study.replays.run import local_volume
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
 
 if TYPE_CHECKING:
     import psycopg

@@ -19,7 +19,7 @@ from brickyard.databases.ephemeral import DEFAULT_PLACE, Server, ephemeral_postg
 from brickyard.databases.pgbench_plan import PgbenchSpec, check_room, check_unseen_room
 from brickyard.databases.programs import DEBIAN, find_programs
 from brickyard.errors import BadInputError, one_line
-from brickyard.study.replay import local_volume
+from brickyard.study.replays.run import local_volume
 
 PREFIX = "brickyard_pgbench_"
 MARK = "made by brickyard pgbench; dropped at the end of its runs"

@@ -20,7 +20,7 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes
 from brickyard.schema.duration import Duration
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, PgbenchAsked
-from brickyard.study.keys import nearest
+from brickyard.study.designs.keys import nearest
 from brickyard.units import format_size, postgresql_bytes
 
 KIND = "pgbench"

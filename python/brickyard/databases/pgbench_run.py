@@ -53,7 +53,7 @@ from brickyard.schema import (
     TargetFacts,
     encode,
 )
-from brickyard.study.replay import local_volume
+from brickyard.study.replays.run import local_volume
 
 LOOK_S = 0.05  # pipes of 1 MiB hold what comes meanwhile
 STOP_S = 10.0

@@ -16,9 +16,9 @@ from brickyard.fleet.shares import divide, split_targets
 from brickyard.schema import RunOptions
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
-from brickyard.study.interrupt import Interrupt
-from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
-from brickyard.study.seeds import with_seed_of
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.study.running.seeds import with_seed_of
 
 
 @dataclass(frozen=True)

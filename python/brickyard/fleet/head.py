@@ -47,9 +47,9 @@ from brickyard.schema import (
     plan_text,
 )
 from brickyard.schema.plan import Plan
-from brickyard.study.cells import Share
-from brickyard.study.circumstances import HostSeen
-from brickyard.study.forecast import forecast
+from brickyard.study.designs.cells import Share
+from brickyard.study.running.circumstances import HostSeen
+from brickyard.study.running.forecast import forecast
 
 LOOK_S = 30.0  # at a host and its targets, some of which are asked by programs
 WATCHED_S = 8.0  # for what was seen beside the load, of all hosts

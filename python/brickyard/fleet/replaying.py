@@ -40,10 +40,10 @@ from brickyard.fleet.head import (
 )
 from brickyard.fleet.sending import pieces
 from brickyard.schema import Fleet, FleetHost, HostEnd, HostLost, RunOutcome, encode
-from brickyard.study.replay_drivers import Driver
+from brickyard.study.replays.drivers import Driver
 
 if TYPE_CHECKING:
-    from brickyard.study.replay import DriverOrder
+    from brickyard.study.replays.run import DriverOrder
 
 TOLERANCE_NS = 1_000_000
 CLOCK_S = 2.0  # of a driver's round trips

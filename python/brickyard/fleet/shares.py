@@ -20,7 +20,7 @@ from brickyard.bricks import is_modelled
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import Knob, plan_text, read_plan
 from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Stream
-from brickyard.study.cells import Share
+from brickyard.study.designs.cells import Share
 
 END = re.compile(r"(?P<number>[0-9.]+)(?P<unit>%|[A-Za-z]*)")
 

@@ -31,9 +31,9 @@ from brickyard.schema.plan import (
     SyncMode,
 )
 from brickyard.store import Store
-from brickyard.study.aim import Aim
-from brickyard.study.interrupt import Interrupt
-from brickyard.study.runner import Listener, RunResult
+from brickyard.study.running.aim import Aim
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Listener, RunResult
 
 SIZES_BYTES = (512, 4096, 8192, 16384, 65536)
 PAGE_BYTES = 8192  # of PostgreSQL's log, and the size of pg_test_fsync's writes

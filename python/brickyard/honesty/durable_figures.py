@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis.samples import Difference, Sample, difference, in_family, sample
-from brickyard.analysis.totals import profile_stream
+from brickyard.analysis.figures.samples import Difference, Sample, difference, in_family, sample
+from brickyard.analysis.figures.totals import profile_stream
 from brickyard.honesty.durable import BUFFERED, DIRECT, FLUSHED, OPENED, PAGE_BYTES, Method, WriteCell
 from brickyard.store import Record
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 from brickyard import analysis
 from brickyard.analysis import Totals
-from brickyard.analysis.totals import profile_stream
+from brickyard.analysis.figures.totals import profile_stream
 from brickyard.schema import Document, reasons_of
 from brickyard.store import Record
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from brickyard.analysis import totals
-from brickyard.analysis.latency import PERCENTILES, Latency, as_one, least_count, percentile_name
-from brickyard.analysis.verdict import Finding, Verdict
+from brickyard.analysis.figures.latency import PERCENTILES, Latency, as_one, least_count, percentile_name
+from brickyard.analysis.figures.totals import totals
+from brickyard.analysis.judging.verdict import Finding, Verdict
 from brickyard.store import Record
 from brickyard.units import format_count, format_ns
 

@@ -11,9 +11,9 @@ from brickyard import profiles
 from brickyard.honesty.figures import PROFILES
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
-from brickyard.study.aim import Aim
-from brickyard.study.interrupt import Interrupt
-from brickyard.study.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.study.running.aim import Aim
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
 
 
 class OneStudy:

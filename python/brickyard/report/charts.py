@@ -9,7 +9,7 @@ import altair as alt
 import msgspec
 
 from brickyard.analysis import HeatCell, Point, RankedCell
-from brickyard.analysis.slow import CauseShare
+from brickyard.analysis.judging.slow import CauseShare
 from brickyard.report import theme
 from brickyard.report.pictures import inlined
 from brickyard.units import MIB

@@ -7,8 +7,8 @@ from textwrap import wrap
 import altair as alt
 import msgspec
 
-from brickyard.analysis.comparison import Comparison
-from brickyard.analysis.history import History
+from brickyard.analysis.judging.comparison import Comparison
+from brickyard.analysis.judging.history import History
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined

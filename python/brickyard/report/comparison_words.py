@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brickyard.analysis.comparison import Change, Comparison, Failures, Lack
-from brickyard.analysis.conclusions import sees_words
-from brickyard.analysis.differing import Differing, runs_words
-from brickyard.analysis.gate import Finding, Gate
-from brickyard.analysis.workload import workload_words
+from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.judging.comparison import Change, Comparison, Failures, Lack
+from brickyard.analysis.judging.conclusions import sees_words
+from brickyard.analysis.judging.differing import Differing, runs_words
+from brickyard.analysis.judging.gate import Finding, Gate
 from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.schema import Document
 from brickyard.store import Record

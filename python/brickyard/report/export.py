@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, Literal
 
 import msgspec
 
-from brickyard.analysis.latency import PERCENTILES, percentile_name
-from brickyard.analysis.steady import headline_from_ns
-from brickyard.analysis.summary import run_document
-from brickyard.analysis.totals import asked_stream, phase_name, stream_name, totals
+from brickyard.analysis.figures.latency import PERCENTILES, percentile_name
+from brickyard.analysis.figures.steady import headline_from_ns
+from brickyard.analysis.figures.totals import asked_stream, phase_name, stream_name, totals
+from brickyard.analysis.judging.summary import run_document
 from brickyard.errors import BadInputError
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.hdr_log import HDR_HEAD, histogram_log

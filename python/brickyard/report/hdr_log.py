@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from brickyard.analysis.totals import phase_name, stream_name
+from brickyard.analysis.figures.totals import phase_name, stream_name
 from brickyard.errors import BadInputError
 from brickyard.schema import Imported
 from brickyard.store import Interval, Record

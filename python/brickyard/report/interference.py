@@ -10,7 +10,7 @@ import altair as alt
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw
-from brickyard.study.interference import InterferenceMap
+from brickyard.study.shipped.interference import InterferenceMap
 from brickyard.units import format_ns
 
 WIDTH, HEIGHT = 560, 360

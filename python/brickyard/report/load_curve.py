@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from brickyard.analysis.load_curve import CAPACITY, KNEE, WITHIN, CurvePoint, Limit, Mark
+from brickyard.analysis.figures.load_curve import CAPACITY, KNEE, WITHIN, CurvePoint, Limit, Mark
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import LETTER, draw

@@ -11,8 +11,8 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from brickyard.analysis.pivot import Axis, Entry, Key, Pivot
-from brickyard.analysis.samples import Sample
+from brickyard.analysis.figures.pivot import Axis, Entry, Key, Pivot
+from brickyard.analysis.figures.samples import Sample
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined

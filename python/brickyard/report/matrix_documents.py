@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from brickyard.analysis.pivot import Entry, Key, Pivot
-from brickyard.analysis.samples import Difference
+from brickyard.analysis.figures.pivot import Entry, Key, Pivot
+from brickyard.analysis.figures.samples import Difference
 from brickyard.schema import Document
 
 

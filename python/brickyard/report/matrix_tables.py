@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from brickyard.analysis.pivot import Axis, Entry, Key, Pivot
-from brickyard.analysis.samples import Difference
+from brickyard.analysis.figures.pivot import Axis, Entry, Key, Pivot
+from brickyard.analysis.figures.samples import Difference
 from brickyard.report.tables import Table
 from brickyard.units import format_percent, three_digits
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from brickyard.analysis.totals import Totals, asked_stream, totals
+from brickyard.analysis.figures.totals import Totals, asked_stream, totals
 from brickyard.store import Record
 
 NS = 1e9

@@ -15,10 +15,16 @@ from typing import Any
 import altair as alt
 
 from brickyard import _core, analysis
-from brickyard.analysis import pts_points, ramp, slow
-from brickyard.analysis import summary as summaries
-from brickyard.analysis.answers import Answer, Patterns, answer, counted_words
-from brickyard.analysis.curve_words import (
+from brickyard.analysis.databases.pgbench import is_pgbench
+from brickyard.analysis.databases.replay_runs import is_replay
+from brickyard.analysis.figures import ramp
+from brickyard.analysis.figures.workload import io_words, workload_words
+from brickyard.analysis.judging import slow
+from brickyard.analysis.judging import summary as summaries
+from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
+from brickyard.analysis.judging.replay_answer import replay_answer
+from brickyard.analysis.studies import pts_points
+from brickyard.analysis.studies.curve_words import (
     NAMES,
     RESPONSE,
     curve_answer,
@@ -30,11 +36,7 @@ from brickyard.analysis.curve_words import (
     is_of_search,
     run_name,
 )
-from brickyard.analysis.pgbench import is_pgbench
-from brickyard.analysis.pts_points import point_rows
-from brickyard.analysis.replay_answer import replay_answer
-from brickyard.analysis.replay_runs import is_replay
-from brickyard.analysis.workload import io_words, workload_words
+from brickyard.analysis.studies.pts_points import point_rows
 from brickyard.outputs import report_place
 from brickyard.report import charts, pgbench, pts, replay
 from brickyard.report.load_curve import load_curve
@@ -43,8 +45,8 @@ from brickyard.report.pictures import draw
 from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
 from brickyard.report.written import templates, write_page
 from brickyard.store import Record, StudyInfo
-from brickyard.study.pts_stored import pts_answer, stored
-from brickyard.study.pts_tables import pts_tables
+from brickyard.study.snia.stored import pts_answer, stored
+from brickyard.study.snia.tables import pts_tables
 from brickyard.units import format_size
 
 Judge = Callable[[Record], list[tuple[str, tuple[str, ...], list[list[str]]]]]

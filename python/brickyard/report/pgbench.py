@@ -10,8 +10,8 @@ from typing import Any
 
 import altair as alt
 
-from brickyard.analysis import pgbench, replay_disks
-from brickyard.analysis.answers import Answer, belief
+from brickyard.analysis.databases import pgbench, replay_disks
+from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.report import replay, theme
 from brickyard.report.pictures import draw
 from brickyard.report.replay import HEIGHT, PANEL, SERVICE, Drawn, Panel

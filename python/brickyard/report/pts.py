@@ -12,15 +12,15 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from brickyard.analysis.pts import RANGE_MAX, Measured, Point
-from brickyard.analysis.pts_points import OperatingPoint
+from brickyard.analysis.studies.pts import RANGE_MAX, Measured, Point
+from brickyard.analysis.studies.pts_points import OperatingPoint
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
-from brickyard.study import pts_tests as tests
-from brickyard.study.pts import Found, Rounds
-from brickyard.study.pts_tables import MB, cell_words, window_words
-from brickyard.study.pts_tests import TITLES
+from brickyard.study.snia import tests
+from brickyard.study.snia.tables import MB, cell_words, window_words
+from brickyard.study.snia.test import Found, Rounds
+from brickyard.study.snia.tests import TITLES
 from brickyard.units import format_size
 
 Drawn = tuple[str, str, Picture, Picture]

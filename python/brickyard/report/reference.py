@@ -1,6 +1,6 @@
 """Duty: the published tables beside their simulation, as one self-contained page and a folder of pictures.
 
-Refusal: it simulates nothing and computes no error; `study.reference` does. The page runs no script.
+Refusal: it simulates nothing and computes no error; `study.shipped.reference` does. The page runs no script.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
 from brickyard.report.written import templates, write_page
-from brickyard.study.reference import Outcome, Rankings, Table
+from brickyard.study.shipped.reference import Outcome, Rankings, Table
 from brickyard.units import format_size, three_digits
 
 NEAR, FAR = 0.10, 0.25

@@ -9,17 +9,11 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from brickyard.analysis import (
-    replay_disks,
-    replay_head_room,
-    replay_pages,
-    replay_runs,
-    terraserver,
-)
-from brickyard.analysis.latency import latency_of
-from brickyard.analysis.load_curve import knee, knee_mark
-from brickyard.analysis.replay_disks import DiskSpan
-from brickyard.analysis.totals import rated_intervals
+from brickyard.analysis.databases import replay_disks, replay_head_room, replay_pages, replay_runs, terraserver
+from brickyard.analysis.databases.replay_disks import DiskSpan
+from brickyard.analysis.figures.latency import latency_of
+from brickyard.analysis.figures.load_curve import knee, knee_mark
+from brickyard.analysis.figures.totals import rated_intervals
 from brickyard.report import charts, theme
 from brickyard.report.load_curve import load_curve
 from brickyard.report.picture import Picture

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from brickyard.analysis import summary as summaries
-from brickyard.analysis.answers import counted_words
-from brickyard.analysis.conclusions import conclusions
-from brickyard.analysis.differing import differing_in_study
-from brickyard.analysis.pivot import Pivot
-from brickyard.analysis.workload import workload_words
+from brickyard.analysis.figures.pivot import Pivot
+from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.judging import summary as summaries
+from brickyard.analysis.judging.answers import counted_words
+from brickyard.analysis.judging.conclusions import conclusions
+from brickyard.analysis.judging.differing import differing_in_study
 from brickyard.outputs import report_place
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
@@ -31,7 +31,7 @@ from brickyard.report.page import Figure
 from brickyard.report.tables import Table
 from brickyard.report.written import Beside, templates, write_page
 from brickyard.schema import Document
-from brickyard.study.results import StudyView
+from brickyard.study.designs.results import StudyView
 
 CELLS_MARK, DOCUMENT_MARK = re.compile(rb"\Atable,"), re.compile(rb'\A\{\s+"title": ')
 INTERVALS = "Lines in the bars are 95 % t intervals over repetitions, cut at twice the largest figure."

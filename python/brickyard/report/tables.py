@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import analysis
-from brickyard.analysis import RankedCell, Totals, background, cells, power, slow
-from brickyard.analysis import summary as summaries
-from brickyard.analysis.cells import LATENCY_COLUMNS, latency_cells
-from brickyard.analysis.characterization import footnotes
-from brickyard.analysis.further import further_tables
-from brickyard.analysis.tool_cells import tool_table
-from brickyard.analysis.workload import workload_words
+from brickyard.analysis import RankedCell, Totals
+from brickyard.analysis.figures import background, cells, power
+from brickyard.analysis.figures.cells import LATENCY_COLUMNS, latency_cells
+from brickyard.analysis.figures.tool_cells import tool_table
+from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.judging import slow
+from brickyard.analysis.judging import summary as summaries
+from brickyard.analysis.judging.further import further_tables
+from brickyard.analysis.studies.characterization import footnotes
 from brickyard.schema import HangEvent, is_on_data, is_request
 from brickyard.store import METADATA, FailedRequest, Record
 from brickyard.units import (

@@ -1,6 +1,6 @@
 """Duty: find a ruler (a named requirement with thresholds) by name, by path, or as written out: `p99<=5ms`.
 
-Refusal: nothing is judged here; `brickyard.analysis.verdict` holds a record against a ruler.
+Refusal: nothing is judged here; `brickyard.analysis.judging.verdict` holds a record against a ruler.
 """
 
 from __future__ import annotations

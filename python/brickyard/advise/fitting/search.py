@@ -17,7 +17,7 @@ from brickyard.advise.fitting.model import Model, Stage
 from brickyard.advise.fitting.rates import Step, course, done_in, parts, step
 from brickyard.advise.fitting.seen import PARTS, Seen, split, spread
 from brickyard.advise.simulate import Brick, simulate
-from brickyard.analysis.totals import rated_rows, totals
+from brickyard.analysis.figures.totals import rated_rows, totals
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.schema import Document
 from brickyard.units import format_size

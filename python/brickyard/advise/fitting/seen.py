@@ -12,7 +12,7 @@ from statistics import fmean
 
 from brickyard import profiles
 from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
-from brickyard.analysis.totals import Totals, rated_rows, totals
+from brickyard.analysis.figures.totals import Totals, rated_rows, totals
 from brickyard.schema import tag_of
 from brickyard.schema.plan import ClosedPace, IoMode, Phase, Plan, RandomAddress, SequentialAddress, Stream
 from brickyard.store import Record

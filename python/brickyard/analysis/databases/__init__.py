@@ -1,0 +1,1 @@
+"""Figures of replays, pgbench and the TerraServer database."""

@@ -1,0 +1,283 @@
+"""Duty: runs of pgbench as figures: transactions, the server's log and checkpoints beside them, pgbench's own words.
+
+Refusal: no drawing, and no figure of the server that its own counters do not give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+
+from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
+from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.errors import BadInputError
+from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample
+from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
+from brickyard.store import Record
+from brickyard.units import (
+    format_count,
+    format_iops,
+    format_mib_per_s,
+    format_ns,
+    format_size,
+    postgresql_bytes,
+    three_digits,
+)
+
+AGREEMENT_MAX = 0.01  # of pgbench's own figures and those of its log; beyond it one of them is wrong
+SPAN_OFF_MOST = 0.05  # by which a server's counts may be of a longer or shorter time than the transactions
+SCALE_BYTES = 15_000_000  # of a scale, as pgbench's own manual counts
+POINTS = ("p50", "p90", "p99", "p99.9", "p99.99")
+
+
+def is_pgbench(record: Record) -> bool:
+    return isinstance(record.info.plan, OtherPlan) and record.info.plan.kind is OtherKind.PGBENCH
+
+
+def asked_of(record: Record) -> PgbenchAsked:
+    """What pgbench was asked; only of a record that `is_pgbench`."""
+    plan = record.info.plan
+    if not isinstance(plan, OtherPlan) or plan.pgbench is None:
+        raise BadInputError(f"run {record.info.id} is not a pgbench run")
+    return plan.pgbench
+
+
+@dataclass(frozen=True)
+class ServerSpan:
+    """What the server did between two samples. Rates a second; None where its version does not count them."""
+
+    start_s: float
+    end_s: float
+    wal_flushes_per_s: float | None
+    wal_writes_per_s: float | None
+    wal_bytes_per_s: float
+    block_reads_per_s: float | None
+    block_writes_per_s: float | None
+    checkpoints: int
+    wal_buffers_full: int
+
+
+def server_course(record: Record) -> list[ServerSpan]:
+    seen = samples_of(record)
+    return [_span(one, other) for one, other in pairwise(seen) if other.at_ns > one.at_ns]
+
+
+def samples_of(record: Record) -> list[ServerSample]:
+    """In the order of their instants; the first of a run may have been told after the second."""
+    return sorted(record.of(ServerSample), key=lambda seen: seen.at_ns)
+
+
+def server_total(record: Record) -> ServerSpan | None:
+    seen = samples_of(record)
+    return _span(seen[0], seen[-1]) if len(seen) > 1 and seen[-1].at_ns > seen[0].at_ns else None
+
+
+def _span(one: ServerSample, other: ServerSample) -> ServerSpan:
+    seconds = (other.at_ns - one.at_ns) / 1e9
+
+    def rate(name: str) -> float | None:
+        before, after = getattr(one, name), getattr(other, name)
+        return None if before is None or after is None else (after - before) / seconds
+
+    begun = other.checkpoints_timed + other.checkpoints_requested - one.checkpoints_timed - one.checkpoints_requested
+    return ServerSpan(
+        start_s=one.at_ns / 1e9,
+        end_s=other.at_ns / 1e9,
+        wal_flushes_per_s=rate("wal_flushes"),
+        wal_writes_per_s=rate("wal_writes"),
+        wal_bytes_per_s=rate("wal_bytes") or 0.0,
+        block_reads_per_s=rate("block_reads"),
+        block_writes_per_s=rate("block_writes"),
+        checkpoints=begun,
+        wal_buffers_full=other.wal_buffers_full - one.wal_buffers_full,
+    )
+
+
+def own_summary(record: Record) -> PgbenchEnd | None:
+    """What pgbench printed; None where it did not come to its end."""
+    return next((end.pgbench for end in record.of(PhaseEnd) if end.pgbench is not None), None)
+
+
+def settings_of(record: Record) -> dict[str, str]:
+    return dict(opened[0].settings or []) if (opened := record.info.opened) else {}
+
+
+def call_totals(record: Record) -> Totals | None:
+    return next((row for row in totals(record) if row.operation == "call"), None)
+
+
+TPS_COLUMNS = ("clients", "transactions", "tps", *POINTS, "max", "failed")
+OWN_COLUMNS = ("", "tps", "mean latency", "transactions")
+SERVER_COLUMNS = ("WAL flushes/s", "WAL writes/s", "WAL MiB/s", "commits/flush", "reads/s", "writes/s", "checkpoints")
+DISK_TITLE = "The server's disks, whole device, others included"
+Told = tuple[str, tuple[str, ...], list[list[str]]]
+
+
+def tables(record: Record) -> list[Told]:
+    """Title, columns and rows of each."""
+    row = call_totals(record)
+    if row is None:
+        return []
+    found: list[Told] = [("Transactions", TPS_COLUMNS, [_tps_cells(record, row)])]
+    late = row.lateness
+    if late is not None:
+        told = [*(format_ns(late.percentiles.get(name)) for name in POINTS), format_ns(late.max_ns)]
+        found.append(("Lateness of transactions", (*POINTS, "max"), [told]))
+    if (own := own_summary(record)) is not None:
+        found.append(("Compared with pgbench's own summary", OWN_COLUMNS, _own_rows(row, own)))
+    if (server := server_total(record)) is not None:
+        found.append(("Server activity during the run", SERVER_COLUMNS, [_server_cells(row, server)]))
+    if (disk := disk_total(record)) is not None:
+        columns = ("reads/s", "writes/s", "MiB/s read", "MiB/s written", "queue", "service", "busy")
+        found.append((DISK_TITLE, columns, [disk_cells(disk)]))
+    return found
+
+
+def _tps_cells(record: Record, row: Totals) -> list[str]:
+    response = row.response
+    points = [format_ns(response.percentiles.get(name)) if response else DASH for name in POINTS]
+    clients = str(asked_of(record).clients)
+    most = format_ns(response.max_ns) if response else DASH
+    return [clients, format_count(row.requests), _rate(row), *points, most, format_count(row.errors)]
+
+
+def _rate(row: Totals) -> str:
+    return format_iops(row.iops) if row.is_rated else DASH
+
+
+def _own_rows(row: Totals, own: PgbenchEnd) -> list[list[str]]:
+    response = row.response
+    mean_ns = response.mean_ns if response else None
+    ours = [
+        "from every transaction's line in pgbench's log",
+        _rate(row),
+        format_ns(mean_ns),
+        format_count(row.requests),
+    ]
+    theirs = format_iops(own.transactions_per_s), format_ns(own.latency_mean_ns), format_count(own.transactions)
+    return [ours, ["as pgbench printed it", *theirs]]
+
+
+def _server_cells(row: Totals, server: ServerSpan) -> list[str]:
+    grouped = commits_a_flush(row, server)
+    return [
+        _per_s(server.wal_flushes_per_s),
+        _per_s(server.wal_writes_per_s),
+        format_mib_per_s(server.wal_bytes_per_s),
+        DASH if grouped is None else three_digits(grouped),
+        _per_s(server.block_reads_per_s),
+        _per_s(server.block_writes_per_s),
+        str(server.checkpoints),
+    ]
+
+
+def commits_a_flush(row: Totals, server: ServerSpan) -> float | None:
+    """Transactions ÷ flushes, both as counts. None where they are of different times: flushes before the first
+    transaction count as well, and those of a server that died count only to its last sample."""
+    span_s, rated_s = server.end_s - server.start_s, row.rated_ns / 1e9
+    flushes = (server.wal_flushes_per_s or 0.0) * span_s
+    if not flushes or not row.is_rated or abs(span_s - rated_s) > SPAN_OFF_MOST * rated_s:
+        return None
+    return row.requests / flushes
+
+
+def _per_s(value: float | None) -> str:
+    return DASH if value is None else format_iops(value)
+
+
+def words(record: Record) -> list[str]:
+    """What the figures come to, in sentences."""
+    row = call_totals(record)
+    response = row.response if row else None
+    if row is None or response is None or not row.is_rated:
+        return []
+    text = f"{format_iops(row.iops)} transactions/s"
+    half, most = response.p50, response.p99
+    if half and most:
+        text += f", half of them within {format_ns(half)} and 99 % within {format_ns(most)}"
+    said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]
+    server = server_total(record)
+    if server is not None and server.wal_flushes_per_s:
+        text = f"The server made {format_iops(server.wal_flushes_per_s)} log flushes/s"
+        carried = commits_a_flush(row, server)
+        said.append(f"{text}; there were {three_digits(carried)} commits per flush." if carried else f"{text}.")
+    return said
+
+
+class PgbenchDocument(msgspec.Struct, frozen=True, kw_only=True):
+    own_summary: PgbenchEnd | None
+    server: list[ServerSpan]
+    settings: dict[str, str]
+
+
+def document(record: Record) -> PgbenchDocument | None:
+    """For `--json`: the course of the server and pgbench's own figures."""
+    if not is_pgbench(record):
+        return None
+    return PgbenchDocument(own_summary=own_summary(record), server=server_course(record), settings=settings_of(record))
+
+
+def disagreement(record: Record) -> float | None:
+    """How far tps of the log is from what pgbench printed, as a share."""
+    row, own = call_totals(record), own_summary(record)
+    if row is None or own is None or not own.transactions_per_s or not row.is_rated:
+        return None
+    return abs(row.iops / own.transactions_per_s - 1)
+
+
+def pgbench_warnings(record: Record) -> list[RunWarning]:
+    return [*_undurable(record), *_fitting(record), *_disagreeing(record)] if is_pgbench(record) else []
+
+
+def _undurable(record: Record) -> Iterator[RunWarning]:
+    """Settings with which a power cut loses what a client was told is committed, or damages the database."""
+    own = settings_of(record)
+    names = ("fsync", "synchronous_commit", "full_page_writes")
+    off = [f"{name}=off" for name in names if own.get(name) == "off"]
+    torn = [text for text in off if text.startswith("full_page_writes")]
+    lost = [text for text in off if text not in torn]
+    if lost or torn:
+        yield RunWarning(
+            id="not_durable",
+            severity="warning",
+            text=f"The server ran with {' and '.join([*lost, *torn])}:"
+            + (" commits were not durable, so this is not a rate of durable commits." if lost else "")
+            + (" A power cut may leave torn pages that cannot be repaired." if torn else ""),
+            remedy="Compare such a run only with runs that have the same settings.",
+        )
+
+
+def _fitting(record: Record) -> Iterator[RunWarning]:
+    target = next(iter(record.info.opened), None)
+    size = target.size_bytes if target and target.is_local else 0
+    memory = (record.info.facts.host.memory_bytes if record.info.facts.host else None) or 0
+    if not size or not memory or size >= memory:
+        return
+    try:
+        buffers = postgresql_bytes(settings_of(record).get("shared_buffers", ""))
+    except (ValueError, KeyError):
+        buffers = 0
+    also = f" and even in shared_buffers ({format_size(buffers)})" if buffers > size else ""
+    scale = asked_of(record).scale
+    yield RunWarning(
+        id="fits_in_memory",
+        severity="warning",
+        text=f"Scale {scale} ({format_size(size)}) fits in memory ({format_size(memory)}){also}: reads are served from "
+        "memory, so the figures show commits and checkpoints, not disk reads.",
+        remedy=f"To measure disk reads as well, use a scale of {2 * memory // SCALE_BYTES:,}, twice the memory.",
+    )
+
+
+def _disagreeing(record: Record) -> Iterator[RunWarning]:
+    share = disagreement(record)
+    if share is not None and share > AGREEMENT_MAX and record.info.outcome != "interrupted":
+        yield RunWarning(
+            id="pgbench_disagrees",
+            severity="warning",
+            text=f"The rate computed from pgbench's log differs by {share:.1%} from the rate that pgbench printed.",
+            remedy="Run for longer; the time to connect matters more in a short run.",
+        )

@@ -1,0 +1,287 @@
+"""Duty: replays → figures by page, database and driver; errors, slow and late calls; tables as rows of text. Pure.
+
+Refusal: no percentile is averaged. Repetitions' maxima are, as the study's "mean of the maxima" is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from brickyard.analysis.databases.replay_runs import (
+    away_s,
+    by_pace,
+    by_stream,
+    calls_per_s,
+    driver_name,
+    driver_rates,
+    ends,
+    rate_of,
+    streams_of,
+)
+from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.latency import Latency, is_supported, latency_of
+from brickyard.analysis.figures.totals import stream_name
+from brickyard.schema import Document, PhaseEnd, SlowCall, Timed
+from brickyard.store import Interval, Record
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds
+
+SQLSTATES = {
+    "08001": "no connection",
+    "08006": "connection lost",
+    "22": "data exception",
+    "23": "constraint violated",
+    "28": "not authorized",
+    "40001": "serialization failure",
+    "40P01": "deadlock",
+    "42": "syntax or access rule",
+    "53": "out of resources",
+    "53100": "disk full",
+    "53300": "too many connections",
+    "54": "limit exceeded",
+    "55P03": "lock not available",
+    "57014": "canceled, as by statement_timeout",
+    "57P": "server shut down or starting",
+    "58": "system error",
+    "XX": "internal error",
+}
+"""By state, else by its longest known beginning (PostgreSQL manual, appendix A)."""
+PAGE_COLUMNS = [
+    *("page", "calls", "calls/s", "mean", "p50", "p95", "p99", "max", "mean of max"),
+    *("first byte", "last byte", "rows", "MiB", "errors", "diverged"),
+]
+
+
+@dataclass(frozen=True)
+class PageFigures:
+    """One page, on one brick or on all, over one run or several repetitions."""
+
+    page: str
+    calls: int
+    errors: int
+    bytes: int
+    rows: int
+    diverged: int
+    per_s: float | None
+    response: Latency | None
+    p95_ns: int | None
+    first_byte_ns: float | None
+    last_byte_ns: float | None
+    mean_of_max_ns: float | None
+    away_s: float = 0.0
+
+
+def pages(records: list[Record], *, by_brick: bool = True) -> list[PageFigures]:
+    """Repetitions of one load together; a last line holds all pages."""
+    groups: dict[str, list[int]] = {}
+    for stream in range(len(streams_of(records[0]))):
+        name = stream_name(records[0], 0, stream) if by_brick else streams_of(records[0])[stream].page or ""
+        groups.setdefault(name, []).append(stream)
+    found = [_figures(name, streams, records) for name, streams in groups.items()]
+    every = [stream for streams in groups.values() for stream in streams]
+    return [*found, _figures("all", every, records)] if len(found) > 1 else found
+
+
+def bricks(records: list[Record]) -> list[PageFigures]:
+    """The same by database; nothing where there is one."""
+    targets = sorted({stream.target for stream in streams_of(records[0])})
+    if len(targets) < 2:
+        return []
+    found = []
+    for target in targets:
+        own = [n for n, stream in enumerate(streams_of(records[0])) if stream.target == target]
+        shown = records[0].info.targets[target]
+        figures = _figures(f"brick {target}: {shown}", own, records)
+        found.append(replace(figures, away_s=away_s(records, target)))
+    return found
+
+
+def _times(items: Iterable[Interval], measure: Timed) -> list[Interval]:
+    return [item for item in items if item.measure == measure]
+
+
+def _figures(name: str, streams: list[int], records: list[Record]) -> PageFigures:
+    wanted = set(streams)
+    items = [item for record in records for item in record.intervals if item.stream in wanted]
+    # A cell of failures alone is stored under the first measure there is.
+    once = _times(items, Timed.SERVICE)
+    response = latency_of(_times(items, Timed.RESPONSE))
+    maxima = [m for record in records if (m := _max(record, wanted)) is not None]
+    extra = [row for record in records for row in by_stream(record) if row.stream in wanted]
+    service, first = latency_of(once), latency_of(_times(items, Timed.FIRST_BYTE))
+    return PageFigures(
+        page=name,
+        calls=sum(i.requests for i in once),
+        errors=sum(i.errors for i in once),
+        bytes=sum(i.bytes for i in once),
+        rows=sum(row.rows for row in extra),
+        diverged=sum(row.diverged for row in extra),
+        per_s=rate_of(records, wanted),
+        response=response,
+        p95_ns=_p95(response),
+        first_byte_ns=first.mean_ns if first else None,
+        last_byte_ns=service.mean_ns if service else None,
+        mean_of_max_ns=fmean(maxima) if maxima else None,
+    )
+
+
+def _max(record: Record, streams: set[int]) -> int | None:
+    found = [i.max_ns for i in record.intervals if i.stream in streams and i.measure == "response"]
+    return max(found, default=None)
+
+
+def _p95(figures: Latency | None) -> int | None:
+    if figures is None or not is_supported(figures.count, 95.0):
+        return None
+    return min(figures.histogram.percentiles_ns([95.0])[0], figures.max_ns)
+
+
+def page_rows(records: list[Record], *, by_brick: bool = True) -> list[list[str]]:
+    """The study's table 8 and what it did not show. Times but the last two are response times."""
+    return [_page_row(item) for item in pages(records, by_brick=by_brick)]
+
+
+def brick_table(records: list[Record]) -> tuple[list[str], list[list[str]]]:
+    """The same by database; for how long one was down, where one was."""
+    found = bricks(records)
+    columns = ["database", *PAGE_COLUMNS[1:]]
+    rows = [_page_row(item) for item in found]
+    if any(item.away_s for item in found):
+        columns.append("down")
+        rows = [[*row, _down(item)] for row, item in zip(rows, found, strict=True)]
+    return columns, rows
+
+
+def _down(item: PageFigures) -> str:
+    return format_seconds(item.away_s) if item.away_s else DASH
+
+
+def _page_row(item: PageFigures) -> list[str]:
+    response = item.response
+    return [
+        item.page,
+        format_count(item.calls),
+        DASH if item.per_s is None else format_iops(item.per_s),
+        format_ns(response.mean_ns if response else None),
+        format_ns(response.p50 if response else None),
+        format_ns(item.p95_ns),
+        format_ns(response.p99 if response else None),
+        format_ns(response.max_ns if response else None),
+        format_ns(item.mean_of_max_ns),
+        format_ns(item.first_byte_ns),
+        format_ns(item.last_byte_ns),
+        format_count(item.rows),
+        format_mib_per_s(item.bytes),
+        format_count(item.errors),
+        format_count(item.diverged),
+    ]
+
+
+def throughput_rows(records: list[Record]) -> tuple[list[str], list[list[str]]]:
+    """The study's table 7: calls a second, one line a driver, one column a pace; the last line is all of them."""
+    groups = by_pace(records)
+    rates = {name: driver_rates(group) for name, group in groups.items()}
+    drivers = sorted({driver for found in rates.values() for driver in found})
+    rows = [
+        [driver_name(records[0], driver), *(_per_s(rates[name].get(driver)) for name in groups)]
+        for driver in drivers
+        if len(drivers) > 1
+    ]
+    return ["calls/s", *groups], [*rows, ["all", *(_per_s(calls_per_s(group)) for group in groups.values())]]
+
+
+def _per_s(value: float | None) -> str:
+    return DASH if value is None else format_iops(value)
+
+
+def errors_by_state(records: list[Record]) -> list[tuple[str, int]]:
+    """Errors by SQLSTATE, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for record in records:
+        for end in record.of(PhaseEnd):
+            counts.update(end.errors_by_errno)
+    return counts.most_common()
+
+
+def error_rows(records: list[Record]) -> list[list[str]]:
+    return [[state, sqlstate_words(state), format_count(count)] for state, count in errors_by_state(records)]
+
+
+def sqlstate_words(state: str) -> str:
+    for length in (5, 3, 2):
+        if words := SQLSTATES.get(state[:length]):
+            return words
+    return ""
+
+
+def slowest(record: Record, count: int = 10) -> list[SlowCall]:
+    found = [call for end in ends(record) for call in end.slowest_calls]
+    return sorted(found, key=lambda call: -call.response_ns)[:count]
+
+
+SLOW_COLUMNS = ["at", "page", "parameters", "service", "response"]
+
+
+def slow_rows(record: Record) -> list[list[str]]:
+    return [
+        [
+            f"{call.at_ns / 1e9:.3f} s",
+            stream_name(record, 0, call.stream),
+            call.values,
+            format_ns(call.service_ns),
+            format_ns(call.response_ns),
+        ]
+        for call in slowest(record)
+    ]
+
+
+LATE_COLUMNS = ["", "calls", "p50", "p99", "max"]
+
+
+def late_rows(records: list[Record]) -> list[list[str]]:
+    """How late calls went after their due instants, and how much of it each driver itself added (driver lag)."""
+    measures = {"sent after due instant": "lateness", "of it driver lag": "driver_lag"}
+    found = {name: _measured(records, measure) for name, measure in measures.items()}
+    return [_late_row(name, late) for name, late in found.items() if late is not None]
+
+
+def _measured(records: list[Record], measure: str) -> Latency | None:
+    return latency_of(i for record in records for i in record.intervals if i.measure == measure)
+
+
+def _late_row(name: str, found: Latency) -> list[str]:
+    shown = [format_ns(found.percentiles.get(percentile)) for percentile in ("p50", "p99")]
+    return [name, format_count(found.count), *shown, format_ns(found.max_ns)]
+
+
+def late_document(records: list[Record]) -> dict[str, dict[str, float | None]]:
+    found: dict[str, dict[str, float | None]] = {}
+    for measure in ("lateness", "driver_lag"):
+        late = _measured(records, measure)
+        if late is not None:
+            percentiles = {f"{name}_ns": value for name, value in late.percentiles.items()}
+            found[measure] = {"mean_ns": late.mean_ns, "max_ns": late.max_ns, **percentiles}
+    return found
+
+
+def page_document(item: PageFigures) -> Document:
+    shown = item.response
+    percentiles = {f"{name}_ns": value for name, value in shown.percentiles.items()} if shown else {}
+    return {
+        "page": item.page,
+        "calls": item.calls,
+        "calls_per_s": item.per_s,
+        "errors": item.errors,
+        "rows": item.rows,
+        "bytes": item.bytes,
+        "diverged": item.diverged,
+        "response": {"mean_ns": shown.mean_ns, "max_ns": shown.max_ns, "p95_ns": item.p95_ns, **percentiles}
+        if shown
+        else None,
+        "mean_of_max_ns": item.mean_of_max_ns,
+        "away_s": item.away_s,
+        "first_byte_mean_ns": item.first_byte_ns,
+        "last_byte_mean_ns": item.last_byte_ns,
+    }

@@ -1,0 +1,194 @@
+"""Duty: whether a replay's calls were served from memory or from the disks, and what a cold start did to it. Pure.
+
+A verdict about disks needs reads from them: below ten in a hundred calls, a server mostly waits for memory. With a disk
+that takes 10 ms and a memory that takes 0.1 ms, calls of which one in ten reads are as slow as the disk makes them, and
+those of which one in a thousand does tell nothing about it.
+
+Refusal: devices that cannot be seen are not guessed at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from brickyard.analysis.databases.replay_disks import (
+    COLD_S,
+    WHOLE_DEVICE,
+    Second,
+    course,
+    target_devices,
+    watched_targets,
+)
+from brickyard.analysis.databases.replay_runs import service_cells
+from brickyard.ready import ready
+from brickyard.schema import WatchSheet
+from brickyard.schema.watch_sheet import disk_counts
+from brickyard.store import Record
+from brickyard.units import format_iops, format_size, three_digits
+
+READS_JUDGED = 0.10
+COLD_FACTOR = 2.0  # of reads for each call, at the start against later: from here on the start was cold
+
+
+@dataclass(frozen=True)
+class Served:
+    """Requests that the devices below the servers carried for each call; None where they are not seen."""
+
+    reads_per_call: float | None
+    writes_per_call: float | None
+    database_bytes: int | None
+    memory_bytes: int | None
+    memory_set_by: str = ""
+    by_run: tuple[float, ...] = ()
+    """Disk reads for each call of every repetition, where several are told together."""
+    calls: int = 0
+
+    @property
+    def is_from_memory(self) -> bool | None:
+        return None if self.reads_per_call is None else self.reads_per_call < READS_JUDGED
+
+    def document(self) -> ServedDocument:
+        return ServedDocument(
+            where={True: "memory", False: "disks", None: "unknown"}[self.is_from_memory],
+            disk_reads_per_call=self.reads_per_call,
+            disk_reads_per_call_by_run=self.by_run,
+            disk_writes_per_call=self.writes_per_call,
+            database_bytes=self.database_bytes,
+            memory_bytes=self.memory_bytes,
+            memory_set_by=self.memory_set_by or None,
+        )
+
+
+class ServedDocument(msgspec.Struct, frozen=True, kw_only=True, rename={"where": "from"}):
+    """The same for `--json`."""
+
+    where: str
+    disk_reads_per_call: float | None
+    disk_reads_per_call_by_run: tuple[float, ...]
+    disk_writes_per_call: float | None
+    database_bytes: int | None
+    memory_bytes: int | None
+    memory_set_by: str | None
+
+
+class _Memory(msgspec.Struct, frozen=True):
+    bytes: int
+    set_by: str
+
+
+class _ServerTarget(msgspec.Struct, frozen=True):
+    """What the beginning of a replay says of a server beyond other beginnings."""
+
+    size_bytes: int | None = None
+    memory: _Memory | None = None
+
+
+class _Began(msgspec.Struct, frozen=True):
+    targets: list[_ServerTarget] = msgspec.field(default_factory=list)
+
+
+def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Served:
+    """Of repetitions together; `watch` is what was seen of a run whose record does not hold it yet."""
+    reads = writes = 0.0
+    calls, is_seen = 0, bool(records)
+    for record in records:
+        told = watched_targets(record) if watch is None else watch
+        deltas = [device.delta for device in target_devices(told) if device.delta]
+        counted = disk_counts(deltas)
+        # A replay over several databases of which one is elsewhere has reads that nobody counted.
+        is_seen = is_seen and bool(deltas) and len(told) == len(record.info.opened)
+        reads += counted.read_requests * _servers_share(told, "read")
+        writes += counted.write_requests * _servers_share(told, "write")
+        calls += sum(item.requests for item in service_cells(record))
+    targets = msgspec.convert(records[0].info.engine, _Began).targets if records else []
+    least = min((target.memory for target in targets if target.memory), key=lambda item: item.bytes, default=None)
+    is_told = is_seen and calls > 0
+    return Served(
+        reads / calls if is_told else None,
+        writes / calls if is_told else None,
+        sum(target.size_bytes or 0 for target in targets) or None,
+        least.bytes if least else None,
+        least.set_by if least else "",
+        _by_run(records) if is_told and watch is None else (),
+        calls,
+    )
+
+
+def _by_run(records: list[Record]) -> tuple[float, ...]:
+    found = [served([record]).reads_per_call for record in records] if len(records) > 1 else []
+    return tuple(reads for reads in found if reads is not None)
+
+
+def _servers_share(watch: list[WatchSheet], direction: str) -> float:
+    """Of the bytes read from or written to the devices, by the kernel's accounts of the servers; all where these are
+    not known. A file system that writes each byte more than once does so for the server too."""
+    known = [item.foreign for item in watch if item.foreign and item.foreign.known]
+    told = [foreign.read if direction == "read" else foreign.write for foreign in known]
+    parts = [part for part in told if part]
+    device = sum(part.device_bytes for part in parts)
+    if not device or len(known) < len(watch):
+        return 1.0
+    return min(1.0, sum(part.ours_bytes * (part.copies or 1) for part in parts) / device)
+
+
+def per_hundred(per_call: float) -> str:
+    return three_digits(per_call * 100)
+
+
+def served_words(found: Served) -> str:
+    """What a rate is a rate of; no capital and no full stop."""
+    if not found.calls:
+        return "nothing: no call was answered"
+    if found.reads_per_call is None or found.writes_per_call is None:
+        return (
+            "not known whether from memory or from disks: the servers' devices are not visible from this "
+            f"host{_sizes(found)}"
+        )
+    reads = f"{per_hundred(found.reads_per_call)} disk reads per 100 calls"
+    if found.by_run and max(found.by_run) >= max(READS_JUDGED, COLD_FACTOR * min(found.by_run)):
+        # A mean of cold and warm is neither.
+        reads += f", by run {', '.join(map(per_hundred, found.by_run))}"
+    if not found.is_from_memory:
+        return f"served from the disks: {reads}{_sizes(found)}"
+    writes = f" and {per_hundred(found.writes_per_call)} writes" if found.writes_per_call >= READS_JUDGED else ""
+    return f"served from memory: {reads}{writes}; the figures say nothing about the disks{_sizes(found)}"
+
+
+def _sizes(found: Served) -> str:
+    if not found.database_bytes:
+        return ""
+    text = f"database of {format_size(found.database_bytes)}"
+    if found.memory_bytes:
+        whose = "server limited to" if found.memory_set_by == "control group" else "host with"
+        text += f", {whose} {format_size(found.memory_bytes)} of memory"
+    return f" ({text})"
+
+
+def cold_words(record: Record) -> str:
+    """What a cold start did to the first seconds; nothing where there was none."""
+    seconds = course(record)
+    first, rest = seconds[:COLD_S], seconds[COLD_S:]
+    early, late = reads_per_call(first), reads_per_call(rest)
+    if early is None or late is None or early < max(READS_JUDGED, COLD_FACTOR * late):
+        return ""
+    own = served([record])
+    if own.reads_per_call is not None and own.reads_per_call * own.calls < READS_JUDGED * sum(s.calls for s in first):
+        return ""  # Even if the server read all of it in the first seconds: it was others that read.
+    rates = [sum(s.calls for s in part) / sum(s.length_s for s in part) for part in (first, rest)]
+    return (
+        f"A cold start: {per_hundred(early)} disk reads per 100 calls and {format_iops(rates[0])} calls/s in the first "
+        f"{COLD_S} s, {per_hundred(late)} and {format_iops(rates[1])} calls/s after that ({WHOLE_DEVICE})."
+    )
+
+
+def reads_per_call(seconds: list[Second]) -> float | None:
+    """Of the devices, whoever read; None where they were not seen or nothing was called."""
+    known = [s for s in seconds if s.disk is not None]
+    calls = sum(s.calls for s in known)
+    reads = sum(s.disk.reads_per_s * s.length_s for s in known if s.disk is not None)
+    return reads / calls if calls else None
+
+
+ready(_Began)

@@ -1,0 +1,218 @@
+"""Duty: what must be known before believing a replay's figures. Refusal: it gives no figure of its own."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+from brickyard.analysis.databases.replay_runs import (
+    away_s,
+    driver_name,
+    ends,
+    issued_calls,
+    log_counts,
+    offered,
+    replay_asked,
+    share_words,
+    torn_logs,
+)
+from brickyard.analysis.databases.replay_served import served, served_words
+from brickyard.schema import Drivers, RunWarning, TargetFacts, WatchSheet
+from brickyard.schema.plan import OrderKnown, Outlier
+from brickyard.store import Record
+from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
+
+OUTLIERS_NAMED = 3
+SORT_REMEDY = "Sort the calls with --sort always, or increase --window."
+LEAST_OFFERED = 0.95  # of a rate; drivers whose calls end within a twentieth of the run are even enough
+RATE_REMEDY = "Use fewer drivers, or logs of more clients; --again repeats logs that end early."
+BLINK_S = 0.1  # a database that was away for less took new connections at once
+LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
+
+
+def coverage_words(record: Record) -> str:
+    found = log_counts(record)
+    if not found.requests:
+        return ""
+    text = f"{share_words(found.covered_share)} of {format_count(found.requests)} requests became calls"
+    if found.bad_lines:
+        text += f", {format_count(found.bad_lines)} lines could not be read"
+    if found.unusable:
+        text += f", {format_count(found.unusable)} lacked a usable parameter"
+    if found.unmatched_paths:
+        most = ", ".join(f"{path} ({format_count(count)})" for path, count in found.unmatched_paths[:3])
+        text += f"; not mapped: {most}"
+    return text
+
+
+def replay_warnings(record: Record, watched: list[WatchSheet]) -> list[RunWarning]:
+    """What must be known before believing a replay's figures; `watched` is what was seen of the servers' devices."""
+    found: list[RunWarning] = []
+
+    def warn(identifier: str, text: str, remedy: str, severity: str = "warning") -> None:
+        found.append(RunWarning(id=identifier, severity=severity, text=text, remedy=remedy))
+
+    if ends(record) and not issued_calls(record):
+        warn("no_calls", "No call was made: this run measured nothing.", "See --explain, --from and --until.")
+    found += [*_order_warnings(record), *_rate_warnings(record)]
+    from_where = served([record], watched)
+    if from_where.is_from_memory:
+        text = f"The calls were {served_words(from_where)}."
+        remedy = "Replay against a database larger than the memory, or for a cold start add --drop-caches --manage."
+        warn("served_from_memory", text, remedy)
+    for place, why in torn_logs(record).items():
+        text = f"{place} is damaged: {why}; the part before that was replayed."
+        warn("torn_log", text, "Copy or compress the log again; its end is missing.")
+    for end in ends(record):
+        name = f"D{driver_name(record, end.driver)[1:]}"
+        lag = end.driver_lag
+        if lag and not end.keeps_pace:
+            text = f"{name} did not keep its pace: its own delay was {format_ns(lag.p99_ns)} (p99)."
+            warn("driver_pace", text, "Use more drivers, or a host with idle processors.")
+        if end.starved_share > 0.1:
+            text = f"{name} waited {format_percent(end.starved_share)} of the time for its log to be read."
+            warn("driver_log", text, "Uncompress the log first, or use more drivers.")
+        if sum(end.lost_connections):
+            lost, again = sum(end.lost_connections), sum(end.reconnects)
+            text = f"{name} lost {format_count(lost)} connections and reconnected {format_count(again)} of them."
+            warn("lost_connections", text, "See the server's log for why.")
+        if end.diverged:
+            pages_told = ", ".join(f"{page}: {format_count(n)}" for page, n in end.diverged_pages.items())
+            text = f"{name} got a number of rows other than expected in {format_count(end.diverged)} calls"
+            warn(
+                "divergence",
+                f"{text} ({pages_told}).",
+                "Check that the database contains the data that the log requests.",
+            )
+    found += _site_warnings(record)
+    return found
+
+
+def distorted(record: Record) -> str:
+    """How the calls were sent otherwise than the log has them; nothing where they were not."""
+    counts = log_counts(record)
+    if counts.late:
+        return (
+            f"{format_count(counts.late)} calls were sent later than their time stamps, up to "
+            f"{format_count(counts.late_burst_calls)} of them within one second; the log does not have such bursts"
+        )
+    if counts.missed:
+        return (
+            f"{format_count(counts.missed)} requests that belong in the run came in standard input after the run's "
+            "end, further out of order than --window: the replay did not make their calls"
+        )
+    if count := _order(record).beyond_window:
+        # A run that ends early may not have come to them, and then lacked their calls from its first second on.
+        return f"{format_count(count)} requests of the log are further out of order than --window, and were not sorted"
+    return ""
+
+
+def unoffered(record: Record) -> str:
+    """Why less than the rate was offered that the run has in its name; empty where it was offered."""
+    found, rate = offered(record), replay_asked(record).pace.rate_per_s or 0.0
+    if found.share > LEAST_OFFERED or not issued_calls(record):
+        return ""
+    idle = ", ".join(driver_name(record, driver) for driver in found.idle)
+    early = ", ".join(driver_name(record, driver) for driver in found.early)
+    whys = [f"{idle} had no calls"] if idle else []
+    whys += [f"the calls of {early} ended before those of the others"] if early else []
+    return (
+        f"Only {format_iops(rate * found.share)} of {format_iops(rate)} calls/s were offered on average: "
+        + " and ".join(whys)
+    )
+
+
+def unverified(record: Record) -> str:
+    """Why nobody knows whether the calls were sent in the log's order; empty where it is known."""
+    counts = log_counts(record)
+    if _order(record).is_verified or counts.at_end:
+        return ""
+    return (
+        "the order of standard input was checked only in part: the input had not ended when Brickyard stopped "
+        "reading after the run"
+    )
+
+
+def _order(record: Record) -> OrderKnown:
+    return replay_asked(record).order or OrderKnown()
+
+
+def _order_warnings(record: Record) -> list[RunWarning]:
+    found: list[RunWarning] = []
+    if said := distorted(record):
+        found.append(RunWarning(id="log_disorder", severity="warning", text=f"{said}.", remedy=SORT_REMEDY))
+    elif said := unverified(record):
+        text = f"{said[0].upper()}{said[1:]}."
+        found.append(RunWarning(id="log_unverified", severity="note", text=text, remedy=SORT_REMEDY))
+    if count := log_counts(record).outliers:
+        named = "; ".join(outlier_words(replay_asked(record).outliers[:OUTLIERS_NAMED]))
+        text = (
+            f"{format_count(count)} requests were left out, because their time stamps are far from all others: {named}."
+        )
+        remedy = "Set the clock of that server; --keep-outliers replays these requests, including the gap in time."
+        found.append(RunWarning(id="log_outliers", severity="warning", text=text, remedy=remedy))
+    return found
+
+
+def _rate_warnings(record: Record) -> list[RunWarning]:
+    said = unoffered(record)
+    return [RunWarning(id="rate_unoffered", severity="warning", text=f"{said}.", remedy=RATE_REMEDY)] if said else []
+
+
+def outlier_words(outliers: list[Outlier]) -> list[str]:
+    """`a.log, line 101: 1970-01-01 00:00:07`, by what a first look found."""
+    found = []
+    for item in outliers:
+        more = f" and {format_count(item.requests - 1)} like it" if item.requests > 1 else ""
+        found.append(f"{os.path.basename(item.log)}, line {item.line:,}: {_stamp(item.first_ns)}{more}")
+    return found
+
+
+def _stamp(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _down_warning(record: Record, number: int, target: TargetFacts) -> list[RunWarning]:
+    """A database that was down at the beginning, or for longer than a blink."""
+    down_s = away_s([record], number)
+    if target.unreachable:
+        text = f"{target.path} could not be reached when the run began: {target.unreachable}."
+    elif down_s >= BLINK_S:
+        text = f"{target.path} could not be reached for {format_seconds(down_s)} of the run."
+    else:
+        return []
+    remedy = (
+        "Its rate is over the time in which it served; in the rest of the time its calls failed, or waited if "
+        "it was the only database."
+    )
+    return [RunWarning(id="brick_down", severity="warning", text=text, remedy=remedy)]
+
+
+def _site_warnings(record: Record) -> list[RunWarning]:
+    found: list[RunWarning] = []
+    for number, target in enumerate(record.info.start.targets if record.info.start else []):
+        found += _down_warning(record, number, target)
+        link = target.link
+        speed = link.megabit_per_s if link else None
+        if link is None or not speed:
+            continue
+        rate = max((_bytes_per_s(event) for event in record.of(Drivers)), default=0.0) * 8 / 1e6
+        if rate > LINK_SHARE_MAX * speed:
+            text = (
+                f"The drivers' network was saturated: {rate:,.0f} Mbit/s of results over {link.device}, which "
+                f"has {speed:,} Mbit/s."
+            )
+            remedy = "Run the drivers on other hosts, or over a faster network: the databases may sustain more."
+            found.append(RunWarning(id="driver_network", severity="warning", text=text, remedy=remedy))
+    covered = log_counts(record).covered_share
+    if covered is not None and covered < 0.9:
+        text = f"Only {share_words(covered)} of the requests became calls."
+        remedy = "--explain lists the most frequent unmapped requests; add them to the mapping."
+        found.append(RunWarning(id="coverage", severity="warning", text=text, remedy=remedy))
+    return found
+
+
+def _bytes_per_s(event: Drivers) -> float:
+    span_ns = max(event.end_ns - event.start_ns, 1)
+    # A stub of an interval says little.
+    return sum(share.bytes for share in event.drivers) / span_ns * 1e9 if span_ns > 0.5e9 else 0.0

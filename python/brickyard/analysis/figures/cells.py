@@ -1,0 +1,88 @@
+"""Duty: the figures of a row as text, alike in the terminal and in the report. Refusal: no layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from brickyard.analysis.figures.latency import FEW_EVENTS, PERCENTILES, Latency, percentile_name
+from brickyard.analysis.figures.totals import Totals
+from brickyard.schema import is_on_data
+from brickyard.store import CHAIN, FRAME
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
+
+DASH = "–"
+LATENCY_COLUMNS = ["mean", *(percentile_name(p) for p in PERCENTILES), "max"]
+
+
+def iops(row: Totals) -> str:
+    return format_iops(row.iops) if row.is_rated else DASH
+
+
+def mib_per_s(row: Totals) -> str:
+    """A chain moves nothing by itself: its requests have rows of their own."""
+    return format_mib_per_s(row.bytes_per_s) if row.is_rated and is_on_data(row.operation) else DASH
+
+
+WHOLE = "all, including the transient"
+
+
+def over_columns(rows: Iterable[Totals]) -> list[str]:
+    """The heading of a column that says of what part of its phase a figure is; none where each is of all of it."""
+    return ["over"] if any(row.steady or row.ended_ns is not None for row in rows) else []
+
+
+def over(row: Totals) -> str:
+    if row.ended_ns is not None:
+        return lasted(row)
+    return row.steady.words if row.steady else "all"
+
+
+def lasted(row: Totals) -> str:
+    """Of a stream that ended before its phase: `20 ms of 1.9 s`."""
+    return f"{format_ns(row.ended_ns)} of {format_ns(row.phase_ns)}"
+
+
+def ended_words(row: Totals) -> str:
+    """Why a rate is over another time than that of the phase, or is not given."""
+    if row.ended_ns is None and row.phase_requests and not row.rated_ns:
+        return f"{row.stream_name} may have ended before its phase, and when is not known, so its rate is not given."
+    if row.ended_ns is None:
+        return ""
+    over_words = "its rate is over its own time" if row.rated_ns else "its rate is not given: set a shorter interval"
+    return f"{row.stream_name} ended after {'' if row.rated_ns else 'at most '}{lasted(row)}; {over_words}."
+
+
+def variation(value: float | None) -> str:
+    """Of `analysis.figures.totals.variation`, alike wherever it is shown."""
+    return DASH if value is None else f"{three_digits(value * 100)} %"
+
+
+RATE_COLUMNS = ["a second", "depth", "errors"]
+"""Of what is no request: it is counted, and has no IOPS and moves nothing."""
+
+
+def rate_cells(row: Totals) -> list[str]:
+    return [iops(row), format_count(row.depth_max), format_count(row.errors)]
+
+
+def chains_title(operations: Iterable[str]) -> str:
+    """What a table of chains holds: files done whole, chains of a profile, frames of video."""
+    found = set(operations)
+    parts = [
+        *(["Whole files"] if found - {CHAIN, FRAME} else []),
+        *(["Chains"] if CHAIN in found else []),
+        *(["Frame rates"] if FRAME in found else []),
+    ]
+    return " and ".join(parts[:1] + [part.lower() for part in parts[1:]])
+
+
+def latency_cells(figures: Latency | None) -> list[str]:
+    if figures is None:
+        return [DASH] * len(LATENCY_COLUMNS)
+    shown = [percentile_cell(figures, percentile_name(p)) for p in PERCENTILES]
+    return [format_ns(figures.mean_ns), *shown, format_ns(figures.max_ns)]
+
+
+def percentile_cell(figures: Latency, name: str) -> str:
+    """With a mark where the samples beyond come from one or two events."""
+    return format_ns(figures.percentiles[name]) + (FEW_EVENTS if name in figures.few_events else "")

@@ -1,0 +1,97 @@
+"""Duty: what a run did in each condition that its brick went through: before a failure, degraded, rebuilding, after.
+
+Refusal: an interval in which the condition changed belongs to neither and is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from brickyard.analysis.figures.latency import Latency, latency_of
+from brickyard.analysis.figures.totals import asked_targets, rated_intervals
+from brickyard.schema import BrickCondition, Document, in_rate, is_request
+from brickyard.store import Record
+
+BEFORE, NORMAL_AGAIN = "normal", "normal again"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of a run in one condition, with the whole intervals that lie in it."""
+
+    target: int
+    condition: str
+    start_ns: int
+    end_ns: int
+    measured_ns: int
+    requests: int
+    bytes: int
+    errors: int
+    response: Latency | None
+
+    @property
+    def iops(self) -> float | None:
+        """None where nothing of it was measured, as in a warm-up."""
+        return self.requests / self.measured_ns * 1e9 if self.measured_ns else None
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        return self.bytes / self.measured_ns * 1e9 if self.measured_ns else None
+
+    def document(self) -> Document:
+        return {
+            "target": self.target,
+            "condition": self.condition,
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "measured_ns": self.measured_ns,
+            "iops": self.iops,
+            "bytes_per_s": self.bytes_per_s,
+            "errors": self.errors,
+            "mean_response_ns": self.response.mean_ns if self.response else None,
+            "p99_response_ns": self.response.p99 if self.response else None,
+        }
+
+
+def condition_spans(record: Record) -> list[Span]:
+    """In the order of time; none where no condition changed."""
+    changes = record.of(BrickCondition)
+    ends = [cost.end_ns for cost in record.costs if not cost.drain]
+    found: list[Span] = []
+    for target in sorted({change.target for change in changes}):
+        own = sorted((c for c in changes if c.target == target), key=lambda c: c.at_ns)
+        starts = [0, *(c.at_ns for c in own)]
+        names = [BEFORE, *(NORMAL_AGAIN if c.condition == BEFORE else c.condition for c in own)]
+        for name, start_ns, end_ns in zip(names, starts, [*starts[1:], max(ends, default=0)], strict=True):
+            found.append(_span(record, target, name, start_ns, max(start_ns, end_ns)))
+    return found
+
+
+def _span(record: Record, target: int, name: str, start_ns: int, end_ns: int) -> Span:
+    phases = sorted({cost.phase for cost in record.costs})
+    rated = [cost for phase in phases for cost in rated_intervals(record, phase, with_transient=True)]
+    within = [cost for cost in rated if cost.start_ns >= start_ns and cost.end_ns <= end_ns]
+    keys = {(cost.phase, cost.start_ns) for cost in within}
+    streams = {
+        (phase, index)
+        for phase in range(len(record.info.plan.phase))
+        for index, at in enumerate(asked_targets(record, phase))
+        if at == target
+    }
+    items = [
+        item
+        for item in record.intervals
+        if (item.phase, item.start_ns) in keys and (item.phase, item.stream) in streams and is_request(item.operation)
+    ]
+    once = [item for item in items if item.measure == "service"]
+    counted = in_rate({item.operation for item in once})
+    done = [item for item in once if item.operation in counted]
+    empty = Span(target, name, start_ns, end_ns, 0, 0, 0, 0, None)
+    return replace(
+        empty,
+        measured_ns=sum(cost.end_ns - cost.start_ns for cost in within),
+        requests=sum(item.requests for item in done),
+        bytes=sum(item.bytes for item in done),
+        errors=sum(item.errors for item in once),
+        response=latency_of(item for item in items if item.measure == "response"),
+    )

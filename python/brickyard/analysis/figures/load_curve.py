@@ -1,0 +1,217 @@
+"""Duty: response time against offered rate: the points of a load curve, its knee, and the rate within a limit. Pure.
+
+The knee is where throughput over mean response time is greatest, Kleinrock's *power* (Power and deterministic rules of
+thumb, ICC 1979), as in Jain's *Art of Computer Systems Performance Analysis* (1991), 3.3: below it response grows
+little with the rate, above it more than in proportion. It does not depend on how far beyond saturation was measured,
+but saturation must have been seen: where the power still rises at the highest rate, the curve has not bent, and there
+is no knee to name.
+The *usable* rate is, with Jain again, the highest at which the response time keeps a limit. `analysis.figures.search`
+looks for it between the levels.
+
+Refusal: no point is interpolated; what is named has been measured.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+
+from brickyard.analysis.figures.latency import Latency, latency_of
+from brickyard.analysis.figures.search import Step
+from brickyard.analysis.figures.sending import is_kept_up, sent
+from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, totals
+from brickyard.schema import Document, is_paced, is_request
+from brickyard.store import Record
+from brickyard.units import format_iops
+
+SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
+BEND_SHARE = 0.1  # less power than that is no noise of a mean over thousands of requests
+SHORTFALL_MIN = 0.05  # of the offered rate: what the ends of a run of seconds can lack
+SHORTFALL_DEVIATIONS = 3.0  # of a Poisson count, beyond which chance explains no shortfall
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One offered rate. A chain of requests counts as one."""
+
+    run: int
+    offered_per_s: float
+    achieved_per_s: float
+    requests: int
+    unsent: int
+    errors: int
+    mean_ns: float | None
+    max_ns: int | None
+    percentiles: dict[str, int | None] = field(default_factory=dict)
+    sent: int | None = None
+    """Of which, with `unsent`, the latter is a share: the warm-up and failures are in it; None for `requests`."""
+
+    @property
+    def chance(self) -> float | None:
+        """Two standard deviations of a Poisson count, as a share: arrivals are random, so that more or fewer than
+        offered may have come in the time of a measurement."""
+        return 2 / math.sqrt(self.requests) if self.requests else None
+
+    @property
+    def overloaded(self) -> bool:
+        """More was due than was done, by more than chance explains."""
+        due = (self.requests if self.sent is None else self.sent) + self.unsent
+        if not self.requests or not is_kept_up(self.unsent, due):
+            return True
+        chance = SHORTFALL_DEVIATIONS / math.sqrt(self.requests)
+        return self.achieved_per_s < self.offered_per_s * (1 - max(SHORTFALL_MIN, chance))
+
+    @property
+    def saturated(self) -> bool:
+        """Overloaded, and less was done than offered: a stall or a burst of arrivals may leave requests unsent at a
+        rate that the target sustains."""
+        return self.overloaded and self.achieved_per_s < self.offered_per_s
+
+    def document(self) -> Document:
+        return {**asdict(self), "overloaded": self.overloaded}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`mean` or a percentile of the response time, and what it may be at most."""
+
+    figure: str
+    above_ns: int
+
+    def is_kept(self, point: CurvePoint) -> bool:
+        if point.overloaded or point.errors or point.max_ns is None or point.mean_ns is None:
+            return False
+        if self.figure == "mean":
+            return point.mean_ns <= self.above_ns
+        value: int | None = point.percentiles.get(self.figure)
+        # Too few samples for the percentile: the largest of all is no smaller.
+        return value <= self.above_ns if value is not None else point.max_ns <= self.above_ns
+
+
+def counted_rows(record: Record) -> list[Totals]:
+    """What is offered: chains of a stream that has them, else its requests without the flushes that its writes owe."""
+    return [row for row in totals(record) if is_paced(row.operation, asked_stream(record, row.phase, row.stream))]
+
+
+def stream_rates(record: Record) -> dict[int, float]:
+    """Requests (or chains) a second of each stream, over the phase, so that they add up."""
+    found: dict[int, float] = {}
+    for row in counted_rows(record):
+        rate = row.phase_requests / row.phase_ns * 1e9 if row.phase_ns else 0.0
+        found[row.stream] = found.get(row.stream, 0.0) + rate
+    return found
+
+
+def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
+    rows = counted_rows(record)
+    counted = {(row.stream, row.operation) for row in rows}
+    figures: Latency | None = latency_of(
+        item
+        for item in record.intervals
+        if not item.warmup and item.measure == "response" and (item.stream, item.operation) in counted
+    )
+    span_ns = sum(span.end_ns - span.start_ns for span in rated_intervals(record, 0))
+    told = sent(record)
+    return CurvePoint(
+        run=record.info.id,
+        offered_per_s=offered_per_s,
+        achieved_per_s=sum(row.phase_requests for row in rows) / span_ns * 1e9 if span_ns else 0.0,
+        requests=sum(row.requests for row in rows),
+        unsent=told.unsent,
+        sent=told.sent,
+        errors=sum(row.errors for row in totals(record) if is_request(row.operation)),
+        mean_ns=figures.mean_ns if figures else None,
+        max_ns=figures.max_ns if figures else None,
+        percentiles=dict(figures.percentiles) if figures else {},
+    )
+
+
+def step_of(point: CurvePoint, limit: Limit) -> Step:
+    """A point as a step of the search for a limit."""
+    value = point.mean_ns if limit.figure == "mean" else point.percentiles.get(limit.figure)
+    return Step(point.offered_per_s, value, limit.is_kept(point), not point.overloaded, point.requests)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An answer that a load curve or ramp gives, as a place on its axis; with its 95 % interval where there is one."""
+
+    name: str
+    value: float
+    words: str
+    """The value with its unit."""
+    low: float | None = None
+    high: float | None = None
+
+
+WITHIN, KNEE, CAPACITY = "within limit", "knee", "capacity"
+"""Names of marks."""
+
+
+class Bend(Enum):
+    """What the levels of a curve say of its knee."""
+
+    SEEN = "seen"
+    NOT_REACHED = "not reached"
+    BELOW = "below"
+    TOO_FEW = "too few rates"
+
+
+@dataclass(frozen=True)
+class Knee:
+    """`point` is the knee, None unless it was seen; `end` the highest level, None where there is none."""
+
+    bend: Bend
+    point: CurvePoint | None = None
+    end: CurvePoint | None = None
+    near: tuple[CurvePoint, ...] = ()
+    """The levels whose power is within `BEND_SHARE` of the knee's, itself among them: noise could have chosen any."""
+
+
+def knee(points: list[CurvePoint]) -> Knee:
+    """The point of greatest power among the levels, where a higher rate shows that the curve has bent: the storage did
+    not keep up with it, or its power is less by `BEND_SHARE`."""
+    levels = sorted(points, key=lambda point: point.offered_per_s)
+    sound = [point for point in levels if not point.overloaded and point.mean_ns]
+    end = levels[-1] if levels else None
+    if len(sound) < SOUND_MIN:
+        return Knee(Bend.TOO_FEW, None, end)
+    best = max(sound, key=_power)
+    beyond = [point for point in levels if point.offered_per_s > best.offered_per_s]
+    if not any(point.overloaded or _power(point) <= (1 - BEND_SHARE) * _power(best) for point in beyond):
+        return Knee(Bend.NOT_REACHED, None, end)
+    if best is levels[0]:
+        return Knee(Bend.BELOW, None, end)
+    near = tuple(point for point in sound if _power(point) > (1 - BEND_SHARE) * _power(best))
+    return Knee(Bend.SEEN, best, end, near)
+
+
+def knee_mark(found: Knee) -> list[Mark]:
+    return [] if found.point is None else [rate_mark(KNEE, found.point.offered_per_s)]
+
+
+def rate_mark(name: str, rate_per_s: float, low: float | None = None, high: float | None = None) -> Mark:
+    return Mark(name, rate_per_s, f"{format_iops(rate_per_s)}/s", low, high)
+
+
+def _power(point: CurvePoint) -> float:
+    return point.achieved_per_s / (point.mean_ns or math.inf)
+
+
+def capacity(points: list[CurvePoint], closed_per_s: float = 0.0) -> float | None:
+    """The highest rate that was achieved, by a level or by the closed loop, where a level was offered that the storage
+    did not keep up with; None where there was none, so that the capacity is higher."""
+    if not any(point.overloaded for point in points):
+        return None
+    return max(closed_per_s, *(point.achieved_per_s for point in points))
+
+
+def usable(points: list[CurvePoint], limit: Limit) -> tuple[CurvePoint | None, CurvePoint | None]:
+    """The highest rate up to which every one kept the limit, and the lowest that did not."""
+    best: CurvePoint | None = None
+    for point in sorted(points, key=lambda item: item.offered_per_s):
+        if not limit.is_kept(point):
+            return best, point
+        best = point
+    return best, None

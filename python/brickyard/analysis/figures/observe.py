@@ -1,0 +1,59 @@
+"""Duty: records of a study → observations and tables. Refusal: invalid and unfinished runs are in none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard import _core
+from brickyard.analysis.figures.named import FIGURES, measured
+from brickyard.analysis.figures.pivot import PARTS, Axis, Observation, Pivot, TableSpec, pivot
+from brickyard.store import Record
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Tables of a study, and why some runs gave no value."""
+
+    pivots: list[Pivot]
+    troubles: list[str]
+
+
+def observe(
+    records: Sequence[Record], specs: Sequence[TableSpec], axes: Sequence[Axis], *, confidence: float = 0.95
+) -> Observed:
+    pivots, troubles = [], []
+    for spec in specs:
+        found = observations(records, spec)
+        pivots.append(pivot(spec, axes, found.values, confidence=confidence))
+        troubles += [f"{spec.title}: {text}" for text in found.troubles]
+    return Observed(pivots, list(dict.fromkeys(troubles)))
+
+
+@dataclass(frozen=True)
+class Found:
+    values: list[Observation]
+    troubles: list[str]
+
+
+def observations(records: Sequence[Record], spec: TableSpec) -> Found:
+    """The figure of a table in every finished, valid run that the table is about."""
+    split = tuple(part for part in PARTS if part in (*spec.rows, *spec.columns))
+    of_levels = {name: wanted for name, wanted in spec.where.items() if name not in PARTS}
+    of_parts = {name: wanted for name, wanted in spec.where.items() if name in PARTS}
+    limit_ns = _core.parse_duration_ns(spec.limit) if spec.limit else None
+    values, troubles = [], []
+    for record in records:
+        marks = record.info.marks
+        levels = marks.levels or {}
+        if not record.info.is_valid or any(levels.get(name) not in wanted for name, wanted in of_levels.items()):
+            continue
+        fixed = {name: wanted[0] for name, wanted in of_parts.items() if len(wanted) == 1}
+        found = measured(record, FIGURES[spec.figure], split=split, where=of_parts, limit_ns=limit_ns, usd=marks.usd)
+        for item in found:
+            if item.trouble:
+                troubles.append(item.trouble)
+            if item.value is not None:
+                named = {**levels, **item.part.named(split), **fixed}
+                values.append(Observation(named, marks.repetition or 1, record.info.id, item.value, item.times))
+    return Found(values, list(dict.fromkeys(troubles)))

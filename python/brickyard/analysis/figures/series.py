@@ -1,0 +1,162 @@
+"""Duty: the course of runs over time: throughput per interval, and latencies as counts on a log axis.
+
+Refusal: no drawing. Cells are aggregated here so that a picture's size does not grow with the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from brickyard._core import Histogram
+from brickyard.analysis.figures.totals import full_intervals, full_stream_name
+from brickyard.schema import is_request
+from brickyard.store import Interval, Record
+
+BINS_PER_DECADE = 8
+
+
+@dataclass(frozen=True)
+class Point:
+    """One interval of one operation of one stream; times are those of `lay_out`.
+
+    The stream is named with its phase where a run has several.
+    """
+
+    run: int
+    stream: str
+    operation: str
+    start_s: float
+    end_s: float
+    iops: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """Requests of one span of time whose latency fell into one bin, also as a share of all in that span."""
+
+    start_s: float
+    end_s: float
+    low_ns: int
+    high_ns: int
+    count: int
+    share: float
+
+
+def lay_out(records: Iterable[Record]) -> dict[int, float]:
+    """Seconds to add to each run's own clock so that the measured parts follow one another without idle time."""
+    shifts, cursor_s = {}, 0.0
+    for record in records:
+        spans = [cost for cost in record.costs if not cost.warmup]
+        first_s = min((cost.start_ns for cost in spans), default=0) / 1e9
+        shifts[record.info.id] = cursor_s - first_s
+        cursor_s += max((cost.end_ns for cost in spans), default=0) / 1e9 - first_s
+    return shifts
+
+
+def throughput(records: list[Record]) -> list[Point]:
+    """Measured intervals of all runs on one time axis; an interval without any completion is a point at zero."""
+    points = []
+    shifts = lay_out(records)
+    for record in records:
+        shift = shifts[record.info.id]
+        requests: Counter[tuple[int, int, int, str]] = Counter()
+        moved: Counter[tuple[int, int, int, str]] = Counter()
+        for item in record.intervals:
+            if item.measure == "service" and is_request(item.operation):
+                key = item.phase, item.start_ns, item.stream, item.operation
+                requests[key] += item.requests
+                moved[key] += item.bytes
+        seen = sorted({(phase, stream, operation) for phase, _, stream, operation in requests})
+        phases = sorted({cost.phase for cost in record.costs})
+        for cost in (span for number in phases for span in full_intervals(record, number, with_transient=True)):
+            if cost.end_ns <= cost.start_ns:
+                continue
+            length_s = (cost.end_ns - cost.start_ns) / 1e9
+            for phase, stream, operation in seen:
+                if phase != cost.phase:
+                    continue
+                key = phase, cost.start_ns, stream, operation
+                points.append(
+                    Point(
+                        run=record.info.id,
+                        stream=full_stream_name(record, phase, stream),
+                        operation=operation,
+                        start_s=shift + cost.start_ns / 1e9,
+                        end_s=shift + cost.end_ns / 1e9,
+                        iops=requests[key] / length_s,
+                        bytes_per_s=moved[key] / length_s,
+                    )
+                )
+    return points
+
+
+def several(points: Sequence[Point]) -> bool:
+    """Whether a run has more than one stream or operation."""
+    lines = {(point.run, point.stream, point.operation) for point in points}
+    return len(lines) > len({point.run for point in points})
+
+
+APART = 30.0
+"""A line that is so much lower than another is one on zero, where the axis is not logarithmic."""
+
+
+def are_apart(points: Sequence[Point]) -> bool:
+    """Whether the throughput of one line of a run is `APART` times that of another."""
+    moved: dict[int, dict[tuple[str, str], float]] = {}
+    for point in points:
+        lines = moved.setdefault(point.run, {})
+        line = point.stream, point.operation
+        lines[line] = lines.get(line, 0.0) + point.bytes_per_s * (point.end_s - point.start_s)
+    known = [[value for value in lines.values() if value > 0] for lines in moved.values()]
+    return any(len(values) > 1 and max(values) > APART * min(values) for values in known)
+
+
+def latency_edges(low_ns: int, high_ns: int) -> list[int]:
+    """Bin edges of equal ratio that cover low to high."""
+    first = math.floor(math.log10(max(low_ns, 1)) * BINS_PER_DECADE)
+    last = math.ceil(math.log10(max(high_ns, 2) + 1) * BINS_PER_DECADE)
+    return sorted({round(10 ** (step / BINS_PER_DECADE)) for step in range(first, max(last, first + 1) + 1)})
+
+
+def heat_map(records: list[Record], *, columns: int) -> list[HeatCell]:
+    """Response times over time, with the lateness in them. Neighbouring intervals of a run share a column where there
+    would be more than `columns`."""
+    groups: dict[tuple[int, int], list[tuple[float, float, Interval]]] = defaultdict(list)
+    spans = []
+    shifts = lay_out(records)
+    for record in records:
+        shift = shifts[record.info.id]
+        measure = "response" if any(i.measure == "response" for i in record.intervals) else "service"
+        spans += [
+            (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i)
+            for i in record.intervals
+            if i.measure == measure and i.histograms and not i.warmup and is_request(i.operation)
+        ]
+    if not spans:
+        return []
+    begin, end = min(s[1] for s in spans), max(s[2] for s in spans)
+    width = max(end - begin, 1e-9) / columns
+    for run, start, stop, interval in spans:
+        groups[(run, int(((start + stop) / 2 - begin) / width))].append((start, stop, interval))
+    merged = {key: Histogram.merged(item[2].histogram for item in items) for key, items in groups.items()}
+    counted = [item for item in merged.values() if item is not None and item.count]
+    if not counted:
+        return []
+    edges = latency_edges(min(item.min_ns for item in counted), max(item.max_ns for item in counted))
+    cells = []
+    for key, merged_histogram in merged.items():
+        if merged_histogram is None:
+            continue
+        counts = merged_histogram.counts(edges)
+        total = sum(counts)
+        start, stop = min(i[0] for i in groups[key]), max(i[1] for i in groups[key])
+        cells += [
+            HeatCell(start, stop, edges[row], edges[row + 1], count, count / total)
+            for row, count in enumerate(counts)
+            if count
+        ]
+    return cells

@@ -1,0 +1,1 @@
+"""What is concluded of runs: warnings, comparisons, verdicts, answers."""

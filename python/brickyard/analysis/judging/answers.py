@@ -1,0 +1,456 @@
+"""Duty: what was found, in a reader's terms: a question, its answer in at most three sentences, and what limits belief.
+
+Refusal: no judgement beyond the figures, and no sentence whose figures were not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from brickyard import analysis, bricks
+from brickyard.analysis import RankedCell, Totals
+from brickyard.analysis.figures import cells
+from brickyard.analysis.figures.hosts import host_words, unwatched
+from brickyard.analysis.figures.ramp_result import at_result, ramp_results
+from brickyard.analysis.figures.sending import sent
+from brickyard.analysis.figures.totals import profile_phase, rated_rows
+from brickyard.analysis.figures.traced import verdict_words
+from brickyard.analysis.figures.workload import VIRTUAL
+from brickyard.analysis.judging import cached
+from brickyard.analysis.judging import summary as summaries
+from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
+from brickyard.analysis.judging.remembered import remembered_words
+from brickyard.bricks import far_off
+from brickyard.bricks.spread import basis_words, kinds_of
+from brickyard.schema import Bound, Document, HangEvent, PhaseEnd, is_request
+from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
+from brickyard.store import CHAINS, FRAME, Record
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
+
+OPERATIONS = ("read", "write")
+SENTENCES_MAX = 3
+Patterns = dict[tuple[str, str], list[RankedCell]]
+TYPICAL_BYTES = 4096  # the page of most file systems and of memory
+NEAR_BEST = 0.9
+STREAMS_TOLD = 6
+"""Streams of one run that have a sentence each."""
+RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
+OVERLOADED = "overloaded"
+ALL_MODELLED = "All figures were computed by models, not measured."
+QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", "smaller_than_memory")
+"""Warnings that name a third limit beside storage and generator."""
+"""Those of a CPU that the generator did not get when it wanted one."""
+MOMENT_NS = 900_000_000
+"""Rates are per second; the last interval of a run of one second may end a little early."""
+REQUESTS_MIN = 30
+"""Of independent arrivals, two standard deviations of a count of 30 are more than a third of it."""
+LATE_SHARE = 0.1
+"""Lateness of a smaller share of the mean response time changes no conclusion."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What stands before all else, in a page and in the terminal. The question may be empty: a single run asks none."""
+
+    question: str
+    sentences: tuple[str, ...]
+    belief: str
+    """What limits belief, in one line."""
+
+    def document(self) -> Document:
+        return {"question": self.question, "answer": list(self.sentences), "belief": self.belief}
+
+
+CHARACTERIZED = "How fast is this target, by request size, pattern and operation?"
+
+
+def answer(records: list[Record], patterns: Patterns, planned: int | None = None) -> Answer:
+    """Of runs that no study file asked for; `planned` cells, where they were to characterize a target."""
+    done = [record for record in records if record.info.is_valid]
+    if analysis.is_graph(patterns):
+        found = cached.doubted(done)
+        doubts = cached.words(found, done, "; with --full, each cell is measured until it is steady")
+        lacking = ""
+        if planned is not None and len(done) < planned:
+            lacking = f"Only {len(done)} of {planned} cells were measured, so the best cell may be missing."
+        said_of_all = _characterized(patterns, found, is_whole=not lacking)
+        return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts))
+    # What a user with many hosts asks first; it is said of a run that did not finish too.
+    said = host_words(records[0]) if len(records) == 1 else []
+    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
+    said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
+    if len(done) > RUNS_TOLD:
+        said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
+    said += cached.marked_words(done)
+    return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done)))
+
+
+def belief(records: Sequence[Record], *others: str) -> str:
+    """What a careful reader must know before a figure is believed: one line. `others` come first. How many warnings
+    there are is said where they are listed, and nowhere else."""
+    found = list(records)
+    limits = [_limit(found), *_late(found)]
+    said = [*others, *_unfinished(found), *_failures(found), *limits, *_modelled(found)]
+    return " ".join(text for text in said if text)
+
+
+def _warned_words(records: Sequence[Record], notes: int) -> str:
+    """How many warnings and notes there are."""
+    warned = summaries.distinct_warnings(list(records))
+    grave = sum(item.severity != "note" for item in warned)
+    gentle = len(warned) - grave + notes
+    counted = [
+        *([_count(grave, "warning")] if grave else []),
+        *([_count(gentle, "note")] if gentle else []),
+    ]
+    return " and ".join(counted)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _modelled(records: Sequence[Record]) -> list[str]:
+    modelled = sum((start := r.info.start) is not None and start.clock.source == VIRTUAL for r in records)
+    if not modelled:
+        return []
+    if modelled == len(records):
+        # How far a rate of a controller's cache is off is not asked; in buffered runs, a cache is what is modelled.
+        lasting = [record for record in records if cached.mark(record) is None or _is_buffered(record)]
+        return [ALL_MODELLED, *(_held_against(lasting) if lasting else [])]
+    return [f"{modelled} of {len(records)} runs were computed by models, not measured."]
+
+
+def _is_buffered(record: Record) -> bool:
+    plan = record.info.plan
+    return isinstance(plan, Plan) and plan.io is IoMode.BUFFERED
+
+
+def _held_against(records: Sequence[Record]) -> list[str]:
+    """How far figures of such models are off, by the kinds of storage and of loads that these are."""
+    known: dict[str, set[str]] = {}
+    far: set[str] = set()
+    for record in records:
+        plan = record.info.plan
+        known_plan = plan if isinstance(plan, Plan) else None
+        asked = f"{record.info.targets} {record.info.asked.changes} {record.info.load_hash}"
+        if asked not in known:
+            resolved = bricks.resolved_of(record.info.targets, record.info.asked)
+            known[asked] = {kind for brick in resolved for kind in kinds_of(brick, known_plan)}
+        far |= set(far_off.words(known[asked])) if known_plan else set()
+    said = [basis_words(kind) for kind in sorted(set().union(*known.values()))]
+    return [f"{text}." for text in [*said, *(f"{text[:1].upper()}{text[1:]}" for text in sorted(far))]]
+
+
+def _unfinished(records: Sequence[Record]) -> list[str]:
+    """What did not come to its end is in the tables, but no headline; so is what was not what it was meant to be."""
+    left = [record.info for record in records if not record.info.is_valid]
+    if not left:
+        return []
+    if len(records) == 1 and left[0].invalid:
+        return [f"The run is invalid, so no figure of it is quoted here: {left[0].invalid}."]
+    if len(records) == 1:
+        return [f"The run did not finish ({left[0].outcome}), so its figures cover only a part of it."]
+    names = ", ".join(f"run {info.id} ({'invalid' if info.invalid else info.outcome})" for info in left)
+    why = "did not end validly" if any(info.invalid for info in left) else "did not finish"
+    return [f"Left out because they {why}: {names}."]
+
+
+def _characterized(patterns: Patterns, doubts: dict[int, str], *, is_whole: bool) -> list[str]:
+    """A headline is of cells that last; where the one it would name does not, there is none."""
+    sequential = {o: c for o in OPERATIONS if (c := patterns.get(("sequential", o)))}
+    random = {o: c for o in OPERATIONS if (c := patterns.get(("random", o)))}
+    said = []
+    if sequential:
+        parts = [_sequential_words(operation, cells, doubts) for operation, cells in sequential.items()]
+        among = "" if is_whole else ", of the cells that were measured"
+        said.append(f"Sequential requests{among}: {'; '.join(parts)}.")
+    if random:
+        parts = [_random_words(operation, cells, doubts) for operation, cells in random.items()]
+        said.append(f"Random requests: {'; '.join(parts)}.")
+    return said
+
+
+def _none_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
+    count = sum(item.cell.run in doubts for item in cells)
+    return f"{operation}: no figure, because {count} of {len(cells)} cells were not in steady state"
+
+
+def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
+    best = max(cells, key=lambda item: item.cell.row.bytes_per_s)
+    if not best.cell.row.is_rated:
+        return f"{operation}: no figure, because all requests of every size ended after the measured time"
+    if best.cell.run in doubts:
+        return _none_words(operation, cells, doubts)
+    text = f"{operation} up to {format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
+    text += f" with requests of {format_size(best.cell.request_bytes)}"
+    enough = _near_best_from(cells)
+    if enough is not None and enough < best.cell.request_bytes:
+        text += f", within 10 % of that from {format_size(enough)} on"
+    return text
+
+
+def _near_best_from(cells: list[RankedCell]) -> int | None:
+    """The smallest size from which on every larger one reaches nearly the best throughput."""
+    found = None
+    for item in reversed(cells):
+        if (item.throughput_share or 0) < NEAR_BEST:
+            break
+        found = item.cell.request_bytes
+    return found
+
+
+def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
+    typical = next((i for i in cells if i.cell.request_bytes == TYPICAL_BYTES), cells[0])
+    if typical.cell.run in doubts:
+        return _none_words(operation, cells, doubts)
+    size = format_size(typical.cell.request_bytes)
+    if not typical.cell.row.is_rated:
+        return f"{operation} no figure of {size}, as all its requests ended after the measured time"
+    return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.service)}"
+
+
+def _latency_words(figures: analysis.Latency | None) -> str:
+    if figures is None:
+        return ""
+    half, most = figures.p50, figures.p99
+    text = f", half of them answered within {format_ns(half)}" if half else ""
+    return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
+
+
+def _run_words(record: Record) -> str:
+    """One sentence for each stream, with its name and that of its phase where there are several."""
+    results = ramp_results(record)
+    rows = analysis.totals(at_result(record, results))
+    streams: dict[tuple[int, int], list[Totals]] = {}
+    for row in rows:
+        streams.setdefault((row.phase, row.stream), []).append(row)
+    head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
+    unsent = _unsent_words(record)
+
+    def words(group: list[Totals]) -> str:
+        of = f"{result.words}: " if group and (result := results.get(group[0].phase)) else ""
+        return of + "; ".join(
+            _row_words(row, with_times=not unsent, is_cached=bool(remembered_words(record, row))) for row in group
+        )
+
+    if len(streams) == 1:
+        return f"{head}: {words(rows)}.{unsent}"
+    if len(streams) > STREAMS_TOLD:
+        return f"{head}: {_many_words(streams)}{unsent}"
+    sentences = [f"{analysis.full_stream_name(record, *key)}: {words(group)}." for key, group in streams.items()]
+    return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
+
+
+def _cached(records: Sequence[Record]) -> list[str]:
+    """Reads that memory may have answered, each stream once; of many runs their warnings say it."""
+    if len(records) != 1:
+        return []
+    (record,) = records
+    rows = analysis.totals(record)
+    names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]
+    return [
+        f"Reads of {name} may have come from the page cache: {words}."
+        for name, row in zip(names, rows, strict=True)
+        if (words := remembered_words(record, row))
+    ]
+
+
+def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:
+    """Of more streams than a reader takes in."""
+    phases = len({phase for phase, _ in streams})
+    how = f"{len(streams)} streams" + (f" in {phases} phases" if phases > 1 else "")
+    rates = [sum(row.iops for row in rated) for group in streams.values() if (rated := list(rated_rows(group)))]
+    span = f", {format_iops(min(rates))} to {format_iops(max(rates))} requests/s each" if rates else ""
+    return f"{how}{span}; the table has the figures of each."
+
+
+def _ended(records: Sequence[Record]) -> list[str]:
+    """Streams whose rate is over their own time, each once; of many runs their tables say it."""
+    if len(records) != 1:
+        return []
+    return list(dict.fromkeys(filter(None, map(cells.ended_words, analysis.totals(records[0])))))
+
+
+def _moments(records: Sequence[Record]) -> str:
+    """Rates per second that were taken over less than one second are those of a moment: on real storage, where caches,
+    clocks and other load change from one moment to the next."""
+    brief = [moment for record in records if (moment := _moment_ns(record))]
+    if not brief:
+        return ""
+    where = "" if len(records) == 1 else f" in {len(brief)} of {len(records)} runs"
+    return f"Measured for only {format_ns(min(brief))}{where}: too short to say what the target sustains."
+
+
+def _moment_ns(record: Record) -> int:
+    """The shortest time over which a rate was taken, if it is less than a second; programs end by themselves."""
+    plan, start = record.info.plan, record.info.start
+    if not isinstance(plan, Plan) or (start is not None and start.clock.source == VIRTUAL):
+        return 0
+    brief = [
+        row.rated_ns
+        for row in analysis.totals(record)
+        if row.rated_requests and row.rated_ns < MOMENT_NS and not _has_program(profile_phase(record, row.phase))
+    ]
+    return min(brief, default=0)
+
+
+def _few(records: Sequence[Record]) -> str:
+    """Rates that one request more or less would change."""
+    counts = [fewest for record in records if (fewest := _fewest(record))]
+    if not counts:
+        return ""
+    where = "" if len(records) == 1 else f" in {len(counts)} of {len(records)} runs"
+    return f"A rate is based on only {_count(min(counts), 'request')}{where}: measure for longer."
+
+
+def _fewest(record: Record) -> int:
+    """Requests of the rate that the fewest were counted for, where they are too few."""
+    if not isinstance(record.info.plan, Plan):
+        return 0
+    counts = [
+        row.rated_requests
+        for row in rated_rows(analysis.totals(record))
+        if not _has_program(profile_phase(record, row.phase))
+    ]
+    return min((count for count in counts if 0 < count < REQUESTS_MIN), default=0)
+
+
+def _has_program(phase: Phase | None) -> bool:
+    return phase is not None and any(stream.program for stream in phase.stream)
+
+
+def _unsent_words(record: Record) -> str:
+    """Where much that was due was never sent, the times of the rest say how long the run was, and little else."""
+    if not any(warning.id == OVERLOADED for warning in record.info.warnings):
+        return ""
+    phases = [told for end in record.of(PhaseEnd) if not (told := sent(record, end.phase)).kept_up] or [sent(record)]
+    share = format_percent(sum(told.sent for told in phases) / max(1, sum(told.due for told in phases)))
+    noun = phases[0].noun if len({told.noun for told in phases}) == 1 else "requests and chains"
+    return f" Only {share} of the {noun} that were due could be sent, so the response time of the others is not known."
+
+
+def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False) -> str:
+    if row.requests and not row.phase_requests and is_request(row.operation):
+        return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
+    measure = (row.response or row.service) if with_times else None
+    if row.requests and not row.is_rated:
+        return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{_latency_words(measure)}"
+    noun = " frames" if row.operation == FRAME else " chains" if row.operation in CHAINS else " requests"
+    moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
+    if row.requests and not row.bytes and is_request(row.operation):
+        noun, moved = "", ""  # flushes and operations on names move no data
+    moved += " (may have come from the page cache)" if is_cached else ""
+    times = _latency_words(measure)
+    since = " of when they were due" if times and "lateness" in row.measures else ""
+    return f"{row.operation} {cells.iops(row)}{noun}/s{moved}{times}{since}"
+
+
+def _failures(records: Sequence[Record]) -> list[str]:
+    rows = [row for record in records for row in analysis.totals(record) if is_request(row.operation)]
+    found = [summaries.errors_by(record, "errors_by_kind") for record in records]
+    damaged = sum(int(count) for kinds in found for name, count in kinds.items() if name in DAMAGE_WORDS)
+    errors = max(sum(row.errors for row in rows) - damaged, 0)
+    hangs = sum(len(record.of(HangEvent)) for record in records)
+    said = [f"{format_count(errors)} requests failed; they are not counted in any throughput figure."] if errors else []
+    if damaged:
+        said.append(f"{format_count(damaged)} reads returned data other than what was written.")
+    if hangs:
+        said.append(f"{format_count(hangs)} requests hung for longer than the limit.")
+    return said or ["No request failed."]
+
+
+def _limit(records: Sequence[Record]) -> str:
+    tools = dict.fromkeys(record.info.tool for record in records if record.info.is_by_tool)
+    if tools:
+        do = "does" if len(tools) == 1 else "do"
+        return f"Whether storage or generator was the limit is not known: {' and '.join(tools)} {do} not report it."
+    bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
+    if not bound and any(map(unwatched, records)):
+        return (
+            "No worker was at its limit. Other load on the hosts is not recorded, so whether storage or generator was "
+            "the limit is not known."
+        )
+    if not bound:
+        found = {warning.id for record in records for warning in record.info.warnings}
+        paced = sum(map(_is_paced, records))
+        if any(map(summaries.is_cpu_taken, records)):
+            return "Other work used the generator's CPU, so whether storage or generator was the limit is not known."
+        qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
+        if qualified or _lateness(records) or 0 < paced < len(records):
+            return "The generator was not the limit."
+        if paced:
+            return "The profile set the rate, and neither the storage nor the generator was at its limit."
+        if any(map(_pauses, records)):
+            return "The profile pauses between requests, and neither the storage nor the generator was at its limit."
+        return "The storage, not the generator, was the limit."
+    return _bound_words(bound, records)
+
+
+def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:
+    """Of runs among which some were limited by the generator."""
+    ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
+    who = "the generator, not the storage, was the limit"
+    if any(end.generator_bound_reason is Bound.CPU for end in ends):
+        who = "the processor was the limit, including the kernel's work for the storage"
+    if len(bound) == len(records):
+        return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."
+    taken = sum(summaries.is_cpu_taken(record) for record in records if record not in bound)
+    said = f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
+    if not taken:
+        return said
+    where = f"In {taken} of {len(records)} runs"
+    return f"{said} {where} other work used the generator's CPU, so there the limit is not known."
+
+
+def _is_paced(record: Record) -> bool:
+    """Whether every request was due at an instant of its own, and all were sent."""
+    plan = record.info.plan
+    if not isinstance(plan, Plan) or any(warning.id == "overloaded" for warning in record.info.warnings):
+        return False
+    streams = [stream for phase in plan.phase for stream in phase.stream]
+    return bool(streams) and all(
+        stream.trace.timing is TraceTiming.TIMED
+        if stream.trace
+        else isinstance(stream.pace, OpenPace) and not stream.frames and not stream.program
+        for stream in streams
+    )
+
+
+def _pauses(record: Record) -> bool:
+    """Whether a closed loop waited by itself between requests."""
+    streams = [stream for phase in record.info.plan.phase for stream in phase.stream]
+    return any(isinstance(stream, Stream) and stream.think.ns for stream in streams)
+
+
+def _lateness(records: Sequence[Record]) -> list[float]:
+    """Its share of each mean response time, where one of them is a good part."""
+    shares = [
+        late.mean_ns / response.mean_ns
+        for record in records
+        for row in analysis.totals(record)
+        if (late := row.lateness) and (response := row.response) and response.mean_ns
+    ]
+    return shares if max(shares, default=0.0) >= LATE_SHARE else []
+
+
+def _late(records: Sequence[Record]) -> list[str]:
+    shares = _lateness(records)
+    if not shares:
+        return []
+    low, high = format_percent(min(shares)), format_percent(max(shares))
+    share = high if low == high else f"up to {high}"
+    # A model's requests need no processor.
+    cause = "" if _modelled(records)[:1] == [ALL_MODELLED] else " or until a processor of this host was free"
+    return [
+        f"{share[0].upper()}{share[1:]} of the mean response time is lateness: before submission, requests waited "
+        f"until fewer requests were in flight{cause}."
+    ]
+
+
+def counted_words(records: Sequence[Record], notes: Sequence[str], unfinished: int) -> str:
+    """The one line behind which warnings and notes are folded."""
+    told = _warned_words(records, len(notes))
+    left = f"{unfinished} run{'' if unfinished == 1 else 's'} left out" if unfinished else ""
+    return f"Warnings and notes: {', '.join(part for part in (left, told) if part)}"

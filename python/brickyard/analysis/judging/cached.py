@@ -1,0 +1,203 @@
+"""Duty: whether the writes of a run were still going into caches, so that its rates are none that last.
+
+A run is in doubt where it wrote too little to pass the caches that end its writes. On real storage that is four times
+what they hold. A model, whose caches are known, is in no doubt where they were full before anything was measured, and
+where less than a twentieth of what was measured can be in them: it reports what was at the run's end. A run is in doubt
+as well where its rate fell by a fifth from the first half of the measurement to the second, by more than its intervals
+vary (Mann and Whitney's test of both halves). One that was measured in steady state is in no doubt.
+
+The headline of a run on models is marked where it is in doubt, or where a page cache answered its reads.
+
+Refusal: nothing is measured longer here, and a cache that nobody knows of is not guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from brickyard import bricks
+from brickyard.analysis.figures.steady import State, steady
+from brickyard.analysis.figures.totals import full_intervals
+from brickyard.bricks import caches
+from brickyard.schema import BrickCaches, BrickMembers, PageCache, PageCacheFacts, is_request
+from brickyard.schema.plan import Phase, SyncMode
+from brickyard.store import Record
+from brickyard.units import format_percent, format_size
+
+CACHE_TIMES = 4
+"""So many times the write cache must be written before a rate is one of what lies behind it: Overland's guide, 2007."""
+CACHED_SHARE_MAX = 0.05
+"""What memory takes or answers makes a rate faster by at least this share."""
+FALL = 0.2  # SNIA's rule allows a range of 20 % around the mean of a steady window
+SLOWER_Z = 1.96
+HALVES_MIN = 4  # intervals below which a course has no halves
+
+
+def doubt(record: Record) -> str | None:
+    """Why the rate of a run that writes may be that of a cache; None where there is no reason to think so."""
+    phases = record.info.plan.phase
+    found = [text for number, phase in enumerate(phases) if (text := _of_phase(record, number, phase))]
+    return found[0] if found else None
+
+
+def _of_phase(record: Record, number: int, asked: object) -> str | None:
+    if not isinstance(asked, Phase) or asked.ramp:
+        return None
+    state = steady(record, number)
+    if state is not None and state.state is State.HELD:
+        return None
+    written = [i for i in record.intervals if i.phase <= number and i.operation == "write" and i.measure == "service"]
+    if not any(item.bytes for item in written if item.phase == number):
+        return None
+    held, is_modelled = held_bytes(record)
+    before = sum(item.bytes for item in written if item.warmup or item.phase < number)
+    all_of_it = sum(item.bytes for item in written)
+    if held and is_modelled and before < held:
+        measured = sum(item.bytes for item in written if item.phase == number and not item.warmup)
+        inside = min(held - before, measured, _in_caches(record, number, asked, all_of_it))
+        if inside > CACHED_SHARE_MAX * measured:
+            what = f"{format_percent(inside / measured)} of the {format_size(measured)} that were written"
+            were = "were still" if record.of(BrickCaches) else "may still be"
+            return f"{what} {were} in {format_size(held)} of cache when the run ended"
+    elif held and not is_modelled and all_of_it < CACHE_TIMES * held:
+        return f"{format_size(all_of_it)} were written into {format_size(held)} of cache"
+    if held == 0 and is_modelled:
+        return None
+    fell = _fell(record, number)
+    return (
+        f"its rate fell by {format_percent(fell)} while it was measured" if fell is not None and fell > FALL else None
+    )
+
+
+def held_bytes(record: Record) -> tuple[int | None, bool]:
+    """What the caches below a run's targets hold that end writes, as far as its record knows; and whether they are of a
+    model."""
+    info = record.info
+    if info.targets and all(bricks.is_modelled(target) for target in info.targets):
+        found = bricks.resolved_of(info.targets, info.asked)
+        opened = info.start.targets if info.start else []
+        of_host = sum(_dirty_bytes(target.page_cache) for target in opened if target.page_cache)
+        return (sum(caches.to_write_bytes(brick) for brick in found) + of_host if found else None), True
+    known = [sheet.cache_bytes for sheet in info.facts.targets]
+    return (sum(size for size in known if size) if known and None not in known else None), False
+
+
+def _in_caches(record: Record, number: int, asked: Phase, written: int) -> float:
+    """How much of all that a run wrote was in caches when it ended, as its model reports it; all of it where it reports
+    nothing, or where other phases wrote later."""
+    told = record.of(BrickCaches)
+    later = any(i.phase > number and i.operation == "write" and i.bytes for i in record.intervals)
+    if not told or later:
+        return math.inf
+    arms = {event.target: sum(m.written_bytes for m in event.members) for event in record.of(BrickMembers)}
+    hosts = {event.target: event for event in record.of(PageCache)}
+    # ZFS ends a durable write when its log has it; what is dirty then is no cache's rate.
+    syncs = [stream.sync for stream in asked.stream if stream.operations.write]
+    is_logged = bool(syncs) and SyncMode.NONE not in syncs
+    inside = 0.0
+    for event in told:
+        shares = [
+            event.drive_bytes / arms[event.target] if arms.get(event.target) else 0.0,
+            event.controller_bytes / written if written else 0.0,
+            event.memory_bytes / event.memory_dirtied_bytes if event.memory_dirtied_bytes and not is_logged else 0.0,
+        ]
+        if (host := hosts.get(event.target)) and host.dirtied_pages:
+            shares.append(host.dirty_pages / host.dirtied_pages)
+        # What one cache has given away may be in the next.
+        inside = max(inside, 1 - math.prod(1 - min(1.0, share) for share in shares))
+    return inside * written
+
+
+def _from_memory(record: Record) -> float:
+    """The largest share of pages that a modelled page cache answered reads with."""
+    asked = [(event.read_pages, event.hits + event.misses) for event in record.of(PageCache)]
+    return max((1 - read / pages for read, pages in asked if pages), default=0.0)
+
+
+def mark(record: Record) -> str | None:
+    """Why the headline of a run on models is not the storage's own; None where it is, and on real storage."""
+    if not record.info.targets or not all(bricks.is_modelled(target) for target in record.info.targets):
+        return None
+    found = doubt(record)
+    share = _from_memory(record)
+    if found is None and share > CACHED_SHARE_MAX:
+        return f"{format_percent(share)} of the pages that were read came out of memory"
+    return found
+
+
+def marked_words(records: Sequence[Record]) -> list[str]:
+    """What stands behind the rates of runs on models that may be those of caches."""
+    found = [text for record in records if (text := mark(record))]
+    if not found:
+        return []
+    if len(records) == 1:
+        return [f"This may be the rate of caches, not one that the storage sustains: {found[0]}."]
+    whose = f"{len(found)} of {len(records)} runs"
+    return [f"The rates of {whose} may be those of caches, not what the storage sustains (in one of them, {found[0]})."]
+
+
+def _dirty_bytes(cache: PageCacheFacts) -> int:
+    """What a modelled page cache holds before a writer waits for the device."""
+    return int(cache.memory_bytes * cache.dirty_percent / 100)
+
+
+def _fell(record: Record, phase: int) -> float | None:
+    """By which share the writes of the second half are fewer than those of the first, if more than by chance."""
+    spans = sorted(full_intervals(record, phase), key=lambda span: span.start_ns)
+    if len(spans) < HALVES_MIN:
+        return None
+    requests: dict[int, int] = {}
+    for item in record.intervals:
+        if item.phase == phase and item.measure == "service" and is_request(item.operation):
+            requests[item.start_ns] = requests.get(item.start_ns, 0) + item.requests
+    half = len(spans) // 2
+    first, last = ([requests.get(span.start_ns, 0) for span in part] for part in (spans[:half], spans[-half:]))
+    return 1 - sum(last) / sum(first) if sum(first) and _is_slower(first, last) else None
+
+
+def _is_slower(first: Sequence[int], last: Sequence[int]) -> bool:
+    """Mann and Whitney's one-sided test at 2.5 %, by its normal approximation."""
+    pairs = [(one > other) + (one == other) / 2 for one in first for other in last]
+    variance = len(pairs) * (len(first) + len(last) + 1) / 12
+    return sum(pairs) - len(pairs) / 2 >= SLOWER_Z * math.sqrt(variance)
+
+
+def wrote(record: Record) -> bool:
+    return any(item.operation == "write" and item.bytes for item in record.intervals)
+
+
+def doubted(records: Iterable[Record]) -> dict[int, str]:
+    """Runs whose rate may be that of a cache, with why."""
+    return {record.info.id: text for record in records if (text := doubt(record)) is not None}
+
+
+def unknown(records: Iterable[Record]) -> int:
+    """How many runs wrote to storage whose caches nobody knows, were not measured until they were steady, and showed
+    nothing that speaks of a cache: nothing tells whether their rates last."""
+    return sum(wrote(record) and not _is_steady(record) and held_bytes(record)[0] is None for record in records)
+
+
+def _is_steady(record: Record) -> bool:
+    found = [steady(record, number) for number, _ in enumerate(record.info.plan.phase)]
+    return any(state is not None and state.state is State.HELD for state in found)
+
+
+def words(found: dict[int, str], records: Sequence[Record], more: str) -> str:
+    """What stands behind rates that may be those of caches, among all runs that were made; `more` says what would
+    help."""
+    among = sum(map(wrote, records))
+    others = unknown(record for record in records if record.info.id not in found)
+    first: Sequence[str] = sorted(found.values())
+    said = []
+    if found:
+        said.append(f"the rates of {len(found)} of {among} runs that wrote may be those of caches (in one, {first[0]})")
+    if others:
+        whose = "the others" if others + len(found) == among and found else f"{others} of {among} runs that wrote"
+        said.append(
+            f"of {whose} this is not known, since the size of the write cache is not"
+            if found
+            else f"whether the rates of {whose} are those of a cache is not known, since the cache's size is not"
+        )
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}{more}." if text else ""

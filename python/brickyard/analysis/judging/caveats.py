@@ -1,0 +1,77 @@
+"""The warnings that a record deserves: what a reader must know before believing its figures.
+
+Duty: a pure function from what is known of a run to warnings, each one sentence with the figure in it and one sentence
+of remedy. Refusal: it reads nothing but that, and says nothing where that does not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from brickyard.analysis.judging import caveats_run, caveats_site
+from brickyard.analysis.judging.judged import Judged, item
+from brickyard.schema import RunWarning
+
+Rule = Callable[[Judged], Iterator[RunWarning]]
+
+RULES: tuple[Rule, ...] = (
+    caveats_run.debug_build,
+    caveats_run.failures,
+    caveats_run.verification,
+    caveats_run.hangs,
+    caveats_run.generator,
+    caveats_run.depth_reached,
+    caveats_run.overload,
+    caveats_run.fallbacks,
+    caveats_run.never_failed,
+    caveats_run.never_cut,
+    caveats_site.replaced,
+    caveats_site.write_cache,
+    caveats_site.modelled_write_cache,
+    caveats_site.arrays_busy,
+    caveats_site.memory,
+    caveats_site.modelled_page_cache,
+    caveats_site.device_cache,
+    caveats_site.unwritten,
+    caveats_site.neighbours,
+    caveats_site.processor,
+    caveats_site.heat,
+    caveats_site.store,
+    caveats_site.virtual,
+    caveats_site.late,
+)
+
+
+OF_HOST: tuple[Rule, ...] = (
+    caveats_run.fallbacks,
+    caveats_site.replaced,
+    caveats_site.write_cache,
+    caveats_site.arrays_busy,
+    caveats_site.memory,
+    caveats_site.device_cache,
+    caveats_site.unwritten,
+    caveats_site.neighbours,
+    caveats_site.processor,
+    caveats_site.heat,
+    caveats_site.records,
+    caveats_site.virtual,
+    caveats_site.late,
+)
+"""What is asked of each host of a run on many."""
+OF_RUN: tuple[Rule, ...] = tuple(rule for rule in RULES if rule not in (*OF_HOST, caveats_site.store))
+"""What is asked of all of a run on many hosts; its store lies elsewhere."""
+
+
+def warnings(run: Judged, rules: Sequence[Rule] | None = None) -> list[RunWarning]:
+    """Warnings before notes, each text once; by all `RULES` where none are named."""
+    found: dict[tuple[str, str], RunWarning] = {}
+    for rule in RULES if rules is None else rules:
+        try:
+            for told in rule(run):
+                found.setdefault((told.id, told.text), told)
+        except Exception as error:
+            # A run must come to its end on record, with the warnings that can be told.
+            text = f"The warning rule {rule.__name__} could not process this record ({type(error).__name__}: {error})."
+            remedy = "Show the record with the version of Brickyard that made it."
+            found.setdefault(("unreadable", text), item("unreadable", "note", text, remedy))
+    return sorted(found.values(), key=lambda told: told.severity != "warning")

@@ -1,0 +1,304 @@
+"""Warnings about the run itself: its generator and its failures.
+
+Duty: rules over events. Refusal: nothing about host or device; those are `caveats_site`. How steady a run was is
+judged by `analysis.judging.steadiness`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from brickyard.analysis.judging.crowding import crowding
+from brickyard.analysis.judging.judged import Judged, item
+from brickyard.schema import Bound, PhaseEnd, RunWarning, VerifiedEvent, reasons_of
+from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
+from brickyard.units import format_count, format_ns, format_percent
+
+# Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
+CHECKED_SHARE_MIN = 0.10
+
+# Where the storage has half of the requests at most, the figures are those of another depth on every scale of depths,
+# which go up by doubling.
+DEPTH_REACHED_SHARE = 0.5
+
+NO_ROOM = ("ENOSPC", "EDQUOT")
+NO_DESCRIPTORS = ("EMFILE", "ENFILE")
+
+DAMAGE_WORDS = {
+    "bits": "changed bits",
+    "torn": "blocks torn between two writes",
+    "misplaced": "blocks from elsewhere",
+    "stale": "blocks of an older write",
+    "unwritten": "no stamp: overwritten by something else or never written",
+}
+"""What verification found, by the core's name for it."""
+
+
+def debug_build(run: Judged) -> Iterator[RunWarning]:
+    if run.is_release_build is False:
+        yield item(
+            "debug_build",
+            "warning",
+            "The program is a debug build; its own cost per request is many times that of a release build.",
+            "Build with `make` or `maturin develop --release` and measure again.",
+        )
+
+
+def failures(run: Judged) -> Iterator[RunWarning]:
+    by_name: Counter[str] = Counter()
+    damage: Counter[str] = Counter()
+    counted = 0
+    for end in run.phase_ends:
+        errnos, kinds = end.errors_by_errno, end.errors_by_kind
+        # An error with an errno is in both counts.
+        counted += max(sum(errnos.values()), sum(kinds.values()))
+        for name, number in {**{k: v for k, v in kinds.items() if k != "errno"}, **errnos}.items():
+            (damage if name in DAMAGE_WORDS else by_name)[name] += number
+    damaged = damage.total()
+    count = max(counted, sum(interval.errors for interval in run.intervals)) - damaged
+    if damaged:
+        kinds_found = ", ".join(f"{DAMAGE_WORDS[name]}: {number}" for name, number in sorted(damage.items()) if number)
+        yield item(
+            "damage",
+            "warning",
+            f"{damaged} blocks were read with data other than what was written ({kinds_found}); the requests that read "
+            "them are not counted in any throughput figure.",
+            "Do not store data on this storage before the cause is known; the list of errors has each offset.",
+        )
+    if count > 0:
+        names = ", ".join(f"{name} {number}" for name, number in sorted(by_name.items()) if number)
+        lacking = sum(by_name[name] for name in NO_ROOM)
+        # A device has no room where it is provisioned thinly, or compresses.
+        places = {target.kind for target in run.start.targets} if run.start else set()
+        full_words = "The device had no room left: " if places == {"block"} else "The file system was full: "
+        lacks = any(by_name[name] for name in NO_DESCRIPTORS)
+        is_full = 2 * lacking > by_name.total()
+        yield item(
+            "no_room" if is_full else "errors",
+            "warning",
+            f"{'No more files may be open: ' if lacks else full_words if is_full else ''}{count} {run.asked} failed"
+            f"{f' ({names})' if names else ''} beside {run.requests()} that succeeded; they are not counted in any "
+            "throughput figure.",
+            failure_remedy(run, is_full=is_full, lacks_descriptors=lacks, count=count),
+        )
+
+
+def failure_remedy(run: Judged, *, is_full: bool, lacks_descriptors: bool = False, count: int = 0) -> str:
+    if run.is_replay:
+        return "Look at the failed calls by SQLSTATE, and at the server's log, before comparing this run with another."
+    if run.is_simulated:
+        cut = sum(event.failed_requests for event in run.power_cuts)
+        if cut and count <= cut:
+            return (
+                "They failed because they were in flight at the power cut. Leave power_cut_at out to run "
+                "without a power cut."
+            )
+        return (
+            "A model fails requests to lost data: more members failed (fail_at) than the RAID level tolerates. Choose "
+            "a level with more redundancy, or use spares and failures that are further apart."
+        )
+    if lacks_descriptors:
+        return "That is a limit of this process, not of the storage: raise it, for example with `ulimit -n 65536`."
+    if is_full:
+        return "Free some room, or use fewer or smaller files or a smaller --size, and measure again."
+    return "Look at the errors with their offsets, and at the kernel's log, before comparing this run with another."
+
+
+def seconds_of(at_ns: int) -> str:
+    return f"{at_ns / 1e9:,.3f}".rstrip("0").rstrip(".")
+
+
+def never_failed(run: Judged) -> Iterator[RunWarning]:
+    """Failures of a modelled brick that come after the run's end."""
+    late = [at_ns for at_ns in run.failures_ns if at_ns >= run.ended_ns]
+    if late:
+        when = ", ".join(f"{seconds_of(at_ns)} s" for at_ns in late)
+        yield item(
+            "never_failed",
+            "warning",
+            f"The run ended after {seconds_of(run.ended_ns)} s, so the members that were to fail at {when} did not "
+            "fail.",
+            "Make the run longer, for example with --set duration=5min, or set fail_at to an earlier time.",
+        )
+
+
+def never_cut(run: Judged) -> Iterator[RunWarning]:
+    """A power cut of a modelled brick that comes after the run's end."""
+    late = [at_ns for at_ns in run.power_cuts_ns if at_ns >= run.ended_ns]
+    if late and not run.power_cuts:
+        when = ", ".join(f"{seconds_of(at_ns)} s" for at_ns in late)
+        yield item(
+            "never_cut",
+            "warning",
+            f"The run ended after {seconds_of(run.ended_ns)} s, so the power cut that was to come at {when} did "
+            "not happen.",
+            "Make the run longer, for example with --set duration=5min, or set power_cut_at to an earlier time.",
+        )
+
+
+def hangs(run: Judged) -> Iterator[RunWarning]:
+    if found := run.hangs:
+        longest = max(hang.outstanding_ns for hang in found)
+        yield item(
+            "hung_requests",
+            "warning",
+            f"{len(found)} requests hung; the longest had been outstanding for {format_ns(longest)} when it was "
+            "reported.",
+            "Look for resets and timeouts of the device in the kernel's log.",
+        )
+    left = sum(end.outstanding for end in run.phase_ends)
+    if left:
+        yield item(
+            "outstanding",
+            "warning",
+            f"{left} {run.asked} had not completed when the run ended; their outcome is not known.",
+            "Do not interrupt the run twice, so that it can drain; or look for a "
+            f"{'server' if run.is_replay else 'device'} that no longer answers.",
+        )
+
+
+def generator(run: Judged) -> Iterator[RunWarning]:
+    for end in run.phase_ends:
+        if end.generator_bound:
+            words, remedy = _bound_words(run)(end)
+            yield item("generator_bound", "warning", f"In {run.phase_name(end.phase)} {words}.", remedy)
+
+
+def _bound_words(run: Judged) -> Callable[[PhaseEnd], tuple[str, str]]:
+    by_kind: dict[OtherKind | None, Callable[[PhaseEnd], tuple[str, str]]] = {
+        OtherKind.REPLAY: driver_words,
+        OtherKind.LOAD: loader_words,
+        OtherKind.PGBENCH: pgbench_words,
+    }
+    return by_kind.get(run.other_kind, generator_words)
+
+
+def driver_words(end: PhaseEnd) -> tuple[str, str]:
+    """The same of a replay's drivers, which are one thread each."""
+    why = "a driver used a whole core" if end.generator_bound_reason is Bound.CPU else "a driver waited for its log"
+    return (
+        f"the drivers were the limit, not the database: {why}",
+        "Use more drivers, and read the figures as a lower bound.",
+    )
+
+
+def loader_words(_: PhaseEnd) -> tuple[str, str]:
+    """The same of the loader, whose threads share one core."""
+    return (
+        "the loader was the limit, not the database: it can use only one core, and used all of it",
+        "Load from several hosts, and read the figures as a lower bound.",
+    )
+
+
+def pgbench_words(_: PhaseEnd) -> tuple[str, str]:
+    """The same of pgbench."""
+    return (
+        "pgbench was the limit, not the database: its threads were on a processor nearly all of the time",
+        "Give it more threads (--set threads=4), and read the figures as a lower bound.",
+    )
+
+
+def generator_words(end: PhaseEnd) -> tuple[str, str]:
+    """Why the generator was the limit, and what to do; the core tells its own work from the kernel's."""
+    if end.generator_bound_reason is Bound.CPU:
+        return (
+            "each of the generator's threads used a whole core, including the kernel's work for the storage, so the "
+            "processor may have been the limit",
+            "Use more workers, which may give a higher rate, or larger requests; read the figures as a lower bound.",
+        )
+    return (
+        f"the generator was the limit, not the storage: its own work took {end.loop_busy_share:.0%} of its loop's time",
+        "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
+    )
+
+
+def depth_reached(run: Judged) -> Iterator[RunWarning]:
+    """Phases whose requests end in the call that submits them, so that the storage never has as many as were asked."""
+    for end in run.phase_ends:
+        if end.depth is None or end.depth.at_once > DEPTH_REACHED_SHARE * end.depth.in_flight:
+            continue
+        at_once = end.depth.at_once
+        yield item(
+            "depth_not_reached",
+            "warning",
+            f"In {run.phase_name(end.phase)} the storage had {at_once:.1f} requests at a time, not "
+            f"{end.depth.in_flight:.1f}: requests ended inside the call that submits them, and each waited for the "
+            "ones before it.",
+            'Use more workers, or engine = "psync" with a thread for each request, to reach the depth; read these '
+            f"figures as those of depth {max(1, round(at_once))}.",
+        )
+
+
+def verification(run: Judged) -> Iterator[RunWarning]:
+    """Each verifying phase that read blocks of which it could check none, or only few."""
+    before = VerifiedEvent(checked_blocks=0, damaged_blocks=0, unchecked_blocks=0)
+    for end in run.phase_ends:
+        if end.verified is None:
+            continue
+        # The counts are those of the run so far.
+        checked = end.verified.checked_blocks - before.checked_blocks
+        unchecked = end.verified.unchecked_blocks - before.unchecked_blocks
+        before = end.verified
+        if not unchecked or checked >= CHECKED_SHARE_MIN * (checked + unchecked):
+            continue
+        name, read = run.phase_name(end.phase), checked + unchecked
+        what = "none of them" if not checked else f"only {format_percent(checked / read)} of them"
+        yield item(
+            "unverified",
+            "warning",
+            f"{name.capitalize()} verifies, but of {format_count(read)} blocks that it read {what} could be checked: "
+            "only blocks that this run wrote itself can be checked.",
+            "Add an earlier phase that writes the region, or write and read the region in the same phase.",
+        )
+
+
+def searches(run: Judged, phase: int) -> bool:
+    """Whether a phase asks for more than the storage does on purpose."""
+    if not isinstance(run.plan, Plan) or phase >= len(run.plan.phase):
+        return False
+    ramp = run.plan.phase[phase].ramp
+    return ramp is not None and ramp.limit is not None
+
+
+def overload(run: Judged) -> Iterator[RunWarning]:
+    for end in run.phase_ends:
+        told = run.sent.get(end.phase)
+        if told is not None and not told.kept_up and not searches(run, end.phase):
+            what = "database" if run.is_replay else "storage"
+            is_crowded = not run.is_simulated and any(crowding(run.start, watch) for watch in run.watches)
+            remedy = "Lower the rate, or take this run as proof that the rate is too high."
+            if is_crowded:
+                what += ", or the generator beside other work on its CPUs,"
+                remedy = "Stop what else runs on this host and measure again, or lower the rate."
+            yield item(
+                "overloaded",
+                "warning",
+                f"In {run.phase_name(end.phase)} {told.unsent} of {told.due} {told.noun} that were due "
+                f"({told.unsent / told.due:.1%}) were never sent: the {what} did not keep up.",
+                remedy,
+            )
+
+
+def fallbacks(run: Judged) -> Iterator[RunWarning]:
+    start, plan = run.start, run.plan if isinstance(run.plan, Plan) else Plan()
+    if start is None:
+        return
+    said = reasons_of(start)
+    reason = (said.io or "no reason was given").rstrip(".")
+    if start.io == "buffered" and plan.io is IoMode.DIRECT:
+        yield item(
+            "not_direct",
+            "warning",
+            f"O_DIRECT was not possible ({reason}), so all figures include the effect of the page cache.",
+            'Use a file system with O_DIRECT, or set `io = "buffered"` if you want to measure the page cache.',
+        )
+    reason = (said.engine or "no reason was given").rstrip(".")
+    if start.engine == "psync" and plan.engine is not EngineChoice.PSYNC:
+        yield item(
+            "psync",
+            "warning",
+            f"The engine fell back from io_uring to psync ({reason}), which needs one thread per request in flight.",
+            "Allow io_uring (sysctl kernel.io_uring_disabled=0, the container's seccomp profile), or compare "
+            "only with other psync runs.",
+        )

@@ -1,0 +1,483 @@
+"""Duty: two sets of runs, like with like: which figures changed, by how much, and whether that is more than noise.
+
+Refusal: runs of different loads or levels are never paired; what has no counterpart is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from brickyard.analysis.figures.batches import Batches
+from brickyard.analysis.figures.independent import Repeat, independent, same_result
+from brickyard.analysis.figures.latency import Latency, together
+from brickyard.analysis.figures.named import FIGURES, Figure, figure_of, percentile_of_all
+from brickyard.analysis.figures.ramp_result import by_step
+from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
+from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart, runs_words
+from brickyard.errors import BadInputError
+from brickyard.schema import Document, is_on_data
+from brickyard.store import Record
+
+COMPARED = ("iops", "response_mean", "response_p99")
+SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
+Name = tuple[str, ...]
+_Apart = dict[Name, dict[str, tuple[str, list[Record]]]]
+"""Names under which there are several loads: of each by its hash what tells it from the others, and its runs."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of one stream and operation on both sides.
+
+    `within` is the noise within the two runs where each side is one: how far apart repeated runs are, it does not say.
+    """
+
+    name: Name
+    figure: Figure
+    before: Sample
+    after: Sample
+    difference: Difference
+    within: float | None = None
+
+    @property
+    def worse_by(self) -> float:
+        """Above zero where it got worse, as a share of what it was."""
+        return -self.difference.share if self.figure.more_is_better else self.difference.share
+
+    def document(self) -> Document:
+        found = self.difference
+        return {
+            "load": list(self.name),
+            "figure": self.figure.name,
+            "before": self.before.centre,
+            "after": self.after.centre,
+            "n_before": self.before.n,
+            "n_after": self.after.n,
+            "difference": {
+                "share": found.share,
+                "low": found.low,
+                "high": found.high,
+                "seen": found.seen,
+                "p": found.test.p if found.test else None,
+                "sees": found.sees,
+            },
+            "noise": "unknown" if found.seen is None else "between runs",
+            "noise_within_runs": self.within,
+        }
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The latencies of one stream and operation on both sides as whole distributions."""
+
+    name: Name
+    measure: str
+    """`response`, or `service` where a side has no response times (fio knows no due instant)."""
+    before: Latency
+    after: Latency
+    distance: float
+    at_ns: int
+
+    def document(self) -> Document:
+        sides = {
+            side: {
+                "mean_ns": item.mean_ns,
+                **{f"{n}_ns": v for n, v in item.percentiles.items()},
+                "max_ns": item.max_ns,
+            }
+            for side, item in (("before", self.before), ("after", self.after))
+        }
+        about = {"load": list(self.name), "measure": self.measure}
+        return {**about, **sides, "largest_distance": self.distance, "at_ns": self.at_ns}
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A figure that some runs lack, such as a p99 of too few requests; `runs` of each side are those without it."""
+
+    name: Name
+    figure: Figure
+    runs: tuple[tuple[int, ...], tuple[int, ...]]
+    is_lost: bool
+    """It was measured before, and in no run after."""
+
+    def document(self) -> Document:
+        return {
+            "load": list(self.name),
+            "figure": self.figure.name,
+            "runs_before": list(self.runs[0]),
+            "runs_after": list(self.runs[1]),
+            "lost": self.is_lost,
+        }
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Failed requests of all that were sent, on both sides."""
+
+    name: Name
+    failed: tuple[int, int]
+    sent: tuple[int, int]
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        before, after = (failed / sent if sent else 0.0 for failed, sent in zip(self.failed, self.sent, strict=True))
+        return before, after
+
+    def is_worse(self, tolerance: float) -> bool:
+        """Any failure where there was none; else a share that grew by more than the tolerance and `FAILED_MIN`."""
+        before, after = self.shares
+        return after - before > (max(tolerance * before, FAILED_MIN) if before else 0.0)
+
+
+FAILED_MIN = 1e-5
+"""A growth of the share of failed requests up to one in 100,000 is let pass where some failed before: our choice."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    changes: list[Change]
+    shifts: list[Shift]
+    only_before: list[Name]
+    only_after: list[Name]
+    failures: list[Failures]
+    lacking: list[Lack]
+    repeats: list[Repeat]
+
+
+@dataclass
+class _Side:
+    """One stream and operation in all repetitions of one load."""
+
+    found: list[tuple[Record, Totals]]
+    batches: Batches
+    """Of the first run, which tells its own noise where it is the only one."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The runs of two sides that ended validly, and by side the others."""
+
+    before: list[Record]
+    after: list[Record]
+    left_out: dict[str, list[int]]
+
+
+def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
+    """Raises BadInputError where a side has no valid run, or both are the same."""
+    asked = {"BEFORE": before, "AFTER": after}
+    kept = [[record for record in side if record.info.is_valid] for side in asked.values()]
+    for name, side in zip(asked, kept, strict=True):
+        if not side:
+            raise BadInputError(f"{name}: none of its runs ended validly, so there is nothing to compare")
+    left_out = {name: [record.info.id for record in side if not record.info.is_valid] for name, side in asked.items()}
+    found = Sides(before=kept[0], after=kept[1], left_out=left_out)
+    one, other = (
+        {same_result(record) or (record.info.id, record.info.created_unix_ns) for record in side} for side in kept
+    )
+    if one == other:
+        told, again = (runs_words([record.info.id for record in side]) for side in kept)
+        are = told if told == again else f"the same result ({told}; {again})"
+        same = f"both sides are {are}; comparing a run with itself shows nothing"
+        raise BadInputError("; ".join([same, *left_out_words(found)]))
+    return found
+
+
+def left_out_words(sides: Sides) -> list[str]:
+    return [
+        f"{name}: left out, as {'it' if len(runs) == 1 else 'they'} did not end validly: {runs_words(runs)}"
+        for name, runs in sides.left_out.items()
+        if runs
+    ]
+
+
+def compare(
+    before: Sequence[Record],
+    after: Sequence[Record],
+    *,
+    names: Sequence[str] = COMPARED,
+    confidence: float = CONFIDENCE,
+) -> Comparison:
+    (before, one_repeats), (after, other_repeats) = independent(before), independent(after)
+    apart = _apart(before, after)
+    one, other = _sides(before, apart), _sides(after, apart)
+    if not any(name in other for name in one) and one and other:
+        # The same load under another name, such as a job that another program ran.
+        alike = [_sides(side, apart, by_load=True) for side in (before, after)]
+        if any(name in alike[1] for name in alike[0]):
+            one, other = _with_own_names(alike[0], alike[1])
+    both = [name for name in one if name in other]
+    changes: list[Change] = []
+    lacking: list[Lack] = []
+    for name in both:
+        for figure in (FIGURES[n] for n in names):
+            asked = figure_of(figure, one[name].found[0][1].operation)
+            change = _change(name, asked, one[name], other[name], confidence)
+            if change is not None:
+                changes.append(change)
+            lack = _lack(name, asked, one[name], other[name])
+            if lack is not None:
+                lacking.append(lack)
+    together = in_family([change.difference for change in changes], confidence)
+    changes = [
+        replace(change, difference=found) for change, found in zip(changes, together, strict=True) if found is not None
+    ]
+    return Comparison(
+        changes=changes,
+        shifts=[shift for name in both if (shift := _shift(name, one[name], other[name])) is not None],
+        only_before=[name for name in one if name not in other],
+        only_after=[name for name in other if name not in one],
+        failures=[_failures(name, one[name], other[name]) for name in both],
+        lacking=lacking,
+        repeats=[*one_repeats, *other_repeats],
+    )
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """One figure of one stream and operation over all repetitions."""
+
+    name: Name
+    figure: Figure
+    sample: Sample
+
+
+def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> list[Repeated]:
+    """Figures of repetitions that are independent of each other, with their intervals; none of fewer than two."""
+    single, _ = independent(records)
+    found = []
+    for name, side in _sides(single, _apart(single)).items():
+        for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
+            told = _sample(side, figure, confidence)
+            if told is not None and told.n > 1:
+                found.append(Repeated(name, figure, told))
+    return found
+
+
+def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
+    """Those of response times, or of service times where a side has no others (fio knows no due instant)."""
+    has_response = all(any(i.measure == "response" for i in record.intervals) for side in sides for record in side)
+    return COMPARED if has_response else SERVICE_COMPARED
+
+
+def _sides(records: Sequence[Record], apart: _Apart, *, by_load: bool = False) -> dict[Name, _Side]:
+    found: dict[Name, _Side] = {}
+    for record in records:
+        for step, part in by_step(record):
+            batches = Batches(part)
+            for row in totals(part):
+                name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
+                name = (*name[:-1], step, name[-1]) if step else name
+                found.setdefault(name, _Side([], batches)).found.append((record, row))
+    return found
+
+
+def _apart(*sides: Sequence[Record]) -> _Apart:
+    """Where runs of one side bear one name and are of several loads, such as a profile with two values of `--set`:
+    these are never pooled."""
+    found: dict[Name, dict[str, list[Record]]] = {}
+    several = set()
+    for side in sides:
+        mine: dict[Name, set[str]] = {}
+        for record in side:
+            name, load = record_name(record), load_hash(record)
+            mine.setdefault(name, set()).add(load)
+            found.setdefault(name, {}).setdefault(load, []).append(record)
+        several |= {name for name, loads in mine.items() if len(loads) > 1}
+    return {
+        name: {
+            load: (words, runs)
+            for words, (load, runs) in zip(
+                loads_apart([runs[0] for runs in loads.values()]), loads.items(), strict=True
+            )
+        }
+        for name, loads in found.items()
+        if name in several
+    }
+
+
+def asked_words(record: Record, row: Totals) -> str:
+    """What a row asks of the storage without any name: the hash of its plan, and its place there."""
+    plan = record.info.plan
+    several = len(plan.phase) > 1 or any(len(phase.stream) > 1 for phase in plan.phase)
+    return f"load {record.info.load_hash}" + (f", phase {row.phase + 1}, stream {row.stream + 1}" if several else "")
+
+
+def _with_own_names(one: dict[Name, _Side], other: dict[Name, _Side]) -> tuple[dict[Name, _Side], dict[Name, _Side]]:
+    """Sides that were paired by what they ask, under the names that their streams have: `log`, or `log / log-write`
+    where these differ. Where that would leave two of one name, all keep what they ask."""
+    told: dict[Name, Name] = {}
+    for asked in dict.fromkeys((*one, *other)):
+        names = dict.fromkeys(_own_name(*side[asked].found[0]) for side in (one, other) if asked in side)
+        told[asked] = (" / ".join(names), *asked[1:])
+    if len(set(told.values())) < len(told):
+        return one, other
+    renamed = [{told[asked]: found for asked, found in side.items()} for side in (one, other)]
+    return renamed[0], renamed[1]
+
+
+def _own_name(record: Record, row: Totals) -> str:
+    """Of one stream, the title of the load; a condition in which sides differ is told above the table."""
+    return ", ".join(_place_names(record, row)) or record.info.title or record.info.profile
+
+
+def record_name(record: Record) -> Name:
+    """What must be alike: the levels of a study, or the profile, condition and labels of a run."""
+    labels = record.info.labels
+    if (levels := record.info.marks.levels) is not None:
+        return tuple(levels.values())
+    condition = () if record.info.condition == "normal" else (record.info.condition,)
+    told = (str(value) for key, value in labels.items() if key not in ("repetition", "cell", "label", "study"))
+    return (record.info.profile, *condition, *told)
+
+
+def _name(record: Record, row: Totals, apart: _Apart) -> Name:
+    """With load, phase, stream and operation, as far as there are several."""
+    name = record_name(record)
+    told = [apart[name][load_hash(record)][0]] if name in apart else []
+    return (*name, *told, *_place_names(record, row), row.operation)
+
+
+def _place_names(record: Record, row: Totals) -> list[str]:
+    """The names of phase and stream, as far as there are several."""
+    phases = record.info.plan.phase
+    streams = max((len(phase.stream) for phase in phases), default=1)
+    return [*([row.phase_name] if len(phases) > 1 else []), *([row.stream_name] if streams > 1 else [])]
+
+
+def _change(name: Name, figure: Figure, one: _Side, other: _Side, confidence: float) -> Change | None:
+    before, after = (_sample(side, figure, confidence) for side in (one, other))
+    if before is None or after is None:
+        return None
+    found = difference(after, before, resolution=_resolution(figure, one, other), confidence=confidence)
+    if found is None:
+        return None
+    once = before.n == after.n == 1
+    return Change(name, figure, before, after, found, _within(one, other, figure, confidence) if once else None)
+
+
+def _within(one: _Side, other: _Side, figure: Figure, confidence: float) -> float | None:
+    """Half the interval of the ratio of two single runs, were there no noise but that within them."""
+    shares = []
+    for side in (one, other):
+        found = side.batches.noise_within(figure, side.found[0][1], confidence)
+        if found is None:
+            return None
+        shares.append(found.share)
+    return math.hypot(*shares)
+
+
+def _lack(name: Name, figure: Figure, one: _Side, other: _Side) -> Lack | None:
+    """None where all runs have the figure, or none has."""
+    without = [
+        tuple(record.info.id for record, row in side.found if _value(row, figure) is None) for side in (one, other)
+    ]
+    has = [len(runs) < len(side.found) for runs, side in zip(without, (one, other), strict=True)]
+    if not any(without) or not any(has):
+        return None
+    return Lack(name, figure, (without[0], without[1]), is_lost=has[0] and not has[1])
+
+
+def _failures(name: Name, one: _Side, other: _Side) -> Failures:
+    failed = [sum(row.errors for _, row in side.found) for side in (one, other)]
+    sent = [
+        count + sum(row.requests for _, row in side.found) for count, side in zip(failed, (one, other), strict=True)
+    ]
+    return Failures(name, (failed[0], failed[1]), (sent[0], sent[1]))
+
+
+def _resolution(figure: Figure, *sides: _Side) -> float:
+    """Rates come from counts: a run of 300 requests tells no two apart that differ by less than one in 300."""
+    if figure.kind not in ("rate", "mib"):
+        return figure.resolution
+    return max((1 / row.requests for side in sides for _, row in side.found if row.requests), default=0.0)
+
+
+def _sample(side: _Side, figure: Figure, confidence: float) -> Sample | None:
+    return sample(_values(side, figure), whole=_whole(side, figure), confidence=confidence)
+
+
+def _values(side: _Side, figure: Figure) -> list[float]:
+    values = (_value(row, figure) for _, row in side.found)
+    return [value for value in values if value is not None]
+
+
+def _whole(side: _Side, figure: Figure) -> float | None:
+    if len(side.found) < 2:
+        return None
+    return percentile_of_all(figure, (row.measures.get(figure.measure) for _, row in side.found))
+
+
+def _value(row: Totals, figure: Figure) -> float | None:
+    if figure.kind == "rate":
+        return row.iops if row.is_rated else None
+    if figure.kind == "mib":
+        return row.bytes_per_s / (1 << 20) if row.is_rated and is_on_data(row.operation) else None
+    whole = row.measures.get(figure.measure)
+    if whole is None:
+        return None
+    point = figure.name.removeprefix(f"{figure.measure}_")
+    if point in ("mean", "max"):
+        return float(whole.mean_ns if point == "mean" else whole.max_ns)
+    value = whole.percentiles.get(point)
+    return None if value is None else float(value)
+
+
+def _shift(name: Name, one: _Side, other: _Side) -> Shift | None:
+    """The largest distance between the two distribution functions (Kolmogorov and Smirnov's), and where it is."""
+    both = [row for side in (one, other) for _, row in side.found]
+    measure = "response" if all("response" in row.measures for row in both) else "service"
+    sides = [_merged(side, measure) for side in (one, other)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    low = max(1, min(side.min_ns for side in sides if side))
+    high = max(side.max_ns for side in sides if side)
+    edges = sorted({round(low * (high / low) ** (step / EDGES)) for step in range(EDGES + 1)} | {high + 1})
+    shares = []
+    for side in sides:
+        assert side is not None
+        counts = side.histogram.counts(edges)
+        total, sums = 0, []
+        for count in counts:
+            total += count
+            sums.append(total / side.count)
+        shares.append(sums)
+    apart = [abs(a - b) for a, b in zip(*shares, strict=True)]
+    worst = max(range(len(apart)), key=apart.__getitem__)
+    return Shift(name, measure, sides[0], sides[1], apart[worst], edges[worst + 1])
+
+
+EDGES = 100  # steps of a few per cent, as fine as the histograms' own buckets over three decades
+
+
+def _merged(side: _Side, measure: str) -> Latency | None:
+    return together(row.measures[measure] for _, row in side.found if measure in row.measures)
+
+
+def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
+    """Profiles whose plan is another on the two sides, although they bear one name: each with the keys that differ; and
+    those that have several loads on one side, which the other side has not all."""
+    sides: list[dict[str, dict[str, Record]]] = [{}, {}]
+    for number, records in enumerate((before, after)):
+        for record in records:
+            levels = record.info.marks.levels
+            key = ", ".join(levels.values()) if levels else record.info.profile
+            sides[number].setdefault(key, {}).setdefault(load_hash(record), record)
+    apart = {
+        ", ".join(name): loads
+        for name, loads in _apart(before, after).items()
+        if {load_hash(record) for record in before if record_name(record) == name}
+        != {load_hash(record) for record in after if record_name(record) == name}
+    }
+    return [
+        f"{key}: {load_words(next(iter(plans.values())), next(iter(sides[1][key].values())))}"
+        for key, plans in sides[0].items()
+        if key in sides[1] and key not in apart and not set(plans) & set(sides[1][key])
+    ] + [
+        f"{name} is the name of several workloads: "
+        + "; ".join(f"{words} ({runs_words([run.info.id for run in runs])})" for words, runs in loads.values())
+        for name, loads in apart.items()
+    ]

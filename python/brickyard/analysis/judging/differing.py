@@ -1,0 +1,189 @@
+"""Duty: which circumstances differed between runs: what a comparison must be told before any figure.
+
+Refusal: what a study varies on purpose is no circumstance; whoever asks names the runs that should be alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from brickyard import _core
+from brickyard.analysis.judging.summary import FIGURE, MODEL_SET, circumstance_lines
+from brickyard.schema import plan_values
+from brickyard.store import Record
+from brickyard.units import format_ns
+
+EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
+"""Alike for all runs of a study, whatever its targets are."""
+ABSENT = {"Condition": "normal"}
+"""What a line that a record does not have means."""
+CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
+"""Different in every run, or told otherwise."""
+LONE = "phase 1 stream 1 "
+NO_LOAD = ("seed", "title", "source", "about")
+"""What a plan says besides the load: a seed only chooses among equal loads, the rest are words."""
+
+
+@dataclass(frozen=True)
+class Differing:
+    """One circumstance with its values, each with the runs that had it."""
+
+    label: str
+    values: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def words(self) -> str:
+        return "; ".join(f"{value} ({runs_words(runs)})" for value, runs in self.values)
+
+
+def load_hash(record: Record) -> str:
+    """Of what the run asked for."""
+    return hashlib.sha256(json.dumps(_load(record), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def load_words(one: Record, other: Record) -> str:
+    """The keys of two plans that differ, with both values: `phase 1 stream 1 depth: 8 → 2`."""
+    sides = [dict(_leaves(_load(record))) for record in (one, other)]
+    keys = [key for key in dict.fromkeys((*sides[0], *sides[1])) if sides[0].get(key) != sides[1].get(key)]
+    return ", ".join(f"{key}: {sides[0].get(key, 'none')} → {sides[1].get(key, 'none')}" for key in keys)
+
+
+def loads_apart(records: Sequence[Record]) -> list[str]:
+    """By what the plans of these runs are told apart: `depth 4, request 1 size 8192`."""
+    sides = [dict(_leaves(_load(record))) for record in records]
+    keys = [
+        key
+        for key in dict.fromkeys(key for side in sides for key in side)
+        if len({side.get(key) for side in sides}) > 1
+    ]
+    lone = all(key.startswith(LONE) for key in keys if key.startswith("phase "))
+    short = {key: key.removeprefix(LONE) if lone else key for key in keys}
+    return [", ".join(f"{short[key]} {side[key]}" for key in keys if key in side) or "the rest" for side in sides]
+
+
+def _load(record: Record) -> dict[str, object]:
+    """What was asked for, with the default of each key that its version did not write."""
+    return {key: value for key, value in plan_values(record.info.plan).items() if key not in NO_LOAD}
+
+
+def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
+    if isinstance(asked, dict):
+        return [leaf for key, value in asked.items() for leaf in _leaves(value, f"{place} {key}")]
+    if isinstance(asked, list):
+        return [leaf for number, value in enumerate(asked, 1) for leaf in _leaves(value, f"{place} {number}")]
+    return [(place.strip(), _value(asked))]
+
+
+def _value(asked: object) -> str:
+    """As a user would write it where three digits say it all: plans have times in whole ns."""
+    if isinstance(asked, str) and asked.endswith("ns") and asked[:-2].isdigit():
+        short = format_ns(int(asked[:-2])).replace(" ", "").replace(",", "").replace("µ", "u")
+        return short if asked != "0ns" and _core.parse_duration_ns(short) == int(asked[:-2]) else asked
+    return str(asked)
+
+
+def differing_in_study(records: Sequence[Record]) -> list[Differing]:
+    """What no level explains: circumstances of the whole, and those that changed while the target was the same."""
+    found = _differing(records, lambda label: label in EVERYWHERE)
+    by_target: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        by_target.setdefault(tuple(record.info.targets), []).append(record)
+    for targets, same in by_target.items():
+        changed = _differing(same, lambda label: label not in (*EVERYWHERE, *CHANGING, MODEL_SET))
+        found += [Differing(f"{', '.join(targets)}: {item.label}", item.values) for item in changed]
+    return found
+
+
+def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Differing]:
+    """Between two sides that are compared: everything but what changes from run to run, and the load itself.
+
+    Other seeds are another choice among equal loads: shown, and no difference of the load.
+    """
+    both = [*one, *other]
+    found = _differing(both, lambda label: label in ("Target", "Condition", "Seed") or label not in CHANGING)
+    return [item for item in (*found, *_asked_of_databases(both), *_warned(both)) if _parts(item, one)]
+
+
+def _asked_of_databases(records: Sequence[Record]) -> list[Differing]:
+    """What replays and runs of pgbench were asked for; other loads are held against each other by their hash."""
+    told = [
+        (record.info.id, {f"{title} {key}": text for key, text in _flat(values[kind]).items()})
+        for record in records
+        for values in [plan_values(record.info.plan)]
+        for kind, title in (("replay", "Replay"), ("pgbench", "pgbench"))
+        if values.get(kind)
+    ]
+    found = []
+    for key in dict.fromkeys(key for _, asked in told for key in asked):
+        values: dict[str, list[int]] = {}
+        for run, asked in told:
+            values.setdefault(asked.get(key, "none"), []).append(run)
+        if len(values) > 1:
+            found.append(Differing(key, tuple((text, tuple(runs)) for text, runs in values.items())))
+    return found
+
+
+def _flat(asked: dict[str, object], before: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in asked.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{before}{key} ")
+        else:
+            text = "none" if value is None else str(value)
+            # A mapping is a whole file.
+            short = text if "\n" not in text else hashlib.sha256(text.encode()).hexdigest()[:12]
+            found[f"{before}{key}".replace("_", " ")] = short
+    return found
+
+
+def _warned(records: Sequence[Record]) -> list[Differing]:
+    """Warnings that not all runs have; the same one with other figures is the same."""
+    texts: dict[tuple[str, str], str] = {}
+    runs: dict[tuple[str, str], list[int]] = {}
+    for record in records:
+        for warning in record.info.warnings:
+            if warning.severity != "note":
+                key = warning.id, FIGURE.sub("#", warning.text)
+                texts.setdefault(key, warning.text)
+                runs.setdefault(key, []).append(record.info.id)
+    found = []
+    for key, warned in runs.items():
+        others = tuple(record.info.id for record in records if record.info.id not in warned)
+        if others:
+            found.append(Differing("Warning", ((texts[key], tuple(warned)), ("without it", others))))
+    return found
+
+
+def _parts(item: Differing, one: Sequence[Record]) -> bool:
+    """Whether the two sides differ; what varies on both sides alike tells nothing."""
+    mine = {record.info.id for record in one}
+    sides = [(bool(mine & set(runs)), bool(set(runs) - mine)) for _, runs in item.values]
+    return any(here != there for here, there in sides)
+
+
+def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> list[Differing]:
+    told = [(record.info.id, dict(circumstance_lines(record))) for record in records]
+    values: dict[str, dict[str, list[int]]] = {}
+    for label in dict.fromkeys(label for _, lines in told for label in lines if is_asked(label)):
+        for run, lines in told:
+            values.setdefault(label, {}).setdefault(lines.get(label, ABSENT.get(label, "none")), []).append(run)
+    return [
+        Differing(label, tuple((text, tuple(runs)) for text, runs in texts.items()))
+        for label, texts in values.items()
+        if len(texts) > 1
+    ]
+
+
+def runs_words(runs: Sequence[int]) -> str:
+    """`run 3`, `runs 3-7, 9`."""
+    spans: list[tuple[int, int]] = []
+    for run in sorted(set(runs)):
+        if spans and run == spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], run
+        else:
+            spans.append((run, run))
+    said = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    return f"run {said}" if len(set(runs)) == 1 else f"runs {said}"

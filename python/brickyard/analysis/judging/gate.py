@@ -1,0 +1,116 @@
+"""Duty: a comparison held against a tolerance: what got worse, what held, and what the runs cannot decide.
+
+All figures of a comparison are one family. *Worse* is what is worse by more than the tolerance beyond noise, with the
+share of false findings held by Benjamini and Hochberg's procedure: where nothing differs, the gate fails falsely in no
+more cases than one test would. *Held* is what is shown to be worse by less than the tolerance. All else is
+*inconclusive*, and how many repetitions would decide it is said.
+
+Refusal: a figure that either side measured once is not judged. What the noise of that side is, nobody knows; on a day
+ten times noisier than the baseline's, a single run is called worse in most cases where nothing changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from statistics import median
+
+from brickyard.analysis.figures.samples import CONFIDENCE, Welch, adjusted_p, family, repetitions_for
+from brickyard.analysis.judging.comparison import Change, Comparison, Sides, compare, default_figures, loads_differ
+
+
+class Finding(Enum):
+    WORSE = "worse"
+    HELD = "held"
+    INCONCLUSIVE = "inconclusive"
+    ONCE = "measured once"
+
+
+@dataclass(frozen=True)
+class Judged:
+    change: Change
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class Gate:
+    """`lone_share` is the smallest change of one figure among all that the runs find in four of five cases, `all_share`
+    the same of a change that all figures have; both None where nothing was judged, and medians over the figures."""
+
+    judged: list[Judged]
+    lone_share: float | None
+    all_share: float | None
+    repetitions: int | None
+    """How many a side would decide the inconclusive; None where none would, or none are."""
+
+    def of(self, finding: Finding) -> list[Change]:
+        return [item.change for item in self.judged if item.finding is finding]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two sides, figure by figure, each with its confidence interval, judged as one family."""
+
+    comparison: Comparison
+    judged: Gate
+    loads_differ: list[str] = field(default_factory=list)
+    """How the loads of the two sides differ; a difference in figures then says nothing of the storage."""
+    sides: Sides = field(default_factory=lambda: Sides([], [], {}))
+    """The runs that were compared, and those that were left out because they did not end validly."""
+
+
+def compared(sides: Sides, tolerance: float, confidence: float, names: Sequence[str] = ()) -> Compared:
+    """`names` are those of the figures; without them, the ones that both sides have something to say of."""
+    both = sides.before, sides.after
+    found = compare(*both, names=names or default_figures(*both), confidence=confidence)
+    return Compared(found, gate(found.changes, tolerance, confidence), loads_differ(*both), sides)
+
+
+def is_judged(change: Change) -> bool:
+    return change.difference.test is not None and min(change.before.n, change.after.n) > 1
+
+
+def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFIDENCE) -> Gate:
+    level = 1 - confidence
+    tested = [change for change in changes if is_judged(change)]
+    tests = family([change.difference.test for change in tested if change.difference.test is not None])
+    known = list(zip(tested, tests, strict=True))
+    adjusted = adjusted_p([_p_worse(change, test, tolerance) for change, test in known])
+    findings = iter(
+        _finding(change, test, tolerance, level, p) for (change, test), p in zip(known, adjusted, strict=True)
+    )
+    judged = [Judged(change, next(findings) if is_judged(change) else Finding.ONCE) for change in changes]
+    open_ = [item.change for item in judged if item.finding is Finding.INCONCLUSIVE]
+    return Gate(
+        judged=judged,
+        lone_share=median(test.sees(level / len(known)) for _, test in known) if known else None,
+        all_share=median(test.sees(level) for _, test in known) if known else None,
+        repetitions=_repetitions(open_, tolerance, level) if open_ and tolerance > 0 else None,
+    )
+
+
+def _finding(change: Change, test: Welch, tolerance: float, level: float, p_worse: float) -> Finding:
+    if p_worse < level and change.worse_by > tolerance:
+        return Finding.WORSE
+    own = change.difference.test or test
+    return Finding.HELD if _p_held(change, own, tolerance) < level else Finding.INCONCLUSIVE
+
+
+def _p_worse(change: Change, test: Welch, tolerance: float) -> float:
+    return test.p_below(-tolerance) if change.figure.more_is_better else test.p_above(tolerance)
+
+
+def _p_held(change: Change, test: Welch, tolerance: float) -> float:
+    return test.p_above(-tolerance) if change.figure.more_is_better else test.p_below(tolerance)
+
+
+def _repetitions(changes: Sequence[Change], tolerance: float, level: float) -> int | None:
+    """So many that a figure which did not change is shown to have held in four of five cases."""
+    spreads = [
+        test.error / math.sqrt(1 / change.before.n + 1 / change.after.n)
+        for change in changes
+        if (test := change.difference.test) is not None
+    ]
+    return repetitions_for(median(spreads), tolerance, 2 * level)

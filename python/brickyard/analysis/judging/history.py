@@ -1,0 +1,166 @@
+"""Duty: a figure of one load over all its runs in time, and where it changed for good.
+
+Change points are those of PELT (Killick, Fearnhead, Eckley 2012) on the logarithm of the figure with the cost of a
+shifted mean. The penalty is that of Schwarz's criterion with the noise that differences of neighbours show, so that
+neither a trend nor the change itself passes for noise. A change is reported only where Welch's test agrees, at a level
+that is divided among all places of all loads that are shown together. `docs/statistics.md` has the rate of false
+changes and what is found.
+
+Refusal: fewer than six runs have no history, and no cause is named, only what else changed at that moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from statistics import fmean, median
+
+from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
+from brickyard.analysis.figures.samples import CONFIDENCE, welch
+from brickyard.analysis.judging.differing import Differing, differing_between, loads_apart
+from brickyard.analysis.judging.run_figures import RunFigures
+from brickyard.store import Record, RunHead
+
+RUNS_MIN = 6
+SEGMENT_MIN = 2  # one run alone is an outlier, not a change
+MAD_TO_SIGMA = 1.4826  # 1 / Φ⁻¹(3/4): a median absolute deviation as a standard deviation of normal noise
+CHANGE_MIN = 0.001  # modelled runs have hardly any noise, and nobody acts on less than a thousandth
+PARAMETERS = 3  # a change brings its place and two means in the place of one
+
+
+@dataclass(frozen=True)
+class Point:
+    run: int
+    unix_ns: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A change for good: `run` is the first of the new level."""
+
+    run: int
+    unix_ns: int
+    before: float
+    after: float
+    differing: list[Differing]
+
+    @property
+    def share(self) -> float:
+        return self.after / self.before - 1
+
+
+@dataclass(frozen=True)
+class History:
+    name: tuple[str, ...]
+    figure: Figure
+    points: list[Point]
+    turns: list[Turn]
+    levels: list[tuple[int, int, float]]
+    """First and last place of each stretch, and its mean."""
+
+
+def histories(
+    runs: Sequence[tuple[RunHead, RunFigures]],
+    figure: str,
+    record: Callable[[int], Record],
+    *,
+    confidence: float = CONFIDENCE,
+) -> list[History]:
+    """One for each load that was measured at all; those with few runs have points and no turns.
+
+    `record` is asked for the runs before and after a change alone.
+    """
+    groups: dict[tuple[str, ...], list[Point]] = {}
+    for head, figures in runs:
+        for part in figures.parts:
+            if (value := part.values.get(figure)) is not None:
+                key = (*figures.name, part.phase, part.stream, part.operation, figures.load)
+                point = Point(head.id, head.start_unix_ns or head.created_unix_ns, value)
+                groups.setdefault(key, []).append(point)
+    family = sum(len(points) >= RUNS_MIN for points in groups.values())
+    sure = 1 - (1 - confidence) / max(family, 1)
+    names = {key: tuple(dict.fromkeys(part for part in key[:-1] if part)) for key in groups}
+    loads = {key[:-2]: {other[-1] for other in groups if other[:-2] == key[:-2]} for key in groups}
+    for key, points in groups.items():
+        if len(loads[key[:-2]]) > 1:  # other loads have this name too; their plans may have titles of their own
+            names[key] = (record(points[-1].run).info.plan.title, *names[key])
+    for alike in [[key for key in names if names[key] == name] for name in set(names.values())]:
+        if len(alike) > 1:  # of one title, such as loads that differ in their duration alone
+            apart = loads_apart([record(groups[key][-1].run) for key in alike])
+            for key, words in zip(alike, apart, strict=True):
+                names[key] = (*names[key], words)
+    return [
+        _history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure)
+        for key, points in groups.items()
+    ]
+
+
+def _history(
+    name: tuple[str, ...], figure: Figure, points: list[Point], record: Callable[[int], Record], confidence: float
+) -> History:
+    values = [point.value for point in points]
+    bounds = change_points(values, confidence=confidence)
+    edges = [0, *bounds, len(values)]
+    spans = list(pairwise(edges))
+    turns = [
+        Turn(
+            run=points[place].run,
+            unix_ns=points[place].unix_ns,
+            before=fmean(values[before:place]),
+            after=fmean(values[place:after]),
+            differing=differing_between([record(points[place - 1].run)], [record(points[place].run)]),
+        )
+        for (before, place), (_, after) in pairwise(spans)
+    ]
+    levels = [(first, last - 1, fmean(values[first:last])) for first, last in spans]
+    return History(name, figure, points, turns, levels)
+
+
+def change_points(values: Sequence[float], *, confidence: float = CONFIDENCE) -> list[int]:
+    """Places at which a new level begins."""
+    if len(values) < RUNS_MIN or min(values) <= 0:
+        return []
+    import numpy as np
+    import ruptures  # takes half a second to import, which short histories need not pay
+
+    logs = [math.log(value) for value in values]
+    sigma = _noise(logs)
+    penalty = PARAMETERS * max(sigma * sigma, 1e-12) * math.log(len(logs))
+    signal = np.array(logs).reshape(-1, 1)
+    # With a linear kernel the cost is that of a shifted mean; unlike the class Pelt this one is compiled.
+    found = ruptures.KernelCPD(kernel="linear", min_size=SEGMENT_MIN, jump=1).fit(signal).predict(pen=penalty)
+    return _sure([int(place) for place in found[:-1]], values, confidence)
+
+
+def _noise(logs: Sequence[float]) -> float:
+    steps = [after - before for before, after in pairwise(logs)]
+    middle = median(steps)
+    return MAD_TO_SIGMA * median(abs(step - middle) for step in steps) / math.sqrt(2)
+
+
+def _sure(places: list[int], values: Sequence[float], confidence: float) -> list[int]:
+    """The least sure change is taken back until the test agrees with all that are left."""
+
+    @cache  # a change that is taken back leaves the tests of all but its two neighbours as they were
+    def doubt(before: int, place: int, after: int) -> float:
+        return _doubt(values[before:place], values[place:after])
+
+    while places:
+        edges = [0, *places, len(values)]
+        doubts = [doubt(*three) for three in zip(edges, edges[1:], edges[2:], strict=False)]
+        worst = max(range(len(doubts)), key=doubts.__getitem__)
+        # Places were chosen because they look like changes, so the level is divided among all that could have been.
+        if doubts[worst] * len(values) < 1 - confidence:
+            break
+        places = [place for number, place in enumerate(places) if number != worst]
+    return places
+
+
+def _doubt(before: Sequence[float], after: Sequence[float]) -> float:
+    """Welch's p; 1 where the test can't be made or the change is too small for anybody."""
+    test = welch(before, after)
+    return test.p if test and abs(fmean(after) / fmean(before) - 1) >= CHANGE_MIN else 1.0

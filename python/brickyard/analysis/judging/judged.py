@@ -1,0 +1,99 @@
+"""Duty: what is judged of a run before its figures are believed, as plain data. Refusal: no rule and no figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from brickyard.analysis.figures.sending import Sent
+from brickyard.schema import (
+    HangEvent,
+    HostSheet,
+    PageCache,
+    PhaseEnd,
+    PowerCut,
+    RunWarning,
+    Start,
+    StorePlace,
+    TargetSheet,
+    WatchSheet,
+)
+from brickyard.schema.plan import OtherKind, OtherPlan, Plan
+
+
+@dataclass(frozen=True)
+class IntervalSums:
+    """Of all streams; chains and frames count beside their requests and are in neither."""
+
+    phase: int
+    end_ns: int
+    requests: int
+    errors: int
+
+
+@dataclass(frozen=True)
+class VolatileCaches:
+    """A modelled target with caches that a power cut empties."""
+
+    path: str
+    caches: list[str]
+    """In words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What is absent is not judged."""
+
+    host: HostSheet = field(default_factory=HostSheet)
+    targets: list[TargetSheet] = field(default_factory=list)
+    watches: list[WatchSheet] = field(default_factory=list)
+    start: Start | None = None
+    intervals: list[IntervalSums] = field(default_factory=list)
+    sent: dict[int, Sent] = field(default_factory=dict)
+    """Of each phase, what of that which was due was sent."""
+    phase_ends: list[PhaseEnd] = field(default_factory=list)
+    hangs: list[HangEvent] = field(default_factory=list)
+    power_cuts: list[PowerCut] = field(default_factory=list)
+    power_cuts_ns: list[int] = field(default_factory=list)
+    """When the power of modelled targets was to fail."""
+    failures_ns: list[int] = field(default_factory=list)
+    """When members of modelled targets were to fail."""
+    page_caches: list[PageCache] = field(default_factory=list)
+    """What modelled page caches did."""
+    volatile_caches: list[VolatileCaches] = field(default_factory=list)
+    write_bytes: int | None = None
+    """By the run itself; None where that is not known."""
+    plan: Plan | OtherPlan | None = None
+    store: StorePlace | None = None
+    is_release_build: bool | None = None
+
+    @property
+    def is_simulated(self) -> bool:
+        return self.start is not None and self.start.engine == "sim"
+
+    @property
+    def is_replay(self) -> bool:
+        return self.other_kind is OtherKind.REPLAY
+
+    @property
+    def other_kind(self) -> OtherKind | None:
+        return self.plan.kind if isinstance(self.plan, OtherPlan) else None
+
+    @property
+    def asked(self) -> str:
+        return "calls" if self.is_replay else "requests"
+
+    @property
+    def ended_ns(self) -> int:
+        return max((interval.end_ns for interval in self.intervals), default=0)
+
+    def phase_name(self, index: int) -> str:
+        phases = self.start.phases if self.start and self.start.phases else self.plan.phase if self.plan else []
+        name = phases[index].name if 0 <= index < len(phases) else None
+        return f"phase {name}" if name else f"phase {index + 1}"
+
+    def requests(self, phase: int | None = None) -> int:
+        return sum(interval.requests for interval in self.intervals if phase is None or interval.phase == phase)
+
+
+def item(identifier: str, severity: str, text: str, remedy: str) -> RunWarning:
+    return RunWarning(id=identifier, severity=severity, text=text, remedy=remedy)

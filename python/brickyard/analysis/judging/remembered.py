@@ -1,0 +1,45 @@
+"""Duty: which reads of a buffered run the page cache may have answered, since what they read fits the host's memory.
+
+Refusal: how many it answered is not known; a modelled page cache counts them itself (`analysis.judging.caveats_site`).
+"""
+
+from __future__ import annotations
+
+from brickyard import _core
+from brickyard.analysis.figures.totals import Totals, asked_stream
+from brickyard.schema.plan import Stream
+from brickyard.store import Record
+from brickyard.units import format_size
+
+
+def remembered_words(record: Record, row: Totals) -> str:
+    """`25.6 MiB are read, and the host has 23.5 GiB of memory`; nothing where the storage must have answered."""
+    start, host = record.info.start, record.info.facts.host
+    memory = host.memory_bytes if host else None
+    asked = asked_stream(record, row.phase, row.stream)
+    if row.operation != "read" or not memory or start is None or start.io != "buffered" or start.engine == "sim":
+        return ""
+    if not isinstance(asked, Stream) or asked.target >= len(start.targets):
+        return ""
+    target = start.targets[asked.target]
+    if target.kind == "directory" or not target.data_bytes:
+        return ""
+    size = region_bytes(asked.region, target.data_bytes)
+    if size >= memory:
+        return ""
+    return f"{format_size(size)} are read, and the host has {format_size(memory)} of memory"
+
+
+def region_bytes(region: str, data_bytes: int) -> int:
+    """How large a region such as `20%..100%` is; the whole where its words are not known."""
+    first, _, last = region.partition("..")
+    try:
+        begin, end = _place(first, data_bytes), _place(last, data_bytes)
+    except ValueError:
+        return data_bytes
+    return max(0, min(end, data_bytes) - begin)
+
+
+def _place(text: str, data_bytes: int) -> int:
+    text = text.strip()
+    return round(data_bytes * float(text[:-1]) / 100) if text.endswith("%") else int(_core.parse_bytes(text))

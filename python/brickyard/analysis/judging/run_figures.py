@@ -1,0 +1,56 @@
+"""Duty: the figures of one run that stand in lists of many runs, as one small value that can be kept.
+
+They are what `figures.measured` says of the record; `FORMULA` is raised with every change that gives a record other
+figures, so that kept ones are computed again. `tests/store/test_summaries.py` fails where that was forgotten.
+
+Refusal: nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from brickyard.analysis.figures.named import COMPARABLE, FIGURES, PARTS, Part, measured_of
+from brickyard.analysis.figures.ramp import ramp_limit
+from brickyard.analysis.figures.ramp_result import at_result, ramp_results
+from brickyard.analysis.figures.totals import totals
+from brickyard.analysis.judging.comparison import record_name
+from brickyard.analysis.judging.differing import load_hash
+from brickyard.store import Record
+
+FORMULA = 5
+
+
+class PartFigures(msgspec.Struct, frozen=True):
+    """One operation of one stream of one phase: its figures by name; one that it has no value of is left out."""
+
+    phase: str
+    stream: str
+    operation: str
+    values: dict[str, float]
+
+
+class RunFigures(msgspec.Struct, frozen=True):
+    """`name` and `load` say which runs are alike: the levels or the profile, and the hash of what was asked."""
+
+    name: tuple[str, ...]
+    load: str
+    parts: list[PartFigures]
+
+
+def run_figures(record: Record) -> RunFigures:
+    results = ramp_results(record)
+    at = at_result(record, results)
+    # Of a ramp that found no step within its limit, nothing compares.
+    nothing = {phase for phase, result in results.items() if result.found is None and ramp_limit(record, phase)}
+    rows = [row for row in totals(at) if row.phase not in nothing]
+    parts: dict[Part, dict[str, float]] = {}
+    for name in COMPARABLE:
+        for item in measured_of(at, rows, FIGURES[name], split=PARTS):
+            if item.value is not None:
+                parts.setdefault(item.part, {})[name] = item.value
+    return RunFigures(
+        name=record_name(record),
+        load=load_hash(record),
+        parts=[PartFigures(part.phase, part.stream, part.operation, values) for part, values in parts.items()],
+    )

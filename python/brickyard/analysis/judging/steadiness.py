@@ -1,0 +1,162 @@
+"""Duty: warnings about a run's course: too short to judge, not steady, steady no more, noisy between intervals.
+
+Refusal: no figure of its own; intervals and variation are those of `figures.totals`, the steady state the engine's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from brickyard import schema
+from brickyard.analysis.figures import cells
+from brickyard.analysis.figures.steady import State, steady
+from brickyard.analysis.figures.totals import (
+    asked_phase,
+    full_intervals,
+    profile_phase,
+    rated_intervals,
+    rates,
+    variation,
+)
+from brickyard.schema import RunWarning, in_rate, is_request
+from brickyard.schema.plan import SteadyRule
+from brickyard.store import Record
+from brickyard.units import format_ns, format_percent
+
+# A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
+VARIATION_MAX = 0.10
+# Both SNIA criteria and a spread need five rounds.
+INTERVALS_MIN = 5
+# Beyond this share of the measured time, the wait for the last answers makes mean latencies those of another load.
+LATE_SHARE = 0.10
+LATE_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
+
+
+def steadiness_warnings(record: Record) -> list[RunWarning]:
+    phases = sorted({cost.phase for cost in record.costs if not cost.warmup and not cost.drain})
+    late = [_item("late", text, LATE_REMEDY) for text in _late(record)]
+    return [*late, *_short(record, phases), *_unsteady(record, phases), *_noisy(record, phases)]
+
+
+def _item(identifier: str, text: str, remedy: str, severity: str = "warning") -> RunWarning:
+    return RunWarning(id=identifier, severity=severity, text=text, remedy=remedy)
+
+
+def _name(record: Record, phase: int) -> str:
+    asked = asked_phase(record, phase)
+    return f"phase {asked.name}" if asked and asked.name else f"phase {phase + 1}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _count(record: Record, phase: int) -> int:
+    return len(rated_intervals(record, phase, with_transient=True))
+
+
+def _is_ramp(record: Record, phase: int) -> bool:
+    """A ramp changes the load on purpose."""
+    turned = any(cost.knob for cost in record.costs if cost.phase == phase)
+    asked = profile_phase(record, phase)
+    return bool(asked and asked.ramp) or turned
+
+
+LATE_REMEDY = "Make the run longer than the storage's longest pause, or find out what made it pause."
+
+
+def _late(record: Record) -> Iterator[str]:
+    """Storage that answered long after a phase's end: rate times latency is then not what was in flight."""
+    for phase in sorted({cost.phase for cost in record.costs}):
+        measured = [cost for cost in record.spans(phase) if not cost.warmup]
+        drain_ns = sum(cost.end_ns - cost.start_ns for cost in measured if cost.drain)
+        rated_ns = sum(cost.end_ns - cost.start_ns for cost in measured if not cost.drain)
+        if drain_ns > LATE_NS_MIN and drain_ns > LATE_SHARE * rated_ns:
+            yield (
+                f"In {_name(record, phase)} the last answer came {format_ns(drain_ns)} after the end of the"
+                f" {format_ns(rated_ns)} that were measured. Late requests are in the request counts and the "
+                "latencies, but not in the rates."
+            )
+
+
+def _short(record: Record, phases: list[int]) -> Iterator[RunWarning]:
+    """A program ends by itself, and has many phases: one sentence for all that were short."""
+    short = [phase for phase in phases if _count(record, phase) < INTERVALS_MIN]
+    programs = [phase for phase in short if (p := profile_phase(record, phase)) and any(s.program for s in p.stream)]
+    for phase in short:
+        if phase not in programs:
+            yield _item(
+                "short",
+                f"{_capital(_name(record, phase))} was measured for {_count(record, phase)} intervals; fewer than"
+                f" {INTERVALS_MIN} are too few to judge spread or steady state.",
+                "Measure longer, or set a shorter interval.",
+            )
+    if programs:
+        names = ", ".join(_name(record, phase).removeprefix("phase ") for phase in programs)
+        yield _item(
+            "short",
+            f"Too short to judge spread or steady state (below {INTERVALS_MIN} intervals): {names}.",
+            "Use more or larger files, or set a shorter interval.",
+        )
+
+
+def _unsteady(record: Record, phases: list[int]) -> Iterator[RunWarning]:
+    for phase in phases:
+        found = steady(record, phase)
+        if found is None or _is_ramp(record, phase):
+            continue
+        events = [event for event in record.of(schema.Steady) if event.phase == phase]
+        if found.state is State.NEVER and _count(record, phase) >= INTERVALS_MIN:
+            asked = profile_phase(record, phase)
+            rule = steady_rule(asked.steady) if asked and asked.steady else ""
+            yield _item(
+                "not_steady",
+                f"{_capital(_name(record, phase))} did not reach steady state{rule}.",
+                "Measure longer, precondition the target first, or read the figures as those of a device that has "
+                "not settled.",
+            )
+        if found.state is State.LEFT:
+            last = max(events, key=lambda event: event.at_ns)
+            yield _item(
+                "left_steady",
+                f"{_capital(_name(record, phase))} left steady state again at {last.at_ns / 1e9:.0f} s: range"
+                f" {last.range_percent:.1f} %, slope {last.slope_percent:.1f} %.",
+                "Look at temperature, cache and background work of the device at that time, and measure longer.",
+            )
+
+
+def steady_rule(asked: SteadyRule) -> str:
+    """The rule of the plan in words, with the plan's own figures."""
+    limits = f"range at most {asked.range:g} %, slope at most {asked.slope:g} %"
+    return f" ({limits} of {asked.measure} over {asked.rounds} rounds)"
+
+
+def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
+    for phase in phases:
+        whole = full_intervals(record, phase)
+        if len(whole) < INTERVALS_MIN or _is_ramp(record, phase):
+            continue
+        every = [item for item in record.intervals if item.phase == phase and item.measure == "service"]
+        counted = in_rate({item.operation for item in every})
+        # A phase that works on names alone has no IOPS, and a rate that may be noisy all the same.
+        requests = [item for item in every if (item.operation in counted if counted else is_request(item.operation))]
+        found = variation(rates(record, phase, requests))
+        if found is None or found <= VARIATION_MAX:
+            continue
+        # Counting n independent events alone spreads by 1/sqrt(n): few slow requests are no sign of a disturbance.
+        starts = {span.start_ns for span in whole}
+        mean = sum(item.requests for item in requests if item.start_ns in starts) / len(whole)
+        alone = 1 / math.sqrt(mean)
+        few = found <= 2 * alone
+        explained = f"; with so few requests per interval ({mean:.0f}), chance alone gives {format_percent(alone)}"
+        rate = "IOPS" if counted else "operations/s"
+        yield _item(
+            "noisy",
+            f"{_capital(_name(record, phase))} is noisy: {rate} vary by {cells.variation(found)} between {len(whole)}"
+            f" intervals (coefficient of variation){explained if few else ''}.",
+            "Measure with longer intervals."
+            if few
+            else "Look for other load on host and device, and repeat the run to see how much the means differ.",
+            "note" if few else "warning",
+        )

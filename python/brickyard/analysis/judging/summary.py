@@ -1,0 +1,560 @@
+"""Duty: a run as one plain document, and its circumstances as labelled lines, for table, report and `--json` alike.
+
+Refusal: no layout; whoever shows it decides how.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+import msgspec
+
+from brickyard import bricks, schema
+from brickyard.analysis.figures.condition import condition_check, condition_words
+from brickyard.analysis.figures.conditions import condition_spans
+from brickyard.analysis.figures.hosts import far_host_lines
+from brickyard.analysis.figures.latency import Latency
+from brickyard.analysis.figures.tools import tool_document
+from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.analysis.figures.traced import TRACE_VERDICT
+from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.judging import slow
+from brickyard.analysis.judging.further import further_document
+from brickyard.analysis.judging.judged import IntervalSums
+from brickyard.bricks import caches
+from brickyard.ready import ready
+from brickyard.schema import (
+    Bound,
+    Cpu,
+    DeviceSheet,
+    Document,
+    HangEvent,
+    HostSheet,
+    PhaseEnd,
+    PhaseReason,
+    RunWarning,
+    TargetFacts,
+    TargetSheet,
+    VerifiedEvent,
+    is_request,
+)
+from brickyard.schema import Steady as SteadyEvent
+from brickyard.schema.host_sheet import VirtualizationSheet
+from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
+from brickyard.store import Json, Record, RunInfo
+from brickyard.store.record import FIO
+from brickyard.units import format_count, format_ns, format_percent, format_size
+
+SLOWEST_SHOWN = 10
+KINDS = {"block": "block device", "sim": "modelled brick"}
+DIRECTORY = "directory"
+
+
+def run_document(record: Record) -> Document:
+    """Everything about a run but its intervals."""
+    info, told = record.info, slow.slow_causes(record)
+    found = {
+        "run": info.id,
+        "study": info.study,
+        "labels": info.labels,
+        "profile": info.profile,
+        "profile_hash": info.profile_hash,
+        "plan": info.plan_document,
+        "seed": info.seed,
+        "condition": info.condition,
+        "condition_check": condition_check(record),
+        "conditions": [span.document() for span in condition_spans(record)],
+        "targets": info.targets,
+        "created_unix_ns": info.created_unix_ns,
+        "start_unix_ns": info.start_unix_ns,
+        "end_ns": info.end_ns,
+        "outcome": info.outcome,
+        "message": info.message,
+        "software_version": info.software_version,
+        "host": info.facts_document.get("host", {}),
+        "target_facts": info.facts_document.get("targets", []),
+        "engine": schema.start_document(info.engine, info.start),
+        "watch": info.watch_document,
+        "warnings": schema.stored(info.warnings),
+        "totals": [totals_document(row) for row in totals(record)],
+        "totals_with_transient": [totals_document(row) for row in with_transient(record)],
+        **tool_document(record),
+        **further_document(record),
+        "verified": verified(record),
+        "generator": [generator_document(end) for end in record.of(PhaseEnd)],
+        "errors": record.errors,
+        "errors_by_errno": errors_by(record, "errors_by_errno"),
+        "errors_by_kind": errors_by(record, "errors_by_kind"),
+        "hangs": record.documents_of(HangEvent),
+        "steady": record.documents_of(SteadyEvent),
+        "slowest": [asdict(one) for one in told],
+        "slow_causes": [asdict(one) for one in slow.cause_shares(told)],
+    }
+    plain: Json = msgspec.to_builtins(found)
+    return plain
+
+
+def totals_document(row: Totals) -> Document:
+    return {
+        "phase": row.phase_name,
+        "stream": row.stream_name,
+        "operation": row.operation,
+        "requests": row.requests,
+        "bytes": row.bytes,
+        "errors": row.errors,
+        "rated_ns": row.rated_ns,
+        "rated_requests": row.rated_requests,
+        "rated_bytes": row.rated_bytes,
+        "ended_ns": row.ended_ns,
+        "depth_max": row.depth_max,
+        "iops": row.iops if row.is_rated else None,
+        "bytes_per_s": row.bytes_per_s if row.is_rated else None,
+        "variation": row.variation,
+        "steady": row.steady.document() if row.steady else None,
+        "measures": {name: latency_document(figures) for name, figures in row.measures.items()},
+    }
+
+
+def with_transient(record: Record) -> list[Totals]:
+    """The rows of phases whose figures are of the steady state, over the whole of these phases; none for those that
+    were steady from their beginning."""
+    begins: dict[int, int] = {}
+    for cost in record.costs:
+        if not cost.warmup:
+            begins[cost.phase] = min(begins.get(cost.phase, cost.start_ns), cost.start_ns)
+
+    def had_transient(row: Totals) -> bool:
+        from_ns = row.steady.from_ns if row.steady else None
+        return from_ns is not None and from_ns > begins.get(row.phase, 0)
+
+    return [row for row in totals(record, with_transient=True) if had_transient(row)]
+
+
+def latency_document(figures: Latency) -> Document:
+    return {
+        "count": figures.count,
+        "mean_ns": figures.mean_ns,
+        "min_ns": figures.min_ns,
+        "max_ns": figures.max_ns,
+        **{f"{name}_ns": value for name, value in figures.percentiles.items()},
+        "few_events": sorted(figures.few_events),
+        "histogram": figures.histogram.text(),
+    }
+
+
+class GeneratorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What the generator cost in one phase, and whether it was the limit; fields as in `PhaseEnd`."""
+
+    phase: int
+    reason: PhaseReason
+    unsent: int
+    outstanding: int
+    cpu: Cpu
+    loop_busy_share: float
+    generator_bound: bool
+    generator_bound_reason: Bound
+
+
+def generator_document(end: PhaseEnd) -> GeneratorDocument:
+    return msgspec.convert(end, GeneratorDocument, from_attributes=True)
+
+
+def verified(record: Record) -> VerifiedEvent | None:
+    """Blocks that verification held against what was written; None where nothing verifies. The core counts on through
+    all phases, so the last word is the whole."""
+    told = [end.verified for end in record.of(PhaseEnd) if end.verified]
+    return told[-1] if told else None
+
+
+def verified_words(record: Record) -> str:
+    counts = verified(record)
+    if counts is None:
+        return ""
+    unchecked = counts.unchecked_blocks
+    return _joined(
+        f"{format_count(counts.checked_blocks)} blocks checked",
+        f"{format_count(counts.damaged_blocks)} damaged",
+        f"{format_count(unchecked)} read without being checked, because this run had not written them"
+        if unchecked
+        else "",
+    )
+
+
+def errors_by(record: Record, key: str) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for end in record.of(PhaseEnd):
+        found.update(getattr(end, key))
+    return dict(found.most_common())
+
+
+def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
+    """User and system CPU that the generator used for one request, warm-up left out."""
+    # As `totals` has them, without reading a histogram.
+    counted = (i for i in record.intervals if not i.warmup and i.measure == "service" and is_request(i.operation))
+    requests = sum(interval.requests + interval.errors for interval in counted)
+    spans = [cost for cost in record.costs if not cost.warmup]
+    if not requests or not spans:
+        return None
+    return sum(c.cpu_user_ns for c in spans) / requests, sum(c.cpu_system_ns for c in spans) / requests
+
+
+def when(info: RunInfo) -> str:
+    if not info.created_unix_ns:
+        return "unknown"  # its record is damaged
+    moment = datetime.fromtimestamp((info.start_unix_ns or info.created_unix_ns) / 1e9).astimezone()
+    return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+MODEL_SET = "Model, set"
+"""What `--set` changed of a modelled target."""
+
+
+def circumstance_lines(record: Record) -> list[tuple[str, str]]:
+    """What a figure is worth depends on these: label and text, the most telling first."""
+    info = record.info
+    lines = [
+        ("Target", ", ".join(info.targets)),
+        *_target_lines(record),
+        ("Condition", condition_words(record)),
+        ("Workload", workload_words([record])),
+        ("Started", when(info)),
+        ("Profile", f"{info.plan.title or info.profile} ({info.profile}, {info.profile_hash[:12]})"),
+        ("Seed", str(info.seed) if info.tool in ("", FIO) else ""),  # others print none
+        ("Verified", verified_words(record)),
+        *_engine_lines(record),
+        *(far_host_lines(record) or _host_lines(info.facts.host)),
+        ("Brickyard", "" if info.is_by_tool else info.software_version),  # a tool's version stands beside the engine
+    ]
+    return [(label, text) for label, text in lines if text]
+
+
+def _joined(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part not in (None, "", False))
+
+
+def _with_reason(text: str, reason: str | None) -> str:
+    return f"{text} ({reason})" if reason else text
+
+
+def _target_lines(record: Record) -> list[tuple[str, str]]:
+    overrides = record.info.asked.changes
+    lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
+    modelled = bricks.resolved_of(record.info.targets, record.info.asked)
+    for number, opened in enumerate(record.info.opened):
+        told = record.info.facts.targets
+        facts = told[number] if number < len(told) else None
+        if opened.kind == "postgresql":
+            lines += [("Database", _database_words(opened)), *_device_lines(facts)]
+            continue
+        kind = KINDS.get(opened.kind, opened.kind)
+        if kind == DIRECTORY:
+            lines.append(("Test area", f"a directory made for the run, {format_size(opened.data_bytes)} free"))
+            lines += _device_lines(facts)
+            continue
+        lines.append(
+            (
+                "Test area",
+                _joined(
+                    f"{format_size(opened.data_bytes or opened.size_bytes)} of a {kind}",
+                    f"alignment {format_size(opened.align_bytes)}" if opened.align_bytes else "",
+                    unwritten_words(opened),
+                ),
+            )
+        )
+        if opened.kind == "sim":
+            lines += [("Cache", caches.words(modelled[number]))] if number < len(modelled) else []
+        else:
+            lines += _device_lines(facts)
+    return lines
+
+
+def _database_words(opened: TargetFacts) -> str:
+    """What a server says of itself."""
+    if opened.unreachable:
+        return f"{opened.path}: not reachable, {opened.unreachable}"
+    settings = ", ".join(f"{name} {value}" for name, value in opened.settings or [])
+    where = f"data in {opened.data_directory}" if opened.data_directory else ""
+    return _joined(
+        f"PostgreSQL {opened.version}",
+        format_size(opened.size_bytes) if opened.size_bytes else "",
+        where if opened.is_local else "on another host, or its disks are not visible",
+        settings,
+    )
+
+
+def unwritten_words(opened: TargetFacts) -> str:
+    """The start of a run tells a word, or how many bytes were never written."""
+    told, whole = opened.unwritten, opened.data_bytes or opened.size_bytes
+    if told == "none":
+        return "all of it written before the run"
+    if not told.isdecimal():
+        return "unwritten share unknown"
+    share = f" ({format_percent(int(told) / whole)})" if whole else ""
+    return f"{format_size(int(told))}{share} of it never written"
+
+
+def _device_lines(facts: TargetSheet | None) -> list[tuple[str, str]]:
+    mount = (facts.mount if facts else None) or MountSheet()
+    place = " ".join(str(x) for x in (mount.file_system, "on", mount.mount_point)) if mount.file_system else ""
+    lines = [("File system", _joined(place, mount.options))]
+    if facts is None:
+        return lines
+    lines += [(f"Device {node.name}", _device_words(node)) for node in facts.stack]
+    return [*lines, ("Cache", format_size(facts.cache_bytes) if facts.cache_bytes else "unknown")]
+
+
+def _device_words(node: DeviceSheet) -> str:
+    queue, array = node.queue or QueueSheet(), node.md or MdSheet()
+    return _joined(
+        node.maker_and_model or ("virtual disk" if node.virtual else node.type),
+        f"firmware {node.firmware}" if node.firmware else "",
+        format_size(node.size_bytes) if node.size_bytes else "",
+        node.transport,
+        {True: "rotational", False: "not rotational", None: ""}[queue.rotational],
+        f"scheduler {queue.scheduler}" if queue.scheduler else "",
+        f"write cache: {queue.write_cache}" if queue.write_cache else "",
+        f"{array.level}, {array.sync_action or array.array_state or ''}" if array.level else "",
+    )
+
+
+def _engine_lines(record: Record) -> list[tuple[str, str]]:
+    start = record.info.start
+    if start is None:
+        return []
+    clock, said = start.clock, schema.reasons_of(start)
+    ends = record.of(PhaseEnd)
+    bound = any(end.generator_bound for end in ends)
+    busy = None if record.info.is_by_tool else max((end.loop_busy_share for end in ends), default=None)
+    cost = cpu_per_request_ns(record)
+    cost_ns = clock.read_cost_ns  # 0 where it was not measured
+    return [
+        (
+            "Engine",
+            _joined(
+                _with_reason(start.engine, said.engine),
+                _with_reason(f"{start.io} I/O", said.io) if start.io else "",
+                _reap(start.reap),
+                _submitted(record),
+            ),
+        ),
+        (
+            "Clock",
+            _joined(clock.source, f"a reading costs {format_ns(cost_ns)}" if cost_ns else ""),
+        ),
+        (
+            "Generator",
+            ""
+            if cost == (0, 0) and not busy  # a model's requests cost the host nothing
+            else _joined(
+                f"{format_ns(cost[0])} user and {format_ns(cost[1])} system CPU a request" if cost else "",
+                f"busiest loop {busy * 100:.0f} %" if busy is not None else "",
+                "the generator was the limit" if bound else "",
+            ),
+        ),
+    ]
+
+
+def _reap(count: int | None) -> str:
+    if count is None:
+        return ""
+    return "completions are reaped one at a time (reap = 1)" if count == 1 else f"reap = {count}"
+
+
+def _submitted(record: Record) -> str:
+    """How many requests one call submits, and why; nothing where no ring submits."""
+    start = record.info.start
+    if start is None or start.submit_reason is None:
+        return ""
+    count, reason = start.submit, schema.reasons_of(start).submit
+    most = "all waiting requests are" if count is None else f"at most {count} requests are"
+    return _with_reason(f"{'at most 1 request is' if count == 1 else most} submitted in one call", reason)
+
+
+def _host_lines(host: HostSheet | None) -> list[tuple[str, str]]:
+    if host is None:
+        return []
+    cores = host.cpu.logical_cores if host.cpu else None
+    virtual = host.virtualization or VirtualizationSheet()
+    governors = host.frequency.governors if host.frequency else None
+    return [
+        (
+            "Host",
+            _joined(
+                host.name,
+                host.cpu.model if host.cpu else None,
+                f"{format_count(cores)} cores" if cores else "",
+                f"{format_size(host.memory_bytes)} of memory" if host.memory_bytes else "",
+                "virtual machine" if virtual.virtual_machine else "",
+                f"in {virtual.container}" if virtual.container else "",
+            ),
+        ),
+        ("Kernel", _joined(host.kernel, host.os)),
+        ("Governor", _joined(*(governors or {}))),
+    ]
+
+
+def interval_sums(record: Record) -> list[IntervalSums]:
+    """Each interval with its sums over all streams and operations, also where nothing completed."""
+    requests: Counter[tuple[int, int]] = Counter()
+    errors: Counter[tuple[int, int]] = Counter()
+    for item in record.intervals:
+        if item.measure == "service" and is_request(item.operation):
+            requests[item.phase, item.start_ns] += item.requests
+            errors[item.phase, item.start_ns] += item.errors
+    return [
+        IntervalSums(
+            phase=cost.phase,
+            end_ns=cost.end_ns,
+            requests=requests[cost.phase, cost.start_ns],
+            errors=errors[cost.phase, cost.start_ns],
+        )
+        for cost in record.spans()
+    ]
+
+
+FIGURE = re.compile(r"(?<![\w.])(?<![Pp]hase )(\d[\d,]*(?:\.\d+)?)( ?(?:[KMGT]iB|B|ns|µs|ms|s|%))?(?!\w)")
+"""A figure of a warning with its unit; a number that is part of a name, such as `md0` or `phase 2`, is none."""
+SCALE = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "µs": 10**3, "ms": 10**6, "s": 10**9}
+
+
+def distinct_warnings(records: list[Record]) -> list[RunWarning]:
+    """Warnings of several runs, each once: figures as their range, targets and phases as lists, and the number of runs
+    where not all have it."""
+    found: dict[tuple[str, str], list[_Met]] = {}
+    for record in records:
+        for warning in record.info.warnings:
+            if warning.id == TRACE_VERDICT:
+                continue  # a part of the answer
+            text, phase = _without_phase(record, _without_target(record, warning.text))
+            met = _Met(record, text, phase, warning)
+            found.setdefault((warning.id, FIGURE.sub("#", text)), []).append(met)
+    merged = []
+    for same in found.values():
+        # Where runs differ in severity, the graver one speaks.
+        first = min((met.warning for met in same), key=lambda item: item.severity != "warning")
+        targets = list(dict.fromkeys(path for met in same for path in met.record.info.targets))
+        text = ranged([met.text for met in same]).replace(TARGET, _listed(targets))
+        text = _with_phases(text, list(dict.fromkeys(met.phase for met in same)))
+        count = len({met.record.info.id for met in same})
+        told = text if count == len(records) else f"{text} ({count} of {len(records)} runs)"
+        merged.append(msgspec.structs.replace(first, text=told))
+    return sorted(merged, key=lambda item: item.severity != "warning")
+
+
+TARGET, PHASE, IN = "{target}", "{phase}", "In "
+LISTED_MAX = 2  # targets or phases of one warning; of more, the number is told
+PLURAL = {"is": "are", "was": "were"}
+
+
+@dataclass(frozen=True)
+class _Met:
+    """A warning of one run, without the names of its target and its phase."""
+
+    record: Record
+    text: str
+    phase: str
+    warning: RunWarning
+
+
+def _without_target(record: Record, text: str) -> str:
+    """Of a run with one target, whose name tells no warning apart."""
+    return text.replace(record.info.targets[0], TARGET) if len(record.info.targets) == 1 else text
+
+
+def _without_phase(record: Record, text: str) -> tuple[str, str]:
+    """And the phase's name, where the text begins with it."""
+    names = sorted((phase.name for phase in record.info.plan.phase if phase.name), key=len, reverse=True)
+    for before in ("", IN):
+        word = "phase" if before else "Phase"
+        name = next((name for name in names if text.startswith(f"{before}{word} {name} ")), "")
+        if name:
+            return before + PHASE + text.removeprefix(f"{before}{word} {name}"), name
+    return text, ""
+
+
+def _with_phases(text: str, names: list[str]) -> str:
+    if text.startswith(IN + PHASE):
+        many = "" if len(names) == 1 else "s"
+        return f"{IN}phase{many} {_listed(names)}{text.removeprefix(IN + PHASE)}"
+    if not text.startswith(PHASE):
+        return text
+    verb, rest = text.removeprefix(f"{PHASE} ").split(" ", 1)
+    if len(names) == 1:
+        return f"Phase {names[0]} {verb} {rest}"
+    return f"Phases {_listed(names)} {PLURAL.get(verb, verb)} {rest}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - LISTED_MAX} more" if len(names) > LISTED_MAX else ""
+    return (", " if more else " and ").join(names[:LISTED_MAX]) + more
+
+
+def ranged(texts: list[str]) -> str:
+    """One text out of several that differ in their figures alone: `12.3% to 25.0%`."""
+    figures = iter(list(zip(*(list(FIGURE.finditer(text)) for text in texts), strict=True)))
+
+    def value(match: re.Match[str]) -> float:
+        return float(match[1].replace(",", "")) * SCALE.get((match[2] or "").strip(), 1)
+
+    def span(_: re.Match[str]) -> str:
+        same = next(figures)
+        low, high = min(same, key=value), max(same, key=value)
+        return low[0] if value(low) == value(high) else f"{low[0]} to {high[0]}"
+
+    return FIGURE.sub(span, texts[0])
+
+
+def circumstances(records: list[Record]) -> list[tuple[str, str]]:
+    """The lines of one run, or what several have in common and over what their differences range."""
+    lines = circumstance_lines(records[0])
+    if len(records) == 1:
+        return lines
+    profiles = Counter(record.info.profile for record in records)
+    targets = list(dict.fromkeys(path for record in records for path in record.info.targets))
+    changed = {
+        "Target": ", ".join(targets),
+        "Workload": workload_words(records),
+        "Profile": ", ".join(f"{count} × {name}" for name, count in profiles.items()),
+        "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
+        "Generator": _generator_range(records),
+    }
+    if len({_submitted(record) for record in records}) > 1:
+        engine = next((text for label, text in lines if label == "Engine"), "")
+        changed["Engine"] = engine.removesuffix(_submitted(records[0])).rstrip(", ") + _submitted_range(records)
+    return [(label, changed.get(label, text)) for label, text in lines]
+
+
+def _submitted_range(records: list[Record]) -> str:
+    counts = Counter(said for record in records if (said := _submitted(record)))
+    return "".join(f"; in {count} of {len(records)} runs {said}" for said, count in counts.items())
+
+
+CPU_TAKEN = ("steal", "cpu_quota", "cpu_throttled", "cpu_shared")
+"""Warnings of a generator that did not have its processors for itself."""
+
+
+def is_cpu_taken(record: Record) -> bool:
+    return any(warning.id in CPU_TAKEN for warning in record.info.warnings)
+
+
+def _generator_range(records: list[Record]) -> str:
+    costs = [sum(cost) for record in records if (cost := cpu_per_request_ns(record))]
+    ends = [record.of(PhaseEnd) for record in records]
+    busy = max((end.loop_busy_share for own in ends for end in own), default=0.0)
+    bound = sum(any(end.generator_bound for end in own) for own in ends)
+    if not busy and not any(costs):
+        return ""
+    known = not any(record.info.is_by_tool for record in records)
+    bound_words = f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit"
+    if taken := sum(map(is_cpu_taken, records)):
+        bound_words += f", in {taken} of {len(records)} runs beside other work on its CPUs"
+    return _joined(
+        f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",
+        *((f"busiest loop {busy * 100:.0f} %", bound_words) if known else ()),
+    )
+
+
+ready(GeneratorDocument)

@@ -1,0 +1,268 @@
+"""Duty: a record held against a ruler: pass or fail, headroom as a factor, and the figure that decided.
+
+Refusal: a figure that was not measured passes nothing, and neither do requests of which some failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from brickyard.analysis.figures.frames import players
+from brickyard.analysis.figures.latency import as_one
+from brickyard.analysis.figures.ramp import ramp_limit
+from brickyard.analysis.figures.ramp_result import at_result, ramp_results
+from brickyard.analysis.figures.totals import Totals, asked_stream, rate_of, rated_rows, totals
+from brickyard.rulers import Requirement, Ruler
+from brickyard.schema import Document, Knob, RampEnd, is_request, tag_of
+from brickyard.schema.plan import LimitFigure
+from brickyard.store import Record
+from brickyard.units import format_size
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One requirement. `value` is in the unit of its threshold, None where it could not be measured.
+
+    `head_room` above 1 is how many times over the requirement is met, below 1 the share of it that is.
+    """
+
+    requirement: Requirement
+    phase: str
+    value: float | None
+    head_room: float | None
+    errors: int
+    passed: bool
+    note: str = ""
+    asked: bool = True
+    """False where the requirement is one for runs in another condition."""
+    applies: bool = True
+    """False where the requirement is one for another load."""
+    stream: str = ""
+    """Which stream decided, where several were judged one by one."""
+
+    @property
+    def word(self) -> str:
+        if not self.applies:
+            return "not applicable"
+        if not self.asked:
+            return "not measured"
+        return "pass" if self.passed else "fail"
+
+    @property
+    def reason(self) -> str:
+        if self.note:
+            return f"{self.note} in stream {self.stream}" if self.stream else self.note
+        if self.value is None:
+            return "not measured"
+        failed = f"{self.errors:,} requests failed" if self.errors and not self.requirement.is_share else ""
+        return ", ".join(filter(None, (self.stream and f"stream {self.stream}", failed)))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    ruler: Ruler
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.passed for finding in self.findings)
+
+    @property
+    def word(self) -> str:
+        words = {finding.word for finding in self.findings}
+        return next(word for word in ("fail", "not measured", "not applicable", "pass") if word in words)
+
+    @property
+    def decided(self) -> Finding:
+        """The figure that decided: one that fails before one that passes, then the least headroom."""
+        return min(self.findings, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
+
+
+def verdict(record: Record, ruler: Ruler) -> Verdict:
+    results = ramp_results(record)
+    rows, every = totals(at_result(record, results)), totals(record)
+    lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
+
+    def found(requirement: Requirement) -> Finding:
+        if requirement.condition not in (None, record.info.condition):
+            note = f"this run was {record.info.condition}, not {requirement.condition}"
+            return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False)
+        if requirement.is_count:
+            return _dropped(record, requirement)
+        # Failures count wherever they were.
+        asked = _asked(every if requirement.is_share else rows, requirement)
+        if note := _other_load(record, asked, requirement):
+            return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False, applies=False)
+        if not requirement.is_share and (trouble := next((lacking[r.phase] for r in asked if r.phase in lacking), "")):
+            return Finding(requirement, "", None, None, 0, passed=False, note=trouble, asked=False)
+        return _worst(asked, requirement)
+
+    return Verdict(ruler, tuple(found(requirement) for requirement in ruler.requirements))
+
+
+def all_pass(verdicts: list[Verdict]) -> bool:
+    """Verdicts of several runs by one ruler: each requirement holds in all the runs that it is asked of, and in one."""
+    for findings in zip(*(item.findings for item in verdicts), strict=True):
+        asked = [finding for finding in findings if finding.asked]
+        if not asked or not all(finding.passed for finding in asked):
+            return False
+    return bool(verdicts)
+
+
+def _searches_drops(record: Record, end: RampEnd) -> bool:
+    limit = ramp_limit(record, end.phase)
+    return end.knob is Knob.WORKERS and limit is not None and limit.when is LimitFigure.DROPPED
+
+
+def _dropped(record: Record, requirement: Requirement) -> Finding:
+    """Dropped frames of all players; the slowest frame against the buffer is the headroom."""
+    ends = [end for end in record.of(RampEnd) if _searches_drops(record, end)]
+    if ends:
+        # The last step without a drop is the answer; those beyond were tried on purpose.
+        found = min((end.found.value if end.found else 0.0 for end in ends), default=0.0)
+        note = (
+            f"{found:.0f} at the same time without a dropped frame"
+            if found
+            else "the first step already dropped frames"
+        )
+        return Finding(requirement, "", 0.0 if found else 1.0, found or None, 0, passed=found > 0, note=note)
+    asked = [p for p in players(record) if requirement.stream is None or fnmatchcase(p.stream_name, requirement.stream)]
+    if not sum(p.frames for p in asked):
+        return Finding(requirement, "", None, None, 0, passed=False)
+    dropped = sum(p.dropped for p in asked)
+    room = min((p.head_room for p in asked if p.head_room is not None), default=None)
+    said = [f"{p.first_dropped_ns / 1e9:.3f} s" for p in asked if p.first_dropped_ns is not None]
+    note = f"the first at {min(said, key=len)}" if len(said) == 1 else ""
+    if len(said) > 1:
+        first = min(p.first_dropped_ns for p in asked if p.first_dropped_ns is not None)
+        note = f"in {len(said)} of {len(asked)} players, the first at {first / 1e9:.3f} s"
+    passed = dropped <= requirement.threshold
+    return Finding(requirement, "", float(dropped), room, 0, passed=passed, note="" if passed else note)
+
+
+def _other_load(record: Record, rows: list[Totals], requirement: Requirement) -> str:
+    """Why a requirement says nothing of this load; empty where it does. What a plan does not state is not held
+    against it."""
+    for row in rows:
+        stream = asked_stream(record, row.phase, row.stream)
+        address = tag_of(type(stream.address)) if stream and stream.address else None
+        if requirement.address is not None and address not in (None, requirement.address):
+            return f"stream {row.stream_name} is {address}; this requirement is for {requirement.address} streams"
+        sizes = [item.size for item in (stream.request if stream else None) or []]
+        if requirement.request_bytes_min is not None and sizes and min(sizes) < requirement.request_bytes_min:
+            least = format_size(requirement.request_bytes_min)
+            return (
+                f"stream {row.stream_name} has requests of {format_size(min(sizes))}; this requirement is for "
+                f"{least} or more"
+            )
+    return ""
+
+
+def _worst(asked: list[Totals], requirement: Requirement) -> Finding:
+    """A requirement holds for a run when it holds in each of its phases; phases without such requests are none.
+
+    Where it names streams, each of them by itself has to keep times and shares: many fast requests of one stream would
+    hide the slow ones of another.
+    """
+    streams_count = requirement.stream is not None and not requirement.is_rate
+    groups: dict[tuple[int, int], list[Totals]] = {}
+    for row in asked:
+        groups.setdefault((row.phase, row.stream if streams_count else 0), []).append(row)
+    found = [_finding(rows, requirement) for _, rows in sorted(groups.items())]
+    if streams_count and len(groups) > 1:
+        found = [replace(f, stream=groups[key][0].stream_name) for key, f in zip(sorted(groups), found, strict=True)]
+    if not found:
+        return Finding(requirement, "", None, None, 0, passed=False)
+    return min(found, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
+
+
+def _asked(rows: list[Totals], requirement: Requirement) -> list[Totals]:
+    """Rates of what IOPS counts, times and shares of every request, unless an operation is named."""
+    if requirement.operation is not None:
+        chosen = [row for row in rows if row.operation == requirement.operation]
+    elif requirement.is_rate:
+        chosen = rated_rows(rows)
+    else:
+        chosen = [row for row in rows if is_request(row.operation)]
+    return [row for row in chosen if requirement.stream is None or fnmatchcase(row.stream_name, requirement.stream)]
+
+
+def _share_failed(rows: list[Totals], requirement: Requirement) -> Finding:
+    """Of all that was asked, what failed. Nothing asked passes nothing."""
+    errors = sum(row.errors for row in rows)
+    asked = errors + sum(row.requests for row in rows)
+    if not asked:
+        return Finding(requirement, rows[0].phase_name, None, None, 0, passed=False)
+    share = errors / asked
+    # No multiple of none tells how far from a limit it is.
+    head_room = requirement.threshold / share if share else None
+    passed = share <= requirement.threshold
+    note = "" if passed else f"{errors:,} of {asked:,} failed"
+    return Finding(requirement, rows[0].phase_name, share, head_room, errors, passed=passed, note=note)
+
+
+def _finding(rows: list[Totals], requirement: Requirement) -> Finding:
+    if requirement.is_share:
+        return _share_failed(rows, requirement)
+    value = _value(rows, requirement)
+    errors = sum(row.errors for row in rows)
+    if value is None:
+        return Finding(requirement, rows[0].phase_name, None, None, errors, passed=False)
+    head_room = value / requirement.threshold if requirement.is_rate else requirement.threshold / max(value, 1.0)
+    return Finding(requirement, rows[0].phase_name, value, head_room, errors, passed=head_room >= 1 and not errors)
+
+
+def _value(rows: list[Totals], requirement: Requirement) -> float | None:
+    if requirement.is_rate:
+        rate = rate_of(rows)
+        if rate is None:
+            return None
+        return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
+    figures = as_one(row.measures[requirement.measure] for row in rows if requirement.measure in row.measures)
+    if figures is None:
+        return None
+    if requirement.figure == "mean":
+        return figures.mean_ns
+    if requirement.figure == "max":
+        return float(figures.max_ns)
+    percentile = figures.percentiles[requirement.figure]
+    return None if percentile is None else float(percentile)
+
+
+def verdict_document(found: Verdict) -> Document:
+    return {
+        "ruler": found.ruler.name,
+        "title": found.ruler.title,
+        "passed": found.passed,
+        "verdict": found.word,
+        "head_room": found.decided.head_room,
+        "decided_by": found.decided.requirement.name,
+        "findings": [
+            {
+                "name": f.requirement.name,
+                "phase": f.phase or None,
+                "figure": f.requirement.figure,
+                "measure": None if f.requirement.is_rate or f.requirement.is_share else f.requirement.measure,
+                "operation": f.requirement.operation,
+                "stream": f.requirement.stream,
+                "decided_by_stream": f.stream or None,
+                "unit": unit(f.requirement),
+                "threshold": f.requirement.threshold,
+                "value": f.value,
+                "head_room": f.head_room,
+                "errors": f.errors,
+                "passed": f.passed,
+                "condition": f.requirement.condition,
+                "verdict": f.word,
+                "reason": f.reason or None,
+            }
+            for f in found.findings
+        ],
+    }
+
+
+def unit(requirement: Requirement) -> str:
+    return {"iops": "requests/s", "throughput": "bytes/s", "dropped": "frames", "errors": "share of requests"}.get(
+        requirement.figure, "ns"
+    )

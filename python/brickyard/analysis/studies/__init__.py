@@ -1,0 +1,1 @@
+"""What is concluded of studies, and what their sources published beside it."""

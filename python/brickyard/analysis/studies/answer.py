@@ -1,0 +1,209 @@
+"""Duty: the answer to the question of a study: one sentence for each factor that the question is about.
+
+Each sentence states a difference as the median over all cells that are otherwise alike, with the range of these cells,
+so that no mean hides a cell where it is the other way round.
+
+Refusal: no figure that the tables do not have, and at most three sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from statistics import median
+
+from brickyard.analysis.figures.pivot import Axis, Entry, Pivot
+from brickyard.analysis.figures.samples import Difference
+from brickyard.analysis.judging import cached
+from brickyard.analysis.judging.answers import SENTENCES_MAX, Answer, belief
+from brickyard.analysis.judging.conclusions import base_of, by_figure, cheapest, duel_of, is_seen, judged, rivals_of
+from brickyard.store import Record
+
+FIGURES_MAX = 2  # in one sentence; more are read in the tables
+LEVELS_MAX = 3  # beside the baseline; of more, the two ends are named
+TIMES_FROM = 1.0  # a rise above 100 % is read as a multiple
+
+
+def study_answer(
+    question: str,
+    factors: Sequence[str],
+    pivots: Sequence[Pivot],
+    records: Sequence[Record],
+    invalid: Sequence[Record],
+    by: str = "",
+) -> Answer:
+    """`factors` are those that the question is about; without any, all that can be compared, in their order. Each level
+    of the factor `by` is answered for itself: one median over reads and writes would be that of neither."""
+    axes: dict[str, Axis] = {}
+    for pivot in pivots:
+        axes |= {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}
+    chosen = [axes[name] for name in factors if name in axes] or [a for a in axes.values() if not a.changes_load]
+    told = [_first(pivots, chosen), *(_sentence(pivots, axis, axes.get(by)) for axis in chosen)]
+    said = [words for words in told if words]
+    said += cheapest(pivots)
+    caches = cached.words(cached.doubted(records), records, "")
+    return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, caches, *_limits(pivots, invalid)))
+
+
+def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:
+    once = sum(entry.sample.n == 1 for pivot in pivots for entry in pivot.entries.values())
+    cells = sum(len(pivot.entries) for pivot in pivots)
+    said = []
+    if cells and once == cells:
+        said.append("Each cell was measured only once, so its noise is unknown.")
+    elif once:
+        said.append(f"{once} of {cells} cells were measured once, so their noise is unknown.")
+    if invalid:
+        runs = "1 run is" if len(invalid) == 1 else f"{len(invalid)} runs are"
+        said.append(f"{runs} invalid and left out.")
+    return said
+
+
+Rounds = list[tuple[Pivot, dict[str, Entry]]]
+
+
+def _sentence(pivots: Sequence[Pivot], axis: Axis, by: Axis | None) -> str:
+    """All figures of one factor."""
+    has_base = "normal" in axis.labels or any(axis.name in pivot.spec.baseline for pivot in pivots)
+    said = []
+    for figure, group in by_figure(pivots).items():
+        rounds = [(pivot, rivals) for pivot, rivals in rivals_of(group, axis.name) if len(rivals) > 1]
+        if not rounds:
+            continue
+        for part, of_part in _parts(rounds, by):
+            words = (
+                _against_base(axis, figure, of_part, _base(group, axis))
+                if has_base
+                else _best_and_worst(axis, figure, of_part)
+            )
+            said += [f"{part}: {words}" if part else words] if words else []
+    return f"{'; '.join(said if by else said[:FIGURES_MAX])}." if said else ""
+
+
+def _parts(rounds: Rounds, by: Axis | None) -> list[tuple[str, Rounds]]:
+    """The cells of each level of `by`, with its name."""
+    if by is None:
+        return [("", rounds)]
+    level_of = [next(iter(rivals.values())).levels.get(by.name, "") for _, rivals in rounds]
+    parts = [
+        (by.label(level), [one for one, its in zip(rounds, level_of, strict=True) if its == level])
+        for level in ("", *by.labels)
+    ]
+    return [(label, found) for label, found in parts if found]
+
+
+def _first(pivots: Sequence[Pivot], chosen: Sequence[Axis]) -> str:
+    """The best combination of the factors, where some levels meet no other of theirs in a cell that is otherwise alike
+    (an SSD that is no RAID), so that no sentence about one factor names them."""
+    said = []
+    for figure, group in by_figure(pivots).items():
+        rounds = [(axis.name, rivals) for axis in chosen for _, rivals in rivals_of(group, axis.name)]
+        present: dict[str, set[str]] = {}
+        met: dict[str, set[str]] = {}
+        for name, rivals in rounds:
+            present.setdefault(name, set()).update(rivals)
+            met.setdefault(name, set()).update(rivals if len(rivals) > 1 else ())
+        # A factor of which one level is there compares nothing, and lacks nothing.
+        if len(chosen) > 1 and any(len(there) > 1 and there - met[name] for name, there in present.items()):
+            said += [words] if (words := _best_combination(group, chosen, figure)) else []
+    return f"{'; '.join(said[:FIGURES_MAX])}." if said else ""
+
+
+def _best_combination(group: Sequence[Pivot], chosen: Sequence[Axis], figure: str) -> str:
+    names = [axis.name for axis in chosen]
+    cells: dict[frozenset[tuple[str, str]], dict[tuple[str, ...], float]] = {}
+    for pivot in group:
+        for entry in pivot.entries.values():
+            if all(name in entry.levels for name in names) and entry.sample.centre > 0:
+                rest = frozenset((name, level) for name, level in entry.levels.items() if name not in names)
+                worth = entry.sample.centre if pivot.figure.more_is_better else 1 / entry.sample.centre
+                cells.setdefault(rest, {})[tuple(entry.levels[name] for name in names)] = worth
+    best: dict[tuple[str, ...], list[float]] = {}
+    for rivals in cells.values():
+        if len(rivals) > 1:
+            first, second = sorted(rivals, key=lambda key: rivals[key], reverse=True)[:2]
+            best.setdefault(first, []).append(rivals[first] / rivals[second])
+    if not best:
+        return ""
+    winner = max(best, key=lambda key: len(best[key]))
+    leads, compared = best[winner], sum(map(len, best.values()))
+    label = ", ".join(axis.label(level) for axis, level in zip(chosen, winner, strict=True))
+    span = f"{min(leads):,.1f} to {max(leads):,.1f} times" if len(leads) > 1 else f"{leads[0]:,.1f} times"
+    where = f" in {len(leads)} of {compared} workloads" if compared > 1 else ""
+    return f"Best {figure}{where}: {label} ({span} the next)"
+
+
+def _base(group: Sequence[Pivot], axis: Axis) -> str:
+    """Of all tables of a figure, as not each that shows it has a baseline."""
+    bases = [base_of(pivot, axis) for pivot in group]
+    return next((level for level in bases if level in axis.labels), bases[0])
+
+
+def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str) -> str:
+    """`IOPS against Normal: Volume Rebuild -49 % (median of 16 cells, -62 % to +2 %)`."""
+    duels = [
+        duel_of(pivot, rivals, level, base)
+        for pivot, rivals in rounds
+        if base in rivals
+        for level in rivals
+        if level != base
+    ]
+    kept = judged([duel for duel in duels if duel is not None])
+    by_level = {level: [duel.apart for duel in kept if duel.one == level] for level in axis.labels}
+    found = {level: shares for level, shares in by_level.items() if shares}
+    if len(found) > LEVELS_MAX:
+        ordered = sorted(found, key=lambda level: median(item.share for item in found[level]))
+        found = {level: found[level] for level in (ordered[0], ordered[-1])}
+    parts = [f"{axis.label(level)} {change_words(shares)}" for level, shares in found.items()]
+    return f"{figure} against {axis.label(base)}: {', '.join(parts)}" if parts else ""
+
+
+def _best_and_worst(axis: Axis, figure: str, rounds: Rounds) -> str:
+    """The level that is best in the median of all cells, against the one that is worst."""
+    more = rounds[0][0].figure.more_is_better
+    shares: dict[str, list[float]] = {}
+    for _, rivals in rounds:
+        values = {level: entry.sample.centre for level, entry in rivals.items()}
+        top = max(values.values()) if more else min(values.values())
+        for level, value in values.items():
+            if value > 0 and top > 0:
+                shares.setdefault(level, []).append(value / top if more else top / value)
+    # Only levels that stand in all cells are compared: a median over others would be one of other cells.
+    whole = {level: median(found) for level, found in shares.items() if len(found) == len(rounds)}
+    if len(whole) < 2:
+        return ""
+    best, worst = max(whole, key=lambda level: whole[level]), min(whole, key=lambda level: whole[level])
+    if best == worst:
+        return ""
+    # The two were picked by the very figures that are judged, so all pairs that they were picked from are the family.
+    pairs = [
+        (pivot, rivals, *((best, worst) if {one, other} == {best, worst} else (one, other)))
+        for pivot, rivals in rounds
+        for one, other in combinations(rivals, 2)
+    ]
+    duels = judged([duel_of(*pair) for pair in pairs])
+    words = change_words([duel.apart for duel in duels if (duel.one, duel.other) == (best, worst)])
+    return f"{figure} by {axis.title}, {axis.label(best)} against {axis.label(worst)}: {words}"
+
+
+def change_words(found: Sequence[Difference]) -> str:
+    """`-49 % (median of 16 cells, -62 % to +2 %)`, and in how many a difference was seen beyond noise."""
+    shares = [item.share for item in found]
+    text = share_words(median(shares))
+    notes = []
+    if len(shares) > 1:
+        notes.append(f"median of {len(shares)} cells, {share_words(min(shares))} to {share_words(max(shares))}")
+    if all(item.seen is not None for item in found):
+        seen = sum(is_seen(item) for item in found)
+        if len(found) == 1:
+            notes.append("seen beyond noise" if seen else "not seen beyond noise")
+        else:
+            notes.append(f"seen beyond noise in {seen}")
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def share_words(share: float) -> str:
+    if share > TIMES_FROM:
+        return f"{1 + share:,.1f} ×" if share < 99 else f"{1 + share:,.0f} ×"
+    text = f"{share * 100:+.1f} %" if abs(share) < 0.1 else f"{share * 100:+.0f} %"
+    return "0 %" if text in ("+0.0 %", "-0.0 %") else text

@@ -1,0 +1,118 @@
+"""Duty: runs of single loads → the characterization of a target by request size, pattern and operation.
+
+Refusal: runs that mix sizes, operations or streams belong to no cell and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from brickyard.analysis.figures.latency import Latency
+from brickyard.analysis.figures.totals import Totals, shares_of_best, totals
+from brickyard.analysis.judging.cached import doubt
+from brickyard.schema import tag_of
+from brickyard.schema.operations import shares
+from brickyard.schema.plan import Stream
+from brickyard.store import Record
+
+FILLS = "†"
+FILLS_WORDS = (
+    f"{FILLS}: not in steady state, so this rate may not last: less was written than the caches hold, or the rate fell "
+    "by more than a fifth"
+)
+LATE_WORDS = "– instead of a rate: all requests ended after the measured time, so there is no rate; measure for longer"
+PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of the characterization graph."""
+
+    run: int
+    address: str
+    operation: str
+    request_bytes: int
+    row: Totals
+    fills_caches: bool = False
+    """Its rate may be that of a cache, and then does not last (`cached`)."""
+
+    @property
+    def mark(self) -> str:
+        """What stands beside its figures."""
+        return FILLS if self.fills_caches and self.row.is_rated else ""
+
+    @property
+    def service(self) -> Latency | None:
+        return self.row.service
+
+
+@dataclass(frozen=True)
+class RankedCell:
+    """A cell with its shares of the best cell of the same pattern and operation."""
+
+    cell: Cell
+    iops_share: float | None
+    throughput_share: float | None
+
+
+def cell_of(record: Record) -> Cell | None:
+    """The cell that a run measured: one phase, one stream, one size, one operation, sequential or random."""
+    phases = record.info.plan.phase
+    if len(phases) != 1 or len(phases[0].stream) != 1:
+        return None
+    stream = phases[0].stream[0]
+    if not isinstance(stream, Stream):
+        return None  # a page of a replay
+    operations = [name for name, share in shares(stream.operations).items() if share > 0]
+    address = tag_of(type(stream.address))
+    rows = [row for row in totals(record) if row.operation in operations]
+    if (
+        stream.chain
+        or stream.program
+        or len(stream.request) != 1
+        or len(operations) != 1
+        or address not in ("sequential", "random")
+        or not rows
+    ):
+        return None
+    return Cell(record.info.id, address, operations[0], stream.request[0].size, rows[0], doubt(record) is not None)
+
+
+def characterization(records: Iterable[Record]) -> dict[tuple[str, str], list[RankedCell]]:
+    """Cells by (address, operation), each list in the order of request sizes; patterns without a cell are absent.
+
+    A run that did not end validly is no cell: what it had measured until then is no answer to the question.
+    """
+    finished = (record for record in records if record.info.is_valid)
+    cells = [cell for record in finished if (cell := cell_of(record)) is not None]
+    found = {}
+    for pattern in PATTERNS:
+        # Where a size was measured more than once, the latest run speaks.
+        latest = {c.request_bytes: c for c in cells if (c.address, c.operation) == pattern}
+        if latest:
+            found[pattern] = ranked([latest[size] for size in sorted(latest)])
+    return found
+
+
+def ranked(cells: list[Cell]) -> list[RankedCell]:
+    iops = shares_of_best([cell.row.iops for cell in cells])
+    throughput = shares_of_best([cell.row.bytes_per_s for cell in cells])
+    return [
+        RankedCell(cell, *(shares if cell.row.is_rated else (None, None)))
+        for cell, *shares in zip(cells, iops, throughput, strict=True)
+    ]
+
+
+def footnotes(cells: Iterable[RankedCell]) -> list[str]:
+    """What the marks beside figures mean."""
+    found = list(cells)
+    return [
+        *([FILLS_WORDS] if any(item.cell.fills_caches for item in found) else []),
+        *([LATE_WORDS] if any(not item.cell.row.is_rated for item in found) else []),
+    ]
+
+
+def is_graph(patterns: dict[tuple[str, str], list[RankedCell]]) -> bool:
+    """Whether there is a curve to draw: at least two sizes of one pattern."""
+    return any(len(cells) > 1 for cells in patterns.values())

@@ -1,0 +1,323 @@
+"""Duty: a load curve in words and rows, alike for the terminal and the page, out of the runs of its study.
+
+Refusal: no figure that `analysis.figures.load_curve` did not give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from brickyard import _core
+from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.load_curve import (
+    BEND_SHARE,
+    CAPACITY,
+    WITHIN,
+    Bend,
+    CurvePoint,
+    Knee,
+    Limit,
+    Mark,
+    capacity,
+    curve_point,
+    knee,
+    knee_mark,
+    rate_mark,
+    step_of,
+    stream_rates,
+    usable,
+)
+from brickyard.analysis.figures.search import SEARCHES, Carried, Step, carried, enough, fewest, rates
+from brickyard.analysis.judging import summary
+from brickyard.analysis.judging.answers import Answer, belief
+from brickyard.store import Record, StudyInfo
+from brickyard.units import format_count, format_iops, format_ns, format_percent
+
+NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max", "unsent", "errors")
+RESPONSE = ("mean", "p50", "p99", "max")
+"""Columns of the response time."""
+UNSENT = "overloaded: requests were left unsent"
+"""Although no less was done than offered."""
+FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
+QUESTION = "How much load does the target sustain, and with what response time?"
+
+
+@dataclass(frozen=True)
+class Curve:
+    maximum_per_s: float
+    """What the closed loop reached, from which the offered rates were taken."""
+    points: list[CurvePoint]
+    limit: Limit | None = None
+    searches: list[Carried] = field(default_factory=list)
+
+
+def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None:
+    """The curve whose runs these are; None where they are none, or too few to draw one."""
+    closed = [record for record in records if record.info.marks.loop == "closed"]
+    if study is None or study.kept.curve is None or len(closed) != 1:
+        return None
+    maximum = sum(stream_rates(closed[0]).values())
+    points = [
+        curve_point(record, offered)
+        for record in records
+        if record.info.is_valid and (offered := record.info.marks.offered_per_s) is not None
+    ]
+    points.sort(key=lambda point: point.offered_per_s)
+    limit = limit_of(study)
+    if not any(point.mean_ns for point in points):
+        return None
+    return Curve(maximum, points, limit, searches_of(records, limit) if limit else [])
+
+
+def searches_of(records: Sequence[Record], limit: Limit) -> list[Carried]:
+    """The searches whose steps are among these runs."""
+    steps: dict[int, list[Step]] = {}
+    for record in records:
+        number, rate = record.info.marks.search, record.info.marks.searched_per_s
+        if number is not None and rate is not None and record.info.is_valid:
+            steps.setdefault(number, []).append(step_of(curve_point(record, rate), limit))
+    return [carried(found) for _, found in sorted(steps.items())]
+
+
+def is_of_search(record: Record) -> bool:
+    """Whether a run is a step of a search for a limit, and no level of the curve."""
+    return record.info.marks.searched_per_s is not None
+
+
+def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """Those of the curve's own runs; the profile's line counts the steps of searches as well."""
+    curve = [record for record in records if not is_of_search(record)] or list(records)
+    lines = summary.circumstances(curve)
+    if len(records) == 1:
+        return lines
+    closed = sum(run_name(record) == "closed loop" for record in curve)
+    steps = len(records) - len(curve)
+    counted = [
+        (closed, "closed loop", "closed loops"),
+        (len(curve) - closed, "level", "levels"),
+        (steps, "step of searches", "steps of searches"),
+    ]
+    words = ", ".join(f"{number} {many if number > 1 else one}" for number, one, many in counted if number)
+    said = f"{curve[0].info.profile}: {words}"
+    return [(label, said if label == "Profile" else text) for label, text in lines]
+
+
+def run_name(record: Record) -> str:
+    """Of a run in pictures: by its rate where it is one of a load curve."""
+    marks = record.info.marks
+    if marks.offered_per_s is not None:
+        return f"{format_iops(marks.offered_per_s)}/s"
+    if marks.loop == "closed":
+        return "closed loop"
+    return f"run {record.info.id}"
+
+
+def limit_of(study: StudyInfo) -> Limit | None:
+    curve = study.kept.curve
+    if curve is None or not curve.limit:
+        return None
+    figure, _, above = curve.limit.partition(":")
+    return Limit(figure, _core.parse_duration_ns(above))
+
+
+def curve_answer(curve: Curve, records: Sequence[Record], notes: Sequence[str] = ()) -> Answer:
+    """`notes` are those of the study."""
+    first, *rest = found_lines(curve)
+    limits = [f"{line[0].upper()}{line[1:]}." for line in (*notes, first)]
+    return Answer(QUESTION, tuple(f"{line[0].upper()}{line[1:]}." for line in rest), belief(records, *limits))
+
+
+def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
+    return [
+        format_percent(point.offered_per_s / maximum_per_s),
+        format_iops(point.offered_per_s),
+        achieved_words(point),
+        format_ns(point.mean_ns),
+        *(format_ns(point.percentiles.get(name)) for name in ("p50", "p99")),
+        format_ns(point.max_ns),
+        format_count(point.unsent),
+        format_count(point.errors),
+        "" if not point.overloaded else "overloaded" if point.saturated else UNSENT,
+    ]
+
+
+def achieved_words(point: CurvePoint) -> str:
+    """Arrivals are random: what was achieved may be above what was offered, by chance."""
+    if point.overloaded or point.chance is None:
+        return format_iops(point.achieved_per_s)
+    return f"{format_iops(point.achieved_per_s)} ± {format_percent(point.chance)}"
+
+
+def curve_notes(rows: list[list[str]]) -> list[str]:
+    """What the signs mean that are there."""
+    said = []
+    if any(DASH in row for row in rows):
+        said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
+    if any("±" in row[NAMES.index("achieved/s")] for row in rows):
+        said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")
+    return said
+
+
+def found_lines(curve: Curve) -> list[str]:
+    lines = [
+        f"closed loop at the profile's depth: {format_iops(curve.maximum_per_s)}/s; percentages refer to this rate, "
+        "which need not be the capacity"
+    ]
+    most = capacity(curve.points, curve.maximum_per_s)
+    if most:
+        offered = max(point.achieved_per_s for point in curve.points)
+        by = f" (by the closed loop; by offered rates, {format_iops(offered)}/s)" if offered < most else ""
+        lines.append(f"capacity: about {format_iops(most)}/s, the highest rate that was achieved{by}")
+    elif sound := [point for point in curve.points if not point.overloaded]:
+        last = max(sound, key=lambda point: point.offered_per_s)
+        lines.append(
+            f"the target keeps up with at least {format_iops(last.offered_per_s)}/s, with a mean response time of"
+            f" {format_ns(last.mean_ns)}{_overload_words(curve)}"
+        )
+    lines.append(f"knee: {knee_words(knee(curve.points), lowest_overload(curve))}")
+    if curve.limit:
+        lines.insert(1, limit_line(curve, curve.limit))  # it was asked for, so it is the answer
+    return lines
+
+
+def curve_marks(curve: Curve) -> list[Mark]:
+    """What `found_lines` says, as places on the axis of the offered rate: the rate within the limit, knee, capacity."""
+    marks = []
+    if curve.limit and is_kept(curve, curve.limit):
+        if (found := rates(curve.searches)) is not None:
+            marks.append(rate_mark(WITHIN, found.centre, found.low, found.high))
+        elif (best := usable(curve.points, curve.limit)[0]) is not None:
+            marks.append(rate_mark(WITHIN, best.offered_per_s))
+    marks += knee_mark(knee(curve.points))
+    most = capacity(curve.points, curve.maximum_per_s)
+    return [*marks, rate_mark(CAPACITY, most)] if most else marks
+
+
+def lowest_overload(curve: Curve) -> float | None:
+    """The lowest rate at which a step of a search overloaded the target."""
+    return min((step.rate_per_s for one in curve.searches for step in one.steps if not step.kept_up), default=None)
+
+
+def _overload_words(curve: Curve) -> str:
+    lowest = lowest_overload(curve)
+    return "" if lowest is None else f"; a search overloaded it at {format_iops(lowest)}/s"
+
+
+def knee_words(found: Knee, overload_per_s: float | None = None) -> str:
+    """`overload_per_s`: a rate beyond the levels that overloaded the target."""
+    if found.point:
+        return (
+            f"{format_iops(found.point.offered_per_s)}/s with a mean response time of"
+            f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock){_near_words(found)}"
+        )
+    if found.bend is Bend.TOO_FEW or found.end is None:
+        return "none; needs at least three rates that do not overload the target"
+    if found.bend is Bend.BELOW:
+        return "at or below the lowest offered rate; offer lower rates with --levels"
+    if overload_per_s is not None and overload_per_s > found.end.offered_per_s:
+        return (
+            f"not reached by the levels, which end at {format_iops(found.end.offered_per_s)}/s; a search overloaded "
+            f"the target at {format_iops(overload_per_s)}/s, so continue with --max-rate {math.ceil(overload_per_s)}"
+        )
+    return (
+        f"not reached; the search ended before saturation, at {format_iops(found.end.offered_per_s)}/s; continue with "
+        "--max-rate"
+        f" {math.ceil(FURTHER * found.end.offered_per_s)}"
+    )
+
+
+def _near_words(found: Knee) -> str:
+    if len(found.near) < 2:
+        return ""
+    low, high = (format_iops(point.offered_per_s) for point in (found.near[0], found.near[-1]))
+    return f"; the rates from {low} to {high}/s come within {format_percent(BEND_SHARE)} of it"
+
+
+def limit_line(curve: Curve, limit: Limit) -> str:
+    line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
+    if not is_kept(curve, limit) and not any(found.best for found in curve.searches):
+        return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
+    line += _broken_below(curve, limit)
+    few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
+    return line if few is None else f"{line}; {search_words(few, limit.figure)}: use a longer --each"
+
+
+def _broken_below(curve: Curve, limit: Limit) -> str:
+    """Levels below the rate that the searches found that broke the limit: the two contradict each other."""
+    found = rates(curve.searches) if curve.searches else None
+    if found is None:
+        return ""
+    steps = [(point, step_of(point, limit)) for point in curve.points if point.offered_per_s < found.centre]
+    broke = [step for _, step in steps if not step.holds and step.value_ns is not None]
+    if not broke:
+        return ""
+    worst = max(broke, key=lambda step: step.value_ns or 0)
+    count = f"{len(broke)} lower levels" if len(broke) > 1 else "a lower level"
+    return (
+        f"; but {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s, so the target "
+        "did not do the same at all times: measure again when nothing else runs"
+    )
+
+
+def is_kept(curve: Curve, limit: Limit) -> bool:
+    """Whether a rate was found that keeps the limit: by every search where there are any."""
+    if curve.searches:
+        return rates(curve.searches) is not None
+    return usable(curve.points, limit)[0] is not None
+
+
+def _lowest_words(curve: Curve, limit: Limit) -> str:
+    """What the lowest rate had; with few requests there is no percentile, and the next rate that has one is named."""
+    steps = [*(step for found in curve.searches for step in found.steps), *(step_of(p, limit) for p in curve.points)]
+    known = [(step.rate_per_s, step.value_ns) for step in steps if step.value_ns is not None]
+    if not known:
+        return ""
+    rate, value = min(known)
+    return f"; at {format_iops(rate)}/s it is {format_ns(value)}"
+
+
+def _few_of_best(curve: Curve, limit: Limit) -> int | None:
+    """Requests of the rate that the answer rests on, where they are too few."""
+    best, _ = usable(curve.points, limit)
+    return best.requests if best and best.requests < enough(limit.figure) else None
+
+
+def search_words(few: int, figure: str) -> str:
+    return (
+        f"a step has as few as {format_count(few)} requests, and with fewer than {format_count(enough(figure))} for "
+        f"the {figure}, searches find rates that are too high"
+    )
+
+
+def _within_words(curve: Curve, limit: Limit) -> str:
+    if not curve.searches:
+        best, worst = usable(curve.points, limit)
+        if best is None:
+            return "at no measured rate"
+        rate = format_iops(best.offered_per_s)
+        return f"up to {rate}/s; not at {format_iops(worst.offered_per_s)}" if worst else f"at least {rate}/s; {KEPT}"
+    each = [format_iops(rate) for rate in sorted(found.best.rate_per_s for found in curve.searches if found.best)]
+    found = rates(curve.searches)
+    if found is None:
+        count = len(curve.searches)
+        most = f" in {count - len(each)} of {count} searches; otherwise up to {', '.join(each)}/s" if each else ""
+        return f"at no measured rate{most}"
+    end = AT_CAPACITY if all(_ends_at_capacity(one) for one in curve.searches) else ""
+    if found.low is None or found.high is None:
+        return f"about {each[0]}/s{end}; a single search gives no interval: use --searches {SEARCHES}"
+    return (
+        f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s"
+        f" ({len(each)} searches found {', '.join(each[:-1])} and {each[-1]}){end}"
+    )
+
+
+def _ends_at_capacity(found: Carried) -> bool:
+    """Whether every rate that did not hold overloaded the target, so that the limit itself was never broken."""
+    beyond = [step for step in found.steps if not step.holds]
+    return bool(beyond) and not any(step.kept_up for step in beyond)
+
+
+AT_CAPACITY = ", above which the target is overloaded; up to there, it kept the limit"
+KEPT = "the target kept the limit at every offered rate; raise --max-rate"

@@ -1,0 +1,1 @@
+"""Verbs about replays and the TerraServer database."""

@@ -1,0 +1,1 @@
+"""Verbs about durable writes and what a power cut leaves."""

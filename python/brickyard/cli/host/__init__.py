@@ -1,0 +1,1 @@
+"""Verbs about this host, its arrays, other hosts, and the page."""

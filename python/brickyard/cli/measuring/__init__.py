@@ -1,0 +1,1 @@
+"""Verbs that put a workload on a target."""

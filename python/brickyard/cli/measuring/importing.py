@@ -1,0 +1,181 @@
+"""Duty: `brickyard import`: loads of other tools become profiles, their results become records.
+
+Refusal: what the formats mean is known in `brickyard.formats` alone.
+"""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from brickyard.cli.parts import options
+from brickyard.cli.parts.output import emit, print_text, stderr
+from brickyard.errors import BadInputError, one_line
+from brickyard.formats.recognize import (
+    FORMATS,
+    RESULT_FORMATS,
+    import_profile,
+    read_tool_result,
+    recognize,
+    refuse_results,
+)
+from brickyard.outputs import write_whole
+from brickyard.store import Store
+
+Format = Literal[
+    "fio",
+    "fio-command",
+    "icf",
+    "sqlio",
+    "sqlio-param",
+    "sqliosim",
+    "diskspd",
+    "vscsistats",
+    "fio-json",
+    "diskspd-result",
+    "iometer-result",
+    "elbencho-result",
+]
+
+
+def import_(
+    file: str,
+    /,
+    *,
+    format: Annotated[  # noqa: A002
+        Format | None, Parameter(name=["--format", "-f"], help="Format; by default recognized by its content.")
+    ] = None,
+    command: Annotated[
+        bool,
+        Parameter(
+            negative="", show_default=False, help="FILE is itself a command line of fio, SQLIO or diskspd, in quotes."
+        ),
+    ] = False,
+    output: options.Output = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Print another tool's workload as a profile, or store its results as a run.
+
+    Parameters
+    ----------
+    file
+        A fio job file or command line, an Iometer .icf, a batch file or command lines of SQLIO or diskspd, param.txt,
+        SQLIOSim's .cfg.ini, histograms of vscsiStats (-p all -c); results: fio's JSON or JSON+, diskspd's XML or text,
+        Iometer's CSV, elbencho's --csvfile or --jsonfile.
+    """
+    place = Path("." if command else file)
+    text = file if command else _read(place)
+    name = "command" if command else place.stem
+    found = _format(file, text, format)
+    if found == "fio-json":
+        if output is not None:
+            raise BadInputError("fio's result becomes a run in the store; import its job file for a profile with -o")
+        return _import_result(name, text, store, as_json=json)
+    if found in RESULT_FORMATS:
+        return _import_tool_result(found, place, text, store, output, as_json=json)
+    try:
+        imported = import_profile(found, name, text, place.parent)
+    except BadInputError as error:
+        raise BadInputError(f"{place.name if not command else 'command'}: {one_line(error)}") from error
+    if output is not None:
+        _write(output, imported.text)
+    if json:
+        emit(
+            {
+                "format": found,
+                "output": str(output) if output else None,
+                "text": imported.text,
+                "targets": imported.targets,
+                "notes": imported.notes,
+            }
+        )
+    elif output is None:
+        print_text(imported.text)
+    for note in imported.notes:
+        stderr().print(f"note: {note}", markup=False, soft_wrap=True)
+    if len(imported.targets) > 1:
+        stderr().print(f"note: targets in this order: {', '.join(imported.targets)}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _format(file: str, text: str, asked: str | None) -> str:
+    """Raises BadInputError where a text is no load, or nothing tells whose it is."""
+    try:
+        refuse_results(text)
+    except BadInputError as error:
+        raise BadInputError(f"{Path(file).name}: {one_line(error)}") from error
+    known_as = recognize(text)
+    if asked and known_as in RESULT_FORMATS and asked != known_as:
+        raise BadInputError(f"{Path(file).name}: these are results, of the format {known_as}; leave --format out")
+    found = asked or known_as
+    known = (*FORMATS, *RESULT_FORMATS)
+    if found not in known:
+        raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(known)}")
+    return found
+
+
+def _write(output: Path, profile: str) -> None:
+    try:
+        write_whole(output, profile, stream=True)
+    except OSError as error:
+        raise BadInputError(f"{output}: cannot be written: {one_line(error.strerror)}") from error
+
+
+def _read(place: Path) -> str:
+    try:
+        found = place.read_bytes()
+    except OSError as error:
+        raise BadInputError(f"{place}: cannot be read: {one_line(error.strerror)}") from error
+    # Notepad begins with a byte order mark. Without one Windows tools write the code page of their time; names in it
+    # are all that could suffer.
+    is_utf16 = found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = found.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _import_result(name: str, text: str, store: Path | None, *, as_json: bool) -> int:
+    from brickyard.formats.fio_result import read_results, store_result, stored_result
+
+    printed = read_results(text)
+    with Store(store) as kept:
+        known = stored_result(kept, printed.document)
+        run = known or store_result(kept, printed.document, profile=f"fio-{name}", warnings=printed.warnings)
+        return _show(kept, run, is_known=known is not None, as_json=as_json)
+
+
+def _import_tool_result(
+    found: str, place: Path, text: str, store: Path | None, output: Path | None, *, as_json: bool
+) -> int:
+    from brickyard.formats.tool_result import store_result
+
+    try:
+        result = read_tool_result(found, place.stem, text)
+    except BadInputError as error:
+        raise BadInputError(f"{place.name}: {one_line(error)}") from error
+    if output is not None:
+        if not result.profile:
+            raise BadInputError(f"{place.name}: does not say enough of its load for a profile; leave --output out")
+        _write(output, result.profile)
+    with Store(store) as kept:
+        name = place.stem if place.stem.startswith(result.tool) else f"{result.tool}-{place.stem}"
+        run, is_known = store_result(kept, result, text, profile=name)
+        return _show(kept, run, is_known=is_known, as_json=as_json)
+
+
+def _show(kept: Store, run: int, *, is_known: bool, as_json: bool) -> int:
+    from brickyard.analysis.judging.summary import run_document
+    from brickyard.cli.parts.output import stdout
+    from brickyard.cli.parts.tables import print_run
+
+    if is_known:
+        stderr().print(f"note: this result is run {run} already; nothing was stored", markup=False, soft_wrap=True)
+    record = kept.record(run)
+    if as_json:
+        emit(run_document(record))
+    else:
+        print_run(stdout(), record)
+    return 0

@@ -1,0 +1,274 @@
+"""Duty: `brickyard interference`. Refusal: no figures are computed here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard import _core, bricks, profiles
+from brickyard.advise.simulate import filled
+from brickyard.analysis.figures.workload import time_words
+from brickyard.analysis.judging.answers import Answer, belief
+from brickyard.cli.parts import options
+from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.parts.progress import Terminal
+from brickyard.cli.parts.tables import print_answer, print_circumstances, print_warnings
+from brickyard.cli.parts.target import aim_at
+from brickyard.errors import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    SECTOR_BYTES,
+    BadInputError,
+    BrickyardError,
+    one_line,
+    sector_advice,
+)
+from brickyard.reading import parsed_bytes
+from brickyard.store import Record, Store
+from brickyard.study.running.aim import Aim, aim_modelled
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Runner, RunSpec
+from brickyard.study.shipped.interference import (
+    COLUMNS,
+    CONFIRMED_BY,
+    InterferenceMap,
+    MapAsked,
+    MapPoint,
+    StoppedError,
+    explore,
+    plan_of,
+    point_of,
+    rate_of,
+    seconds_for,
+)
+from brickyard.study.shipped.load_curve import brick_of
+from brickyard.units import format_count, format_iops, format_ns, format_size
+
+QUESTION = "How many reads remain beside writes?"
+FIGURES = ("mean", "p50", "p90", "p95", "p99", "p99.9")
+REAL_S, REAL_MOST_S = 4.0, 15.0
+MODEL_S, MODEL_MOST_S = 30.0, 600.0
+MapPlace = Annotated[
+    Path | None,
+    Parameter(
+        name=["--output", "-o", "--picture"],
+        group=options.OUTPUT,
+        validator=options.FOLDER,
+        help="Folder for the map as SVG and PNG.",
+    ),
+]
+
+
+def interference(
+    target: str,
+    /,
+    *,
+    limit: Annotated[str, Parameter(help="Limit on the response time of reads: p99:10ms, mean:5ms.")] = "p99:10ms",
+    read_size: Annotated[str, Parameter(help="Size of a read.")] = "4KiB",
+    write_size: Annotated[str, Parameter(help="Size of a write.")] = "4KiB",
+    budget: Annotated[
+        str, Parameter(help="The most time to use on a real target; the output says what was left out.")
+    ] = "15min",
+    overrides: options.BrickOverrides = (),
+    placing: options.Placing = options.AS_IT_IS,
+    output: MapPlace = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """How many reads remain beside writes within a latency limit: read latency for both rates, found by search.
+
+    Parameters
+    ----------
+    target
+        A modelled brick such as sim:terraserver-2003, or a file or device, which is written.
+    """
+    figure, limit_ns = _limit(limit)
+    asked = MapAsked(_request_bytes(read_size, "--read-size"), _request_bytes(write_size, "--write-size"), figure)
+    try:
+        budget_s = _core.parse_duration_ns(budget) / 1e9
+    except ValueError as error:
+        raise BadInputError(f"--budget: {one_line(error)}") from error
+    modelled = bricks.is_modelled(target)
+    if overrides and not modelled:
+        raise BadInputError("--set changes modelled bricks only; leave it out")
+    aiming: AbstractContextManager[Aim] = (
+        nullcontext(aim_modelled((target,), list(overrides))) if modelled else aim_at((target,), placing)
+    )
+    with Store(store) as kept, aiming as aimed, Interrupt() as interrupt, Terminal() as terminal:
+        found, records = _mapped(
+            kept, Runner(kept, terminal, interrupt), aimed, asked, limit_ns, None if not modelled else target, budget_s
+        )
+    drawn = output is not None and bool(found.points)
+    if output is not None and drawn:
+        from brickyard.outputs import folder
+        from brickyard.report.interference import interference_picture
+
+        interference_picture(found, target, _load_words(asked, records)).write(folder(output))
+    if json:
+        emit({"target": target, "answer": _sentence(found), **found.document()})
+    else:
+        _print(found, asked, records)
+        if drawn:
+            print_line(stdout(), f"picture: {output}/interference.svg")
+    if found.interrupted:
+        return INTERRUPTED
+    return DONE if found.points and not found.cut_short else FAILED
+
+
+def _request_bytes(text: str, option: str) -> int:
+    size = parsed_bytes(text, option)
+    if size % SECTOR_BYTES:
+        raise BadInputError(f"{option} {text}: {sector_advice(size)}")
+    return size
+
+
+def _limit(text: str) -> tuple[str, float]:
+    figure, sign, value = text.partition(":")
+    if not sign or figure not in FIGURES:
+        raise BadInputError(f"--limit {text}: write p99:10ms or mean:5ms; there are {', '.join(FIGURES)}")
+    try:
+        limit_ns = float(_core.parse_limit_ns(value))
+    except ValueError as error:
+        raise BadInputError(f"--limit {text}: {one_line(error)}") from error
+    if limit_ns <= 0:
+        raise BadInputError(f"--limit {text}: no read is that fast; write a time such as 10ms")
+    return figure, limit_ns
+
+
+def _mapped(
+    store: Store, runner: Runner, aimed: Aim, asked: MapAsked, limit_ns: float, model: str | None, budget_s: float
+) -> tuple[InterferenceMap, list[Record]]:
+    each_s, most_s = (REAL_S, REAL_MOST_S) if model is None else (MODEL_S, MODEL_MOST_S)
+    brick = brick_of(aimed.targets, aimed.options, "normal")
+    study: int | None = None
+    began = time.monotonic()
+
+    def noted() -> int:
+        nonlocal study
+        if study is None:
+            about: dict[str, object] = {"targets": aimed.targets, "limit": f"{asked.figure}:{limit_ns}ns"}
+            study = store.add_study(f"interference on {aimed.targets[0]}", about)
+        return study
+
+    def record_of(reads: float | None, writes: float | None, labels: dict[str, object], number: int = 0) -> Record:
+        seconds = seconds_for(asked, reads, each_s, most_s) if reads else each_s
+        drawn = replace(asked, seed=asked.seed + number)
+        text = profiles.ProfileText("interference", plan_of(drawn, reads, writes, seconds), "")
+        plan = profiles.validate(text, [])
+        plan = filled(plan, brick) if brick is not None else plan
+        result = runner.run(RunSpec("interference", plan, aimed.targets, aimed.options, labels=labels), noted)
+        if result.outcome == "interrupted":
+            raise StoppedError
+        if result.outcome != "done":
+            raise BrickyardError(f"{aimed.targets[0]}: {result.message or 'the run failed'}")
+        record = store.record(result.run)
+        records.append(record)
+        return record
+
+    records: list[Record] = []
+    found = InterferenceMap(asked.figure, limit_ns)
+
+    def measure(reads: float, writes: float, number: int) -> MapPoint:
+        labels: dict[str, object] = {"reads_per_s": reads, "writes_per_s": writes}
+        point = point_of(record_of(reads, writes, labels, number), asked, reads, writes)
+        said = format_ns(point.value_ns) if point.kept_up else "not all requests that were due were sent"
+        line = f"{format_iops(reads)} reads/s beside {format_iops(writes)} writes/s: {asked.figure} {said}"
+        stderr().print(line, markup=False, soft_wrap=True)
+        return point
+
+    def time_left() -> bool:
+        return model is not None or time.monotonic() - began < budget_s
+
+    try:
+        _alone(found, record_of, aimed.targets[0])
+        explore(found, measure, time_left)
+    except StoppedError:
+        if not records:
+            raise KeyboardInterrupt from None
+        found.interrupted = True
+    store.end_study(noted(), "interrupted" if found.interrupted else "done", [])
+    return found, records
+
+
+def _alone(found: InterferenceMap, record_of: Callable[..., Record], target: str) -> None:
+    """Writes come first: a target that may not be written is refused before anything is measured."""
+    found.most_writes_per_s = rate_of(record_of(0, None, {"alone": "writes"}), "write")
+    found.most_reads_per_s = rate_of(record_of(None, 0, {"alone": "reads"}), "read")
+    if found.most_reads_per_s <= 0 or found.most_writes_per_s <= 0:
+        raise BrickyardError(f"{target}: no read or no write ended; there is nothing to compare")
+
+
+def _sentence(found: InterferenceMap) -> str:
+    if not found.points:
+        return "The search was interrupted before any rate of reads beside writes was tried."
+    held = [(writes, reads) for writes, reads in found.frontier(found.limit_ns) if reads is not None]
+    within = f"At {format_ns(found.limit_ns)} {found.figure} of reads"
+    if not held:
+        return f"{within}, no tried rate of reads is possible."
+    parts = [
+        f"{format_iops(reads)} reads/s "
+        + (f"beside {format_iops(writes)} writes/s" if writes else "without writes")
+        + ("" if found.is_confirmed(reads, writes) else " (not confirmed)")
+        for writes, reads in held
+    ]
+    open_at = found.points[-1].writes_per_s if found.interrupted or found.cut_short else None
+    lost = [writes for writes, reads in found.frontier(found.limit_ns) if reads is None and writes != open_at]
+    more = f"; beside {format_iops(min(lost))} writes/s or more, no reads" if lost else ""
+    return f"{within} you can have {', or '.join(parts)}{more}.{_rest_words(found)}"
+
+
+def _rest_words(found: InterferenceMap) -> str:
+    """What an interrupted search has left open."""
+    if not found.interrupted:
+        return ""
+    last = found.points[-1].writes_per_s
+    beside = f"beside {format_iops(last)} writes/s" if last else "without writes"
+    more = last == max(found.columns) < COLUMNS[-1] * found.most_writes_per_s
+    untried = ", and higher rates of writes were not tried" if more else ""
+    return f" The search {beside} was interrupted, so its rate is not confirmed{untried}."
+
+
+def _load_words(asked: MapAsked, records: list[Record]) -> str:
+    """What every figure of the map depends on."""
+    sizes = f"random reads of {format_size(asked.read_bytes)} beside random writes of {format_size(asked.write_bytes)}"
+    return f"{sizes}, open loops with arrivals at random, {time_words(records)}"
+
+
+def _row(found: InterferenceMap, writes: float, reads: float | None) -> list[str]:
+    many = found.too_many_beside(writes, found.limit_ns)
+    tried = [format_iops(writes), "none" if reads is None else format_iops(reads), format_iops(many) if many else "–"]
+    points = found.at(reads, writes) if reads is not None else []
+    values = [point.value_ns for point in points if point.value_ns is not None]
+    if not values:
+        return [*tried, "–", "–", ""]
+    span = f"{format_ns(min(values))} to {format_ns(max(values))}"
+    runs = f"{len(points)} run{'' if len(points) == 1 else 's'}"
+    mark = "" if reads is not None and found.is_confirmed(reads, writes) else f"not confirmed: {runs}"
+    return [*tried, span, format_count(min(p.reads for p in points)), mark]
+
+
+def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> None:
+    out = stdout()
+    print_answer(out, Answer(QUESTION, (_sentence(found),), belief(records)))
+    columns = [("beside writes/s", "right"), ("reads/s", "right"), ("limit broken at", "right")]
+    columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads per run, at least", "right"), ("", "left")]
+    rows = [_row(found, writes, reads) for writes, reads in found.frontier(found.limit_ns)]
+    limit = f"{found.figure} within {format_ns(found.limit_ns)}"
+    if rows:
+        out.print(table(f"Reads with {limit}: {_load_words(asked, records)}", columns, rows))
+    most = ((found.most_reads_per_s, "reads/s"), (found.most_writes_per_s, "writes/s"))
+    alone = " and ".join(f"{format_iops(rate)} {unit}" for rate, unit in most if rate)
+    print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs, arrivals at random.")
+    if found.cut_short:
+        print_line(out, "The time was up before all rates were tried; allow more with --budget.")
+    out.print()
+    print_circumstances(out, records)
+    out.print()
+    print_warnings(out, records)

@@ -1,0 +1,203 @@
+"""Duty: `brickyard load-curve`. Refusal: the runs are in `brickyard.study`, the arithmetic in `brickyard.analysis`."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from brickyard import _core, bricks, profiles
+from brickyard.analysis import PERCENTILES, percentile_name
+from brickyard.analysis.figures.load_curve import Limit, capacity, knee
+from brickyard.analysis.figures.search import SEARCHES
+from brickyard.analysis.figures.search import rates as rates_of
+from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.studies.curve_words import (
+    NAMES,
+    RESPONSE,
+    Curve,
+    curve_answer,
+    curve_circumstances,
+    curve_notes,
+    curve_row,
+    is_kept,
+    is_of_search,
+)
+from brickyard.cli.parts import options
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_line, stderr, stdout, table
+from brickyard.cli.parts.progress import Terminal
+from brickyard.cli.parts.tables import print_answer, print_warnings, titled
+from brickyard.cli.parts.target import aim_at, split_overrides
+from brickyard.errors import BAD_INPUT, FAILED, BadInputError, one_line
+from brickyard.schema import Document
+from brickyard.store import Record, Store
+from brickyard.study.running.aim import aim_modelled
+from brickyard.study.running.fit import refuse_programs
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.shipped.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, one_phase
+from brickyard.units import format_ns
+
+EACH = "3s"
+LEVELS = ",".join(str(level) for level in LEVELS_PERCENT)
+EACH_MIN_NS = 100_000_000  # ten intervals of 10 ms, the shortest that there are
+LEVEL_MAX_PERCENT = 1000
+
+
+def load_curve(
+    profile: str,
+    /,
+    *targets: str,
+    limit: Annotated[
+        str | None, Parameter(help="Also search for the highest rate within a limit, such as mean:100ms or p99:20ms.")
+    ] = None,
+    each: Annotated[
+        str, Parameter(help="How long each rate is measured; on a model longer, until its percentiles are known.")
+    ] = EACH,
+    levels: Annotated[str, Parameter(help="Rates to offer, in per cent of the closed loop's.")] = LEVELS,
+    max_rate: Annotated[
+        float | None,
+        Parameter(
+            help="Continue beyond the levels, each rate a quarter higher, until the storage does not keep up, up to "
+            "this many requests (or chains) per second."
+        ),
+    ] = None,
+    searches: options.Searches = SEARCHES,
+    phase: Annotated[str | None, Parameter(help="Which phase to use, if the profile has several.")] = None,
+    overrides: options.Overrides = (),
+    placing: options.Placing = options.AS_IT_IS,
+    output: options.ReportPlace = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Measure the response time at increasing offered rates up to saturation, and find the knee.
+
+    Parameters
+    ----------
+    profile
+        The name of a profile that ships with Brickyard, or the path of a TOML file.
+    targets
+        Files, devices, modelled bricks (sim:NAME); without one, a scratch file is made, filled, and removed at the end.
+    """
+    text = profiles.read(profile)
+    changes, brick_changes = split_overrides(targets, list(overrides))
+    plan = profiles.changed(text, changes)
+    refuse_programs(text.name, plan, "load-curve")
+    if max_rate is not None and not max_rate > 0:
+        raise BadInputError(f"--max-rate {max_rate:g}: must be above 0 per second")
+    only, asked, each_ns, shares = one_phase(plan, phase), parse_limit(limit), _each_ns(each), parse_levels(levels)
+    if not targets and any(stream.target for stream in only.stream):
+        raise BadInputError(f"{text.name}: uses several targets; name them")
+    with (
+        Store(store) as kept,
+        nullcontext(aim_modelled(targets, brick_changes))
+        if any(bricks.is_modelled(target) for target in targets)
+        else aim_at(targets, placing) as aimed,
+    ):
+        with Interrupt() as interrupt, Terminal() as terminal:
+            for note in aimed.notes:
+                terminal.note(note)
+            result = LoadCurve(kept, terminal, interrupt, each_ns).run(
+                text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate, searches
+            )
+        records = [kept.record(run) for run in result.runs]
+        page = _draw(kept, result, records, output)
+    curve = Curve(result.maximum_per_s, result.points, asked, result.searches)
+    if json:
+        emit({**curve_answer(curve, records, result.notes).document(), **_document(result, asked, page)})
+    else:
+        _print(stdout(), result, records, curve, page)
+    if result.outcome == "done" and asked is not None and not is_kept(curve, asked):
+        return FAILED
+    return EXIT_CODES.get(result.outcome, BAD_INPUT)
+
+
+def parse_limit(text: str | None) -> Limit | None:
+    """`mean:100ms`, `p99:20ms`."""
+    if text is None:
+        return None
+    figure, _, time = text.partition(":")
+    names = ["mean", *(percentile_name(p) for p in PERCENTILES)]
+    if figure not in names or not time:
+        raise BadInputError(f"--limit {text}: write FIGURE:TIME, such as p99:20ms; figures are {', '.join(names)}")
+    try:
+        return Limit(figure, _core.parse_limit_ns(time))
+    except ValueError as error:
+        raise BadInputError(f"--limit {text}: {one_line(error)}") from error
+
+
+def parse_levels(text: str) -> tuple[int, ...]:
+    words = [word.strip().removesuffix("%").strip() for word in text.split(",")]
+    if not all(re.fullmatch(r"\d{1,4}", word) and 1 <= int(word) <= LEVEL_MAX_PERCENT for word in words):
+        raise BadInputError(f"--levels {text}: whole per cent from 1 to {LEVEL_MAX_PERCENT}, such as 10,50,90")
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _each_ns(text: str) -> int:
+    try:
+        found = _core.parse_duration_ns(text)
+    except ValueError as error:
+        raise BadInputError(f"--each: {one_line(error)}") from error
+    if found < EACH_MIN_NS:
+        raise BadInputError(f"--each {text}: at least {format_ns(EACH_MIN_NS)}")
+    return found
+
+
+def _draw(store: Store, result: CurveResult, records: list[Record], output: Path | None) -> Path | None:
+    """The report of the curve; gives back the page, beside which every picture lies."""
+    if not any(point.mean_ns for point in result.points):
+        return None
+    from brickyard.report.page import default_directory, write_report
+
+    stderr().print("writing the report", markup=False)
+    study = store.studies(result.study)[0]
+    return write_report(records, study, output or default_directory(records, study))
+
+
+def _picture(page: Path) -> Path:
+    folder = "pictures" if page.name == "report.html" else f"{page.stem}-pictures"
+    return page.parent / folder / "load-curve.png"
+
+
+def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Document:
+    found, rates = knee(result.points), rates_of(result.searches)
+    return {
+        "study": result.study,
+        "runs": result.runs,
+        "outcome": result.outcome,
+        "message": result.message,
+        "closed_loop_per_s": result.maximum_per_s,
+        "points": [point.document() for point in result.points],
+        "knee": found.point.document() if found.point else None,
+        "bend": found.bend.value,
+        "capacity_per_s": capacity(result.points, result.maximum_per_s),
+        "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
+        "usable": {"rate_per_s": rates.centre, "low_per_s": rates.low, "high_per_s": rates.high} if rates else None,
+        "searches": [one.document() for one in result.searches],
+        "picture": str(_picture(page)) if page else None,
+        "report": str(page) if page else None,
+    }
+
+
+def _print(console: Console, result: CurveResult, records: list[Record], curve: Curve, page: Path | None) -> None:
+    print_answer(console, curve_answer(curve, records, result.notes))
+    rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
+    columns = [*((name, "right") for name in NAMES), ("", "left")]
+    heads = ["response time" if name in RESPONSE else "" for name, _ in columns]
+    levels = [record for record in records if not is_of_search(record)]
+    title = titled("Response time against offered rate", workload_words(levels))
+    console.print(table(title, columns, rows, heads=heads, keys=2))
+    for note in curve_notes(rows):
+        print_line(console, note, "dim")
+    console.print()
+    print_labelled(console, curve_circumstances(records))
+    console.print()
+    print_warnings(console, records)
+    if result.outcome != "done":
+        said = f"{result.outcome}: {result.message}; its measurements are kept as study s{result.study}"
+        print_line(console, said)
+    if page:
+        console.print(f"report: {page}", markup=False, soft_wrap=True)

@@ -1,0 +1,155 @@
+"""Duty: a load in fio's words on the command line → the text of a profile.
+
+Refusal: what the words mean is for `brickyard.formats` to say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+from brickyard import _core, profiles
+from brickyard.cli.parts.options import STREAM
+from brickyard.errors import BadInputError, one_line
+from brickyard.formats.fio_file import Job
+from brickyard.formats.fio_job import import_jobs
+from brickyard.formats.fio_stream import DIRECTIONS
+from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number, fio_time_us
+from brickyard.outputs import write_whole
+from brickyard.units import format_iops
+
+NAME = "ad-hoc"
+RUNTIME = "30s"
+DECIMAL = re.compile(r"\d([kmgtp])b\b", re.IGNORECASE)
+BARE = re.compile(r"\s*(\d+\.?\d*)\s*([kmgtp])(/s)?\s*", re.IGNORECASE)
+"""Thousands of requests to fio's `rate_iops`, powers of 1024 bytes to its `rate`."""
+
+
+GROUP = Group("A workload given with fio's options", sort_key=5)
+
+
+def _word(about: str, *names: str) -> Parameter:
+    return Parameter(name=[f"--{name}" for name in names] or None, help=about, group=GROUP)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class AdHoc:
+    """Options of fio under their own names; what they mean is what fio means by them, but for `rate`."""
+
+    rw: Annotated[str | None, _word("read, write, randread, randwrite, rw, randrw, trim or randtrim.")] = None
+    bs: Annotated[str | None, _word("Size of a request: 4k, or 4k,64k (reads,writes).", "bs", "blocksize")] = None
+    bssplit: Annotated[str | None, _word("Sizes with their shares, such as 4k/60:64k/40.")] = None
+    iodepth: Annotated[str | None, _word("Requests in flight per job.")] = None
+    numjobs: Annotated[str | None, _word("Number of identical jobs that run at the same time.")] = None
+    rwmixread: Annotated[str | None, _word("Share of reads in rw and randrw, in per cent.")] = None
+    rate: Annotated[
+        str | None,
+        _word("Requests/s of all jobs together, or bytes/s with a unit such as 20MiB."),
+    ] = None
+    runtime: Annotated[str | None, _word(f"How long to run, such as 30 (seconds) or 5m; {RUNTIME} by default.")] = None
+    ramp_time: Annotated[str | None, _word("Warm-up time, which no figure includes.", "ramp-time", "ramp_time")] = None
+    direct: Annotated[str | None, _word("1 (default) bypasses the page cache, 0 uses it.")] = None
+    fsync: Annotated[str | None, _word("fsync after every N writes.")] = None
+    fdatasync: Annotated[str | None, _word("fdatasync after every N writes.")] = None
+    sync: Annotated[str | None, _word("sync or dsync for each write.")] = None
+    thinktime: Annotated[str | None, _word("Pause after each request, in µs or with a unit.")] = None
+    random_distribution: Annotated[
+        str | None,
+        _word("zipf:1.1, pareto:0.2, normal:10 or zoned:60/10:40/90.", "random-distribution", "random_distribution"),
+    ] = None
+    percentage_random: Annotated[
+        str | None, _word("Share of random offsets, in per cent.", "percentage-random", "percentage_random")
+    ] = None
+    save: Annotated[
+        Path | None,
+        Parameter(validator=STREAM, help="Write the profile that these options make to this file.", group=GROUP),
+    ] = None
+
+    @property
+    def given(self) -> list[str]:
+        return [item.name for item in fields(self) if getattr(self, item.name) is not None]
+
+    @property
+    def is_asked(self) -> bool:
+        return bool(self.given)
+
+
+NO_WORDS = AdHoc()
+
+
+def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
+    """The profile and what has to be said of it; `--save` writes it."""
+    if words.rw is None:
+        raise BadInputError("a workload given with fio's options needs --rw, such as --rw randread; or name a profile")
+    given = {item.name: value for item in fields(words) if (value := getattr(words, item.name)) is not None}
+    _check(words)
+    options = {key: str(value) for key, value in given.items() if key not in ("save", "rate")}
+    # Brickyard's defaults: direct I/O, the best engine of this host, limited by time.
+    options = {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
+    per_s = _total_per_s(words.rate, options) if words.rate is not None else None
+    if per_s is not None:
+        options["rate_iops"] = _rate(per_s, options)
+    title = _title(words, options, per_s)
+    imported = import_jobs(NAME, [Job(NAME, options)], "fio's options on the command line", title=title)
+    if words.save is not None:
+        try:
+            write_whole(words.save, imported.text, stream=True)
+        except OSError as error:
+            raise BadInputError(f"{words.save}: cannot be written: {one_line(error.strerror)}") from error
+    place = str(words.save or "")
+    return profiles.ProfileText(words.save.stem if words.save else NAME, imported.text, place), imported.notes
+
+
+def _check(words: AdHoc) -> None:
+    """fio's decimal units are powers of 1024, Brickyard's are powers of 1000; so here neither is taken."""
+    for name in ("bs", "bssplit", "rate"):
+        if text := getattr(words, name):
+            found = DECIMAL.search(text)
+            if found:
+                unit = found[1].upper()
+                raise BadInputError(
+                    f"--{name} {text}: {unit}B is a power of 1024 to fio and of 1000 to Brickyard; write {unit}iB"
+                )
+    if words.rate and (found := BARE.fullmatch(words.rate)):
+        number, unit = found[1], found[2].upper()
+        requests = float(number) * 1000 ** (1 + "KMGTP".index(unit))
+        raise BadInputError(f"--rate {words.rate}: write {requests:.0f} for requests/s or {number}{unit}iB for bytes/s")
+    if words.runtime is not None and not fio_time_us("runtime", words.runtime, default="s"):
+        raise BadInputError(f"--runtime {words.runtime}: must be above 0, such as 30 (seconds) or 5m")
+    if words.rwmixread is not None and DIRECTIONS.get(str(words.rw), ("mixed",))[0] != "mixed":
+        raise BadInputError(f"--rwmixread {words.rwmixread}: --rw {words.rw} does not mix; --rw randrw and rw do")
+
+
+def _title(words: AdHoc, options: dict[str, str], per_s: float | None) -> str:
+    parts = [options["rw"], options.get("bssplit") or options.get("bs", "4k"), f"depth {options.get('iodepth', '1')}"]
+    if pause := options.get("thinktime"):
+        parts.append(f"pause {pause}{'' if pause.endswith('s') else ' us'}")
+    parts += [f"{words.numjobs} workers"] if words.numjobs else []
+    parts += [f"{words.rwmixread} % reads"] if words.rwmixread else []
+    return ", ".join([*parts, *([f"{format_iops(per_s)} requests/s"] if per_s is not None else [])])
+
+
+def _total_per_s(text: str, options: dict[str, str]) -> float:
+    """Requests/s of all jobs."""
+    if text.strip().replace(".", "", 1).isdigit():
+        return fio_number("rate", text, low=0.001, high=1e9)
+    if "bssplit" in options or "," in options.get("bs", ""):
+        raise BadInputError(f"--rate {text}: with requests of several sizes, give requests/s")
+    try:
+        return _core.parse_bytes_per_s(text) / fio_bytes("bs", options.get("bs", "4k"))
+    except ValueError as error:
+        raise BadInputError(f"--rate {text}: {one_line(error)}") from error
+
+
+def _rate(total: float, options: dict[str, str]) -> str:
+    """All jobs' requests/s as fio's rates of one job and direction."""
+    each = total / fio_int("numjobs", options.get("numjobs", "1"), low=1, high=1024)
+    if DIRECTIONS.get(options["rw"], ("",))[0] != "mixed":
+        return repr(each)
+    reads = fio_number("rwmixread", options.get("rwmixread", "50"), high=100) / 100
+    return f"{each * reads!r},{each * (1 - reads)!r}"

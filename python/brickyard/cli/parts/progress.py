@@ -1,0 +1,219 @@
+"""Duty: show a run while it happens, on stderr: a live bar in a terminal, plain lines elsewhere.
+
+Refusal: it only listens. What it shows is never what is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from brickyard.analysis import PhaseRate
+from brickyard.analysis.figures.moments import planned_ns
+from brickyard.cli.parts.output import stderr
+from brickyard.schema import (
+    Event,
+    Fill,
+    HangEvent,
+    Interval,
+    PhaseStart,
+    Start,
+    Steady,
+    in_rate,
+    is_on_data,
+    is_request,
+)
+from brickyard.store.record import marks_of
+from brickyard.study.running.runner import RunResult, RunSpec
+from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
+
+PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough to see that it lives
+
+
+def describe(spec: RunSpec) -> str:
+    """`random read 4 KiB` for a cell of a study, the profile's name for any other run."""
+    marks = marks_of(spec.labels)
+    number = "" if marks.repetition is None else f" #{marks.repetition}"
+    if marks.levels is not None:
+        return ", ".join(marks.levels.values()) + (number if marks.repetition != 1 else "")
+    if marks.request_bytes is not None:
+        return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
+    if marks.offered_per_s is not None:
+        return f"{spec.profile} at {format_iops(marks.offered_per_s)}/s"
+    return spec.profile + number
+
+
+IOPS, CALLS, TRANSACTIONS = "IOPS", "calls/s", "transactions/s"
+
+
+def _rates(rate: PhaseRate, words: str) -> str:
+    """What moves data and what is done to names are different things, and so are their rates. Of a transaction it is
+    not known what it moves."""
+    data = f"{format_iops(rate.iops)} {words}"
+    if words != TRANSACTIONS:
+        data += f"  {format_mib_per_s(rate.bytes_per_s)} MiB/s"
+    if not rate.metadata_per_s:
+        return data
+    named = f"{format_iops(rate.metadata_per_s)} metadata/s"
+    return f"{data}  {named}" if rate.iops else named
+
+
+def figures(interval: Interval, words: str = IOPS) -> str:
+    """Rates over an interval, and the worst p99 of its operations."""
+    seconds = max((interval.end_ns - interval.start_ns) / 1e9, 1e-9)
+    cells = [cell for cell in interval.cells if is_request(cell.operation)]
+    counted = in_rate({cell.operation for cell in cells})
+    rated = [cell for cell in cells if cell.operation in counted]
+    requests, moved = sum(cell.requests for cell in rated), sum(cell.bytes for cell in rated)
+    errors = sum(cell.errors for cell in cells)
+    named = sum(cell.requests for cell in cells if not is_on_data(cell.operation))
+    text = _rates(PhaseRate("", requests / seconds, moved / seconds, 0, True, named / seconds), words)
+    p99 = [cell.measures.response.p99_ns for cell in cells if cell.measures.response is not None]
+    if any(p99):
+        text += f"  p99 {format_ns(max(p99))}"
+    return f"{text}  {errors:,} errors" if errors else text
+
+
+def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
+    """The rates of a finished run as its table has them, phase by phase."""
+    said = []
+    for rate in rates:
+        text = _rates(rate, words) if rate.is_rated else "–"
+        text += f"  {rate.errors:,} errors" if rate.errors else ""
+        text += f" ({rate.of})" if rate.of else ""
+        said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
+    return "; ".join(said)
+
+
+class Terminal:
+    """A listener for a person."""
+
+    def __init__(self, console: Console | None = None, words: str = IOPS) -> None:
+        self.console = console or stderr()
+        self._words = words
+        self._live = self.console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(compact=True),
+            console=self.console,
+            transient=True,
+        )
+        self._task: TaskID | None = None
+        self._expected: int | None = None
+        self._ended = 0
+        self._counted_from_s = time.monotonic()
+        self._planned_ns: int | None = None
+        self._began_ns: int | None = None
+        self._spoke_s = time.monotonic()
+        self._last = ""
+        self._name = ""
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._progress.stop()
+
+    def expect(self, runs: int) -> None:
+        """How many runs there are in all; until then, and for a single run, the bar is that of the run itself."""
+        self._expected = runs
+        self._counted_from_s = time.monotonic()
+        if self._task is not None and runs > 1:
+            self._progress.update(self._task, total=runs * 1000)
+
+    def describe(self, spec: RunSpec) -> str:
+        return describe(spec)
+
+    def run_begins(self, spec: RunSpec) -> None:
+        self._name = self.describe(spec)
+        self._last = ""
+        self._began_ns = None
+        self._planned_ns = planned_ns(spec.plan)
+        if self._task is None or not self._many:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            total = (self._expected or 1) * 1000 if self._many or self._planned_ns else None
+            self._task = self._progress.add_task(self._name, total=total, figures="")
+        self._progress.update(self._task, description=self._title(), figures="preparing")
+
+    @property
+    def _many(self) -> bool:
+        return (self._expected or 1) > 1
+
+    def _title(self) -> str:
+        return f"{self._ended + 1}/{self._expected} {self._name}" if self._many else self._name
+
+    def event(self, event: Event) -> None:
+        match event:
+            case Fill():
+                share = event.done_bytes / max(event.total_bytes, 1)
+                self._say(f"filling {format_size(event.total_bytes)}: {share:.0%}", None)
+            case Start():
+                for text in event.notes:
+                    self.note(text)
+            case PhaseStart() if self._began_ns is None:
+                self._began_ns = event.start_ns
+            case Interval():
+                self._last = figures(event, self._words)
+                spent_ns = event.end_ns - (self._began_ns or 0)
+                done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
+                self._say(("warm-up: " if event.warmup else "") + self._last, done, self._at(spent_ns))
+            case HangEvent():
+                self.note(
+                    f"hanging: {event.operation} of {format_size(event.request_bytes)} at offset"
+                    f" {event.offset_bytes:,} has been outstanding for {format_ns(event.outstanding_ns)}"
+                )
+            case Steady():
+                self.note("steady state reached" if event.reached else "steady state left again")
+
+    def run_ended(self, result: RunResult) -> None:
+        self._ended += 1
+        if self._live and self._task is not None and self._many:
+            self._progress.update(self._task, completed=self._ended * 1000)
+        elif not self._live:
+            said = f": {closing(result.rates, self._words)}" if result.rates else ""
+            why = f" ({result.outcome}{': ' + result.message if result.message else ''})"
+            count = f"{self._ended}/{self._expected} " if self._many else ""
+            self._line(f"{count}{self._name}{said}{why if result.outcome != 'done' else self._left()}")
+
+    def _left(self) -> str:
+        """How long the other runs will take, if they take as long as those before; only where that is worth a word."""
+        runs = (self._expected or 1) - self._ended
+        left_s = (time.monotonic() - self._counted_from_s) / self._ended * runs
+        return f"  (about {format_seconds(left_s)} left)" if runs > 0 and left_s >= PLAIN_EVERY_S else ""
+
+    def note(self, text: str) -> None:
+        if self._live:
+            self._progress.console.print(f"note: {text}", markup=False, style="cyan")
+        else:
+            self._line(f"note: {text}")
+
+    def _at(self, spent_ns: int) -> str:
+        """For lines alone: a bar shows it."""
+        spent = format_seconds(spent_ns / 1e9)
+        return f"{spent} of {format_seconds(self._planned_ns / 1e9)}: " if self._planned_ns else f"{spent}: "
+
+    def _say(self, text: str, done: float | None, at: str = "") -> None:
+        if self._live and self._task is not None:
+            self._progress.update(self._task, figures=text)
+            if done is not None:
+                before = self._ended if self._many else 0
+                self._progress.update(self._task, completed=(before + done) * 1000)
+        elif not self._live and time.monotonic() - self._spoke_s >= PLAIN_EVERY_S:
+            self._line(f"{self._title()}: {at}{text}")
+
+    def _line(self, text: str) -> None:
+        self._spoke_s = time.monotonic()
+        self.console.print(text, markup=False, soft_wrap=True)

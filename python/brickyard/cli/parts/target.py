@@ -1,0 +1,88 @@
+"""Duty: from what a person typed to targets and options for the core; a scratch file where no target was named.
+
+Refusal: it gives no consent to write; that is in the options, and the core decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from brickyard import bricks, facts, outputs
+from brickyard.cli.parts.options import Placing
+from brickyard.errors import BadInputError
+from brickyard.schema import RunOptions
+from brickyard.study.running.aim import Aim, aim, parse_size
+from brickyard.study.running.check import nearest_folder
+from brickyard.study.running.scratch import cache_home, check_scratch
+
+
+def named(target: str | None) -> tuple[str, ...]:
+    """None where no target was named; an empty name is refused, since a scratch file is not what was meant."""
+    if target == "":
+        raise BadInputError("the target's name is empty; is a shell variable not set?")
+    return () if target is None else (target,)
+
+
+def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[list[str], list[str]]:
+    """What changes the profile, and what changes modelled bricks."""
+    modelled = any(bricks.is_modelled(target) for target in targets)
+    of_bricks = [change for change in overrides if modelled and bricks.is_override(change)]
+    of_profile = [change for change in overrides if change not in of_bricks]
+    for change in of_profile if modelled else ():
+        if (key := bricks.meant(change)) is not None:
+            raise BadInputError(f"--set {change}: not a key of a profile or of a brick; did you mean {key}?")
+    return of_profile, of_bricks
+
+
+@contextmanager
+def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, makes: bool = True) -> Iterator[Aim]:
+    """Directories for programs, which make one of their own in each; the cache directory where none is named.
+
+    Unless it `makes` that one, the nearest directory above it stands for it.
+    """
+    scratch = placing.scratch
+    if placing.keep or placing.overwrite:
+        raise BadInputError("--keep and --overwrite: a program works in a directory of its own, removed at the end")
+    if targets and scratch is not None:
+        raise BadInputError("--scratch: a program makes its own directory in the target; leave one of them out")
+    if len(targets) != wanted and (targets or wanted > 1):
+        raise BadInputError(f"the workload needs {wanted} directories, but {len(targets)} were named")
+    for path in targets:
+        if not os.path.isdir(path):
+            said = (
+                "is not a directory; a program over files needs one" if os.path.lexists(path) else "no such directory"
+            )
+            raise BadInputError(f"{path}: {said}")
+    home = scratch or cache_home()
+    if not targets and scratch is None:
+        if makes:
+            outputs.folder(home)
+        else:
+            home = nearest_folder(outputs.check_folder(home))
+    yield Aim(list(targets) or [str(home)], RunOptions(), (), is_scratch=not targets)
+
+
+def check_unnamed(placing: Placing) -> tuple[Path, int]:
+    """Refuses what `aim` would refuse where no target is named; nothing is made. A name for the file, and its size."""
+    for path in placing.overwrite:
+        raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
+    if placing.scratch is not None and not placing.scratch.is_dir():
+        raise BadInputError(f"--scratch {placing.scratch}: no such directory")
+    home = placing.scratch or cache_home()
+    return check_scratch(placing.scratch, parse_size(placing.size), facts.cache_bytes(str(home)))
+
+
+def aim_at(targets: tuple[str, ...], placing: Placing, *, quick: bool = False) -> AbstractContextManager[Aim]:
+    """`aim` with the options that verbs share."""
+    return aim(
+        targets,
+        size=placing.size,
+        scratch=placing.scratch,
+        keep=placing.keep,
+        overwrite=placing.overwrite,
+        destroys_data=placing.i_know_this_destroys_data,
+        quick=quick,
+    )

@@ -1,0 +1,1 @@
+"""Verbs that answer before anything is measured or bought, and the catalogue."""

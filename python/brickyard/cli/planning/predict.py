@@ -1,0 +1,326 @@
+"""Duty: `brickyard advise predict`. Refusal: no figures are computed here."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from msgspec.structs import replace
+
+from brickyard import bricks, profiles
+from brickyard.advise import predict as predicting
+from brickyard.advise.answer import Sustained, prediction
+from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
+from brickyard.analysis.figures import search
+from brickyard.analysis.figures.samples import Sample
+from brickyard.analysis.figures.search import SEARCHES
+from brickyard.analysis.studies.curve_words import search_words
+from brickyard.bricks import far_off
+from brickyard.bricks.spread import KINDS, Spread, kind_of, spread_of
+from brickyard.cli.parts import conditioning, options
+from brickyard.cli.parts.output import emit, stderr, stdout, table
+from brickyard.cli.parts.progress import Terminal
+from brickyard.cli.parts.tables import print_answer
+from brickyard.cli.parts.target import split_overrides
+from brickyard.errors import BadInputError, BrickyardError
+from brickyard.rulers import Ruler
+from brickyard.schema import Document
+from brickyard.schema.plan import Plan
+from brickyard.store import Record, Store
+from brickyard.study.running.aim import aim
+from brickyard.study.running.caches import cache_bytes, into_caches
+from brickyard.study.running.fit import refuse_programs
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Runner, RunSpec
+from brickyard.units import format_iops, format_ns
+
+Measure = Callable[[Plan], Record]
+
+
+def predict(
+    profile: str,
+    target: str,
+    /,
+    *,
+    limit: Annotated[str, Parameter(help="Limit on the response time: mean:100ms, p99:20ms, max:50ms.")],
+    per_mailbox: Annotated[float | None, Parameter(help="Requests per second of one mailbox, such as 0.5.")] = None,
+    per_page: Annotated[float | None, Parameter(help="Requests that one page view makes.")] = None,
+    phase: Annotated[str | None, Parameter(help="Which phase of the profile.")] = None,
+    condition: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            consume_multiple=True,
+            help=f"Condition of a modelled brick, or several: {options.CONDITION_WORDS}.",
+        ),
+    ] = (),
+    duration: Annotated[
+        str | None, Parameter(help="Duration at each rate; by default 60s of virtual time, or 10s on a real target.")
+    ] = None,
+    searches: options.Searches = SEARCHES,
+    overrides: options.Overrides = (),
+    overwrite: options.Overwrite = (),
+    i_know_this_destroys_data: options.DestroysData = False,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """How many requests per second a target sustains before its response time exceeds a limit.
+
+    Parameters
+    ----------
+    profile
+        The workload. Its mix is kept; its pace becomes an open loop with Poisson arrivals.
+    target
+        A modelled brick such as sim:terraserver-2003, or a file or device that exists.
+    """
+    from brickyard import _core
+
+    modelled = bricks.is_modelled(target)
+    if condition and not modelled:
+        raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
+    for name, value in (("--per-mailbox", per_mailbox), ("--per-page", per_page)):
+        if value is not None and not 0 < value < float("inf"):
+            raise BadInputError(f"{name} {value:g}: must be above 0")
+    ruler = predicting.limit(limit)
+    try:
+        length_s = _core.parse_duration_ns(duration or ("60s" if modelled else "10s")) / 1e9
+    except ValueError as error:
+        raise BadInputError(f"--duration: {error}") from error
+    if length_s <= 0:
+        raise BadInputError("--duration: must be above 0")
+    changes, of_brick = split_overrides((target,), list(overrides))
+    if modelled:
+        changes = [*unverified(profile), *changes]
+    whole = profiles.validate(profiles.read(profile), changes)
+    refuse_programs(profile, whole, "advise predict")
+    plan = predicting.one_phase(whole, phase)
+    predicting.refuse_chains(plan)
+    if modelled:
+        conditioning.refuse_idle_switch((target,), condition, of_brick)
+    kind = kind_of(bricks.resolve(target, of_brick).brick, plan) if modelled else None
+    found = []
+    for state in conditioning.modelled_words(condition) or ("normal",):
+        if modelled:
+            resolved = bricks.resolve(target, [*of_brick, bricks.condition_override(state)])
+            changed = [*of_brick, *dearest(state, resolved.brick, (target, *of_brick))]
+            loaded = filled(plan, resolved.brick)
+        else:
+            loaded, changed = plan, []
+        with (
+            _modelled(target, state, changed)
+            if modelled
+            else _real(profile, target, overwrite, i_know_this_destroys_data, store)
+        ) as (measure, of_caches):
+            one = _predicted(loaded, target, state, ruler, length_s, measure, searches)
+            spread = spread_of(kind) if kind else None
+            found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread, kind=kind))
+            cached = of_caches()
+    far = far_off.words([kind]) if kind else []
+    _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
+    return 0 if all(item.rates for item in found) else 1
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a brick carries in one condition, beside what it does when nothing limits the rate."""
+
+    condition: str
+    unlimited_per_s: float
+    searches: list[search.Carried]
+    is_open: bool = False
+    spread: Spread | None = None
+    kind: str | None = None
+
+    @property
+    def sustained(self) -> Sustained:
+        return Sustained(self.condition, self.rates, self.unlimited_per_s, self.is_open, self.spread, self.kind)
+
+    @property
+    def rates(self) -> Sample | None:
+        return search.rates(self.searches)
+
+    @property
+    def steps(self) -> list[search.Step]:
+        return [step for carried in self.searches for step in carried.steps]
+
+
+def _predicted(
+    plan: Plan, target: str, condition: str, ruler: Ruler, length_s: float, measure: Measure, searches: int
+) -> Predicted:
+    console = stderr()
+    figure = ruler.requirements[0].figure
+    console.print(f"{condition}: measuring the brick without a rate limit …", markup=False)
+    unlimited = measure(predicting.for_time(plan, length_s))
+    parts = predicting.shares(unlimited)
+    if not parts:
+        raise BrickyardError(f"{target}: no request was completed; there is nothing to predict from")
+
+    def attempt(rate: float, number: int) -> search.Step:
+        drawn = replace(plan, seed=plan.seed + number)
+        record = measure(predicting.at_rate(drawn, rate, parts, figure, length_s, virtual=bricks.is_modelled(target)))
+        step = predicting.step(record, ruler, rate)
+        said = f"{condition}, {format_iops(rate)} requests/s: {figure} {format_ns(step.value_ns)}"
+        why = "" if step.holds else ", too slow" if step.kept_up else ", not all requests that were due were sent"
+        console.print(said + why, markup=False)
+        return step
+
+    most = rates(unlimited)[0]
+    return Predicted(condition, most, search.searched(attempt, max(1.0, most / 2), searches))
+
+
+@contextmanager
+def _modelled(
+    target: str, condition: str | None, overrides: list[str]
+) -> Iterator[tuple[Measure, Callable[[], str | None]]]:
+    """Its caches are filled before each run, so there is nothing to be said of them."""
+    brick = Brick(target.removeprefix(bricks.MODELLED))
+    yield lambda plan: simulate(plan, brick, condition or "normal", overrides), lambda: None
+
+
+@contextmanager
+def _real(
+    profile: str, target: str, overwrite: tuple[str, ...], destroys_data: bool, store: Path | None
+) -> Iterator[tuple[Measure, Callable[[], str | None]]]:
+    """Every rate is a run of its own in the store, with its circumstances. Beside it, what is to be said of caches."""
+    with (
+        Store(store) as kept,
+        aim((target,), size=None, scratch=None, keep=False, overwrite=overwrite, destroys_data=destroys_data) as aimed,
+        Interrupt() as interrupt,
+        Terminal() as terminal,
+    ):
+        runner = Runner(kept, terminal, interrupt)
+        runs: list[int] = []
+
+        def measure(plan: Plan) -> Record:
+            result = runner.run(RunSpec(profile, plan, aimed.targets, aimed.options))
+            if result.outcome == "interrupted":
+                raise KeyboardInterrupt
+            if result.outcome != "done":
+                raise BrickyardError(f"{target}: {result.message or 'the run failed'}")
+            runs.append(result.run)
+            return kept.record(result.run)
+
+        def of_caches() -> str | None:
+            held = cache_bytes(aimed.targets[0], aimed.options)
+            return into_caches((kept.record(run) for run in runs), held, "--duration")
+
+        yield measure, of_caches
+
+
+def _answer(
+    profile: str,
+    target: str,
+    limit: str,
+    found: list[Predicted],
+    per_mailbox: float | None,
+    per_page: float | None,
+    cached: str | None,
+    far: list[str],
+    *,
+    as_json: bool,
+) -> None:
+    figure, _, most = limit.partition(":")
+    doubts = [*_doubts(found, figure), *([cached] if cached else []), *far]
+    carried = [item.sustained for item in found]
+    question = f"How many requests/s does {target} sustain of {profile} with the {figure} response time within {most}?"
+    answer = prediction(question, carried, doubts, is_modelled=bricks.is_modelled(target))
+    documents = [_document(item, per_mailbox, per_page) for item in found]
+    if as_json:
+        said = {"caches": cached} if cached else {}
+        asked = {**answer.document(), "profile": profile, "target": target, "limit": limit}
+        emit({**asked, **documents[0], **said, "conditions": documents})
+        return
+    out = stdout()
+    print_answer(out, answer)
+    rows = [["requests per second", *(_rates(item, 1, format_iops) for item in found)]]
+    if per_mailbox is not None:
+        rows.append([f"mailboxes, {per_mailbox:g}/s each", *(_rates(item, per_mailbox, _whole) for item in found)])
+    if per_page is not None:
+        pages = [_rates(item, per_page, format_iops) for item in found]
+        rows.append([f"page views per second, {per_page:g} requests each", *pages])
+    alone = "at the profile's own rate (open loop)" if found[0].is_open else "closed loop (set by the profile)"
+    rows.append([alone, *(format_iops(item.unlimited_per_s) for item in found)])
+    out.print(f"What {target} sustains of {profile} with {figure} within {most}", style="bold", markup=False)
+    out.print(table("", [("", "left"), *((item.condition, "right") for item in found)], rows))
+    for item in found:
+        if item.rates is None:
+            lowest = min(item.steps, key=lambda step: step.rate_per_s)
+            out.print(
+                f"{item.condition}: no rate keeps {figure} within {most}; at {format_iops(lowest.rate_per_s)}/s it is "
+                f"{format_ns(lowest.value_ns)}",
+                markup=False,
+                soft_wrap=True,
+            )
+    for note in _notes(found):
+        out.print(note, markup=False, soft_wrap=True)
+
+
+def _notes(found: list[Predicted]) -> list[str]:
+    """What the table's words mean."""
+    counts = {rates.n for item in found if (rates := item.rates)}
+    last = "as in the profile, no limit" if found[0].is_open else "its own requests in flight, no limit"
+    notes = [f"open loop with Poisson arrivals in the profile's mix; last line: {last}"]
+    notes += sorted(
+        {
+            f"models of {spread.kind}: nine of ten published figures, almost all of them rates without a limit, "
+            f"{spread.claim} ({spread.basis}; docs/truth.md)"
+            for item in found
+            if (spread := item.spread)
+        }
+    )
+    notes += sorted(
+        f"no factor for models of {KINDS[kind]}: too few published tables were compared with them (docs/truth.md)"
+        for kind in {item.kind for item in found if item.kind and item.spread is None}
+    )
+    if counts - {1}:
+        notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with its own arrivals")
+    return notes
+
+
+def _doubts(found: list[Predicted], figure: str) -> list[str]:
+    """What limits belief in the rates."""
+    counts = {rates.n for item in found if (rates := item.rates)}
+    doubts = ["a single search gives no interval: use --searches 3"] if 1 in counts else []
+    few = search.fewest([carried for item in found for carried in item.searches], figure)
+    return doubts if few is None else [*doubts, f"{search_words(few, figure)}: use a longer --duration"]
+
+
+def _whole(value: float) -> str:
+    return f"{math.floor(value):,}"
+
+
+def _rates(item: Predicted, each: float, form: Callable[[float], str]) -> str:
+    """The rate over what one mailbox or page takes of it, with its interval."""
+    rates = item.rates
+    if rates is None:
+        return "none"
+    said = form(rates.centre / each)
+    if rates.low is None or rates.high is None:
+        return said
+    return f"{said} ({form(rates.low / each)} to {form(rates.high / each)})"
+
+
+def _document(item: Predicted, per_mailbox: float | None, per_page: float | None) -> Document:
+    rates, ends = item.rates, item.sustained.ends
+    rate = rates.centre if rates else None
+    return {
+        "condition": item.condition,
+        "rate_per_s": rate,
+        "low_per_s": rates.low if rates else None,
+        "high_per_s": rates.high if rates else None,
+        "mailboxes": None if per_mailbox is None or rate is None else math.floor(rate / per_mailbox),
+        "pages_per_s": None if per_page is None or rate is None else rate / per_page,
+        "unlimited_per_s": item.unlimited_per_s,
+        "unlimited_is_open_loop": item.is_open,
+        "interval_factor": item.spread.factor if item.spread else None,
+        "low_with_model_per_s": ends[0] if ends else None,
+        "high_with_model_per_s": ends[1] if ends else None,
+        "searches": [carried.document() for carried in item.searches],
+    }

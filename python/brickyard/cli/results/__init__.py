@@ -1,0 +1,1 @@
+"""Verbs that read what was measured."""

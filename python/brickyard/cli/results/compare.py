@@ -1,0 +1,325 @@
+"""Duty: `brickyard compare` and `brickyard baseline`. Refusal: no figures are computed here."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+from rich.console import Console
+
+from brickyard import outputs
+from brickyard.analysis.figures.named import COMPARABLE
+from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.judging.comparison import (
+    Comparison,
+    Shift,
+    Sides,
+    left_out_words,
+    valid_sides,
+)
+from brickyard.analysis.judging.differing import Differing, differing_between, runs_words
+from brickyard.analysis.judging.gate import Gate, compared
+from brickyard.cli.parts import options
+from brickyard.cli.parts.output import emit, print_text, stderr, stdout, table
+from brickyard.cli.parts.selection import open_store, select
+from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
+from brickyard.report.comparison_words import (
+    assumptions,
+    comparison_document,
+    gate_lines,
+    lack_words,
+    mark_words,
+    noise_words,
+    repeat_lines,
+    sitting_words,
+    verdict_lines,
+)
+from brickyard.report.matrix_tables import difference_text
+from brickyard.report.picture import Picture
+from brickyard.store import Record, Store
+from brickyard.study.designs.keys import nearest
+from brickyard.units import format_name, format_ns, format_percent
+
+NAME = re.compile(r"[A-Za-z][\w.-]*")
+
+
+def compare(
+    *runs: str,
+    baseline: Annotated[str | None, Parameter(help="Compare the runs with this baseline.")] = None,
+    check: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Exit code 1 if a figure got worse by more than the tolerance beyond noise, with all figures judged "
+            "as one family; 2 if no figure was measured more than once on both sides, so that nothing can be judged.",
+        ),
+    ] = False,
+    across_loads: Annotated[
+        bool,
+        Parameter(
+            negative="", show_default=False, help="With --check: judge the two sides even if their workloads differ."
+        ),
+    ] = False,
+    tolerance: Annotated[str, Parameter(help="How much worse a figure may be without failing, such as 5%.")] = "5%",
+    confidence: Annotated[str, Parameter(help="Confidence of the intervals and tests, such as 95%.")] = "95%",
+    figure: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Figure to compare, such as iops, mib_per_s or response_p99. May be repeated.",
+        ),
+    ] = (),
+    output: options.Pictures = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Compare runs, like with like: what differed, then each figure with its interval, then whole distributions.
+
+    Parameters
+    ----------
+    runs
+        BEFORE and AFTER, each a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest; with --baseline
+        only AFTER, without which it is the newest study or run.
+    """
+    _refuse_unknown(figure)
+    allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
+    with open_store(store) as kept:
+        sides = _sides(kept, runs, baseline)
+    before, after = sides.before, sides.after
+    outcome = compared(sides, allowed, sure, figure)
+    found, judged, loads = outcome.comparison, outcome.judged, outcome.loads_differ
+    _refuse_nothing(found, loads)
+    differing = differing_between(before, after)
+    bad = verdict_lines(found, judged, allowed)
+    if check and loads and not across_loads:
+        raise BadInputError(
+            f"--check: {_loads_words(loads)}; compare equal workloads, or judge these anyway with --across-loads"
+        )
+    open_words = _unjudged_words(judged) if check and not bad else ""
+    notes = [*left_out_words(sides), *assumptions(judged, before if baseline else [])]
+    pictures = _draw(found, output, "; ".join(_workload_lines(before, after))) if output else []
+    code = FAILED if check and bad else BAD_INPUT if open_words else DONE
+    if json:
+        about = {"loads_differ": loads, "left_out": sides.left_out, "notes": notes, "not_judged": open_words or None}
+        emit(comparison_document(found, judged, before, after, differing, bad, pictures) | about)
+        return code
+    console = stdout()
+    console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
+    for line in (
+        *_workload_lines(before, after),
+        *_differing_lines(differing),
+        *(f"the load differs: {words}" for words in loads),
+    ):
+        console.print(line, markup=False, soft_wrap=True)
+    for line in repeat_lines(found):
+        console.print(line, markup=False, soft_wrap=True)
+    console.print()
+    _print(console, found)
+    unclear = [f"inconclusive: {lack_words(item)}" for item in found.lacking if not item.is_lost]
+    for line in (*bad, *gate_lines(judged, allowed), *unclear, *(f"note: {words}" for words in notes)):
+        console.print(line, markup=False, soft_wrap=True)
+    for path in pictures:
+        console.print(f"picture: {path}", markup=False, soft_wrap=True)
+    if open_words:
+        stderr().print(open_words, markup=False, soft_wrap=True)
+    return code
+
+
+def _refuse_unknown(figures: tuple[str, ...]) -> None:
+    for name in figures:
+        if name not in COMPARABLE:
+            raise BadInputError(f"--figure {name}: cannot be compared{nearest(name, COMPARABLE)}")
+
+
+def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
+    if found.changes:
+        return
+    none = "; ".join(["no workload was measured on both sides", *_only_words(found), *loads])
+    why = "; ".join(map(lack_words, found.lacking)) or none
+    raise BadInputError(f"nothing can be compared: {why}")
+
+
+NAMED_MOST = 4
+
+
+def _only_words(found: Comparison) -> list[str]:
+    """What each side has that the other has not, such as the steps of ramps of different rates."""
+    said = []
+    for side, names in (("before", found.only_before), ("after", found.only_after)):
+        more = f" and {len(names) - NAMED_MOST} more" if len(names) > NAMED_MOST else ""
+        said += [f"only {side}: {' / '.join(format_name(name) for name in names[:NAMED_MOST])}{more}"] if names else []
+    return said
+
+
+def _unjudged_words(judged: Gate) -> str:
+    """Why no figure can be judged: of a side that was measured once, nobody knows the noise between runs."""
+    if judged.lone_share is not None:
+        return ""
+    sides = {item.change.before.n > 1 for item in judged.judged}, {item.change.after.n > 1 for item in judged.judged}
+    once = [name for name, several in zip(("before", "after"), sides, strict=True) if several == {False}]
+    where = "on both sides" if len(once) == 2 else once[0] if once else "on one of its sides"
+    return (
+        f"--check: inconclusive: every figure was measured only once {where}, so the noise between runs is unknown "
+        "there and nothing can be judged; repeat the run, for example with --repeat 3, or judge it by your own limits "
+        "with"
+        " `run --ruler NAME --check`"
+    )
+
+
+def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> Sides:
+    if baseline is None:
+        if len(words) != 2:
+            raise BadInputError("name BEFORE and AFTER, or AFTER with --baseline NAME")
+        before, after = (select(store, (word,)).records for word in words)
+    else:
+        known = store.baselines()
+        if baseline not in known:
+            hint = nearest(baseline, known) or "; `brickyard baseline save NAME` makes one"
+            raise BadInputError(f"--baseline {baseline}: no such baseline{hint}")
+        before = [store.record(run) for run in known[baseline][1]]
+        after = select(store, words).records
+    return valid_sides(before, after)
+
+
+def parse_share(option: str, text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError as error:
+        raise BadInputError(f"{option} {text}: write a share such as 5% or 0.05") from error
+    if not 0 <= value < 1:
+        raise BadInputError(f"{option} {text}: from 0 to below 100 %")
+    return value
+
+
+def _loads_words(loads: list[str]) -> str:
+    return "the load differs: " + "; ".join(loads)
+
+
+def _runs(records: list[Record]) -> str:
+    return runs_words([record.info.id for record in records])
+
+
+def _workload_lines(before: list[Record], after: list[Record]) -> list[str]:
+    """What the figures depend on."""
+    one, other = workload_words(before), workload_words(after)
+    if one == other:
+        return [f"workload: {one}"] if one else []
+    return [f"workload before: {one or 'unknown'}", f"workload after: {other or 'unknown'}"]
+
+
+def _differing_lines(found: list[Differing]) -> list[str]:
+    return [f"differed: {item.label}: {item.words}" for item in found] or ["circumstances: nothing differed"]
+
+
+def _print(console: Console, found: Comparison) -> None:
+    rows = [
+        [
+            format_name(change.name),
+            change.figure.heading,
+            change.figure.text(change.before.centre),
+            change.figure.text(change.after.centre),
+            difference_text(change.difference),
+            noise_words(change),
+        ]
+        for change in found.changes
+    ]
+    columns = [("load", "left"), ("figure", "left"), ("before", "right"), ("after", "right"), ("difference", "right")]
+    console.print(table("", [*columns, ("noise", "left")], rows))
+    for note in mark_words([row[4] for row in rows]):
+        console.print(note, style="dim", markup=False, soft_wrap=True)
+    console.print()
+    for measure in dict.fromkeys(shift.measure for shift in found.shifts):
+        _print_shifts(console, f"{measure} time", [shift for shift in found.shifts if shift.measure == measure])
+    for name in found.only_after:
+        console.print(f"only after: {format_name(name)}", markup=False)
+
+
+def _print_shifts(console: Console, heading: str, shifts: list[Shift]) -> None:
+    names = ("p50", "p90", "p99", "p99.9")
+    rows = [
+        [
+            format_name(shift.name),
+            *(
+                f"{format_ns(shift.before.percentiles.get(n))} → {format_ns(shift.after.percentiles.get(n))}"
+                for n in names
+            ),
+            f"{format_percent(shift.distance)} of the requests at {format_ns(shift.at_ns)}",
+        ]
+        for shift in shifts
+    ]
+    heads = [(heading, "left"), *((name, "right") for name in names), ("farthest apart", "left")]
+    console.print(table("", heads, rows))
+    console.print()
+
+
+def _draw(found: Comparison, folder: Path, note: str) -> list[str]:
+    from brickyard.report.compare_charts import changes_picture, shifts_picture
+
+    return write_pictures([changes_picture(found, note), shifts_picture(found, note)], folder)
+
+
+def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
+    try:
+        outputs.folder(folder)
+        for picture in pictures:
+            if picture is not None:
+                picture.write(folder)
+    except OSError as error:
+        raise BadInputError(f"{folder}: the pictures cannot be written: {error.strerror}; see --output") from error
+    return [str((folder / f"{picture.name}.png").absolute()) for picture in pictures if picture is not None]
+
+
+baseline_app = App(name="baseline", help="Runs that later runs are compared with.")
+
+
+@baseline_app.command(name="save")
+def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, json: options.Json = False) -> int:
+    """Save runs under a name for `compare --baseline NAME`.
+
+    Parameters
+    ----------
+    name
+        The baseline's name; an existing baseline of that name is replaced by these runs.
+    runs
+        Runs (12, 3-7), a study (s2, NAME or NAME@LABEL) or latest; without any, the newest study or run.
+    """
+    if not NAME.fullmatch(name):
+        raise BadInputError(f"{name}: a name is a letter and then letters, digits, - . or _")
+    with Store(store, must_exist=True) as kept:
+        records = select(kept, runs).records
+        good = [record.info.id for record in records if record.info.is_valid]
+        if not good:
+            raise BadInputError("none of these runs is finished and valid; name others for the baseline")
+        replaced = kept.baselines().get(name)
+        kept.add_baseline(name, good)
+    notes = sitting_words([record for record in records if record.info.id in good])
+    if json:
+        emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None, "notes": notes})
+    else:
+        instead = f", instead of {runs_words(replaced[1])}" if replaced else ""
+        print_text(f"baseline {name}: {runs_words(good)}{instead}\n")
+        for words in notes:
+            print_text(f"note: {words}\n")
+    return 0
+
+
+@baseline_app.default
+def list_baselines(*, store: options.StorePlace = None, json: options.Json = False) -> int:
+    """List the baselines in the store."""
+    with open_store(store) as kept:
+        found = kept.baselines()
+    if json:
+        documents = [{"name": n, "created_unix_ns": created, "runs": runs} for n, (created, runs) in found.items()]
+        emit({"baselines": documents})
+        return 0
+    rows = [
+        [name, datetime.fromtimestamp(created / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"), runs_words(runs)]
+        for name, (created, runs) in found.items()
+    ]
+    stdout().print(table("", [(name, "left") for name in ("baseline", "saved", "runs")], rows))
+    return 0

@@ -1,0 +1,203 @@
+"""Duty: `brickyard history`. Refusal: no figures are computed here."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from brickyard.analysis.figures.named import COMPARABLE, FIGURES, Figure
+from brickyard.analysis.judging.differing import runs_words
+from brickyard.analysis.judging.history import RUNS_MIN, History, histories
+from brickyard.cli.parts import options
+from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.parts.selection import leave_out, open_store
+from brickyard.cli.results.compare import parse_share, write_pictures
+from brickyard.cli.results.runs import since_unix_ns
+from brickyard.errors import BadInputError
+from brickyard.facts.target import NO_PATH
+from brickyard.schema import Document
+from brickyard.store import RunHead
+from brickyard.study.designs.keys import nearest
+from brickyard.study.running.summaries import figures_of_runs
+from brickyard.units import format_count, format_name
+
+NOTED_FROM = 100  # runs, which take some seconds
+
+
+def history(
+    target: str,
+    /,
+    *,
+    figure: Annotated[str, Parameter(help="iops, mib_per_s, response_mean, response_p99 …")] = "iops",
+    profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
+    since: Annotated[
+        str | None, Parameter(help="Only runs since a day (2026-01-31), or within a period up to now (2h, 7d).")
+    ] = None,
+    confidence: Annotated[str, Parameter(help="Confidence from which a change is reported, such as 95%.")] = "95%",
+    output: options.Pictures = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """A figure of every workload on a target over all runs in the store, and the runs at which it changed permanently.
+
+    Parameters
+    ----------
+    target
+        A path or sim:NAME. A relative path is looked up in this directory first.
+    """
+    if figure not in COMPARABLE:
+        raise BadInputError(f"--figure {figure}: is not a figure with a history{nearest(figure, COMPARABLE)}")
+    since_ns = since_unix_ns(since) if since else 0
+    sure = parse_share("--confidence", confidence)
+    with open_store(store) as kept:
+        runs = kept.heads()
+        asked = [run for run in runs if run.created_unix_ns >= since_ns and profile in (None, run.profile)]
+        chosen = _meant(target, asked) or _by_name(target, asked)
+        if not chosen:
+            known = sorted({path for run in runs for path in run.targets})
+            raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
+        good = {run.id: run for run in chosen if run.is_valid}
+        figures = figures_of_runs(kept, list(good), leave_out, _note)
+        known_runs = [(good[run], found) for run, found in figures.items()]
+        found = histories(known_runs, figure, kept.record, confidence=sure)
+    pictures = _draw(found, output) if output else []
+    if json:
+        emit(
+            {
+                "target": target,
+                "figure": figure,
+                "unit": unit_of(FIGURES[figure]),
+                "histories": [{**_document(h), "unit": unit_of(h.figure)} for h in found],
+                "pictures": pictures,
+            }
+        )
+        return 0
+    shown = [item for item in found if len(item.points) >= RUNS_MIN or not good[item.points[0].run].marks.is_step]
+    _print(shown, pictures, sure)
+    if len(shown) < len(found):
+        steps = (
+            f"{len(found) - len(shown)} workloads whose rates were chosen by a search or load curve are left "
+            "out; --json has them"
+        )
+        print_line(stdout(), steps, "dim")
+    return 0
+
+
+def _note(count: int) -> None:
+    if count > NOTED_FROM:
+        words = f"computing the figures of {format_count(count)} runs; they are kept in the store for the next time"
+        stderr().print(words, markup=False, soft_wrap=True)
+
+
+def _meant(target: str, runs: list[RunHead]) -> list[RunHead]:
+    """A relative name stands for another file in each directory: it is the file that counts."""
+    if NO_PATH.match(target):
+        return [run for run in runs if target in run.targets]
+    names, file = (target, os.path.abspath(target)), os.path.realpath(target)
+    return [
+        run
+        for run in runs
+        if any(name in names if os.path.isabs(name) else place == file for name, place in places(run))
+    ]
+
+
+def _by_name(target: str, runs: list[RunHead]) -> list[RunHead]:
+    """Runs that were given this name in some other directory, if all of them were on one file."""
+    found: dict[str, list[RunHead]] = {}
+    for run in runs:
+        for name, place in places(run):
+            if name == target:
+                found.setdefault(place, []).append(run)
+    if len(found) > 1:
+        several = "; ".join(f"{place} ({runs_words([run.id for run in same])})" for place, same in found.items())
+        raise BadInputError(f"{target}: is the name of several files: {several}; give the full path of one of them")
+    return next(iter(found.values()), [])
+
+
+def places(run: RunHead) -> list[tuple[str, str]]:
+    """Each target as it was named, and the file that it was."""
+    known = run.real_paths[: len(run.targets)]
+    return [(name, real or name) for name, real in zip_longest(run.targets, known)]
+
+
+def unit_of(figure: Figure) -> str:
+    """Of the values in the document; times are in ns there."""
+    return "ns" if figure.kind == "time" else figure.unit
+
+
+def _draw(found: list[History], folder: Path) -> list[str]:
+    from brickyard.report.compare_charts import history_picture
+
+    long = [item for item in found if len(item.points) > 1]
+    return write_pictures([history_picture(item, number) for number, item in enumerate(long, 1)], folder)
+
+
+def _print(found: list[History], pictures: list[str], sure: float) -> None:
+    console = stdout()
+    title = " and ".join(dict.fromkeys(item.figure.title for item in found))
+    columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
+    rows = [
+        [
+            format_name(item.name),
+            str(len(item.points)),
+            item.figure.words(item.points[0].value),
+            item.figure.words(item.points[-1].value),
+            _changes(item),
+        ]
+        for item in found
+    ]
+    if rows:
+        console.print(table(title, columns, rows))
+    if any(len(item.points) >= RUNS_MIN for item in found):
+        note = (
+            "if nothing changed and runs are independent, at most "
+            f"{(1 - sure) * 100:.2g} % of histories show a change; with runs that follow each other closely, more do "
+            "(docs/statistics.md)"
+        )
+        console.print(note, style="dim", markup=False, soft_wrap=True)
+    for item in found:
+        for turn in item.turns:
+            before, after = item.figure.words(turn.before), item.figure.words(turn.after)
+            console.print(
+                f"{format_name(item.name)}: from run {turn.run} ({_when(turn.unix_ns)}) on {before} → {after},"
+                f" {turn.share * 100:+.1f} %",
+                markup=False,
+                soft_wrap=True,
+            )
+            for other in turn.differing:
+                console.print(f"  at that moment: {other.label}: {other.words}", markup=False, soft_wrap=True)
+    for path in pictures:
+        console.print(f"picture: {path}", markup=False, soft_wrap=True)
+
+
+def _changes(item: History) -> str:
+    if len(item.points) < RUNS_MIN:
+        return f"needs at least {RUNS_MIN} runs"
+    return "none" if not item.turns else f"at run {', '.join(str(turn.run) for turn in item.turns)}"
+
+
+def _when(unix_ns: int) -> str:
+    return datetime.fromtimestamp(unix_ns / 1e9).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _document(item: History) -> Document:
+    return {
+        "load": list(item.name),
+        "points": [{"run": p.run, "unix_ns": p.unix_ns, "value": p.value} for p in item.points],
+        "changes": [
+            {
+                "run": turn.run,
+                "unix_ns": turn.unix_ns,
+                "before": turn.before,
+                "after": turn.after,
+                "share": turn.share,
+                "differing": [{"label": d.label, "values": [list(v) for v in d.values]} for d in turn.differing],
+            }
+            for turn in item.turns
+        ],
+    }

@@ -1,0 +1,82 @@
+"""Duty: `brickyard report`. Refusal: what a report holds is decided in `brickyard.report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brickyard.cli.parts import judging as judges
+from brickyard.cli.parts import options
+from brickyard.cli.parts.output import emit, stdout
+from brickyard.cli.parts.selection import Selection, open_store, select
+from brickyard.errors import BadInputError
+from brickyard.store import Store, StudyInfo
+
+
+def report(
+    *runs: str,
+    output: options.ReportPlace = None,
+    ruler: judges.Rulers = (),
+    check: judges.Check = False,
+    price: judges.Usd = None,
+    capacity: judges.Capacity = None,
+    ports: judges.Ports = None,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """Write a self-contained HTML report, and every picture as PNG and SVG beside it.
+
+    Parameters
+    ----------
+    runs
+        Runs (12, 3-7), a study (s2) or latest; the newest study or run unless given.
+    """
+    from brickyard.report.page import default_directory, write_report
+
+    judge = judges.judging(ruler, check, price, capacity, ports)
+    with open_store(store) as kept:
+        chosen = select(kept, runs)
+        part = _part_words(kept, chosen)
+        page = _of_study(kept, chosen.study, output, is_judged=judge.is_asked) if chosen.study else None
+    if page is not None:
+        if json:
+            emit({"report": str(page), "runs": [r.info.id for r in chosen.records]})
+        else:
+            stdout().print(f"report: {page}", markup=False, soft_wrap=True)
+        return 0
+    if not any(record.intervals for record in chosen.records):
+        raise BadInputError("these runs have no measurements; `brickyard runs` lists all runs")
+    page = write_report(
+        chosen.records, chosen.study, output or default_directory(chosen.records, chosen.study), judge.tables
+    )
+    if json:
+        judged = [{"run": r.info.id, **judge.document(r)} for r in chosen.records] if judge.is_asked else []
+        emit(
+            {"report": str(page), "runs": [r.info.id for r in chosen.records], **({"judged": judged} if judged else {})}
+        )
+    else:
+        stdout().print(f"report: {page}{part}", markup=False, soft_wrap=True)
+    return judge.exit_code(chosen.records, 0)
+
+
+def _part_words(store: Store, chosen: Selection) -> str:
+    """Where one run was named that is a part of a study, which has an answer of its own."""
+    if chosen.study is not None or len(chosen.records) != 1:
+        return ""
+    run = chosen.records[0].info.id
+    study = next((head.study for head in store.heads(run, run)), None)
+    return "" if study is None else f" (run {run} alone; `brickyard report s{study}` has the answer of its study)"
+
+
+def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged: bool) -> Path | None:
+    """The matrix of a study that came from a file; anything else is a report of its runs."""
+    from brickyard.report.page import default_directory
+    from brickyard.report.study_page import write_study_report
+    from brickyard.study.designs.results import kept_design, results, view_of
+
+    design = kept_design(study)
+    if design is None or is_judged:
+        return None
+    found = results(store, design, study.kept.cells or [])
+    if not found.counted:
+        raise BadInputError(f"s{study.id}: the study has no finished run yet; continue it with `brickyard study`")
+    return write_study_report(view_of(design, found, study.notes), output or default_directory(found.counted, study))

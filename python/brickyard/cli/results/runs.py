@@ -1,0 +1,210 @@
+"""Duty: `brickyard runs`: what is in the store, the newest last. Refusal: no figures; `show` has them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from brickyard.analysis.judging.summary import when
+from brickyard.cli.parts import options
+from brickyard.cli.parts.ad_hoc import NAME as AD_HOC
+from brickyard.cli.parts.output import emit, print_line, stdout, table
+from brickyard.cli.parts.selection import open_store
+from brickyard.errors import BadInputError
+from brickyard.profiles import changes_in
+from brickyard.schema import Document, stored
+from brickyard.store import RunHead, RunInfo, Store
+from brickyard.store.damage import DAMAGED
+from brickyard.units import format_label, format_size
+
+Outcome = Literal["done", "interrupted", "failed", "running", "damaged"]
+WORST_FIRST = ("failed", DAMAGED, "running", "interrupted", "done")
+"""The outcome that stands for the runs of a study."""
+NAMES_SHOWN = 8
+READ_AT_ONCE = 200  # runs whose facts are in memory
+COLUMNS = ("run", "study", "started", "outcome", "profile", "load", "target")
+MAY_BE_EMPTY = ("study", "load")
+"""Columns that are left out where each of their cells is empty."""
+SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def runs(
+    *,
+    profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
+    target: Annotated[str | None, Parameter(help="Only runs whose target contains this text.")] = None,
+    since: Annotated[
+        str | None, Parameter(help="Only runs since a day (2026-01-31), or within a period up to now (2h, 7d).")
+    ] = None,
+    outcome: Annotated[Outcome | None, Parameter(help="Only runs with this outcome.")] = None,
+    study: Annotated[str | None, Parameter(help="The runs of one study, such as s3.")] = None,
+    each: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Show every run of studies and searches in its own row.")
+    ] = False,
+    limit: Annotated[int, Parameter(help="Show at most N rows, the newest; 0 shows all.")] = 50,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
+    """List the runs in the store; those of a study or search are one row."""
+    if study is not None and not re.fullmatch(r"s\d+", study):
+        raise BadInputError(f"--study {study}: name it as `brickyard runs` does, such as s3")
+    if limit < 0:
+        raise BadInputError(f"--limit {limit}: 0 for all, or more")
+    since_ns = since_unix_ns(since) if since else 0
+    with open_store(store) as kept:
+        # What is shown is read whole, so that a damaged run is seen; of the others only what is filtered by. Of a
+        # study with more than READ_AT_ONCE runs the others are read as heads.
+        listed: Sequence[RunHead] = kept.runs() if outcome == DAMAGED else kept.heads()
+        found = [
+            run
+            for run in listed
+            if (profile is None or run.profile == profile)
+            and (target is None or any(target in path for path in run.targets))
+            and run.created_unix_ns >= since_ns
+            and (outcome is None or run.outcome == outcome)
+            and (study is None or f"s{run.study}" == study)
+        ]
+        if json:
+            shown = [run.id for run in (found[-limit:] if limit else found)]
+            emit({"runs": [_document(run) for run in _whole(kept, shown)], "found": len(found)})
+            return 0
+        names = {one.id: one.name for one in kept.studies()} if study is None and not each else {}
+        folded = _folded(found, names)
+        groups = folded[-limit:] if limit else folded
+        rows = list(_rows(kept, groups, names))
+    places = [
+        place for place, name in enumerate(COLUMNS) if name not in MAY_BE_EMPTY or any(row[place] for row in rows)
+    ]
+    columns = [(COLUMNS[place], "right" if COLUMNS[place] == "run" else "left") for place in places]
+    cells = [[row[place] for place in places] for row in rows]
+    console = stdout()
+    if not rows and listed:
+        console.print(_none_words(listed, profile, target), markup=False, soft_wrap=True)
+        return 0
+    console.print(table("", columns, cells, wrapped=("profile", "load", "target"), keys=1))
+    if any(len(group) > 1 for group in groups):
+        print_line(
+            console,
+            "the runs of a study share one row: --study s1 lists those of s1, --each those of all studies",
+            "dim",
+        )
+    if len(groups) < len(folded):
+        console.print(f"{len(folded) - len(groups)} older rows are not shown; --limit 0 shows all")
+    return 0
+
+
+def _whole(store: Store, ids: Sequence[int]) -> Iterator[RunInfo]:
+    for first in range(0, len(ids), READ_AT_ONCE):
+        yield from store.runs(ids[first : first + READ_AT_ONCE])
+
+
+def _rows(store: Store, groups: Sequence[list[RunHead]], names: Mapping[int, str]) -> Iterator[list[str]]:
+    for some in _some_at_once(groups):
+        whole = {run.id: run for run in store.runs([run.id for group in some for run in group[:READ_AT_ONCE]])}
+        yield from (_row(whole[group[0].id], [whole.get(run.id, run) for run in group], names) for group in some)
+
+
+def _some_at_once(groups: Sequence[list[RunHead]]) -> Iterator[list[list[RunHead]]]:
+    """So many of them that no more runs are in memory than is meant."""
+    some: list[list[RunHead]] = []
+    for group in groups:
+        if some and sum(map(len, some)) + len(group) > READ_AT_ONCE:
+            yield some
+            some = []
+        some.append(group)
+    if some:
+        yield some
+
+
+def _folded(found: Sequence[RunHead], names: Mapping[int, str]) -> list[list[RunHead]]:
+    """Each run alone, or with the others of its study where studies have names; in the order of their last runs."""
+    groups: dict[tuple[str, int], list[RunHead]] = {}
+    for run in found:
+        key = ("study", run.study) if run.study is not None and run.study in names else ("run", run.id)
+        groups.setdefault(key, []).append(run)
+    return sorted(groups.values(), key=lambda group: group[-1].id)
+
+
+def _none_words(listed: Sequence[RunHead], profile: str | None, target: str | None) -> str:
+    """What there is instead of the profile or target that no run has."""
+    profiles = sorted({run.profile for run in listed})
+    targets = sorted({path for run in listed for path in run.targets})
+    if profile is not None and profile not in profiles:
+        return f"no run of {profile}; there are runs of {_some(profiles)}"
+    if target is not None and not any(target in path for path in targets):
+        return f"no run on {target}; there are runs on {_some(targets)}"
+    return "no run matches; leave out an option"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return f"{', '.join(names[:NAMES_SHOWN])}{more}"
+
+
+def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> list[str]:
+    """Several runs are a study, and bear its name where a run has its number."""
+    study = f"s{first.study}" if first.study else ""
+    if len(runs) == 1:
+        cells = (first.outcome, first.profile, _load(first), ", ".join(first.targets))
+        return [str(first.id), "" if names else study, when(first), *cells]
+    targets = list(dict.fromkeys(path for run in runs for path in run.targets))
+    many = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
+    name = names[first.study].removesuffix(f" on {targets[0]}") if first.study is not None else ""
+    counts = Counter(run.outcome for run in runs)
+    worst = next((outcome for outcome in WORST_FIRST if counts[outcome]), first.outcome)
+    unlike = [f"{count} {outcome}" for outcome, count in counts.items() if outcome != "done" and count < len(runs)]
+    load = ", ".join([f"{len(runs)} runs ({first.id}-{runs[-1].id})", *unlike])
+    return [study, "", when(first), worst, name, load, targets[0] + many]
+
+
+def since_unix_ns(text: str, now: datetime | None = None) -> int:
+    """The beginning of a span that ends now, or of a day."""
+    if match := re.fullmatch(r"(\d{1,6})(s|min|m|h|d|w)", text):
+        moment = (now or datetime.now().astimezone()) - timedelta(seconds=int(match[1]) * SPAN_S[match[2]])
+    else:
+        try:
+            moment = datetime.fromisoformat(text).astimezone()
+        except ValueError as error:
+            raise BadInputError(
+                f"--since {text}: write a day such as 2026-01-31, or a period such as 2h or 7d"
+            ) from error
+    return int(moment.timestamp() * 1e9)
+
+
+def _load(run: RunInfo) -> str:
+    """What sets a run apart from others of its profile; an ad-hoc load has no other name than its title,
+    and the title of others names what was changed."""
+    condition = "" if run.condition == "normal" else run.condition
+    title = run.title or ""
+    title = title if run.profile == AD_HOC else changes_in(title)
+    return ", ".join(words for words in (title, _labels(run), condition) if words)
+
+
+def _labels(run: RunInfo) -> str:
+    marks = run.marks
+    if marks.request_bytes is not None:
+        return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
+    if marks.levels is not None:
+        return ", ".join([*marks.levels.values(), f"repetition {marks.repetition}"])
+    return ", ".join(f"{key} {format_label(value)}" for key, value in run.labels.items())
+
+
+def _document(run: RunInfo) -> Document:
+    return {
+        "run": run.id,
+        "study": run.study,
+        "labels": run.labels,
+        "profile": run.profile,
+        "title": run.title,
+        "profile_hash": run.profile_hash,
+        "condition": run.condition,
+        "targets": run.targets,
+        "created_unix_ns": run.created_unix_ns,
+        "outcome": run.outcome,
+        "message": run.message,
+        "warnings": stored(run.warnings),
+    }

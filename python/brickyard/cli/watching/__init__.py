@@ -1,0 +1,1 @@
+"""Verbs about requests that block devices get from others."""

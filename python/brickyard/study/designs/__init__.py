@@ -1,0 +1,1 @@
+"""Studies as files say them: factors × levels, cells, order, results."""

@@ -1,0 +1,161 @@
+"""Duty: what a study is going to do, in order, and how long that takes. Refusal: nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from brickyard import _core
+from brickyard.databases.pgbench_plan import KIND
+from brickyard.errors import BadInputError, one_line
+from brickyard.schema import Document, plan_text
+from brickyard.store import Store, default_place
+from brickyard.study.designs.design import Design
+from brickyard.study.designs.matrix import Step, finished
+from brickyard.study.running.check import check_run
+from brickyard.study.running.forecast import forecast
+from brickyard.units import format_seconds
+
+MODELLED_S = 0.3  # a minute of virtual time with its record; a guess until this study's own runs tell
+OVERHEAD_S = 0.5  # opening, closing and committing, on top of the run's own time
+
+
+@dataclass(frozen=True)
+class Line:
+    number: int
+    step: Step
+    seconds: float | None
+    is_done: bool
+
+    def words(self, design: Design) -> list[str]:
+        cell = self.step.cell
+        labels = [factor.level(cell.levels[factor.name]).label for factor in design.factors]
+        lasts = "until its limits" if self.seconds is None else format_seconds(self.seconds)
+        done = "in the store" if self.is_done else ""
+        where = ", ".join(cell.targets) + (f" on {cell.recipe.hosts}" if cell.recipe.hosts else "")
+        condition = "" if cell.condition == "normal" else cell.condition.replace("_", " ")
+        return [
+            str(self.number),
+            *labels,
+            str(self.step.repetition),
+            where,
+            self.step.spec.profile,
+            condition,
+            lasts,
+            done,
+        ]
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    lines: list[Line]
+
+    @property
+    def done(self) -> int:
+        return sum(line.is_done for line in self.lines)
+
+    @property
+    def seconds(self) -> float:
+        return sum(line.seconds or 0.0 for line in self.lines if not line.is_done)
+
+    @property
+    def open_ended(self) -> int:
+        return sum(line.seconds is None for line in self.lines if not line.is_done)
+
+    @property
+    def missing_targets(self) -> list[str]:
+        """Files that are neither there nor going to be made, so that their runs would be refused."""
+        missing = [
+            target
+            for line in self.lines
+            if not line.is_done
+            and not line.step.cell.is_modelled
+            and line.step.cell.recipe.hosts is None
+            and line.step.spec.options.size_bytes is None
+            for target in line.step.cell.targets
+            if not os.path.lexists(target)
+        ]
+        return list(dict.fromkeys(missing))
+
+    def duration_words(self) -> str:
+        open_ended = self.open_ended
+        said = f"about {format_seconds(self.seconds)}"
+        if open_ended:
+            said += f", and {open_ended} runs that last until their limits are reached"
+        if any(not line.is_done and not line.step.cell.is_modelled for line in self.lines):
+            said += ", and the time for filling what was never written"
+        return said
+
+    def document(self) -> Document:
+        return {
+            "runs": [
+                {
+                    "levels": dict(line.step.cell.levels),
+                    "repetition": line.step.repetition,
+                    "targets": list(line.step.cell.targets),
+                    "profile": line.step.spec.profile,
+                    "condition": line.step.cell.condition,
+                    "duration_s": line.seconds,
+                    "done": line.is_done,
+                    "cell": line.step.identity,
+                }
+                for line in self.lines
+            ],
+            "duration_s": self.seconds,
+            "open_ended": self.open_ended,
+            "missing_targets": self.missing_targets,
+        }
+
+
+def refusals(plan: StudyPlan, *, manage: bool) -> list[str]:
+    """What runs that are missing would be refused for, each once; nothing is made, written or changed."""
+    found: list[str] = []
+    seen: set[str] = set()
+    for line in plan.lines:
+        cell, spec = line.step.cell, line.step.spec
+        what = [plan_text(structs.replace(spec.plan, seed=0)), spec.targets, spec.options, cell.condition]
+        key = json.dumps(what, default=msgspec.to_builtins)
+        is_far = cell.recipe.hosts is not None  # its hosts look at their targets themselves
+        if line.is_done or key in seen or is_far or not set(plan.missing_targets).isdisjoint(cell.targets):
+            continue
+        seen.add(key)
+        try:
+            cell.set_up.check(manage=manage)
+            if spec.profile != KIND:  # its server is made when its set begins, and refuses what it cannot do
+                check_run(spec.profile_plan, spec.targets, spec.options)
+        except BadInputError as error:
+            found.append(one_line(error))
+    return list(dict.fromkeys(found))
+
+
+def plan_of(design: Design, planned: Sequence[Step], place: Path | None) -> StudyPlan:
+    settle_s = _core.parse_duration_ns(design.settle) / 1e9
+    done = _done(planned, place)
+    return StudyPlan(
+        [Line(number, step, seconds(step, settle_s), step.identity in done) for number, step in enumerate(planned, 1)]
+    )
+
+
+def seconds(step: Step, settle_s: float) -> float | None:
+    """How long one run takes; None where only the storage's speed decides."""
+    if step.cell.is_modelled:
+        return MODELLED_S
+    if step.spec.profile == KIND:
+        return None
+    expected = forecast(step.spec.profile_plan, [None] * len(step.cell.targets)).duration_s
+    return None if expected is None else expected + settle_s + OVERHEAD_S
+
+
+def _done(planned: Sequence[Step], place: Path | None) -> set[str]:
+    """Finished cells; a store that does not exist yet is not made for a dry run."""
+    if not (place or default_place()).exists():
+        return set()
+    with Store(place, must_exist=True) as store:
+        runs = finished(store.heads(), (step.identity for step in planned))
+    return {identity for identity, group in runs.items() if any(run.is_valid for run in group)}

@@ -1,0 +1,1 @@
+"""Replays of web logs as runs."""

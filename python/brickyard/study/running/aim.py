@@ -1,0 +1,141 @@
+"""Duty: from targets and sizes as words to targets and options for the core; a scratch file where none is named.
+
+Refusal: it gives no consent to write; that is in the options, and the core decides.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from msgspec import structs
+
+from brickyard import bricks, facts, outputs
+from brickyard.errors import BadInputError
+from brickyard.reading import parsed_bytes
+from brickyard.schema import RunOptions
+from brickyard.study.running.scratch import cache_home, scratch_file
+from brickyard.study.running.sizes import size_of
+from brickyard.units import format_size
+
+
+@dataclass(frozen=True)
+class Aim:
+    targets: list[str]
+    options: RunOptions
+    notes: tuple[str, ...]
+    is_scratch: bool
+    condition: str = "normal"
+    capacity_bytes: int | None = None
+
+
+def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_bytes_per_s: int | None = None) -> Aim:
+    """Modelled bricks: nothing is touched, so nothing has to be allowed."""
+    if not all(bricks.is_modelled(target) for target in targets):
+        raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
+    found = [bricks.resolve(target, brick_overrides) for target in targets]
+    if rebuild_bytes_per_s is not None:
+        brick_overrides = [*brick_overrides, *bricks.paced([item.brick for item in found], rebuild_bytes_per_s)]
+    texts = {key: text for item in found for key, text in item.texts.items()}
+    condition = "; ".join(dict.fromkeys(bricks.condition_of(item.brick, brick_overrides) for item in found))
+    options = RunOptions(bricks=texts, overrides=brick_overrides)
+    return Aim(
+        list(targets), options, (), is_scratch=False, condition=condition, capacity_bytes=found[0].capacity_bytes
+    )
+
+
+ROUND_BYTES = 1 << 20  # data begin behind a header of this size and are whole multiples of it
+
+
+def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]:
+    """Those that are to be made; what can be no target is refused."""
+    missing = [path for path in targets if ":" not in path and not os.path.lexists(path)]
+    for path in missing:
+        parent = os.path.dirname(path) or "."
+        if not os.path.isdir(parent):
+            raise BadInputError(f"{path}: the directory {parent} does not exist; make it first")
+        if size_bytes is None:
+            raise BadInputError(f"{path}: no such file or device; {_remedy(path)}")
+        if not outputs.may_hold_files(Path(parent)):
+            raise BadInputError(f"{path}: no such device; {_remedy(path)}")
+    for path in targets:
+        if os.path.isdir(path):
+            raise BadInputError(f"{path}: is a directory; name a file in it, or use --scratch {path}")
+        if os.path.islink(path) and not os.path.exists(path):
+            raise BadInputError(
+                f"{path}: a symbolic link to {os.readlink(path)}, which does not exist; name the file itself"
+            )
+        if os.path.lexists(path):
+            mode = os.stat(path).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+                raise BadInputError(f"{path}: neither a file nor a block device; name one of these")
+    return missing
+
+
+def _remedy(path: str) -> str:
+    """No file is made among devices, so no size helps there."""
+    is_files = outputs.may_hold_files(Path(os.path.dirname(path) or "."))
+    return "--size 2GiB makes a file of that size" if is_files else "check the name, `lsblk` lists the devices"
+
+
+def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | None) -> tuple[str, ...]:
+    """What becomes of --size where targets are named; one that exists already has a size."""
+    if size_bytes is None:
+        return ()
+    for path in targets:
+        size = size_of(path)
+        whole = -(-size_bytes // ROUND_BYTES) * ROUND_BYTES
+        # A file that this tool made with the same --size has its header before the data.
+        if path not in missing and size not in (whole, whole + ROUND_BYTES):
+            asked = f"--size {format_size(size_bytes)}"
+            known = "" if size is None else f" with {format_size(size)}"
+            raise BadInputError(f"{asked}: {path} exists{known}; name a new file or leave --size out")
+    notes = []
+    if missing and size_bytes < ROUND_BYTES:
+        raise BadInputError(f"--size {format_size(size_bytes)}: at least {format_size(ROUND_BYTES)}")
+    if missing and size_bytes % ROUND_BYTES:
+        whole = -(-size_bytes // ROUND_BYTES) * ROUND_BYTES
+        notes.append(f"{missing[0]} gets {format_size(whole)} of data: sizes are whole MiB")
+    return tuple(notes)
+
+
+def parse_size(text: str | None) -> int | None:
+    return None if text is None else parsed_bytes(text, "--size")
+
+
+@contextmanager
+def aim(
+    targets: tuple[str, ...],
+    *,
+    size: str | None,
+    scratch: Path | None,
+    keep: bool,
+    overwrite: tuple[str, ...],
+    destroys_data: bool,
+    quick: bool = False,
+) -> Iterator[Aim]:
+    """Targets that exist or are to be made. A scratch file lives as long as this context."""
+    size_bytes = parse_size(size)
+    options = RunOptions(create_bytes=None, overwrite=list(overwrite), destroys_data=destroys_data)
+    for path in overwrite:
+        if path not in targets:
+            raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
+    if targets:
+        if scratch is not None or keep:
+            raise BadInputError("--scratch and --keep belong to a scratch file; leave them or the target out")
+        missing = missing_targets(targets, size_bytes)
+        notes = _size_notes(targets, missing, size_bytes)
+        if missing:
+            options = structs.replace(options, create_bytes=size_bytes)
+        yield Aim(list(targets), options, notes, is_scratch=False)
+        return
+    if scratch is not None and not scratch.is_dir():
+        raise BadInputError(f"--scratch {scratch}: no such directory")
+    home = scratch or cache_home()
+    with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
+        notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
+        yield Aim([str(made.path)], options, notes, is_scratch=True)

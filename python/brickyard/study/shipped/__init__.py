@@ -1,0 +1,1 @@
+"""Studies that are verbs of their own."""

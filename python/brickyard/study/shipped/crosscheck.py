@@ -1,0 +1,53 @@
+"""Duty: one profile by our engine and by fio in turn, so that what drifts meanwhile falls on both alike.
+
+Refusal: no figures; `brickyard.analysis.judging.crosscheck` compares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from brickyard.formats.fio_export import export_fio
+from brickyard.store import Store
+from brickyard.study.running.by_fio import fio_place, run_fio
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
+
+
+@dataclass(frozen=True)
+class Crosschecked:
+    study: int
+    ours: list[int]
+    theirs: list[int]
+    outcome: str
+    message: str
+
+
+def crosscheck(store: Store, listener: Listener, interrupt: Interrupt, spec: RunSpec, times: int) -> Crosschecked:
+    fio_place()
+    export_fio(spec.profile_plan, spec.targets)
+    runner = Runner(store, listener, interrupt)
+    listener.expect(times)
+    study = store.add_study(f"crosscheck of {spec.profile}", {"profile": spec.profile, "repetitions": times})
+    ours: list[int] = []
+    theirs: list[int] = []
+    outcome = "done"
+    for repetition in range(1, times + 1):
+        for program, runs in (("brickyard", ours), ("fio", theirs)):
+            labelled = replace(spec, labels={"engine": program, "repetition": repetition})
+            result = _one(store, listener, interrupt, runner, labelled, study, program)
+            runs.append(result.run)
+            outcome = result.outcome
+            if outcome != "done":
+                store.end_study(study, outcome, [])
+                return Crosschecked(study, ours, theirs, outcome, result.message)
+    store.end_study(study, outcome, [])
+    return Crosschecked(study, ours, theirs, outcome, "")
+
+
+def _one(
+    store: Store, listener: Listener, interrupt: Interrupt, runner: Runner, spec: RunSpec, study: int, program: str
+) -> RunResult:
+    if program == "fio":
+        return run_fio(store, listener, interrupt, spec, study)
+    return runner.run(spec, lambda: study)

@@ -1,0 +1,1 @@
+"""SNIA's tests of solid state storage."""

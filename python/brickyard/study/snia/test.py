@@ -1,0 +1,385 @@
+"""Duty: carry a PTS test out: precondition, go round until the state is steady, measure; every run is in the store.
+
+A real target keeps its state from run to run, so that each round is a run. A model begins anew with every run, so that
+a test on one is a single run with as many rounds as it takes; it is repeated with more where they were too few.
+
+Refusal: no figure is computed here, nothing is purged, and no write cache is switched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from brickyard import _core
+from brickyard.analysis.studies.pts import Measured, Point, Steadiness, mean_of, measured_phases, points, steadiness
+from brickyard.analysis.studies.pts_points import OperatingPoint, troubles
+from brickyard.errors import BrickyardError
+from brickyard.formats import toml_text
+from brickyard.schema import Document, RunOptions, read_plan
+from brickyard.store import Record, Store
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.running.runner import Listener, Runner, RunSpec
+from brickyard.study.snia import tests
+from brickyard.study.snia.tests import Cell, Kind, RoundTest
+
+DIRTH = "dirth"
+TEST, ROUND, PART = "test", "round", "part"  # labels of runs
+OF_DIRTH, OF_POINTS = {TEST: DIRTH}, {PART: "histograms"}
+SHORTENED = "Shorter or smaller than PTS asks: no PTS result."
+"""The note that a study has in the store where it is not by the book."""
+MODELLED_ROUNDS = 5  # of a model's first try, and how many more each further one has
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a test is carried out: PTS's own, but where the user shortens it."""
+
+    kind: Kind
+    range_percent: float
+    round_s: float
+    rounds_max: int
+    seed: int = 1
+
+    @property
+    def region(self) -> str:
+        return f"0..{self.range_percent:g}%"
+
+    @property
+    def is_by_the_book(self) -> bool:
+        full = (self.kind.range_percent, tests.ROUND_S, tests.ROUNDS_MAX)
+        return (self.range_percent, self.round_s, self.rounds_max) == full
+
+
+@dataclass
+class Rounds:
+    """What a test of rounds found."""
+
+    test: RoundTest
+    rounds: list[list[Measured]] = field(default_factory=list)
+    window: Steadiness | None = None
+
+    @property
+    def is_steady(self) -> bool:
+        return self.window is not None and self.window.is_steady
+
+    def of(self, cell: Cell) -> Measured:
+        """The mean over the measurement window, which is the last rounds."""
+        at = self.test.cells.index(cell)
+        return mean_of([cells[at] for cells in self.rounds[-tests.WINDOW :]])
+
+    def judge(self) -> None:
+        at = self.test.cells.index(self.test.steady)
+        values = [float(getattr(cells[at], self.test.figure)) for cells in self.rounds[-tests.WINDOW :]]
+        self.window = steadiness(values) if len(values) == tests.WINDOW else None
+
+
+@dataclass
+class Found:
+    """Everything of one call, in the order in which it was measured."""
+
+    study: int
+    is_shortened: bool = False
+    """Whether rounds or range were smaller than PTS requires, so that nothing here is a result of PTS."""
+    runs: list[int] = field(default_factory=list)
+    rounds: dict[str, Rounds] = field(default_factory=dict)
+    saturation: list[Point] = field(default_factory=list)
+    stimuli: dict[str, list[Point]] = field(default_factory=dict)
+    operating: list[OperatingPoint] = field(default_factory=list)
+
+    @property
+    def is_steady(self) -> bool:
+        """Of DIRTH's table, out of which the operating points were chosen."""
+        return self.rounds[DIRTH].is_steady
+
+    @property
+    def without_result(self) -> dict[str, str]:
+        """The tests that have no result, each with its cause."""
+        lacking = {}
+        for name, rounds in self.rounds.items():
+            if not rounds.is_steady:
+                lacking[name] = f"the state was not steady after {len(rounds.rounds)} rounds"
+            elif name == DIRTH and troubles(self.operating, is_steady=True):
+                lacking[name] = "the operating points do not match their cells"
+        return lacking
+
+
+class Specification:
+    """One target under the tests, one after the other."""
+
+    def __init__(
+        self,
+        store: Store,
+        listener: Listener,
+        interrupt: Interrupt,
+        setting: Setting,
+        targets: list[str],
+        options: RunOptions,
+        condition: str,
+    ) -> None:
+        self.store, self.listener, self.interrupt, self.setting = store, listener, interrupt, setting
+        self.targets, self.options, self.condition = targets, options, condition
+        self.runner = Runner(store, listener, interrupt)
+        about = {"kind": setting.kind.name, "source": tests.SOURCE, "round_s": setting.round_s}
+        study = store.add_study(f"pts-{setting.kind.name}", {**about, "region": setting.region})
+        self.found = Found(study, is_shortened=not setting.is_by_the_book)
+
+    @property
+    def is_modelled(self) -> bool:
+        return self.options.is_modelled
+
+    def carry_out(self, name: str) -> None:
+        if name == "write-saturation":
+            self._saturate()
+        elif name == "cross-stimulus":
+            self._cross()
+        else:
+            self._go_round(name)
+            if name == DIRTH:
+                self._draw_histograms()
+
+    def end(self, outcome: str) -> None:
+        notes = [SHORTENED] if self.found.is_shortened else []
+        self.store.end_study(self.found.study, outcome, notes)
+
+    def _go_round(self, name: str) -> None:
+        test = tests.round_test(name, self.setting.kind.queue)
+        found = self.found.rounds[name] = Rounds(test)
+        skipped = 0 if test.prewrite is None else 1
+        size = skipped + len(test.cells)
+        if not self.is_modelled:
+            self._run(name, [self._precondition()], {PART: "precondition"})
+        wanted = MODELLED_ROUNDS if self.is_modelled else 1
+        while not found.is_steady and len(found.rounds) < self.setting.rounds_max:
+            if self.is_modelled:
+                planned = [phase for number in range(1, wanted + 1) for phase in self._round(test, number)]
+                phases = self._run(name, [self._precondition(), *planned], {"rounds": wanted})[1:]
+                found.rounds = [self._cells(phases[k * size :], skipped, test) for k in range(wanted)]
+                wanted = min(wanted + MODELLED_ROUNDS, self.setting.rounds_max)
+            else:
+                number = len(found.rounds) + 1
+                phases = self._run(name, self._round(test, number), {ROUND: number})
+                found.rounds.append(self._cells(phases, skipped, test))
+            found.judge()
+
+    def _cells(self, phases: list[Measured | None], skipped: int, test: RoundTest) -> list[Measured]:
+        cells = phases[skipped : skipped + len(test.cells)]
+        for cell, figures in zip(test.cells, cells, strict=True):
+            # On real storage a rate of zero is a finding; on a model the round is shorter than its requests.
+            if figures is None or (self.is_modelled and not figures.iops):
+                raise BrickyardError(
+                    f"{test.title}: nothing ended in {cell.mix} of {cell.size_bytes} bytes; lengthen --round"
+                )
+        return [figures for figures in cells if figures is not None]
+
+    def _saturate(self) -> None:
+        """Random writes of 4 KiB from a new drive on, no preconditioning."""
+        queue = self.setting.kind.queue
+        cell = Cell(0, 4 * tests.KIB, True, queue.workers, queue.depth, tests.SATURATION_ROUNDS)
+        phase = {**self._phase(cell, f"random {cell.words}"), "passes": tests.SATURATION_FILLS}
+        run = self._kept("write-saturation", [phase], {})
+        self.found.saturation = points(self.store.record(run), 0)
+
+    def _cross(self) -> None:
+        """Sequential, then random, then sequential writes again, no preconditioning."""
+        queue = self.setting.kind.queue
+        cells = {
+            name: Cell(0, size, is_random, queue.workers if is_random else 1, queue.depth, rounds)
+            for name, size, is_random, rounds in tests.STIMULI
+        }
+        planned = [self._phase(cell, f"{name}: {cell.words}") for name, cell in cells.items()]
+        run = self._kept("cross-stimulus", planned, {})
+        self.found.stimuli = stimuli_of(self.store.record(run))
+
+    def _draw_histograms(self) -> None:
+        """The rates with the least, middling and most demand, each measured for longer."""
+        rounds = self.found.rounds[DIRTH]
+        chosen = operating_points(rounds)
+        before = [self._precondition()] if self.is_modelled else []
+        planned = [self._phase(replace(cell, rounds=tests.POINT_ROUNDS), name) for name, cell in chosen]
+        run = self._kept(DIRTH, [*before, *planned], OF_POINTS)
+        phases = measured_phases(self.store.record(run))[len(before) :]
+        self.found.operating = _points(rounds, phases, run)
+
+    def _precondition(self) -> Document:
+        """Workload-independent: the range twice, in order, by 128 KiB."""
+        stream = {
+            "name": "precondition",
+            "operations": {"read": 0, "write": 100},
+            "request": toml_text.size(tests.PRECONDITION_BYTES),
+            "address": "sequential",
+            "region": self.setting.region,
+            "depth": 32,
+        }
+        return {"name": "precondition", "passes": tests.PRECONDITION_PASSES, "stream": [stream]}
+
+    def _round(self, test: RoundTest, number: int) -> list[Document]:
+        before = [] if test.prewrite is None else [self._phase(test.prewrite, f"writes before round {number}")]
+        return [*before, *(self._phase(cell, f"{test.words(cell)} of round {number}") for cell in test.cells)]
+
+    def _phase(self, cell: Cell, name: str) -> Document:
+        stream = {
+            "name": f"{cell.mix} {toml_text.size(cell.size_bytes)}",
+            "operations": toml_text.operations(cell.reads),
+            "request": toml_text.size(cell.size_bytes),
+            "address": "random" if cell.is_random else "sequential",
+            "region": self.setting.region,
+            "workers": cell.workers,
+            "depth": cell.depth,
+        }
+        return {"name": name, "duration": f"{round(cell.rounds * self.setting.round_s * 1e9)}ns", "stream": [stream]}
+
+    def _run(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> list[Measured | None]:
+        return measured_phases(self.store.record(self._kept(name, phases, labels)))
+
+    def _kept(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> int:
+        """One run. In tests that go on and on an interval is a round; else a round has ten, which show its spread."""
+        parts = 1 if name in ("write-saturation", "cross-stimulus") else 10
+        interval_ns = max(round(self.setting.round_s * 1e9) // parts, 1_000_000)
+        title = f"{self.setting.kind.title}: {tests.TITLES[name]}"
+        text = toml_text.profile_text(
+            f"pts-{name}", title, tests.SOURCE, [], phases, seed=self.setting.seed, interval=f"{interval_ns}ns"
+        )
+        plan = read_plan(_core.validate(text, []))
+        spec = RunSpec(f"pts-{name}", plan, self.targets, self.options, self.condition, {TEST: name, **labels})
+        result = self.runner.run(spec, lambda: self.found.study)
+        self.found.runs.append(result.run)
+        if result.outcome == "interrupted":
+            raise KeyboardInterrupt
+        if result.outcome != "done":
+            raise BrickyardError(f"{tests.TITLES[name]}: run {result.run} {result.outcome}: {result.message}")
+        return result.run
+
+
+def _points(rounds: Rounds, phases: list[Measured | None], run: int) -> list[OperatingPoint]:
+    """What the longer measurements of the chosen cells gave, beside what the cells had."""
+    return [
+        OperatingPoint(name, cell.workers, cell.depth, rounds.of(cell), figures, run)
+        for (name, cell), figures in zip(operating_points(rounds), phases, strict=True)
+        if figures is not None
+    ]
+
+
+def stored_points(records: Sequence[Record]) -> tuple[list[OperatingPoint], bool] | None:
+    """DIRTH's operating points out of the runs of a study, and whether its table was steady; None where it has none."""
+    own = [
+        record for record in records if OF_DIRTH.items() <= record.info.labels.items() and record.info.outcome == "done"
+    ]
+    drawn = [record for record in own if OF_POINTS.items() <= record.info.labels.items()]
+    whole = [record for record in own if "rounds" in record.info.labels][-1:]
+    single = [record for record in own if ROUND in record.info.labels][-tests.WINDOW :]
+    if not drawn or not (whole or single):
+        return None
+    rounds = Rounds(tests.demand_test())
+    size = len(rounds.test.cells)
+    for record in whole or single:
+        phases = measured_phases(record)[len(whole) :]  # a model is preconditioned in the same run
+        for start in range(0, len(phases), size + 1):
+            cells = [figures for figures in phases[start + 1 : start + 1 + size] if figures is not None]
+            if len(cells) != size:
+                return None
+            rounds.rounds.append(cells)
+    rounds.judge()
+    last = measured_phases(drawn[-1])[-tests.POINTS :]
+    return _points(rounds, last, drawn[-1].info.id), rounds.is_steady
+
+
+def stimuli_of(record: Record) -> dict[str, list[Point]]:
+    """The groups of cross-stimulus recovery, each after the one before it."""
+    found: dict[str, list[Point]] = {}
+    shift_s, written = 0.0, 0
+    for phase, (name, *_) in enumerate(tests.STIMULI):
+        found[name] = points(record, phase, shift_s, written)
+        if found[name]:
+            last = found[name][-1]
+            shift_s, written = last.end_s, last.written_bytes
+    return found
+
+
+def operating_points(rounds: Rounds) -> list[tuple[str, Cell]]:
+    """The most requests/s within a mean of 5 ms, those of one thread with one request, and the middle between."""
+    cells = {cell: rounds.of(cell) for cell in rounds.test.cells}
+    least = rounds.test.cells[-1]
+    within = {cell: found for cell, found in cells.items() if found.mean_ns <= tests.ART_MAX_NS} or cells
+    most = max(within, key=lambda cell: within[cell].iops)
+    wanted = (cells[most].iops + cells[least].iops) / 2
+    middle = min(within, key=lambda cell: abs(within[cell].iops - wanted))
+    chosen = {"MinIOPS": least, "MidIOPS": middle, "MaxIOPS": most}
+    return list(chosen.items())
+
+
+def document(found: Found) -> Document:
+    """All figures, for `--json`."""
+    return {
+        "study": found.study,
+        "runs": found.runs,
+        "has_result": not found.without_result,
+        "without_result": found.without_result,
+        "tests": {name: _rounds_document(item) for name, item in found.rounds.items()},
+        "write-saturation": [_point_document(point) for point in found.saturation],
+        "cross-stimulus": {name: [_point_document(p) for p in group] for name, group in found.stimuli.items()},
+        "operating_points_hold": not troubles(found.operating, is_steady=found.is_steady) if found.operating else None,
+        "histograms": [
+            {
+                "point": point.name,
+                **_cell_document(Cell(tests.DEMAND_READS, tests.DEMAND_BYTES, True, point.workers, point.depth)),
+                **point.figures.document(),
+                "run": point.run,
+                "cell": point.promised.document(),
+                "difference": point.difference,
+                "is_as_promised": point.is_as_promised,
+            }
+            for point in found.operating
+        ],
+    }
+
+
+def _rounds_document(item: Rounds) -> Document:
+    return {
+        "rounds": len(item.rounds),
+        "is_steady": item.is_steady,
+        "steady_state": item.window.document() if item.window else None,
+        "steady_load": _cell_document(item.test.steady),
+        "cells": [{**_cell_document(cell), **item.of(cell).document()} for cell in item.test.cells],
+        "by_round": [[figures.document() for figures in cells] for cells in item.rounds],
+    }
+
+
+def _cell_document(cell: Cell) -> Document:
+    return {
+        "reads_percent": cell.reads,
+        "request_bytes": cell.size_bytes,
+        "is_random": cell.is_random,
+        "workers": cell.workers,
+        "depth": cell.depth,
+    }
+
+
+def _point_document(point: Point) -> Document:
+    return {"end_s": point.end_s, "written_bytes": point.written_bytes, **point.figures.document()}
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How long a test takes: seconds in all, or seconds a round of so many."""
+
+    loads: int
+    seconds: float
+    rounds: tuple[int, int] | None = None
+
+    def document(self) -> Document:
+        if self.rounds is None:
+            return {"loads": self.loads, "seconds": self.seconds}
+        return {"loads": self.loads, "seconds_a_round": self.seconds, "rounds": list(self.rounds)}
+
+
+def extent(setting: Setting, name: str) -> Extent:
+    """Without a target, and without preconditioning."""
+    if name == "write-saturation":
+        return Extent(1, tests.SATURATION_ROUNDS * setting.round_s)
+    if name == "cross-stimulus":
+        return Extent(len(tests.STIMULI), sum(rounds for *_, rounds in tests.STIMULI) * setting.round_s)
+    test = tests.round_test(name, setting.kind.queue)
+    prewrites = test.prewrite.rounds if test.prewrite else 0
+    seconds = (len(test.cells) + prewrites) * setting.round_s
+    return Extent(len(test.cells), seconds, (tests.WINDOW, setting.rounds_max))

@@ -1,0 +1,304 @@
+"""`compare` and its gate: which runs count, what a missing figure, failed requests and another load come to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.analysis.figures.samples import difference, sample
+from brickyard.analysis.judging import differing
+from brickyard.analysis.judging.comparison import compare as compared
+from brickyard.cli import main
+from brickyard.report.compare_charts import changes_picture, shifts_picture
+from brickyard.store import Json, Record, Store
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
+
+SIM = ["sim:msr-2003-maxtor", "--set", "duration=2s", "--set", "warmup=0s"]
+
+
+def document(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Json:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == code
+    found: Json = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_each_repetition_has_a_seed_of_its_own_and_the_first_has_the_profile_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "sqlio-random-read-4", *SIM, "--repeat", "3", "--set", "seed=20"]) == 0
+    with Store() as store:
+        runs = [store.record(run.id) for run in store.runs()]
+    assert [run.info.seed for run in runs] == [20, 21, 22]
+    assert [run.info.plan.seed for run in runs] == [20, 21, 22]
+    totals = [sum(item.requests for item in run.intervals) for run in runs]
+    assert len(set(totals)) > 1, "other addresses take other times"
+
+
+def test_runs_of_one_seed_on_a_modelled_target_count_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in ("1", "1", "1", "2", "2", "2"):
+        assert main(["run", "sqlio-random-read-4", *SIM, "--set", f"seed={seed}"]) == 0
+    found = document(capsys, "compare", "1-3", "4-6")
+    assert {(change["n_before"], change["n_after"]) for change in found["changes"]} == {(1, 1)}
+    assert [(item["run"], item["by"]) for item in found["repeats"]] == [(1, [2, 3]), (4, [5, 6])]
+    assert [item["label"] for item in found["differing"]] == ["Seed"]
+    assert found["loads_differ"] == []
+    assert main(["compare", "1-3", "4-6"]) == 0
+    told = capsys.readouterr().out
+    assert "runs 2-3 repeat run 1 (same seed, modelled target): counted once" in told
+    assert main(["compare", "1-3", "4-6", "--check"]) == 2
+
+
+def kept(runs: list[Json]) -> None:
+    """One run for each cell, and an end of its phase."""
+    with Store() as store:
+        for found in runs:
+            add_run(store, [interval(0, SECOND, found), phase_end()])
+
+
+def test_a_figure_that_the_new_side_lacks_fails_the_gate_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * (count + k)) for count in (2000, 2000, 200) for k in (0, 1, 2)])
+    assert main(["compare", "1-3", "7-9", "--check", "--figure", "response_mean", "--figure", "response_p99"]) == 1
+    told = capsys.readouterr().out
+    assert (
+        "not measured: a-load, read, p99 of the response time: runs 7-9 (after) lack it; the earlier runs have it"
+        in told
+    )
+    assert main(["compare", "7-9", "1-3", "--check", "--figure", "response_mean", "--figure", "response_p99"]) == 0
+    told = capsys.readouterr().out
+    assert "inconclusive: a-load, read, p99 of the response time: runs 7-9 (before) lack it" in told
+    # A side of which only some runs have the figure says which do not.
+    assert main(["compare", "1-3", "6-8", "--figure", "response_mean", "--figure", "response_p99"]) == 0
+    told = capsys.readouterr().out
+    assert "inconclusive: a-load, read, p99 of the response time: runs 7-8 (after) lack it" in told
+    found = document(capsys, "compare", "1-3", "7-9", "--figure", "response_mean", "--figure", "response_p99")
+    (lack,) = found["lacking"]
+    assert (lack["figure"], lack["runs_before"], lack["runs_after"]) == ("response_p99", [], [7, 8, 9])
+
+
+def test_a_larger_share_of_failed_requests_fails_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * (1000 + k), errors=errors) for errors in (100, 104, 400) for k in (0, 1, 2)])
+    assert main(["compare", "1-3", "4-6", "--check"]) == 0, "4 % more failed, which the tolerance lets pass"
+    capsys.readouterr()
+    assert main(["compare", "1-3", "7-9", "--check", "--tolerance", "30%"]) == 1
+    told = capsys.readouterr().out
+    assert "failed requests: a-load, read: 300 of 3,303 (9.08 %) → 1,200 of 4,203 (28.6 %)" in told
+
+
+def test_another_load_is_not_judged_unless_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for depth in (8, 8, 2, 2):
+            changed = plan(stream(depth=depth))
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], plan_=changed)
+    capsys.readouterr()
+    assert main(["compare", "1-2", "3-4", "--check"]) == 2
+    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().err
+    assert main(["compare", "1-2", "3-4"]) == 0
+    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
+    assert main(["compare", "1-2", "3-4", "--check", "--across-loads"]) == 0
+
+
+def test_several_loads_of_one_name_are_never_pooled(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for depth, took in ((8, 1), (8, 1), (2, 4), (2, 4), (8, 1), (8, 1)):
+            done = [interval(0, SECOND, cell([took * MS] * (2000 // took))), phase_end()]
+            add_run(store, done, plan_=plan(stream(depth=depth)))
+    found = document(capsys, "compare", "1-2", "3-6")
+    told = {(", ".join(change["load"]), change["figure"]): change["after"] for change in found["changes"]}
+    assert told["a-load, depth 8, read", "iops"] == pytest.approx(2000)  # not the mean of 2,000 and 500
+    assert found["only_after"] == [["a-load", "depth 2", "read"]]
+    assert found["loads_differ"] == [
+        "a-load is the name of several workloads: depth 8 (runs 1-2, 5-6); depth 2 (runs 3-4)"
+    ]
+    assert main(["baseline", "save", "mixed", "1-4"]) == 0
+    assert main(["compare", "5-6", "--baseline", "mixed", "--check"]) == 2
+    assert "a-load is the name of several workloads" in capsys.readouterr().err
+    assert main(["compare", "1-4", "3-6", "--check"]) == 0  # the same loads on both sides, each with its own
+    assert main(["compare", "5", "3-4"]) == 0
+    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
+
+
+def test_a_range_beyond_the_last_run_is_said_to_end_there(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * 2000)] * 3)
+    capsys.readouterr()
+    assert main(["compare", "1", "2-400"]) == 0
+    assert "is 3" in capsys.readouterr().err
+
+
+def test_one_new_run_against_a_baseline_gets_no_verdict_however_far_off_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    kept([cell([MS] * (2000 + k)) for k in range(3)] + [cell([MS] * 1000)])
+    assert main(["baseline", "save", "good", "1-3"]) == 0
+    assert "within one hour" in capsys.readouterr().out
+    assert main(["compare", "4", "--baseline", "good"]) == 0
+    assert "assume that it is as noisy as the others" in " ".join(capsys.readouterr().out.split())
+    assert main(["compare", "4", "--baseline", "good", "--check"]) == 2
+    told = capsys.readouterr()
+    assert "worse:" not in told.out
+    assert "measured once, not judged: a-load, read" in told.out
+    assert "measured only once after, so the noise between runs is unknown there" in told.err
+    assert "--repeat 3" in told.err
+    assert "--ruler NAME --check" in told.err
+    found = document(capsys, "compare", "4", "--baseline", "good", "--check", code=2)
+    assert (found["passed"], found["worse"]) == (None, [])
+    assert {change["verdict"] for change in found["changes"]} == {"measured once"}
+    assert "measured only once after" in found["not_judged"]
+    assert any("it is as noisy as the others" in note for note in found["notes"])
+    assert any("within one hour" in note for note in found["notes"])
+
+
+def test_the_absolute_ruler_judges_a_single_run(tmp_path: Path) -> None:
+    """What a CI job with one run has instead of a comparison."""
+    for rate, code in (("1", 0), ("1,000,000", 1)):
+        ruler = tmp_path / "mine.toml"
+        ruler.write_text(f'title = "Mine"\n[[require]]\nname = "rate"\nfigure = "iops"\nat_least = "{rate}"\n')
+        assert main(["run", "sqlio-random-read-4", *SIM, "--ruler", str(ruler), "--check"]) == code
+
+
+def test_no_interval_reaches_below_nothing_left() -> None:
+    before, after = sample([90.0, 100.0, 110.0]), sample([100.0, 0.0, 0.0])
+    assert before is not None
+    assert after is not None
+    found = difference(after, before)
+    assert found is not None
+    assert found.low == -1.0
+
+
+def test_a_side_is_not_compared_with_itself_and_what_is_left_out_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for outcome in ("interrupted", "done", "done", "done"):
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], outcome=outcome)
+    assert main(["compare", "2", "1-2"]) == 2
+    told = capsys.readouterr().err
+    assert "AFTER: left out, as it did not end validly: run 1" in told
+    assert "both sides are run 2" in told
+    found = document(capsys, "compare", "4", "1-3")
+    assert found["left_out"] == {"BEFORE": [], "AFTER": [1]}
+    assert "AFTER: left out, as it did not end validly: run 1" in found["notes"]
+
+
+def test_what_was_set_of_a_model_is_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:
+    for spares in ("0", "1"):
+        assert main(["run", "sqlio-random-read-4", *SIM, "--set", f"spares={spares}"]) == 0
+    found = document(capsys, "compare", "1", "2")
+    assert ["spares=0", [1]] in next(item["values"] for item in found["differing"] if item["label"] == "Model, set")
+
+
+def test_runs_without_a_figure_are_named_with_their_side(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * count) for count in (2000, 2001, 200, 2002, 2003, 201)])
+    assert main(["baseline", "save", "good", "1-3"]) == 0
+    assert main(["compare", "--baseline", "good", "4-6", "--figure", "response_p99"]) == 0
+    told = capsys.readouterr().out
+    assert "p99 of the response time: run 3 (before) lacks it, run 6 (after) lacks it" in told
+
+
+def test_an_interval_that_the_picture_cuts_is_marked(tmp_path: Path) -> None:
+    kept([cell([MS] * count) for count in (1000, 1010, 1000, 10_000)])
+    for sides, cut in ((("1-2", "3-4"), True), (("1-2", "2-3"), False)):
+        found = compared(*([record(run) for run in range(int(a[0]), int(a[-1]) + 1)] for a in sides))
+        picture = changes_picture(found)
+        assert picture is not None
+        assert ("reach further than is shown" in picture.svg) is cut
+        assert ("cut" in picture.alt_text) is cut
+
+
+def record(run: int) -> Record:
+    with Store() as store:
+        return store.record(run)
+
+
+def test_a_condition_that_only_one_side_has_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line that says so is missing on the other side, and a rebuild is no fault of the storage."""
+    store = ("--store", str(tmp_path / "runs.db"))
+    load = ("run", "sqlio-random-read-4", "sim:terraserver-2003", "--set", "duration=2s", *store)
+    assert main([*load]) == 0
+    assert main([*load, "--condition", "rebuilding"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store]) == 0
+    told = capsys.readouterr().out
+    assert "differed: Condition: normal (run 1); rebuilding (run 2)" in told
+    assert "nothing differed" not in told
+
+
+def test_times_of_plans_are_said_as_a_user_writes_them() -> None:
+    said = [differing._value(f"{ns}ns") for ns in (1_522 * 10**9, 1_500, 20 * 10**9, 1_234_567, 0)]
+    assert said == ["1522s", "1.50us", "20.0s", "1234567ns", "0ns"]
+
+
+def served(values_ns: list[int], **changes: Any) -> Json:
+    """As fio measures, which knows no due instant."""
+    found = cell(values_ns, **changes)
+    return {**found, "measures": {"service": found["measures"]["service"]}}
+
+
+def test_latencies_are_shown_under_the_measure_that_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store() as store:
+        for made in (cell([MS] * 2000), served([2 * MS] * 2000)):
+            add_run(store, [interval(0, SECOND, made), phase_end()])
+    capsys.readouterr()
+    assert main(["compare", "1", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "service time " in told
+    assert "response time" not in told
+    found = compared([record(1)], [record(2)])
+    assert [shift.document()["measure"] for shift in found.shifts] == ["service"]
+    picture = shifts_picture(found)
+    assert picture is not None
+    assert "response" not in picture.svg + picture.alt_text
+    assert "service time" in picture.svg
+    assert "service time" in picture.alt_text
+
+
+def test_loads_that_are_paired_by_what_they_ask_keep_the_names_of_their_streams(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Store() as store:
+        for profile, log in (("shop", "log"), ("fio-shop", "log"), ("other", "journal")):
+            asked = plan(stream(name="db"), stream(name=log))
+            done = [cell([MS] * 2000), cell([MS] * 1000, stream=1)]
+            add_run(store, [interval(0, SECOND, *done), phase_end()], plan_=asked, profile=profile)
+    found = document(capsys, "compare", "1", "2")
+    assert {tuple(change["load"]) for change in found["changes"]} == {("db", "read"), ("log", "read")}
+    found = document(capsys, "compare", "1", "3")
+    assert {tuple(change["load"]) for change in found["changes"]} == {("db", "read"), ("log / journal", "read")}
+
+
+def test_the_panels_of_a_picture_bear_whole_names() -> None:
+    with Store() as store:
+        names = ("a stream of the database with a long name", "a stream of the database with a long name that goes on")
+        asked = plan(*(stream(name=name) for name in names))
+        for _ in range(2):
+            done = [cell([MS] * 2000), cell([MS] * 1000, stream=1)]
+            add_run(store, [interval(0, SECOND, *done), phase_end()], plan_=asked)
+    picture = shifts_picture(compared([record(1)], [record(2)]))
+    assert picture is not None
+    assert "…" not in picture.svg
+    assert "goes on, read" in picture.svg
+
+
+def ramp_run(first: int, last: int, seed: int) -> None:
+    turn = f'ramp={{ knob = "rate", from = {first}, to = {last}, step = 20, every = "2s" }}'
+    pace = 'pace={ loop = "open", rate = 20, arrivals = "poisson" }'
+    changes = [word for change in (turn, pace, f"seed={seed}") for word in ("--set", change)]
+    assert main(["run", "sqlio-random-read-4", SIM[0], *changes]) == 0
+
+
+def test_a_ramp_is_compared_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+    """The mean over all steps is that of no load: rates of 20 and 60 are not one of 40."""
+    ramp_run(20, 60, 1)
+    ramp_run(20, 60, 2)
+    ramp_run(30, 70, 3)
+    capsys.readouterr()
+    found = document(capsys, "compare", "1", "2")
+    rates = {tuple(c["load"][-2:]): c["before"] for c in found["changes"] if c["figure"] == "iops"}
+    assert list(rates) == [("rate 20", "read"), ("rate 40", "read"), ("rate 60", "read")]
+    for number, rate in zip((20, 40, 60), rates.values(), strict=True):
+        assert 0.6 * number < rate < 1.4 * number
+    assert main(["compare", "1", "3"]) == 2
+    refused = " ".join(capsys.readouterr().err.split())
+    assert "only before: sqlio-random-read-4, rate 20, read / " in refused
+    assert "only after: sqlio-random-read-4, rate 30, read / " in refused

@@ -1,0 +1,312 @@
+"""A load in fio's words on the command line is a profile, which is shown, can be kept, and asks for what was said."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from brickyard.analysis.judging.summary import circumstances
+from brickyard.cli import main
+from brickyard.store import Store
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan
+
+WORDS = [
+    "--rw",
+    "randrw",
+    "--bs",
+    "4k",
+    "--iodepth",
+    "32",
+    "--numjobs",
+    "4",
+    "--rwmixread",
+    "70",
+    "--rate",
+    "5000",
+    "--runtime",
+    "30",
+]
+
+
+def planned(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["run", *words, "--dry-run", "--json"]) == 0
+    plan: dict[str, Any] = json.loads(capsys.readouterr().out)["plan"]
+    return plan
+
+
+def test_the_words_of_fio_make_a_load(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, *WORDS)
+    (phase,) = plan["phase"]
+    (stream,) = phase["stream"]
+    assert (plan["io"], plan["engine"], phase["duration"], phase["passes"]) == ("direct", "auto", "30000000000ns", None)
+    assert (stream["workers"], stream["depth"], stream["request"][0]["size"]) == (4, 32, 4096)
+    assert (stream["operations"]["read"], stream["operations"]["write"]) == (70, 30)
+    assert stream["pace"] == {"loop": "open", "rate": 5000.0, "arrivals": "constant"}
+
+
+def test_a_rate_with_a_unit_is_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, "--rw", "read", "--bs", "64k", "--rate", "20MiB")
+    assert plan["phase"][0]["stream"][0]["pace"]["rate"] == 320
+    assert plan["title"].endswith(", 320 requests/s")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rw", "read", "--bs", "4MB"), "--bs 4MB: MB is a power of 1024 to fio and of 1000 to Brickyard; write MiB"),
+        (("--rw", "read", "--bs", "64k,4kb"), "write KiB"),
+        (("--rw", "read", "--rate", "20MB/s"), "write MiB"),
+        (("--rw", "randread", "--rwmixread", "70"), "--rw randread does not mix"),
+    ],
+)
+def test_what_fio_and_we_mean_differently_is_refused(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *words, "--dry-run"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "p.toml"
+    words = ["--rw", "randread", "--runtime", "100ms", "--save", str(kept)]
+    store = ["--store", str(tmp_path / "runs.db"), "--json"]
+    assert main(["run", *words, str(tmp_path / "target"), "--size", "4MiB", *store]) == 0
+    out, err = capsys.readouterr()
+    shown = "\n".join(line[2:] for line in err.splitlines() if line.startswith("  "))
+    assert kept.read_text().strip() in shown
+    assert json.loads(out)["targets"] == [str(tmp_path / "target")]
+    assert main(["run", str(kept), str(tmp_path / "target"), *store]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["profile_hash"] == json.loads(out)["profile_hash"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--iodepth", "4"], "needs --rw"),
+        (["sqlio-random-read-4", "--rw", "read"], "two workloads"),
+        ([], "name a profile"),
+        (["--rw", "sideways"], "rw=sideways"),
+        (["--rw", "read", "--runtime", "0"], "--runtime 0: must be above 0"),
+        (["--rw", "read", "--rate", "fast"], "--rate fast"),
+        (["--rw", "read", "--rate", "5k"], "--rate 5k: write 5000 for requests/s or 5KiB for bytes/s"),
+        (["--rw", "read", "--rate", "1.5M/s"], "write 1500000 for requests/s or 1.5MiB for bytes/s"),
+        (["sqlio-random-read-4", "--set", "iodepth=8"], "fio's `iodepth` is `depth` here"),
+        (["sqlio-random-read-4", "--set", "numjobs=8"], "fio's `numjobs` is `workers` here"),
+    ],
+)
+def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *words, "--dry-run"]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--name=job1", "no job name"),
+        ("--filename=/data/f", "Name the file or device itself"),
+        ("--ioengine=libaio", "--engine"),
+        ("--time_based", "--runtime alone"),
+        ("--group_reporting", "reported together"),
+        ("--status-interval=1", "a line every 5 s"),
+        ("--rate_iops=500", "Write --rate"),
+        ("--buffered=1", "--direct 0"),
+        ("--loops=3", "passes, bytes or requests"),
+        ("--offset=1g", "region"),
+    ],
+)
+def test_an_option_of_fio_that_is_not_needed_is_named(
+    option: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--rw", "randread", "sim:iodrive-160-slc", option]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Did you mean" not in err
+
+
+def test_a_run_begins_with_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["run", "--rw", "randread", "--runtime", "1s", "sim:iodrive-160-slc", *store]) == 0
+    assert main(["show", "latest", *store]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert 0 < out.index("requests/s") < out.index("Before you rely on it") < out.index("Target")
+
+
+def test_what_was_submitted_in_a_call_is_in_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    words = ["run", "--rw", "randread", "--iodepth", "8", "--runtime", "100ms", str(tmp_path / "f"), *store]
+    assert main([*words, "--size", "8MiB", "--set", "submit=3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["engine"]
+    if found["engine"] != "io_uring":
+        pytest.skip("this host has no io_uring")
+    assert (found["submit"], found["submit_reason"]) == (3, "asked for")
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"]["submit_reason"] not in ("", "asked for")
+    assert main(["show", "1", *store]) == 0
+    assert "at most 3 requests are submitted in one call (asked for)" in " ".join(capsys.readouterr().out.split())
+    with Store(tmp_path / "runs.db") as kept:
+        lines = dict(circumstances([kept.record(1), kept.record(2)]))
+    assert "in 1 of 2 runs at most 3 requests" in lines["Engine"]
+
+
+def test_a_key_of_fio_in_a_profile_gets_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.toml").write_text("[[phase]]\nduration='1s'\n[[phase.stream]]\nrequest='4K'\niodepth=8\n")
+    assert main(["run", str(tmp_path / "p.toml"), "--dry-run"]) == 2
+    assert "line 5: iodepth: no such key; fio's `iodepth` is `depth` here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["load-curve", "sqlio-random-read-4", "sim:iodrive-160-slc", "--limit", "p99:20"],
+        ["advise", "predict", "sim:iodrive-160-slc", "sqlio-random-read-4", "--limit", "p99:20"],
+        ["run", "obl-load", "--set", "ramp.limit.above=20", "--dry-run"],
+        ["run", "obl-load", "--set", "ramp.limit={when='throughput',below=200}", "--dry-run"],
+        ["run", "sqlio-random-read-4", "--set", "stop={when='p99',above=20}", "--dry-run"],
+        ["run", "sqlio-random-read-4", "sim:terraserver-2003", "--condition", "rebuilding", "--rebuild-rate", "20"],
+    ],
+)
+def test_a_limit_without_a_unit_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "of what? write" in capsys.readouterr().err
+
+
+def test_doctor_and_run_agree_on_direct_io(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a file system in memory, which takes O_DIRECT and ignores it."""
+    target = Path("/dev/shm/brickyard-test-direct")
+    try:
+        words = ["run", "--rw", "read", "--runtime", "50ms", str(target), "--size", "4MiB"]
+        assert main([*words, "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+        by_run = json.loads(capsys.readouterr().out)["engine"]["io"]
+        assert main(["doctor", str(target), "--json"]) == 0
+        (check,) = (c for c in json.loads(capsys.readouterr().out)["checks"] if c["item"] == "O_DIRECT")
+        assert (by_run, check["state"]) == ("buffered", "missing")
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def test_a_history_has_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    words = ["run", "--rw", "randread", "--runtime", "100ms", "sim:iodrive-160-slc", *store]
+    assert main([*words, "--repeat", "2"]) == 0
+    capsys.readouterr()
+    assert main(["history", "sim:iodrive-160-slc", *store]) == 0
+    assert " IOPS" in capsys.readouterr().out
+    for figure, unit in (("iops", "IOPS"), ("mib_per_s", "MiB/s"), ("response_p99", "ns")):
+        assert main(["history", "sim:iodrive-160-slc", "--figure", figure, *store, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["unit"] == unit
+
+
+def test_repetitions_end_with_their_mean_and_its_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The interval is held against scipy's of Student, the rates against those of each run."""
+    words = ["run", "--rw", "randread", "--iodepth", "4", "--runtime", "10", "sim:cheetah-15k4-300"]
+    words += ["--store", str(tmp_path / "runs.db")]
+    assert main([*words, "--repeat", "4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    rates = [run["totals"][0]["iops"] for run in told["runs"]]
+    (iops,) = (item for item in told["repetitions"] if item["figure"] == "iops")
+    assert iops["values"] == rates
+    logarithms = [math.log(rate) for rate in rates]
+    low, high = stats.t.interval(0.95, len(rates) - 1, fmean(logarithms), stats.sem(logarithms))
+    assert (iops["low"], iops["high"]) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-9)
+    assert main([*words, "--repeat", "2"]) == 0
+    assert "95 % interval" in capsys.readouterr().out
+    assert main(words) == 0
+    assert "95 % interval" not in capsys.readouterr().out
+    assert main(["runs", "--store", str(tmp_path / "runs.db")]) == 0
+    listed = capsys.readouterr().out
+    assert "randread, 4k, depth 4" in listed
+    assert "condition" not in listed
+
+
+def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    for depth, runtime in (("1", "1"), ("8", "2500ms")):
+        words = ["run", "--rw", "randread", "--iodepth", depth, "--runtime", runtime, "sim:cheetah-15k4-300"]
+        assert main([*words, *store]) == 0
+    capsys.readouterr()
+    assert main(["history", "sim:cheetah-15k4-300", *store, "--json"]) == 0
+    named = [item["load"] for item in json.loads(capsys.readouterr().out)["histories"]]
+    assert len({tuple(name) for name in named}) == len(named) == 2
+    assert main(["compare", "1", "2", *store]) == 0
+    assert "phase 1 duration: 1.00s → 2.50s" in " ".join(capsys.readouterr().out.split())
+
+
+def headline(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> tuple[str, str]:
+    """The first sentence of a run on a model, and what the progress said at last."""
+    assert main(["run", "--bs", "4k", *words, "sim:msr-2003-wd", "--store", str(tmp_path / "runs.db")]) == 0
+    told = capsys.readouterr()
+    return " ".join(told.out.split()), told.err
+
+
+def test_an_overloaded_open_loop_has_no_percentile_of_what_was_never_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = headline(capsys, tmp_path, "--rw", "randread", "--iodepth", "8", "--rate", "500", "--runtime", "10")
+    first = out[out.index("requests/s") : out.index("Before you rely on it")]
+    assert "Only 1" in first
+    assert "of the requests that were due could be sent" in first
+    assert "half of them" not in first
+
+
+def test_requests_that_ended_too_late_for_a_rate_are_said_to_have_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _ = headline(capsys, tmp_path, "--rw", "randread", "--runtime", "1ms")
+    assert "read: 1 request ended after the measured time, so no rate is given" in out
+    assert "0 requests/s" not in out
+
+
+def test_flushes_are_in_no_rate_of_the_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = headline(capsys, tmp_path, "--rw", "randwrite", "--fsync", "1", "--runtime", "10")
+    writes = re.search(r"write (\S+) requests/s", out)
+    assert writes is not None
+    assert f"{writes[1]} IOPS" in err
+
+
+@pytest.mark.parametrize(("target", "is_said"), [("file", True), ("sim:iodrive-160-slc", False)])
+def test_a_rate_of_less_than_a_second_is_said_to_be_one(
+    target: str, is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = [target] if ":" in target else [str(tmp_path / target), "--size", "4MiB"]
+    words = ["run", "--rw", "randread", "--runtime", "100ms", *where, "--store", str(tmp_path / "runs.db")]
+    assert main(words) == 0
+    assert ("too short to say what the target sustains" in " ".join(capsys.readouterr().out.split())) == is_said
+
+
+def test_an_imported_size_is_that_of_the_file_which_is_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "j.fio").write_text("[j]\nrw=randread\nsize=24m\nruntime=100ms\ntime_based\n")
+    profile, target = str(tmp_path / "p.toml"), tmp_path / "made"
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(tmp_path / "j.fio"), "-o", profile]) == 0
+    assert main(["run", profile, str(target), *store]) == 0
+    assert 24 << 20 <= target.stat().st_size <= 25 << 20
+    assert main(["run", profile, str(tmp_path / "larger"), "--size", "32MiB", *store]) == 0
+    assert 32 << 20 <= (tmp_path / "larger").stat().st_size <= 33 << 20
+
+
+def test_loads_that_differ_in_their_duration_alone_have_rows_of_different_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Store() as store:
+        for duration in ("3000000000ns", "5000000000ns"):
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], plan_=plan(duration=duration))
+    assert main(["history", "/data/a file", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["histories"]
+    names = [" ".join(item["load"]) for item in found]
+    assert len(set(names)) == 2, names
+    assert any("5.00s" in name for name in names), names
+
+
+def test_a_model_that_is_only_read_has_no_note_on_unsafe_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, is_told in ((["--rw", "randread"], False), (["--rw", "randwrite"], True)):
+        assert main(["run", *words, "sim:terraserver-2003", "--runtime", "2", "--json"]) == 0
+        told = {warning["id"] for warning in json.loads(capsys.readouterr().out)["warnings"]}
+        assert ("volatile_write_cache" in told) is is_told

@@ -1,0 +1,474 @@
+"""pgbench as a run: PostgreSQL's own program does the work, and its figures and ours agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import psycopg
+import pytest
+
+from brickyard import cli
+from brickyard.analysis.databases import pgbench
+from brickyard.analysis.studies import kirkwood
+from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.databases.pgbench_home import MARK, PREFIX
+from brickyard.databases.pgbench_log import LogReader
+from brickyard.databases.pgbench_plan import check_unseen_room, read_changes
+from brickyard.errors import BadInputError
+from brickyard.schema import PhaseEnd, ServerSample
+from brickyard.store import Record, Store
+from brickyard.study.designs import texts
+from support import MS, SECOND, add_run, cell, interval, phase_end
+
+
+def run(place: Path, *arguments: str) -> int:
+    return cli.main(["run", "pgbench", *arguments, "--store", str(place / "store.db")])
+
+
+def latest(place: Path) -> Record:
+    with Store(place / "store.db") as store:
+        return store.record(max(run.id for run in store.runs()))
+
+
+def databases(dsn: str) -> set[str]:
+    with psycopg.connect(dsn) as connection:
+        return {name for (name,) in connection.execute("select datname from pg_database").fetchall()}
+
+
+@pytest.fixture
+def own(postgres: Server, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A running server in which nothing of ours is left behind."""
+    before = databases(postgres.dsn)
+    yield postgres.dsn, tmp_path
+    assert databases(postgres.dsn) == before
+
+
+def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    dsn, place = own
+    assert run(place, dsn, "--set", "scale=1", "--set", "clients=4", "--set", "duration=3s") == 0
+    progress = capsys.readouterr().err
+    assert "transactions/s" in progress
+    assert "MiB/s" not in progress, "what a transaction moves is not known"
+    record = latest(place)
+    row, told = pgbench.call_totals(record), pgbench.own_summary(record)
+    assert row is not None
+    assert told is not None
+    assert row.requests == told.transactions
+    assert row.iops == pytest.approx(told.transactions_per_s, rel=0.01)
+    # pgbench takes its mean from the time and the clients; its log has each transaction without what lies between.
+    assert row.measures["response"].mean_ns == pytest.approx(told.latency_mean_ns, rel=0.05)
+    assert row.measures["response"].percentiles["p99"]
+    assert cli.main(["history", record.info.targets[0], "--store", str(place / "store.db")]) == 0
+    said = capsys.readouterr().out
+    assert "calls/s" in said
+    assert "IOPS" not in said
+    settings = pgbench.settings_of(record)
+    assert {"autovacuum", "data_checksums", "shared_buffers", "wal_sync_method"} <= set(settings)
+    assert settings["fsync"] == "off"
+    assert "fits_in_memory" in [warning.id for warning in record.info.warnings]
+
+
+def test_with_a_rate_response_counts_from_the_schedule(own: tuple[str, Path]) -> None:
+    dsn, place = own
+    assert run(place, dsn, "--set", "scale=1", "--set", "clients=1", "--set", "rate=400", "--set", "duration=2s") == 0
+    record = latest(place)
+    row, told = pgbench.call_totals(record), pgbench.own_summary(record)
+    assert row is not None
+    assert told is not None
+    late, service = row.measures["lateness"], row.measures["service"]
+    assert told.lateness_mean_ns is not None
+    assert late.mean_ns == pytest.approx(told.lateness_mean_ns, rel=0.02, abs=2_000)
+    assert row.measures["response"].mean_ns == pytest.approx(late.mean_ns + service.mean_ns, rel=0.02)
+    assert row.measures["response"].mean_ns == pytest.approx(told.latency_mean_ns, rel=0.01)
+
+
+def test_a_server_of_our_own_with_kirkwood_s_settings_and_its_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Path("/var/tmp") / f"pgbench-test-{os.getpid()}"
+    place.mkdir(mode=0o755)
+    words = ("scale=1", "clients=2", "transactions=300", "preset=kirkwood-2003", "checksums=off", "pg.fsync=off")
+    try:
+        assert run(tmp_path, str(place), *(word for item in words for word in ("--set", item)), "--json") == 0
+        assert list(place.iterdir()) == []
+    finally:
+        place.rmdir()
+    told = json.loads(capsys.readouterr().out)
+    record = latest(tmp_path)
+    settings = pgbench.settings_of(record)
+    assert (settings["shared_buffers"], settings["max_wal_size"]) == ("40000kB", "480MB")
+    assert (settings["autovacuum"], settings["data_checksums"]) == ("off", "off")
+    samples = record.of(ServerSample)
+    assert samples[-1].wal_records > samples[0].wal_records
+    assert [seen.at_ns for seen in samples] == sorted(seen.at_ns for seen in samples)
+    assert told["totals"][0]["requests"] == 600
+    assert told["pgbench"]["own_summary"]["transactions"] == 600
+    assert cli.main(["report", "latest", "--store", str(tmp_path / "store.db"), "-o", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "transactions/s" in page
+    assert "WAL" in page
+
+
+def test_rates_of_the_server_take_the_whole_time_whatever_order_its_counts_were_told_in() -> None:
+    def seen(at_s: int, flushes: int) -> ServerSample:
+        known = {"target": 0, "at_ns": at_s * 10**9, "wal_flushes": flushes}
+        rest = {f.name: 0 for f in msgspec.structs.fields(ServerSample) if f.required and f.name not in known}
+        return ServerSample(**{**rest, **known})
+
+    class Told:
+        def of(self, kind: type) -> list[ServerSample]:
+            return [seen(1, 237), seen(0, 0), seen(5, 1185)]
+
+    total = pgbench.server_total(cast("Record", Told()))
+    assert total is not None
+    assert total.wal_flushes_per_s == 237
+    assert [span.wal_flushes_per_s for span in pgbench.server_course(cast("Record", Told()))] == [237, 237]
+
+
+def test_a_server_that_dies_leaves_what_was_measured(tmp_path: Path) -> None:
+    with ephemeral_postgres(settings={"fsync": "off"}) as server:
+
+        def die() -> None:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                with psycopg.connect(server.dsn) as connection:
+                    query = "select count(*) from pg_stat_activity where application_name = 'pgbench'"
+                    row = connection.execute(query + " and query like 'END%'").fetchone()
+                if row is not None and row[0]:
+                    break
+                time.sleep(0.02)
+            time.sleep(1.5)
+            server.kill()
+
+        killer = threading.Thread(target=die)
+        killer.start()
+        code = run(tmp_path, server.dsn, "--set", "scale=1", "--set", "clients=2", "--set", "duration=30s")
+        killer.join()
+    assert code == 1
+    record = latest(tmp_path)
+    assert record.info.outcome == "failed"
+    assert "pgbench" in record.info.message
+    row = pgbench.call_totals(record)
+    assert row is not None
+    assert row.requests > 100
+    assert sum(end.errors_by_kind.get("aborted", 0) for end in record.of(PhaseEnd)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["scale=20000"], "are free; take a smaller scale"),
+        (["clints=3"], "did you mean clients?"),
+        (["pg.wal_sync_method=fsync"], "belongs to the whole server"),
+        (["pg.no_such=1"], "has no such setting"),
+        (["threads=3"], "at most one a client"),
+        (["pg.external_pid_file=/etc/passwd"], "leads outside the folder of the server"),
+        (["pg.data_directory=/var/lib/postgresql"], "leads outside the folder of the server"),
+        (["pg.log_directory=/tmp"], "leads outside the folder of the server"),
+        (["pg.archive_command=rm x"], "leads outside the folder of the server"),
+        (["pg.include=/etc/x.conf"], "leads outside the folder of the server"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    own: tuple[str, Path], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    assert run(place, dsn, *(part for word in words for part in ("--set", word))) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_an_account_without_rights_is_told_which_and_nothing_is_made(
+    own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, place = own
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create role guest login password 'secret word'")
+        try:
+            dsn = postgres.dsn.replace("postgresql://brickyard@", "postgresql://guest:secret%20word@")
+            assert run(place, dsn) == 2
+        finally:
+            connection.execute("drop role guest")
+    err = capsys.readouterr().err
+    assert "alter role guest createdb; grant pg_checkpoint to guest" in err
+    assert "secret" not in err
+
+
+@pytest.mark.parametrize(
+    "dsn", ["host=/tmp user=bob password=SEKRIT", "password=SEKRIT host=/tmp", "service=none password = 'SEKRIT'"]
+)
+@pytest.mark.parametrize(
+    "verb", [["run", "pgbench"], ["study", "kirkwood-pgbench", "--only", "layout=here", "--target"]]
+)
+def test_no_password_is_shown_or_stored_whatever_form_a_dsn_has(
+    dsn: str, verb: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*verb, dsn, "--store", str(tmp_path / "store.db")]) != 0
+    shown = capsys.readouterr()
+    assert "SEKRIT" not in shown.out + shown.err
+    for place in tmp_path.iterdir():
+        assert b"SEKRIT" not in place.read_bytes(), place
+
+
+def small_study(place: Path) -> str:
+    """Kirkwood's study with a scale that is loaded in no time."""
+    shipped = texts.read(kirkwood.STUDY).text
+    assert '["10", "100"]' in shipped
+    path = place / f"{kirkwood.STUDY}.toml"
+    path.write_text(shipped.replace('["10", "100"]', '["1", "10"]'))
+    return str(path)
+
+
+def test_a_study_keeps_no_password(own: tuple[str, Path], postgres: Server) -> None:
+    _, place = own
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create role guest login createdb password 'SEKRIT'")
+        connection.execute("grant pg_checkpoint to guest")
+        try:
+            dsn = postgres.dsn.replace("postgresql://brickyard@", "postgresql://guest:SEKRIT@")
+            words = ["--only", "layout=here", "--only", "scale=1", "--only", "clients=1", "--only", "settings=default"]
+            only = [
+                "--only",
+                "write_cache=as_it_is",
+                "--set",
+                "transactions=10",
+                "--repetitions",
+                "1",
+            ]
+            told = cli.main(
+                ["study", small_study(place), "--target", dsn, *words, *only, "--store", str(place / "s.db")]
+            )
+            assert told == 0
+        finally:
+            connection.execute("drop owned by guest")
+            connection.execute("drop role guest")
+    for file in place.glob("s.db*"):
+        assert b"SEKRIT" not in file.read_bytes()
+
+
+def test_one_client_has_one_commit_a_flush_or_no_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of some milliseconds: the server's counts are of a longer time."""
+    place = Path("/var/tmp") / f"pgbench-short-{os.getpid()}"
+    place.mkdir(mode=0o755)
+    try:
+        assert run(tmp_path, str(place), "--set", "scale=1", "--set", "transactions=20", "--json") == 0
+    finally:
+        place.rmdir()
+    record = latest(tmp_path)
+    row, server = pgbench.call_totals(record), pgbench.server_total(record)
+    assert row is not None
+    assert server is not None
+    carried = pgbench.commits_a_flush(row, server)
+    assert carried is None or carried <= 1.05
+
+
+def test_commits_a_flush_are_of_one_time_or_no_figure(own: tuple[str, Path]) -> None:
+    """A server that dies in mid-run leaves transactions behind its last sample."""
+    dsn, place = own
+    assert run(place, dsn, "--set", "scale=1", "--set", "duration=2s") == 0
+    row = pgbench.call_totals(latest(place))
+    assert row is not None
+    span_s = row.rated_ns / 1e9
+
+    def carried(share: float) -> float | None:
+        flushes_per_s = row.requests / span_s / 2
+        server = pgbench.ServerSpan(0.0, span_s * share, flushes_per_s, None, 0.0, None, None, 0, 0)
+        return pgbench.commits_a_flush(row, server)
+
+    assert carried(1.0) == pytest.approx(2)
+    assert carried(0.87) is None
+    assert carried(1.15) is None
+
+
+def test_settings_that_give_up_durability_are_warned_of(own: tuple[str, Path]) -> None:
+    dsn, place = own
+    words = ["--set", "scale=1", "--set", "transactions=10", "--set", "pg.synchronous_commit=off"]
+    assert run(place, dsn, *words) == 0
+    assert "not_durable" in [warning.id for warning in latest(place).info.warnings]
+
+
+def test_a_database_whose_encoding_is_sql_ascii_is_no_worse(
+    own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its texts come as bytes unless the client says otherwise."""
+    _, place = own
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create database ascii encoding 'SQL_ASCII' template template0")
+        connection.execute("create role guest login password 'x'")
+        try:
+            dsn = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="ascii")
+            words = ["--set", "scale=1", "--set", "transactions=10", "--set", "pg.synchronous_commit=off"]
+            assert run(place, dsn, *words) == 0
+            assert "and stays" not in capsys.readouterr().err
+            weak = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="ascii", user="guest", password="x")
+            assert run(place, weak) == 2
+            assert "alter role guest createdb; grant pg_checkpoint to guest" in capsys.readouterr().err
+        finally:
+            connection.execute("drop database ascii")
+            connection.execute("drop role guest")
+    assert "not_durable" in [warning.id for warning in latest(place).info.warnings]
+    assert pgbench.settings_of(latest(place))["fsync"] in ("on", "off")
+
+
+def test_a_scale_that_no_volume_holds_is_refused_behind_a_dsn_too(
+    own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With no more rights than the manual asks for: the server does not tell such an account where its data lie."""
+    _, place = own
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute("create role guest login createdb password 'x'")
+        connection.execute("grant pg_checkpoint to guest")
+        try:
+            dsn = psycopg.conninfo.make_conninfo(postgres.dsn, user="guest", password="x")
+            assert run(place, dsn, "--set", "scale=20000") == 2
+        finally:
+            connection.execute("drop role guest")
+    assert "scale 20000 takes about 279.4 GiB" in capsys.readouterr().err
+
+
+def test_behind_a_volume_that_cannot_be_seen_a_large_scale_needs_the_user_s_word() -> None:
+    def checked(*words: str) -> str:
+        try:
+            check_unseen_room(read_changes("postgresql://far/shop", words), "postgresql://far/shop")
+        except BadInputError as error:
+            return str(error)
+        return ""
+
+    assert checked("scale=10") == ""
+    assert "cannot be seen" in checked("scale=100")
+    assert checked("scale=100", "room=10GiB") == ""
+    assert "but 1 GiB are free" in checked("scale=100", "room=1GiB")
+
+
+def test_a_passphrase_that_would_stand_in_the_list_of_processes_is_refused(
+    own: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    assert run(place, f"{dsn}&sslpassword=KeyPhrase" if "?" in dsn else f"{dsn}?sslpassword=KeyPhrase") == 2
+    err = capsys.readouterr().err
+    assert "list of processes" in err
+    assert "KeyPhrase" not in err
+
+
+def test_databases_of_killed_runs_are_named(
+    own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    name = PREFIX + "killed"
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+        connection.execute(f"comment on database {name} is '{MARK}'")
+        try:
+            assert run(place, dsn, "--set", "scale=1", "--set", "transactions=10") == 0
+        finally:
+            connection.execute(f"drop database {name}")
+    assert f"drop database {name}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_database_that_bears_no_mark_of_ours_is_not_dropped(own: tuple[str, Path], postgres: Server) -> None:
+    """A database with a name like ours stands beside the run, and stays."""
+    dsn, place = own
+    name = PREFIX + "of_somebody"
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+        try:
+            assert run(place, dsn, "--set", "scale=1", "--set", "transactions=10") == 0
+            assert name in databases(postgres.dsn)
+        finally:
+            connection.execute(f"drop database {name}")
+    assert MARK
+
+
+def test_intervals_wait_for_the_slowest_thread_and_lose_no_line() -> None:
+    """Threads write when their buffers are full, so that one is far ahead of another."""
+    (read_a, write_a), (read_b, write_b) = os.pipe(), os.pipe()
+    for handle in (read_a, read_b):
+        os.set_blocking(handle, False)
+    log = LogReader([read_a, read_b], has_rate=False, clients=2)
+    os.write(write_a, b"".join(b"0 %d 1000 0 100 %d\n" % (n, n * 1000 + 1000) for n in range(900)))
+    os.write(write_a, b"0 900 500 0 102 0\n")
+    log.look()
+    assert list(log.whole()) == []
+    os.write(write_b, b"1 0 2000 0 101 500000\n1 1 fai")
+    log.look()
+    first = list(log.whole())
+    assert [cell.requests for item in first for cell in item.cells] == [900]
+    os.write(write_b, b"led 0 101 600000\n")
+    log.look()
+    rest = list(log.whole(is_over=True))
+    assert [(cell.requests, cell.errors) for item in rest for cell in item.cells] == [(2, 1)]
+    assert rest[-1].end_ns == 2_000_000_000
+    log.close()
+    os.close(write_a)
+    os.close(write_b)
+
+
+def test_the_study_shares_a_database_and_stands_beside_the_published_tables(
+    own: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    small = small_study(place)
+    words = ["--only", "scale=1", "--only", "settings=default", "--only", "layout=here", "--repetitions", "1"]
+    words += ["--only", "clients=1", "--only", "clients=2", "--set", "transactions=30"]
+    store = ["--store", str(place / "store.db"), "--json"]
+    assert cli.main(["study", small, *words, "--target", dsn, *store]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["made"]) == 2
+    shapes, ratios, _ = told["published"]
+    published = {row[0]: row[1:] for row in shapes["rows"]}
+    assert published["published: one disk, write cache on"][:5] == ["1.00", "1.67", "2.02", "1.56", "1.43"]
+    measured = next(row for name, row in published.items() if name.startswith("measured"))
+    assert measured[0] == "1.00"
+    assert ratios["rows"][0] == ["published: cache on ÷ off, one disk", "3.04", "3.61", "3.02", "2.21", "1.77"]
+    # What is finished is not measured again.
+    assert cli.main(["study", small, *words, "--target", dsn, *store]) == 0
+    assert json.loads(capsys.readouterr().out)["reused"] == 2
+
+
+def test_the_published_tables_are_those_of_the_reference() -> None:
+    root = Path(__file__).parents[2]
+    for name in ("pgbench", "iowork"):
+        file = f"kirkwood_2003_{name}.csv"
+        assert (root / "python/brickyard/studies" / file).read_bytes() == (root / "reference" / file).read_bytes()
+
+
+def test_rates_beside_the_published_ones_are_the_study_s_own_means(tmp_path: Path) -> None:
+    """Of 100 and 400 the study's figure is 200, as its noise is a share of the rate."""
+    with Store(tmp_path / "store.db") as store:
+        study = store.add_study(kirkwood.STUDY, {})
+        for clients, rates in (("1", (100, 400)), ("2", (600, 600))):
+            for rate in rates:
+                call = cell([MS] * rate, operation="call")
+                labels = {"levels": {"clients": clients, "scale": "10"}, "repetition": 1}
+                add_run(store, [interval(0, SECOND, call), phase_end(end_ns=SECOND)], study=study, labels=labels)
+        records = [store.record(run.id) for run in store.runs()]
+    (_, _, rows), *_ = kirkwood.tables(kirkwood.STUDY, records)
+    measured = next(row for row in rows if row[0].startswith("measured"))
+    assert measured[1:3] == ["1.00", "3.00"]
+
+
+def test_a_row_that_is_as_near_to_several_is_said_to_be() -> None:
+    rising, falling = {"1": 1.0, "2": 2.0, "4": 3.0}, {"1": 3.0, "2": 2.0, "4": 1.0}
+    his = {"one disk": rising, "RAID-0": {clients: 7 * rate for clients, rate in rising.items()}, "Sun": falling}
+    assert kirkwood.nearest(rising, his) == "+1.00 with one disk and with RAID-0"
+    assert kirkwood.nearest(falling, his) == "+1.00 with Sun"
+    assert (
+        kirkwood.nearest(rising, {"one disk": rising, "RAID-0": rising})
+        == "+1.00 with every row, so the rows cannot be distinguished"
+    )
+    assert kirkwood.nearest({"1": 1.0}, his) == "–"
+
+
+def test_ranks_of_equal_values_are_shared() -> None:
+    assert kirkwood.rank_agreement({"1": 1, "2": 2, "4": 3}, {"1": 10, "2": 20, "4": 30}) == pytest.approx(1.0)
+    assert kirkwood.rank_agreement({"1": 3, "2": 2, "4": 1}, {"1": 10, "2": 20, "4": 30}) == pytest.approx(-1.0)
+    assert kirkwood.rank_agreement({"1": 1, "2": 1, "4": 1}, {"1": 10, "2": 20, "4": 30}) is None
+    assert kirkwood.rank_agreement({"1": 1, "2": 2}, {"1": 10, "2": 20}) is None

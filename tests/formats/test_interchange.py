@@ -1,0 +1,771 @@
+"""The corpus of interchange: loads as their own tools write them, each with the load that it must become.
+
+What fio runs is checked against fio itself: the same job by fio, request by request where its log tells, else by rates.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard import _core, profiles
+from brickyard.cli import main
+from brickyard.errors import BadInputError
+from brickyard.formats.diskspd import import_diskspd
+from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
+from brickyard.formats.icf import import_icf
+from brickyard.formats.recognize import import_profile, recognize
+from brickyard.formats.sqlio import import_sqlio
+from brickyard.schema import read_plan
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+S = 1_000_000_000
+HERE = Path(".")
+
+
+def plan_of(imported: Imported) -> dict[str, Any]:
+    plan: dict[str, Any] = json.loads(_core.validate(imported.text, []))
+    return plan
+
+
+def fio(text: str) -> dict[str, Any]:
+    return plan_of(import_fio("sample", text, HERE))
+
+
+def streams(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [stream for phase in plan["phase"] for stream in phase["stream"]]
+
+
+def sizes(stream: dict[str, Any]) -> dict[tuple[str | None, int], float]:
+    return {(item.get("of"), item["size"]): item["share"] for item in stream["request"]}
+
+
+# ---- fio: options that change the load
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "value"),
+    [
+        ("rw=randread\nrandom_distribution=normal:10", "address", {"kind": "normal", "deviation": 10.0}),
+        (
+            "rw=randread\nrandom_distribution=zoned:50/5:30/15:20/",
+            "address",
+            {
+                "kind": "zones",
+                "zones": [
+                    {"requests": 50.0, "region": "0B..5%"},
+                    {"requests": 30.0, "region": "5%..20%"},
+                    {"requests": 20.0, "region": "20%..100%"},
+                ],
+            },
+        ),
+        (
+            "rw=randread\nrandom_distribution=zoned_abs:60/1G:40/3G",
+            "address",
+            {
+                "kind": "zones",
+                "zones": [
+                    {"requests": 60.0, "region": "0B..1GiB"},
+                    {"requests": 40.0, "region": "1GiB..4GiB"},
+                ],
+            },
+        ),
+        ("rw=write:60k\nbs=4k", "address", {"kind": "strided", "stride": 64 * KIB}),
+        ("rw=randrw\nrate_iops=300,100", "operations", {"read": 75.0, "write": 25.0, "flush": 0.0, "trim": 0.0}),
+        ("rw=randrw\nrate_iops=300,100", "pace", {"loop": "open", "rate": 400.0, "arrivals": "constant"}),
+        ("rw=randrw\nrwmixread=70\nrate_iops=100", "pace", {"loop": "open", "rate": 200.0, "arrivals": "constant"}),
+        ("rw=rw\nbs=4k,64k\nrate=1m", "pace", {"loop": "open", "rate": 272.0, "arrivals": "constant"}),
+        ("rw=read\noffset=1g", "region", "1GiB..100%"),
+    ],
+)
+def test_fio_options_keep_their_meaning(options: str, key: str, value: object) -> None:
+    (stream,) = streams(fio(f"[job]\nfilename=x\n{options}"))
+    assert stream[key] == value
+
+
+def test_sizes_of_reads_and_writes_stay_apart() -> None:
+    (stream,) = streams(fio("[j]\nrw=randrw\nbs=4k,64k"))
+    assert sizes(stream) == {("read", 4 * KIB): 100, ("write", 64 * KIB): 100}
+    (stream,) = streams(fio("[j]\nrw=randrw\nbssplit=4k/60:8k/40,64k/100"))
+    assert sizes(stream) == {("read", 4 * KIB): 60, ("read", 8 * KIB): 40, ("write", 64 * KIB): 100}
+
+
+def test_buffered_is_the_opposite_of_direct() -> None:
+    assert fio("[j]\nbuffered=0")["io"] == "direct"
+    assert fio("[j]\ndirect=1\nbuffered=1")["io"] == "buffered"
+    assert fio("[j]\ninvalidate=0")["cache"] == "as_is"
+
+
+def test_an_option_that_changes_the_load_is_not_to_be_taken_out() -> None:
+    with pytest.raises(BadInputError) as refused:
+        fio("[j]\nzonemode=strided")
+    assert "another load" in str(refused.value)
+    assert "take it out" not in str(refused.value)
+
+
+def test_what_is_passed_over_is_said() -> None:
+    notes = import_fio("x", "[j]\nfadvise_hint=0\nprio=7\nend_fsync=1\nwrite_bw_log=x\nlog_avg_msec=1", HERE).notes
+    assert [note.split(":")[0] for note in notes] == ["prio", "end_fsync"]
+
+
+def test_the_etcd_command_leads_to_the_profile_that_ships() -> None:
+    with pytest.raises(BadInputError, match=r"bs=2300: .* write 2048B or 2560B, .*; the profile etcd-fdatasync"):
+        fio("[mytest]\nrw=write\nioengine=sync\nfdatasync=1\nsize=22m\nbs=2300")
+
+
+def test_submission_and_errors_are_not_passed_over() -> None:
+    names = [note.split(":")[0] for note in notes_of("[j]\nio_submit_mode=offload\ncontinue_on_error=all\ndirect=1")]
+    assert names == ["io_submit_mode", "continue_on_error"]
+    assert notes_of("[j]\nio_submit_mode=inline\ndirect=1") == []
+
+
+def test_interlocked_cursors_of_random_diskspd_are_said() -> None:
+    notes = import_diskspd("d", "diskspd -b8K -rdpct60/5:40/95 -si -t2 x.dat").notes
+    assert any(note.startswith("-si has no effect") for note in notes)
+
+
+def notes_of(text: str) -> list[str]:
+    return import_fio("x", text, HERE).notes
+
+
+def test_what_fio_does_with_the_cache_of_buffered_jobs_is_said() -> None:
+    """fio drops the cache of the file for every job and every pass over the file, and hints at random reads."""
+    timed = "rw=randread\nruntime=4\ntime_based\nsize=256m\n"
+    (dropped, hinted) = notes_of(f"[a]\n{timed}")
+    assert dropped.startswith("Buffered job a: fio drops the page cache")
+    assert hinted.startswith("Buffered job a: fio tells the kernel")
+    assert all("direct=1" in note for note in (dropped, hinted))
+    assert notes_of(f"[a]\n{timed}direct=1") == []
+    assert notes_of(f"[a]\n{timed}invalidate=0\nfadvise_hint=0") == []
+    # Once over the file in the first phase is what a profile does too; so is a write without a read.
+    assert notes_of("[a]\nrw=write\nsize=1m") == []
+    (second,) = notes_of("[a]\nrw=write\nsize=1m\n[b]\nrw=write\nsize=1m\nstonewall")
+    assert second.startswith("Buffered job b: ")
+    many = "".join(f"[j{n}]\nrw=write\nsize=1m\nstonewall\n" for n in range(9))
+    assert notes_of(many)[0].startswith("Buffered jobs j1, j2, j3, j4, j5 and 3 more: ")
+    # What later jobs do with the cache does not decide what happens before the first phase.
+    later = fio("[a]\nrw=read\nsize=1m\n[b]\nrw=read\nsize=1m\nstonewall\ninvalidate=0")
+    assert later["cache"] == "cold"
+
+
+def test_timeout_is_runtime_and_limits_have_their_names() -> None:
+    plan = fio("[j]\ntimeout=60\ntime_based\nnumber_ios=5")
+    assert plan["phase"][0]["duration"] == f"{60 * S}ns"
+    assert fio("[j]\nnumber_ios=500\nnumjobs=2\nfilename=x\nrw=randread")["phase"][0]["requests"] == 1000
+
+
+def test_jobs_at_different_times_are_phases_in_turn() -> None:
+    text = "[global]\ntime_based\nfilename=x\n[a]\nruntime=10\n[b]\nstartdelay=4\nruntime=10\n"
+    plan = fio(text)
+    told = [(p["duration"], [s["name"] for s in p["stream"]]) for p in plan["phase"]]
+    assert told == [(f"{4 * S}ns", ["a"]), (f"{6 * S}ns", ["a", "b"]), (f"{4 * S}ns", ["b"])]
+    ended = fio(text.replace("[global]", "[global]\nexitall"))
+    assert [p["duration"] for p in ended["phase"]] == [f"{4 * S}ns", f"{6 * S}ns"]
+
+
+def test_clones_without_a_file_name_have_a_file_each() -> None:
+    imported = import_fio("x", "[j]\nrw=randread\nnumjobs=3\nsize=1m\ndirectory=/data", HERE)
+    assert imported.targets == ["/data/j.0.0", "/data/j.1.0", "/data/j.2.0"]
+    assert [s["target"] for s in streams(plan_of(imported))] == [0, 1, 2]
+
+
+def test_sequential_clones_have_a_cursor_each_over_the_same_blocks() -> None:
+    found = streams(fio("[j]\nrw=read\nnumjobs=3\nfilename=x\nsize=1g"))
+    assert [(s["workers"], s["region"], s["address"]["kind"]) for s in found] == [(1, "0B..1GiB", "sequential")] * 3
+
+
+def test_wait_for_orders_phases() -> None:
+    text = "[global]\nfilename=x\nruntime=5\n[a]\nrw=write\n[b]\nwait_for=a\nrw=read\n"
+    assert [p["name"] for p in fio(text)["phase"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fio --name=j --rw=randread --bs=8k --filename=/dev/x",
+        "fio -filename=/dev/x -rw=randread -bs=8k -name=j -group_reporting -thread",
+        "$ sudo /usr/bin/fio --name j --rw randread --bs 8k --filename /dev/x | tee -a out.log",
+        "fio --name=global --bs=8k --filename=/dev/x --name=j --rw=randread > out.txt 2>&1",
+        "fio --filename=/dev/x \\\n  --bs=8k --name=j \\\n  --rw=randread >>out.txt & ",
+    ],
+)
+def test_a_fio_command_line_is_read_as_people_write_it(command: str) -> None:
+    assert recognize(command) == "fio-command"
+    imported = import_profile("fio-command", "c", command, HERE)
+    assert imported.targets == ["/dev/x"]
+    (stream,) = streams(plan_of(imported))
+    assert (stream["name"], stream["request"][0]["size"], stream["operations"]["read"]) == ("j", 8 * KIB, 100)
+
+
+def test_of_several_fio_command_lines_each_is_imported_apart() -> None:
+    with pytest.raises(BadInputError, match="import each of them apart"):
+        import_profile("fio-command", "c", "fio --name=a --rw=read && fio --name=b --rw=write", HERE)
+
+
+def test_a_fio_command_line_is_a_job() -> None:
+    words = [
+        "--direct=1",
+        "--name=a",
+        "--rw=randread",
+        "--bs=8k",
+        "--output-format=json",
+        "--name=b",
+        "--stonewall",
+        "--rw=read",
+    ]
+    plan = plan_of(import_fio_command("x", words))
+    assert [(p["name"], p["stream"][0]["request"][0]["size"]) for p in plan["phase"]] == [
+        ("a", 8 * KIB),
+        ("b", 4 * KIB),
+    ]
+    assert recognize("fio --name=a --rw=read") == "fio-command"
+
+
+# ---- fio itself as the judge
+
+CHECKED = {
+    "mix": "rw=randrw\nrwmixread=70\nbs=4k\nnorandommap",
+    "sizes by direction": "rw=randrw\nbs=4k,64k\nnorandommap",
+    "bssplit": "rw=randread\nbssplit=4k/60:16k/30:64k/10\nnorandommap",
+    "zoned": "rw=randread\nbs=4k\nnorandommap\nrandom_distribution=zoned:50/5:30/15:20/",
+    "zoned_abs": "rw=randread\nbs=4k\nnorandommap\nrandom_distribution=zoned_abs:60/4m:40/60m",
+    "normal": "rw=randread\nbs=4k\nrandom_distribution=normal:20",
+    "zipf": "rw=randread\nbs=4k\nrandom_distribution=zipf:1.2",
+    "strided": "rw=read:60k\nbs=4k",
+    "sequential": "rw=write\nbs=128k",
+    "map": "rw=randwrite\nbs=4k",
+    "partly random": "rw=randread\nbs=4k\npercentage_random=40\nnorandommap",
+    "region": "rw=randread\nbs=4k\noffset=16m\nsize=16m\nnorandommap",
+    "less than the file": "rw=randread\nbs=4k\nfilesize=32m\nsize=8m\nnorandommap",
+    "more than the file": "rw=randread\nbs=4k\nfilesize=16m\nsize=32m\nnorandommap",
+    "the first part": "rw=read\nbs=64k\nfilesize=64m\nsize=16m",
+}
+FILE_BYTES = 64 * MIB
+
+
+def requests_of_fio(options: str, directory: Path) -> list[tuple[str, int, int]]:
+    """Operation, offset and size of each request that fio draws; its null engine moves nothing."""
+    size = "" if "size=" in options else f"size={FILE_BYTES}\n"
+    job, log = directory / "job.fio", directory / "io.log"
+    with (directory / "x").open("wb") as file:
+        file.truncate(FILE_BYTES)
+    job.write_text(f"[job]\n{options}\n{size}filename=x\nioengine=null\nwrite_iolog={log}\n")
+    subprocess.run(["fio", str(job)], cwd=directory, check=True, capture_output=True)
+    words = (line.split() for line in log.read_text().splitlines())
+    kinds = ("read", "write")
+    return [(w[-3], int(w[-2]), int(w[-1])) for w in words if len(w) >= 4 and w[-3] in kinds]
+
+
+def requests_of_ours(options: str, count: int) -> list[tuple[str, int, int]]:
+    size = "" if "size=" in options else f"size={FILE_BYTES}\n"
+    imported = import_fio("x", f"[job]\n{options}\n{size}filename=x\nioengine=libaio\n", HERE)
+    drawn = json.loads(_core.draw(_core.validate(imported.text, []), FILE_BYTES, count))
+    return [(item["operation"], item["offset_bytes"], item["request_bytes"]) for item in drawn]
+
+
+def by_tenths(found: list[tuple[str, int, int]]) -> list[float]:
+    """The share of requests in each sixteenth of the file."""
+    counts = Counter(offset * 16 // FILE_BYTES for _, offset, _ in found)
+    return [counts[k] / len(found) for k in range(16)]
+
+
+def popularity(found: list[tuple[str, int, int]]) -> list[float]:
+    """The share of requests that fall to the hottest 1, 5, 20 and 50 % of all blocks."""
+    counts = sorted(Counter(offset // 4096 for _, offset, _ in found).values(), reverse=True)
+    blocks = FILE_BYTES // 4096
+    return [sum(counts[: blocks * percent // 100]) / len(found) for percent in (1, 5, 20, 50)]
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_same_requests_as_fio(name: str, tmp_path: Path) -> None:
+    options = CHECKED[name]
+    theirs = requests_of_fio(options, tmp_path)
+    ours = requests_of_ours(options, len(theirs))
+    assert len(theirs) >= 256
+    # Chance moves a share of n requests by less than three of its deviations.
+    loose = 3 / (len(theirs) ** 0.5) * 0.7 + 0.005
+    for of in (lambda r: r[0], lambda r: (r[0], r[2])):
+        one, other = (Counter(map(of, side)) for side in (theirs, ours))
+        for key in one | other:
+            assert abs(one[key] - other[key]) / len(theirs) <= loose, key
+    if name in ("zipf", "normal"):
+        # fio hashes ranks to blocks, and several may meet in one block; ours are scattered without meeting.
+        near = zip(popularity(theirs), popularity(ours), strict=True)
+        assert all(abs(a - b) <= 0.08 for a, b in near), (popularity(theirs), popularity(ours))
+    else:
+        near = zip(by_tenths(theirs), by_tenths(ours), strict=True)
+        assert all(abs(a - b) <= loose for a, b in near), (by_tenths(theirs), by_tenths(ours))
+    if name in ("strided", "sequential", "region"):
+        first = FILE_BYTES // (64 * KIB) if name == "strided" else len(theirs)
+        assert name == "region" or [r[1] for r in theirs[:first]] == [r[1] for r in ours[:first]]
+    if name == "map":
+        assert len({r[1] for r in theirs}) == len({r[1] for r in ours}) == len(theirs)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["rw=randread\nfilesize=1m\nsize=256k", "rw=read\nfilesize=1m\nsize=256k", "rw=read\nfilesize=256k\nsize=1m"],
+)
+def test_a_job_on_a_part_of_its_file_moves_as_much_as_in_fio(options: str, tmp_path: Path) -> None:
+    theirs = requests_of_fio(f"bs=4k\n{options}", tmp_path)
+    (phase,) = fio(f"[j]\nfilename=x\nbs=4k\n{options}")["phase"]
+    (stream,) = phase["stream"]
+    asked = phase.get("bytes") or _core.parse_bytes(stream["region"].split("..")[1])
+    assert asked == sum(size for _, _, size in theirs)
+
+
+def test_options_that_are_refused_say_what_to_do_instead() -> None:
+    for option, said in (("read_iolog=x", "brickyard trace import"), ("nrfiles=4", "a job for each file")):
+        with pytest.raises(BadInputError, match=said):
+            import_fio("x", f"[j]\nfilename=x\nrw=read\n{option}", HERE)
+    with pytest.raises(BadInputError, match="pre_read with buffered"):
+        import_fio("x", "[j]\nfilename=x\nrw=read\npre_read=1", HERE)
+    found = import_fio("x", "[j]\nfilename=x\nrw=write\ndirect=1\npre_read=1\nzero_buffers=1\nhipri=1", HERE)
+    assert {note.split(":")[0] for note in found.notes} >= {"pre_read", "zero_buffers", "hipri"}
+
+
+def test_reads_and_writes_in_order_have_a_cursor_each_in_fio_and_that_is_said(tmp_path: Path) -> None:
+    theirs = requests_of_fio("rw=rw\nbs=64k", tmp_path)
+    for kind in ("read", "write"):
+        assert [r[1] for r in theirs if r[0] == kind][:8] == [64 * KIB * k for k in range(8)]
+    assert any("a cursor for each" in note for note in import_fio("x", "[j]\nrw=rw\nbs=64k", HERE).notes)
+
+
+def test_rates_hold_for_each_direction_as_in_fio(tmp_path: Path) -> None:
+    job = tmp_path / "job.fio"
+    words = "rw=randrw\nrwmixread=80\nrate_iops=400,100\nbs=4k\nsize=16m\nruntime=1\ntime_based\nioengine=psync\n"
+    job.write_text(f"[j]\n{words}filename=x\n")
+    done = subprocess.run(["fio", "--output-format=json", str(job)], cwd=tmp_path, check=True, capture_output=True)
+    theirs = json.loads(done.stdout)["jobs"][0]
+    (ours,) = streams(plan_of(import_fio("x", job.read_text(), HERE)))
+    for kind in ("read", "write"):
+        asked = ours["pace"]["rate"] * ours["operations"][kind] / 100
+        assert theirs[kind]["iops"] <= asked * 1.1, kind
+
+
+def test_a_buffered_profile_is_exported_with_its_own_use_of_the_cache() -> None:
+    """Read-ahead without a hint, and one drop of the cache: fio's defaults would be another workload."""
+    text = "[a]\nfilename=x\nrw=read\nsize=1m\n[b]\nfilename=x\nrw=randread\nsize=1m\nstonewall"
+    exported = export_fio(read_plan(json.dumps(fio(text))), ["x"])
+    first, second = exported.split("stonewall")
+    assert "fadvise_hint=0" in first
+    assert "invalidate=1" in first
+    assert "invalidate=0" in second
+    assert notes_of(exported) == []
+    direct = export_fio(read_plan(json.dumps(fio(f"[global]\ndirect=1\n{text}"))), ["x"])
+    assert "fadvise_hint" not in direct
+    assert "invalidate=0" not in direct
+
+
+def exporting(options: str) -> dict[str, Any]:
+    """What comes back of a job that was imported, exported, and imported again."""
+    plan = fio(f"[j]\nfilename=x\nruntime=5\ntime_based\nioengine=libaio\n{options}")
+    return fio(export_fio(read_plan(json.dumps(plan)), ["x"]))
+
+
+@pytest.mark.parametrize("name", [n for n in CHECKED if n not in ("strided", "sequential")])
+def test_what_was_imported_is_exported_alike(name: str) -> None:
+    options = CHECKED[name]
+    plan = fio(f"[j]\nfilename=x\nruntime=5\ntime_based\nioengine=libaio\n{options}")
+    back = exporting(options)
+    for one, other in zip(streams(plan), streams(back), strict=True):
+        assert {k: one[k] for k in ("operations", "request", "address", "region")} == {
+            k: other[k] for k in ("operations", "request", "address", "region")
+        }
+
+
+INSTALLED, UNPACKED = Path("/usr/share/doc/fio/examples"), Path(__file__).parents[2] / "target" / "fio-examples"
+EXAMPLES = Path(os.environ.get("FIO_EXAMPLES", INSTALLED if INSTALLED.is_dir() else UNPACKED))
+# They need more than storage that reads and writes: zones, extents, key stores, several hosts, GPUs, other engines.
+NEEDS_MORE = ("zonemode=zbd", "zonemode=strided", "ioengine=", "cmdprio", "exec_prerun", "sprandom", "atomic", "${")
+
+
+def needs_plain_storage(text: str) -> bool:
+    words = [line.split(";")[0].split("#")[0].replace(" ", "") for line in text.splitlines()]
+    plain = ("ioengine=libaio", "ioengine=sync", "ioengine=psync", "ioengine=io_uring", "ioengine=posixaio")
+    return not any(need in word for word in words for need in NEEDS_MORE if word not in plain)
+
+
+@pytest.mark.skipif(not EXAMPLES.is_dir(), reason="fio's examples are not here; tests/install-programs gets them")
+def test_most_of_fios_own_examples_are_understood() -> None:
+    understood, refused = [], []
+    for path in sorted(EXAMPLES.glob("*.fio")):
+        text = path.read_text()
+        if not needs_plain_storage(text):
+            continue
+        try:
+            plan_of(import_fio(path.stem, text, path.parent))
+            understood.append(path.name)
+        except BadInputError as error:
+            refused.append(f"{path.name}: {error}")
+    assert len(understood) >= 0.6 * (len(understood) + len(refused)), "\n".join(refused)
+
+
+# ---- diskspd
+
+
+def diskspd(line: str) -> dict[str, Any]:
+    return plan_of(import_diskspd("d", line))
+
+
+@pytest.mark.parametrize(
+    ("switches", "io", "sync"),
+    [
+        ("", "buffered", "none"),  # diskspd caches unless -S says otherwise
+        ("-Sb", "buffered", "none"),
+        ("-Sbw", "buffered", "dsync"),
+        ("-Sw", "buffered", "dsync"),
+        ("-S", "direct", "none"),
+        ("-Su", "direct", "none"),
+        ("-Suw", "direct", "dsync"),
+        ("-Sh", "direct", "dsync"),
+        ("-h", "direct", "dsync"),
+    ],
+)
+def test_diskspd_caches_as_it_says(switches: str, io: str, sync: str) -> None:
+    plan = diskspd(f"diskspd -w100 -r {switches} x.dat")
+    assert (plan["io"], streams(plan)[0]["sync"]) == (io, sync)
+
+
+@pytest.mark.parametrize(
+    ("switches", "key", "value"),
+    [
+        ("-c4G", "region", "0B..4GiB"),
+        ("-c4G -f1G", "region", "0B..1GiB"),
+        ("-B1G:2G", "region", "1GiB..3GiB"),
+        ("-s64K -b4K", "address", {"kind": "strided", "stride": 64 * KIB}),
+        ("-rs70 -b4K", "address", {"kind": "runs", "random": 70.0}),
+        ("-b4K -g200i -t2 -r", "pace", {"loop": "open", "rate": 400.0, "arrivals": "constant"}),
+        (
+            "-rdpct90/10:0/10:5/20",
+            "address",
+            {
+                "kind": "zones",
+                "zones": [
+                    {"requests": 90.0, "region": "0B..10%"},
+                    {"requests": 0.0, "region": "10%..20%"},
+                    {"requests": 5.0, "region": "20%..40%"},
+                    {"requests": 5.0, "region": "40%..100%"},
+                ],
+            },
+        ),
+    ],
+)
+def test_diskspd_switches_keep_their_meaning(switches: str, key: str, value: object) -> None:
+    assert streams(diskspd(f"diskspd {switches} x.dat"))[0][key] == value
+
+
+def test_sequential_threads_of_diskspd_go_over_the_same_blocks() -> None:
+    assert [(s["workers"], s["region"]) for s in streams(diskspd("diskspd -t2 -c1G x"))] == [(1, "0B..1GiB")] * 2
+    assert [s["region"] for s in streams(diskspd("diskspd -t2 -T256K x"))] == ["0B..100%", "256KiB..100%"]
+    assert [(s["workers"], s["address"]["apart"]) for s in streams(diskspd("diskspd -si -t2 x"))] == [(2, False)]
+
+
+def test_what_diskspd_would_also_do_is_said() -> None:
+    notes = " ".join(import_diskspd("d", "diskspd -c1G -w50 -C5 -fr x.dat").notes)
+    for said in ("--size 1024MiB", "repeating pattern", "cool-down", "no hint"):
+        assert said in notes
+
+
+BATCH = """@echo off
+setlocal
+set TARGET=E:\\test.dat
+set EXE="C:\\Program Files\\diskspd\\diskspd.exe"
+REM warm the array
+call %EXE% -b8K -d30 -o8 -t2 -r -w0 -Sh -L %TARGET% > "C:\\results\\read.txt" 2>&1
+for %%o in (1 4) do %EXE% -b64K -d30 -o%%o -t1 -s -w100 -Sh %TARGET%>>writes.txt
+%EXE% -d5 -Sh ^
+   -b4K %TARGET% | findstr total & echo done
+"""
+
+
+def test_a_batch_file_of_diskspd() -> None:
+    imported = import_diskspd("b", BATCH)
+    assert imported.targets == ["E:\\test.dat"]
+    told = [(s["request"][0]["size"], s["depth"], s["workers"]) for s in streams(plan_of(imported))]
+    assert told == [(8 * KIB, 8, 2), (64 * KIB, 1, 1), (64 * KIB, 4, 1), (4 * KIB, 2, 1)]
+    assert recognize(BATCH) == "diskspd"
+
+
+BLOCKS = """for %%b in (4 8) do (
+  echo block of %%b K (one of two)
+  for %%w in (0 30) do (
+    diskspd -b%%bK -w%%w -d5 x.dat >> out.txt
+    diskspd -b%%bK -w%%w -d6 x.dat & timeout /T 5
+  )
+  for /L %%o in (1,1,2) do (diskspd -b%%bK -o%%o -d7 x.dat)
+)
+goto done
+diskspd -d99 never.dat
+:done
+diskspd -d8 x.dat
+exit /b 0
+diskspd -d98 never.dat
+"""
+
+
+def test_blocks_and_jumps_of_a_batch_file_are_followed() -> None:
+    plan = plan_of(import_diskspd("b", BLOCKS))
+    told = [
+        (s["request"][0]["size"] // KIB, s["operations"]["write"], s["depth"], int(p["duration"][:-11]))
+        for p in plan["phase"]
+        for s in p["stream"]
+    ]
+    of = [[(b, 0, 2, 5), (b, 0, 2, 6), (b, 30, 2, 5), (b, 30, 2, 6), (b, 0, 1, 7), (b, 0, 2, 7)] for b in (4, 8)]
+    assert told == [*of[0], *of[1], (64, 0, 2, 8)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (":again\ndiskspd -d5 x\ngoto again", "only labels further down"),
+        ("for %%b in (4 8) do (\ndiskspd -d5 x", "no closing parenthesis"),
+        ("if exist x diskspd -d5 x", "only FOR over words"),
+        ("diskspd -d5 %WHERE%", "%WHERE% is not set"),
+        ("robocopy a b", "robocopy"),
+    ],
+)
+def test_a_batch_file_that_decides_is_refused(text: str, said: str) -> None:
+    with pytest.raises(BadInputError, match=said):
+        import_diskspd("b", text)
+
+
+# ---- SQLIO
+
+
+def test_a_batch_file_of_sqlio() -> None:
+    text = """@echo off
+    set DUR=60
+    for %%t in (1 2) do call sqlio -kW -s%DUR% -frandom -o8 -b8 -t%%t -LS -BH F:\\x.dat > out.txt
+    sqlio.exe -kR -s%dur% -fsequential -b64 F:\\x.dat
+    timeout /T 10
+    """
+    plan = plan_of(import_sqlio("s", text, HERE))
+    assert [(p["duration"], p["stream"][0]["workers"]) for p in plan["phase"]] == [
+        (f"{60 * S}ns", 1),
+        (f"{60 * S}ns", 2),
+        (f"{60 * S}ns", 1),
+    ]
+    assert streams(plan)[0]["sync"] == "none"  # -BH leaves the drive's cache on
+    assert recognize(text) == "sqlio"
+
+
+def test_sqlio_buffers_nothing_unless_told() -> None:
+    (stream,) = streams(plan_of(import_sqlio("s", "sqlio -kW -frandom x.dat", HERE)))
+    assert stream["sync"] == "dsync"
+
+
+# ---- Iometer
+
+ICF = """Version 1.1.0
+'TEST SETUP ====================================================================
+'Run Time
+'\thours      minutes    seconds
+\t0          1          0
+'Ramp Up Time (s)
+\t5
+'Queue Depth Cycling
+'\tstart      end        step       step type
+\t1          32         2          EXPONENTIAL
+'Test Type
+\tNORMAL
+'END test setup
+'ACCESS SPECIFICATIONS =========================================================
+'Access specification name,default assignment
+\tDatabase,NONE
+'size,% of size,% reads,% random,delay,burst,align,reply
+\t8192,90,67,100,0,1,0,0
+\t65536,10,0,100,0,1,0,0
+'Access specification name,default assignment
+\tBackup,NONE
+'size,% of size,% reads,% random,delay,burst,align,reply
+\t262144,100,100,0,0,1,0,0
+'Access specification name,default assignment
+\tDesktop,NONE
+'size,% of size,% reads,% random,delay,burst,align,reply
+\t4096,100,60,80,0,1,0,0
+'END access specifications
+'MANAGER LIST ==================================================================
+'Manager ID, manager name
+\t1,HOST
+'Manager network address
+\t
+'Worker
+\tWorker 1
+'Worker type
+\tDISK
+'Default target settings for worker
+'Number of outstanding IOs,test connection rate,transactions per connection,use fixed seed,fixed seed value
+\t16,DISABLED,1,ENABLED,271828
+'Disk maximum size,starting sector,Data pattern
+\t2097152,0,2
+'End default target settings for worker
+'Assigned access specs
+\tDatabase
+\tDesktop
+'End assigned access specs
+'Target assignments
+'Target
+\tE: "Data"
+'Target type
+\tDISK
+'End target
+'Target
+\tF: "Log"
+'Target type
+\tDISK
+'End target
+'End target assignments
+'End worker
+'Worker
+\tWorker 2
+'Worker type
+\tDISK
+'Default target settings for worker
+'Number of outstanding IOs,test connection rate,transactions per connection,use fixed seed,fixed seed value
+\t1,DISABLED,1,DISABLED,0
+'Disk maximum size,starting sector,Data pattern
+\t0,0,0
+'End default target settings for worker
+'Assigned access specs
+\tBackup
+'End assigned access specs
+'Target assignments
+'Target
+\tE: "Data"
+'Target type
+\tDISK
+'End target
+'End target assignments
+'End worker
+'End manager
+'END manager list
+"""
+
+
+def test_workers_of_iometer_run_together() -> None:
+    imported = import_icf("shop", ICF)
+    assert imported.targets == ["E:", "F:"]
+    plan = plan_of(imported)
+    assert plan["seed"] == 271828
+    told = [[(s["name"], s["target"], s["depth"]) for s in p["stream"]] for p in plan["phase"]]
+    assert told == [
+        [("Database", 0, 16), ("Database-2", 1, 16), ("Backup", 0, 1)],
+        [("Desktop", 0, 16), ("Desktop-2", 1, 16)],
+    ]
+    assert [p["duration"] for p in plan["phase"]] == [f"{60 * S}ns"] * 2
+    database, _, backup = plan["phase"][0]["stream"]
+    assert database["region"] == "0B..1GiB"
+    assert backup["address"] == {"kind": "sequential", "apart": False}
+    assert plan["phase"][1]["stream"][0]["address"] == {"kind": "runs", "random": 80.0}
+
+
+def test_the_same_target_of_two_managers_is_two_targets() -> None:
+    second = "'Manager ID, manager name\n\t2,OTHER\n'Manager network address\n\t\n'Worker\n\tWorker 2\n"
+    imported = import_icf("shop", ICF.replace("'Worker\n\tWorker 2\n", second))
+    assert imported.targets == ["HOST:E:", "HOST:F:", "OTHER:E:"]
+    assert [s["target"] for s in plan_of(imported)["phase"][0]["stream"]] == [0, 1, 2]
+    assert any("HOST, OTHER are hosts of their own" in note for note in imported.notes)
+
+
+def test_lines_of_a_specification_have_their_own_share_of_reads() -> None:
+    database = plan_of(import_icf("shop", ICF))["phase"][0]["stream"][0]
+    assert database["operations"]["read"] == pytest.approx(60.3)  # 67 % of 90 %
+    found = sizes(database)
+    assert found["read", 8 * KIB] == pytest.approx(100)
+    assert found["write", 8 * KIB] == pytest.approx(90 * 0.33 / 39.7 * 100)
+    assert found["write", 64 * KIB] == pytest.approx(10 / 39.7 * 100)
+
+
+def test_what_iometer_would_also_do_is_said_or_refused() -> None:
+    opening = ICF.replace("1,DISABLED,1,DISABLED,0", "1,ENABLED,50,DISABLED,0")
+    with pytest.raises(BadInputError, match="opens its target anew every 50 transactions"):
+        import_icf("x", opening)
+    seeded = ICF.replace("1,DISABLED,1,DISABLED,0", "1,DISABLED,1,ENABLED,3")
+    assert any("seeds that differ" in note for note in import_icf("x", seeded).notes)
+    patterned = ICF.replace("2097152,0,2", "2097152,0,0")
+    assert any("repeating bytes" in note for note in import_icf("x", patterned).notes)
+    cycled = plan_of(import_icf("x", ICF.replace("NORMAL", "CYCLE_OUTSTANDING_IOS")))
+    assert [p["stream"][-1]["depth"] for p in cycled["phase"][:6]] == [1, 2, 4, 8, 16, 32]
+
+
+# ---- fio's results
+
+
+def fio_json(directory: Path, form: str, options: str) -> Path:
+    job = directory / "shop.fio"
+    job.write_text(f"[shop]\nfilename={directory / 'data'}\n{options}\n")
+    out = directory / f"result.{form.replace('+', 'plus')}.json"
+    subprocess.run(
+        ["fio", f"--output-format={form}", f"--output={out}", str(job)], cwd=directory, check=True, capture_output=True
+    )
+    return out
+
+
+JOB = "ioengine=psync\nrw=randread\nbs=4k\nsize=8m\nio_size=256m\nnorandommap\ninvalidate=0"
+
+
+@pytest.mark.parametrize("form", ["json", "json+"])
+def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = fio_json(tmp_path, form, JOB)
+    printed = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"][0]["read"]["clat_ns"]
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    (row,) = run["totals"]
+    assert set(row["measures"]) == {"service"}  # fio knows no due instant
+    service = row["measures"]["service"]
+    assert (service["mean_ns"], service["max_ns"]) == (printed["mean"], printed["max"])
+    for name, at in (("p50", "50.000000"), ("p99", "99.000000"), ("p99.9", "99.900000")):
+        assert service[f"{name}_ns" if f"{name}_ns" in service else name] == printed["percentile"][at]
+    warned = [warning["id"] for warning in run["warnings"]]
+    assert ("fio-percentiles" in warned) == (form == "json")
+    assert run["plan"]["phase"][0]["stream"][0]["request"][0]["size"] == 4096
+
+
+@pytest.mark.parametrize("form", ["json", "json+"])
+def test_flushes_of_fio_have_their_own_row(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What fio's test of etcd's log is judged by."""
+    out = fio_json(tmp_path, form, "ioengine=sync\nrw=write\nbs=8k\nsize=2m\nfdatasync=1")
+    printed = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"][0]["sync"]["lat_ns"]
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    flushes, writes = sorted(run["totals"], key=lambda row: str(row["operation"]))
+    assert (writes["operation"], writes["requests"]) == ("write", 256)
+    assert (flushes["operation"], flushes["requests"], flushes["bytes"]) == ("flush", printed["N"], 0)
+    service = flushes["measures"]["service"]
+    assert (service["mean_ns"], service["max_ns"]) == (printed["mean"], printed["max"])
+    assert service["p90_ns" if "p90_ns" in service else "p90"] == printed["percentile"]["90.000000"]
+    assert ("fio-percentiles" in [warning["id"] for warning in run["warnings"]]) == (form == "json")
+
+
+def test_the_same_job_by_fio_and_by_us_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = fio_json(tmp_path, "json+", JOB)
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store]) == 0
+    assert main(["import", str(tmp_path / "shop.fio"), "-o", str(tmp_path / "shop.toml")]) == 0
+    assert main(["run", str(tmp_path / "shop.toml"), str(tmp_path / "ours"), "--size", "8MiB", *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {change["figure"] for change in found["changes"]} == {"iops", "service_mean", "service_p99"}
+
+
+def test_jobs_of_fio_that_waited_are_phases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = fio_json(tmp_path, "json", "size=1m\nrw=write\n[then]\nstonewall\nfilename=data\nsize=1m\nrw=read")
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert [(row["phase"], row["operation"]) for row in run["totals"]] == [("shop", "write"), ("then", "read")]
+
+
+def test_zones_in_a_part_for_each_worker_are_not_said_in_fios_words() -> None:
+    zones = 'address={ kind = "zones", apart = true, zones = [{ requests = 100, region = "0..40%" }] }'
+    plan = profiles.validate(profiles.read("sqlio-random-read-4"), [zones])
+    with pytest.raises(BadInputError, match=r"for each worker \(apart\) can't be said in a fio job file"):
+        export_fio(plan)

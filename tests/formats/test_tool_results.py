@@ -1,0 +1,238 @@
+"""Results of diskspd, Iometer and elbencho: their own figures stay theirs, and are compared with runs of ours.
+
+Samples: diskspd's texts are those of microsoft/VirtualClient (DiskSpdExample-ReadWrite.txt and
+DiskSpdExample-WriteOnly-v2.2.0.txt, with fewer threads and CPUs), its XML is that of GoogleCloudPlatform/
+PerfKitBenchmarker (tests/data/diskspd_result.xml, without its CPUs), the elements of latency are as diskspd's own
+XmlResultParser.cpp writes them. elbencho's CSV is the run of version 3.1 in the tests of elbencho_harness. No file of
+Iometer's results is public in the places that were searched: iometer-1.1.csv was made here after what Iometer's own
+ManagerList.cpp, Manager.cpp and PageSetup.cpp write.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.cli import main
+from brickyard.errors import BadInputError
+from brickyard.formats.recognize import read_tool_result, recognize
+from brickyard.formats.tool_result import ToolResult, store_result
+from brickyard.store import Record, Store
+from support import MS
+
+SAMPLES = Path(__file__).parents[1] / "samples" / "results"
+NAMES = sorted(path.name for path in SAMPLES.iterdir())
+SIM = "sim:terraserver-2003"
+
+
+def sample(name: str) -> str:
+    return (SAMPLES / name).read_text()
+
+
+def read(text: str) -> ToolResult:
+    found = recognize(text)
+    assert found is not None
+    return read_tool_result(found, "a", text)
+
+
+def stored(tmp_path: Path, text: str) -> Record:
+    with Store(tmp_path / "runs.db") as store:
+        run, _ = store_result(store, read(text), text, profile="a")
+        return store.record(run)
+
+
+def by_operation(record: Record) -> dict[tuple[int, str], Totals]:
+    return {(row.phase, row.operation): row for row in totals(record)}
+
+
+def test_figures_of_diskspds_text_stay_its_own(tmp_path: Path) -> None:
+    record = stored(tmp_path, sample("diskspd-2.0-mixed.txt"))
+    rows = by_operation(record)
+    reads, writes = rows[0, "read"], rows[0, "write"]
+    assert (reads.requests, reads.bytes, writes.requests, writes.bytes) == (25060, 102645760, 10626, 43524096)
+    assert (f"{reads.iops:.2f}", f"{writes.iops:.2f}") == ("834.98", "354.05")
+    service = reads.measures["service"]
+    assert (service.mean_ns, service.min_ns, service.max_ns) == (272_000, 36_000, 7_990_000)
+    named = {"p50": 232_000, "p90": 458_000, "p99": 877_000, "p99.9": 1_608_000}
+    assert {name: service.percentiles[name] for name in named} == named
+    assert service.percentiles["p99.99"] is None, "2.5 requests lie beyond it"
+    assert "response" not in reads.measures
+    assert (record.info.tool, record.info.start and record.info.start.io) == ("diskspd", "direct")
+    assert record.info.start_unix_ns == 1_618_599_818 * 10**9
+    assert record.info.targets == ["diskspd.dat"]
+
+
+def test_diskspds_command_line_is_the_load(tmp_path: Path) -> None:
+    """Version 2.2 prints it."""
+    record = stored(tmp_path, sample("diskspd-2.2-write.txt"))
+    (stream,) = record.info.plan.phase[0].stream
+    assert (stream.workers, stream.depth) == (160, 3)
+    row = by_operation(record)[0, "write"]
+    assert row.depth_max == 480, "all that is in flight, as for runs of Brickyard"
+    assert f"{row.iops:.2f}" == "2242082.85"
+    assert row.measures["service"].percentiles["p99.99"] == 62_504_000
+
+
+def test_diskspds_xml_without_latencies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = stored(tmp_path, sample("diskspd-2.0-read.xml"))
+    row = by_operation(record)[0, "read"]
+    assert (row.requests, row.bytes, row.measures) == (90970, 5961809920, {})
+    assert row.iops == pytest.approx(90970 / 30.02)
+    assert {"tool-no-times"} <= {warning.id for warning in record.info.warnings}
+    assert main(["show", "1", "--store", str(tmp_path / "runs.db")]) == 0
+    out = capsys.readouterr().out
+    assert "4 workers × queue depth 2" in out
+    assert "Latency" not in out
+
+
+LATENCY = """<Latency>
+<AverageReadMilliseconds>0.250</AverageReadMilliseconds>
+<AverageTotalMilliseconds>0.250</AverageTotalMilliseconds>
+<Bucket><Percentile>0</Percentile><ReadMilliseconds>0.050</ReadMilliseconds></Bucket>
+<Bucket><Percentile>50</Percentile><ReadMilliseconds>0.200</ReadMilliseconds></Bucket>
+<Bucket><Percentile>99</Percentile><ReadMilliseconds>1.500</ReadMilliseconds></Bucket>
+<Bucket><Percentile>99.9</Percentile><ReadMilliseconds>4.000</ReadMilliseconds></Bucket>
+<Bucket><Percentile>100</Percentile><ReadMilliseconds>9.125</ReadMilliseconds></Bucket>
+</Latency>
+<Thread>"""
+
+
+def test_diskspds_xml_with_latencies(tmp_path: Path) -> None:
+    text = sample("diskspd-2.0-read.xml").replace("<Thread>", LATENCY, 1)
+    service = by_operation(stored(tmp_path, text))[0, "read"].measures["service"]
+    assert (service.mean_ns, service.min_ns, service.max_ns) == (250_000, 50_000, 9_125_000)
+    found = {name: service.percentiles[name] for name in ("p50", "p90", "p99", "p99.9")}
+    assert found == {"p50": 200_000, "p90": None, "p99": 1_500_000, "p99.9": 4_000_000}
+
+
+def test_figures_of_iometer_stay_its_own(tmp_path: Path) -> None:
+    record = stored(tmp_path, sample("iometer-1.1.csv"))
+    rows = by_operation(record)
+    reads, writes, scan = rows[0, "read"], rows[0, "write"], rows[1, "read"]
+    assert (reads.requests, writes.requests, scan.requests, scan.errors) == (40200, 19800, 120000, 2)
+    assert [reads.iops, writes.iops, scan.iops] == pytest.approx([670, 330, 2000])
+    service = reads.measures["service"]
+    assert (service.mean_ns, service.max_ns) == (6_250_000, 91_250_000)
+    assert set(service.percentiles.values()) == {None}
+    assert record.info.targets == ["PHYSICALDRIVE:1"]
+    first, second = record.info.plan.phase
+    assert (first.name, second.name) == ("1: 67% read", "2: seq read")
+    assert first.stream[0].depth == 8
+
+
+def test_a_test_of_iometer_that_is_missing_is_said(tmp_path: Path) -> None:
+    text = sample("iometer-1.1.csv")
+    record = stored(tmp_path, text[: text.rindex("ALL,All")])
+    assert list(by_operation(record)) == [(0, "read"), (0, "write")]
+    assert any("last test" in warning.text for warning in record.info.warnings)
+
+
+def test_figures_of_elbencho_stay_its_own(tmp_path: Path) -> None:
+    text = sample("elbencho-3.1.csv")
+    record = stored(tmp_path, text)
+    rows = by_operation(record)
+    assert list(rows) == [(0, "write"), (1, "read")]
+    assert (f"{rows[0, 'write'].iops:.1f}", f"{rows[1, 'read'].iops:.1f}") == ("2941.0", "9048.0")
+    service = rows[0, "write"].measures["service"]
+    assert (service.mean_ns, service.min_ns, service.max_ns) == (9_383_000, 1_661_000, 120_903_000)
+    assert set(service.percentiles.values()) == {None}
+    assert any("MKDIRS" in warning.text for warning in record.info.warnings)
+    # --jsonfile has the same names and values.
+    rows_read = list(csv.DictReader(text.splitlines()))
+    for form in (json.dumps(rows_read), "\n".join(map(json.dumps, rows_read))):
+        assert read(form).phases == read(text).phases
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("diskspd-2.0-mixed.txt", str),
+        ("iometer-1.1.csv", lambda text: text[: text.index("'Access specifications", text.index("'Results"))]),
+        ("elbencho-3.1.csv", lambda text: text.replace(",dir,", ",file,")),
+    ],
+)
+def test_a_result_is_compared_with_a_run_of_ours(
+    name: str, change: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(change(sample(name)))
+    store, profile = ["--store", str(tmp_path / "runs.db")], str(tmp_path / "same.toml")
+    assert main(["import", str(tmp_path / name), "-o", profile, *store]) == 0
+    assert main(["run", profile, SIM, *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", "--json", *store]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["changes"]
+    assert {change["figure"] for change in found["changes"]} >= {"iops"}
+    assert not found["only_before"]
+    assert not found["only_after"]
+    # A result that is there already is not stored again.
+    assert main(["import", str(tmp_path / name), *store]) == 0
+    assert "is run 1 already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_was_cut_or_garbled_is_one_clear_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = sample(name)
+    broken = [text[: len(text) * part // 23] for part in range(1, 23)]
+    numbers = list(re.finditer(r"\d+", text))
+    for at in range(0, len(numbers), max(1, len(numbers) // 40)):
+        for instead in ("x", "-7", "9" * 30, ""):
+            broken.append(text[: numbers[at].start()] + instead + text[numbers[at].end() :])
+    with Store(tmp_path / "runs.db") as store:
+        for one in broken:
+            if (found := recognize(one) or "").endswith("-result"):
+                with suppress(BadInputError):
+                    store_result(store, read_tool_result(found, "a", one), one, profile="a")
+    (tmp_path / name).write_text(text[: len(text) // 5])
+    assert main(["import", str(tmp_path / name), "--store", str(tmp_path / "more.db")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert name in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]>\n<Results>&b;</Results>", "no document type"),
+        ("<Results>\n</Results>", "no Results with a TimeSpan"),
+        ("<Results><TimeSpan><Error>The test was interrupted</Error></TimeSpan></Results>", "measured nothing"),
+        ("ISO Date,Label,Phase,RuntimeMS,Rank\n2026-04-25T10:00:01,a,READ,1000,Total\n", "--csvfile"),
+        ("ISO date,label,operation\n2026-04-25T10:00:01,,STAT\n", "only STAT"),
+        ("'Results\n'Target Type,Target Name\n", "cut off"),
+    ],
+)
+def test_what_is_no_result_is_said(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r").write_text(text)
+    assert main(["import", str(tmp_path / "r"), "--store", str(tmp_path / "runs.db")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_longest_time_below_a_percentile_is_kept_as_printed() -> None:
+    """diskspd's extremes are those of its table."""
+    (phase,) = read(sample("diskspd-2.0-mixed.txt")).phases
+    assert [one.times.max_ns for one in phase.moved if one.times] == [7_990_000, round(35.257 * MS)]
+
+
+def test_the_page_of_a_result_draws_nothing_that_was_not_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One figure for the whole time is no course, and percentiles are no distribution."""
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(SAMPLES / "diskspd-2.0-mixed.txt"), *store]) == 0
+    assert "Seed" not in capsys.readouterr().out
+    assert main(["report", "1", "-o", str(tmp_path / "page"), *store]) == 0
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "over time" not in page
+    assert "834" in page or "835" in page
+    capsys.readouterr()
+    assert main(["export", "1", "--format", "hdr", *store]) == 2
+    assert "diskspd printed no distribution" in capsys.readouterr().err

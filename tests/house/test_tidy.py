@@ -1,0 +1,438 @@
+"""What the house has agreed on and a reader would miss: the table of imports, types instead of documents, words, what
+nobody uses.
+
+Rooms whose events are documents still are named with how many literal keys they read and how many signatures have
+`Json`; both may only fall.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HOUSE = ROOT / "python/brickyard"
+ROOMS = {path.name for path in HOUSE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+DOOR = "brickyard"
+"""The modules above all rooms: the functions for programs, and what every room may use (errors, units)."""
+BELOW = "the rooms below"
+"""What ARCHITECTURE says of the room on top."""
+MUTUAL = {("databases", "study")}
+"""Rooms that know each other, as ARCHITECTURE says and why."""
+GENERATED = ("schema/generated.py", "schema/plan.py")
+READ_OF = ("get", "pop", "setdefault")
+
+LITERAL_KEYS: dict[str, int] = {
+    "advise": 13,
+    "analysis": 15,
+    "arrays": 13,
+    "bricks": 1,
+    "brickyard": 5,
+    "cli": 35,
+    "databases": 25,
+    "fleet": 23,
+    "formats": 170,
+    "lab": 1,
+    "report": 5,
+    "rulers": 4,
+    "schema": 12,
+    "store": 9,
+    "study": 2,
+    "web": 49,
+}
+"""Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
+JSON_SIGNATURES: dict[str, int] = {
+    "formats": 48,
+    "schema": 5,
+    "store": 4,
+}
+"""Functions whose signature has `Json`, by room, or `dict[str, Any]`, which is the same: mypy looks into neither. Rows
+of charts are among them, and tables of TOML files before they are read."""
+LAG = 20
+"""So many fewer than the number here are no fault, so that two changes at once need no third."""
+EVENTS_AS_DOCUMENTS: tuple[str, ...] = ("analysis", "formats", "schema", "store")
+"""Rooms that take an event as a document: to show it whole, or since nobody has converted them yet."""
+BANNED = {
+    r"\ban own\b": "of its own",
+    r"\breap waits for one completion\b": "completions are reaped one at a time",
+    r"\b\d+ ?KB(/s)?\b": "KiB or kB: half of the field means 1000 by KB, and `plan::parse_bytes` refuses it",
+    r"\ba range of the target\b": "region, as STYLE has it",
+}
+"""Words in strings and docstrings, and what to write instead."""
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    found = sorted(path for path in HOUSE.rglob("*.py") if "__pycache__" not in path.parts)
+    return {str(path.relative_to(HOUSE)): ast.parse(path.read_text()) for path in found}
+
+
+def room_of(name: str) -> str:
+    first = name.split("/", maxsplit=1)[0]
+    return first if first in ROOMS else DOOR
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """The rooms that a module imports from, wherever in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "brickyard":
+            parts = (node.module or "").split(".")
+            names = [alias.name for alias in node.names] if len(parts) == 1 else [parts[1]]
+            yield from (name for name in names if name in ROOMS)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                if parts[0] == "brickyard" and len(parts) > 1 and parts[1] in ROOMS:
+                    yield parts[1]
+
+
+def declared() -> dict[str, set[str]]:
+    """The last column of ARCHITECTURE's table of rooms."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    found = {}
+    for match in re.finditer(r"^\| `python/brickyard/(\w+)` \|.*\|([^|]*)\|$", text, re.MULTILINE):
+        found[match[1]] = ROOMS - {match[1]} if match[2].strip() == BELOW else set(re.findall(r"\w+", match[2]))
+    return found
+
+
+def undeclared() -> list[str]:
+    table = declared()
+    found = {
+        f"{room_of(name)} imports {target} ({name})"
+        for name, tree in sources().items()
+        for target in imports(tree)
+        if room_of(name) != DOOR and target not in table.get(room_of(name), set()) | {room_of(name)}
+    }
+    return sorted(found)
+
+
+def test_rooms_import_what_architecture_declares() -> None:
+    assert set(declared()) == ROOMS, "each room has a line in ARCHITECTURE.md"
+    assert undeclared() == []
+
+
+def test_what_architecture_declares_is_imported() -> None:
+    used = {(room_of(name), target) for name, tree in sources().items() for target in imports(tree)}
+    told = {room: names for room, names in declared().items() if names | {room} != ROOMS}
+    assert [f"{room}: {name}" for room, names in told.items() for name in names if (room, name) not in used] == []
+
+
+def packages() -> dict[str, list[str]]:
+    """ARCHITECTURE's table of packages: room → its packages, the lowest first."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    table = text.split("packages, the lowest first")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)
+    return {room: re.findall(r"`(\w+)`", cell) for room, cell in rows}
+
+
+def test_packages_import_only_those_below_them() -> None:
+    found, table = [], packages()
+    for name, tree in sources().items():
+        room, *inner = name.split("/")
+        order = table.get(room, [])
+        if len(inner) < 2:
+            continue
+        assert inner[0] in order, f"{name}: ARCHITECTURE.md does not name this package"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"brickyard.{room}."):
+                target = (node.module or "").split(".")[2]
+                if target in order and order.index(target) > order.index(inner[0]):
+                    found.append(f"{name}:{node.lineno} imports {target}")
+    assert found == []
+
+
+def test_rooms_have_no_circles() -> None:
+    """A room below never imports one above it, by way of others either."""
+    edges = {room: {n for n in names if (room, n) not in MUTUAL} for room, names in declared().items()}
+    seen: list[str] = []
+
+    def visit(room: str, way: tuple[str, ...]) -> None:
+        assert room not in way, " → ".join((*way, room))
+        for target in sorted(edges[room]):
+            visit(target, (*way, room))
+        seen.append(room)
+
+    for room in sorted(edges):
+        visit(room, ())
+
+
+def literal_keys(tree: ast.Module) -> int:
+    """How often a document is read by a key that stands in the code."""
+    count = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            count += isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READ_OF:
+            first = node.args[0] if node.args else None
+            count += isinstance(first, ast.Constant) and isinstance(first.value, str)
+    return count
+
+
+def json_signatures(tree: ast.Module) -> int:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return sum(any(_is_json(kind) for kind in _annotations(function)) for function in functions)
+
+
+def _annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
+    arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    yield from (argument.annotation for argument in arguments if argument.annotation is not None)
+    if function.returns is not None:
+        yield function.returns
+
+
+def _is_json(annotation: ast.expr) -> bool:
+    return any(ast.unparse(node) in ("Json", "dict[str, Any]") for node in ast.walk(annotation))
+
+
+def counted(count: object) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for name, tree in sources().items():
+        if name not in GENERATED:
+            found[room_of(name)] += count(tree)  # type: ignore[operator]
+    return dict(sorted((room, number) for room, number in found.items() if number))
+
+
+@pytest.mark.parametrize(
+    ("count", "most"), [(literal_keys, LITERAL_KEYS), (json_signatures, JSON_SIGNATURES)], ids=["keys", "signatures"]
+)
+def test_documents_become_fewer(count: object, most: dict[str, int]) -> None:
+    now = counted(count)
+    assert {room: number for room, number in now.items() if number > most.get(room, 0)} == {}, "use the types"
+    lower = {room: now.get(room, 0) for room, number in most.items() if now.get(room, 0) + LAG < number}
+    assert lower == {}, "far fewer than the test allows; write the new numbers into it"
+
+
+def event_documents(tree: ast.Module) -> Iterator[int]:
+    """Lines that take events as documents: `record.documents_of(…)`, `event["event"]`, `event.get("event")`."""
+    for node in ast.walk(tree):
+        key: object = None
+        if isinstance(node, ast.Subscript):
+            key = getattr(node.slice, "value", None)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in READ_OF and node.args:
+            key = getattr(node.args[0], "value", None)
+        if isinstance(node, ast.expr) and (key == "event" or getattr(node, "attr", "") == "documents_of"):
+            yield node.lineno
+
+
+def test_converted_rooms_read_typed_events() -> None:
+    told = [
+        f"{name}:{line}"
+        for name, tree in sources().items()
+        if room_of(name) not in EVENTS_AS_DOCUMENTS
+        for line in event_documents(tree)
+    ]
+    assert told == [], "use record.of(Type)"
+    left = {room_of(name) for name, tree in sources().items() if any(event_documents(tree))}
+    assert set(EVENTS_AS_DOCUMENTS) == left, "a room that is converted leaves this list"
+
+
+OF_OPERATIONS = ("advise", "analysis")
+"""Rooms whose figures are of operations."""
+SETS_OF_OPERATIONS = ("CHAIN", "CHAINS", "METADATA", "FLUSH")
+
+
+def sets_by_hand(name: str, tree: ast.Module) -> Iterator[int]:
+    """Lines that choose operations for a figure by a set of their own: unions of sets and comparisons with their names
+    anywhere, and with a word where figures are made."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            sides: list[ast.expr] = [node.left, node.right]
+            words = False
+        elif isinstance(node, ast.Compare) and any(isinstance(op, ast.NotIn | ast.NotEq) for op in node.ops):
+            sides, words = [node.left, *node.comparators], room_of(name) in OF_OPERATIONS
+        else:
+            continue
+        inside = [part for side in sides for part in ast.walk(side)]
+        named = any(getattr(part, "id", getattr(part, "attr", "")) in SETS_OF_OPERATIONS for part in inside)
+        if named or (words and any(getattr(part, "value", None) in ("flush", "trim") for part in inside)):
+            yield node.lineno
+
+
+def test_which_operations_a_figure_is_of_stands_in_one_place() -> None:
+    """`schema/operations.py`: what is a request, what a rate counts, what a pace is of."""
+    told = [
+        f"{name}:{line}"
+        for name, tree in sources().items()
+        if name != "schema/operations.py"
+        for line in sets_by_hand(name, tree)
+    ]
+    assert told == [], "use is_request, is_on_data, in_rate or is_paced"
+
+
+def test_a_valid_run_is_defined_once() -> None:
+    """`RunHead.is_valid`: nobody else looks at both the outcome and the reason why a run is invalid."""
+    told = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources().items()
+        if name != "store/record.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BoolOp)
+        and {"outcome", "invalid"} <= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+        and any(getattr(part, "value", None) == "done" for part in ast.walk(node))
+    ]
+    assert told == [], "use is_valid"
+
+
+ONE_THREAD = ("fleet", "lab", "watch")
+"""Rooms where one thread alone reads types of its own."""
+
+
+def types_read(tree: ast.Module) -> Iterator[str]:
+    """What msgspec is asked to make of a document; a type in a variable is whoever calls's."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("msgspec.convert", "msgspec.json.decode"):
+            kinds = [word.value for word in node.keywords if word.arg == "type"]
+            kinds += node.args[1:2] if ast.unparse(node.func) == "msgspec.convert" else []
+            yield from (ast.unparse(kind).replace("schema.", "") for kind in kinds if ast.unparse(kind) != "kind")
+
+
+def types_ready(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("ready", "msgspec.json.Decoder"):
+            yield from map(ast.unparse, node.args)
+
+
+def test_types_are_ready_before_threads_read_them() -> None:
+    """`brickyard.ready` says why; a `Decoder` of a module makes its type ready as well."""
+    made = {kind for tree in sources().values() for kind in types_ready(tree)}
+    read = [(name, kind) for name, tree in sources().items() for kind in types_read(tree)]
+    missing = [f"{name}: {kind}" for name, kind in read if kind not in made and room_of(name) not in ONE_THREAD]
+    assert missing == []
+
+
+def test_types_have_one_name_each() -> None:
+    """Across rooms; private ones, and modules of one room, may use a word again."""
+    homes: dict[str, set[str]] = {}
+    for name, tree in sources().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(room_of(name))
+    twice = {name: sorted(rooms) for name, rooms in homes.items() if len(rooms) > 1}
+    assert {name: rooms for name, rooms in twice.items() if len(rooms) > SHARED.get(name, 1)} == {}
+    assert {name for name in SHARED if len(twice.get(name, [])) < SHARED[name]} == set(), "no longer shared that often"
+
+
+SHARED: dict[str, int] = {
+    "Account": 2,
+    "Answer": 2,
+    "Brick": 2,
+    "Cell": 3,
+    "Channel": 2,
+    "Drivers": 2,
+    "Entry": 2,
+    "Extent": 2,
+    "Figure": 3,
+    "Figures": 2,
+    "Finding": 3,
+    "Fitted": 2,
+    "Found": 3,
+    "Imported": 2,
+    "Interval": 2,
+    "Layout": 4,
+    "Limit": 2,
+    "Load": 2,
+    "Measured": 2,
+    "Outcome": 3,
+    "Part": 2,
+    "Place": 2,
+    "Plan": 2,
+    "Predicted": 2,
+    "Seen": 2,
+    "Served": 2,
+    "Setup": 2,
+    "Stage": 2,
+    "State": 4,
+    "Steady": 2,
+    "Step": 3,
+    "Stop": 3,
+    "Table": 4,
+    "Verdict": 2,
+    "Wanted": 2,
+    "Worker": 2,
+    "Written": 2,
+}
+"""In so many rooms; for each a word of its own would be better, and there are no more of them."""
+
+
+def words_used() -> Counter[str]:
+    """Every name that the house, its tests, benches and tools write."""
+    folders = [HOUSE, *(ROOT / name for name in ("tests", "benches", "tools", "docs", "crates/python/src"))]
+    found: Counter[str] = Counter()
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.suffix in (".py", ".md", ".rs", ".html") and "__pycache__" not in path.parts:
+                found.update(re.findall(r"\w+", path.read_text()))
+    return found
+
+
+UNCALLED = ("lab/postgres.py: programs_version",)
+"""Left for whoever works there; there are no more of them."""
+
+
+def test_every_public_function_is_called() -> None:
+    used = words_used()
+    unused = [
+        f"{name}: {node.name}"
+        for name, tree in sources().items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and used[node.name] < 2
+        and f"{name}: {node.name}" not in UNCALLED
+        and room_of(name) != "cli"  # whose functions are commands: `cli/__init__.py` loads them by their names
+    ]
+    assert unused == []
+
+
+def test_every_module_is_imported() -> None:
+    """The command line loads its modules by name."""
+    texts = "\n".join(path.read_text() for path in HOUSE.rglob("*.py"))
+    imported = set(re.findall(r"brickyard(?:\.\w+)+", texts)) | {"brickyard.api"}
+    imported |= {f"brickyard.cli.{name}" for name in re.findall(r"([\w.]+):\w+", (HOUSE / "cli/app.py").read_text())}
+    trees = [(f"brickyard/{name}", tree) for name, tree in sources().items()]
+    trees += [("", ast.parse(path.read_text())) for path in (ROOT / "tests").rglob("*.py")]
+    for name, tree in trees:
+        here = name.split("/")[:-1]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                home = ".".join([*(here[: len(here) + 1 - node.level] if node.level else []), node.module or ""])
+                imported |= {home, *(f"{home.rstrip('.')}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+    modules = {name: "brickyard." + name.removesuffix(".py").replace("/", ".") for name in sources()}
+    assert [name for name, dotted in modules.items() if "__" not in name and dotted not in imported] == []
+
+
+def test_every_bench_is_run_and_started() -> None:
+    """By `make bench`, and by `make bench-smoke` where it can be short."""
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    for path in sorted((ROOT / "benches").glob("*.py")):
+        if "__main__" in (text := path.read_text()) and '"--smoke"' in text:
+            called = [line for line in lines if f"benches/{path.name}" in line]
+            assert sorted("--smoke" in line for line in called) == [False, True], path.name
+
+
+def test_words_that_are_banned_stay_away() -> None:
+    found = []
+    for name, tree in sources().items():
+        strings = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        found += [
+            f"{name}:{node.lineno}: {match[0]} ({better})"
+            for node in strings
+            for words, better in BANNED.items()
+            if (match := re.search(words, str(node.value)))
+        ]
+    assert found == []
+
+
+def test_the_tools_own_rules_hold() -> None:
+    """The types of events and plans are those of the schema in the tree."""
+    subprocess.run([sys.executable, ROOT / "tools/schema.py", "--check"], check=True)

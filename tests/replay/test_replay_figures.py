@@ -1,0 +1,161 @@
+"""What is said of a replay's figures: headroom, percentiles, rates of drivers, warnings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import support
+from brickyard.analysis.databases import replay_disks, replay_head_room, replay_warnings
+from brickyard.analysis.figures.load_curve import Limit
+from brickyard.store import Json, Store
+from brickyard.study.replays.series import why_failed
+from replay_support import (
+    driver_end,
+    lag,
+    replay_record,
+)
+
+
+def test_head_room_is_that_of_the_whole_log_or_says_of_what(tmp_path: Path) -> None:
+    """A log that begins quietly: two calls in the first four seconds, then 100 a second."""
+    whole = {"first_ns": 0, "last_ns": 63 * 10**9, "calls": 6002, "peak_second_calls": 100, "peak_second_unix_s": 9}
+    timed: Json = {"kind": "time_synchronized", "speed": "1x"}
+    with Store(tmp_path / "s.db") as store:
+        piece = replay_record(store, timed, 2, 4.0, "duration")
+        cut = replay_record(store, {"kind": "fire_hose"}, 6000, 6.0, "duration")
+        short = replay_record(store, {"kind": "fire_hose"}, 600, 0.6, logs=whole)
+        long = replay_record(store, {"kind": "fire_hose"}, 6002, 6.002, logs=whole)
+    room = replay_head_room.head_room([long, piece])
+    assert room is not None
+    assert (room.of, room.is_judged) == ("log", True)
+    assert room.normal_per_s == pytest.approx(6002 / 64)
+    [said] = replay_head_room.verdict_lines([long, piece])
+    assert "the log's average load (93.8 calls/s over 1 min 4 s)" in said
+    assert "1000 % of its busiest second (100 calls)" in said
+    [said] = replay_head_room.verdict_lines([cut, piece])
+    assert "the part of the log that was replayed (its first 4.0 s: 0.50" in said
+    [said] = replay_head_room.verdict_lines([short, piece])
+    assert "too short to judge" in said
+
+
+def test_head_room_is_not_told_of_calls_that_failed_or_of_a_database_that_was_down(tmp_path: Path) -> None:
+    timed, hose = {"kind": "time_synchronized", "speed": "1x"}, {"kind": "fire_hose"}
+    with Store(tmp_path / "s.db") as store:
+        sound = replay_record(store, hose, 6000, 6.0, "duration")
+        few = replay_record(store, timed, 995, 10.0, "duration", errors=5)
+        failed = replay_record(store, timed, 750, 10.0, "duration", errors=250)
+        down = replay_record(store, hose, 6000, 6.0, "duration", away_ns=2 * 10**9)
+    # What is failed within a per cent is due all the same.
+    room = replay_head_room.head_room([sound, few])
+    assert room is not None
+    assert room.normal_per_s == pytest.approx(100)
+    assert replay_head_room.head_room([sound, failed]) is None
+    [said] = replay_head_room.verdict_lines([sound, failed])
+    assert "Headroom: not computed, because 250 of 1,000 calls failed in run" in said
+    assert replay_head_room.head_room([down, few]) is None
+    [said] = replay_head_room.verdict_lines([down, few])
+    assert "could not be reached for 2.0 s of run" in said
+
+
+def test_a_last_piece_of_an_interval_draws_no_drop(tmp_path: Path) -> None:
+    end = support.phase_end(replay={"drivers": [driver_end()], "by_stream": []})
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fire_hose"}}}
+    spans = [(0, support.SECOND), (support.SECOND, 2 * support.SECOND)]
+    for last_ns, kept in ((5 * support.MS, 2), (700 * support.MS, 3)):
+        pieces = [*spans, (2 * support.SECOND, 2 * support.SECOND + last_ns)]
+        events = [support.interval(*piece, support.cell([1_000_000] * 10)) for piece in pieces]
+        with Store(tmp_path / "s.db") as store:
+            record = store.record(support.add_run(store, [*events, end], plan_=plan))
+        assert len(replay_disks.course(record)) == kept
+
+
+def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        few = replay_record(store, {"kind": "fixed", "rate_per_s": 10.0}, 40, 4.0)
+        many = replay_record(store, {"kind": "fixed", "rate_per_s": 500.0}, 2000, 4.0)
+    limit = Limit("p99", 500_000)
+    assert replay_head_room.verdict_lines([few], limit) == [
+        "p99 response within 500 µs: not measured: too few calls for p99 at 10.0 calls/s."
+    ]
+    assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: not at any offered rate."]
+
+
+def driver_shares(intervals: dict[int, int], drivers: int) -> list[Json]:
+    """What drivers did in intervals of 1 s, of which each has sent calls in so many."""
+    return [
+        {
+            "event": "drivers", "phase": 0, "start_ns": at * support.SECOND, "end_ns": (at + 1) * support.SECOND,
+            "drivers": [
+                {"driver": driver, "requests": 1, "errors": 0, "bytes": 0, "loop_busy_share": 0.0,
+                 "drain": at >= intervals.get(driver, 0)}
+                for driver in range(drivers)
+            ],
+        }
+        for at in range(20)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sent", "share", "said"),
+    [
+        ({0: 20, 2: 20}, 2 / 3, "Only 200 of 300 calls/s were offered on average: driver 2 had no calls"),
+        ({0: 20, 1: 8, 2: 20}, 0.8, "Only 240 of 300 calls/s were offered on average: the calls of driver 2 ended"),
+        ({0: 20, 1: 19, 2: 20}, 1.0, ""),
+    ],
+)
+def test_a_rate_that_drivers_without_calls_did_not_offer_is_not_called_offered(
+    tmp_path: Path, sent: dict[int, int], share: float, said: str
+) -> None:
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fixed", "rate_per_s": 300.0}}}
+    told = [driver_end(driver=driver, calls=2000 if driver in sent else 0) for driver in range(3)]
+    end = support.phase_end(end_ns=20 * support.SECOND, replay={"drivers": told, "by_stream": []})
+    seconds = [
+        support.interval(at * support.SECOND, (at + 1) * support.SECOND, support.cell([1_000_000] * 200), index=at)
+        for at in range(20)
+    ]
+    with Store(tmp_path / "s.db") as store:
+        events = [*seconds, *driver_shares(sent, 3), end]
+        record = store.record(support.add_run(store, events, plan_=plan))
+    (point,) = replay_head_room.offered_points([record])
+    assert point.offered_per_s == pytest.approx(300 * share)
+    warned = [warning.text for warning in replay_warnings.replay_warnings(record, []) if warning.id == "rate_unoffered"]
+    failed = why_failed([record], 0.01, check=True)
+    assert (bool(warned), len(failed)) == (bool(said), bool(said))
+    assert all(text.startswith(said) for text in warned)
+    assert why_failed([record], 0.01, check=False) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "megabytes", "said"),
+    [
+        ({}, 1, None),
+        ({"keeps_pace": False, "driver_lag": lag(30_000_000)}, 1, "Driver 1 did not keep its pace"),
+        ({"starved_share": 0.4}, 1, "for its log to be read"),
+        ({"calls": 0, "errors": 0}, 1, "No call was made"),
+        (
+            {"logs": {"requests": 9, "calls": 9, "logs": [{"path": "/a.gz", "torn": "early end"}]}},
+            1,
+            "/a.gz is damaged: early end",
+        ),
+        ({"logs": {"requests": 100, "calls": 40}}, 1, "Only 40.0 % of the requests"),
+        ({}, 11, "88 Mbit/s of results over eth1, which has 100"),
+    ],
+)
+def test_what_spoils_a_replay_is_said(tmp_path: Path, changes: Json, megabytes: int, said: str | None) -> None:
+    """The study's driver behind 100 Mbit/s, and its like."""
+    link = {"device": "eth1", "megabit_per_s": 100}
+    target = {"path": "postgresql://a@h:1/b", "kind": "postgresql", "size_bytes": 0, "link": link, "unreachable": None}
+    share: Json = {"driver": 0, "requests": 10, "errors": 0, "bytes": megabytes * 10**6, "drain": False}
+    share["loop_busy_share"] = 0.1
+    told = {"event": "drivers", "phase": 0, "start_ns": 0, "end_ns": 10**9, "drivers": [share]}
+    events = [told, support.phase_end(replay={"drivers": [driver_end(**changes)], "by_stream": []})]
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fire_hose"}}}
+    with Store(tmp_path / "s.db") as store:
+        record = store.record(support.add_run(store, events, plan_=plan))
+    record = replace(record, info=replace(record.info, engine=support.start_event(targets=[target])))
+    texts = [warning.text for warning in replay_warnings.replay_warnings(record, [])]
+    assert len(texts) == (said is not None)
+    assert said is None or said in texts[0]

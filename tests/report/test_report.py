@@ -1,0 +1,418 @@
+"""The report: complete, self-contained, readable on a phone; every picture also as PNG and SVG."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Error, Request
+
+from brickyard.analysis import phase_rates
+from brickyard.analysis.figures.named import FIGURES, measured
+from brickyard.analysis.figures.totals import totals
+from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.judging import cached
+from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.summary import circumstances
+from brickyard.analysis.studies.characterization import characterization
+from brickyard.errors import BadInputError
+from brickyard.report.page import default_directory, write_report
+from brickyard.report.tables import characterization_tables, totals_tables
+from brickyard.store import Store
+from brickyard.units import format_count
+from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, plan, stream
+
+SECTIONS = [
+    "summary",
+    "warnings",
+    "characterization-graph",
+    "latency-against-request-size",
+    "throughput-over-time",
+    "latency-over-time",
+    "table",
+    "circumstances",
+]
+
+
+class Heard:
+    """What a page says on its console, and what it asks for."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.asked: list[str] = []
+
+    def console(self, message: ConsoleMessage) -> None:
+        self.said.append(message.text)
+
+    def failed(self, error: Error) -> None:
+        self.said.append(str(error))
+
+    def request(self, request: Request) -> None:
+        self.asked.append(request.url)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("report")
+    with Store(place / "runs.db") as store:
+        add_characterization(store)
+        records = [store.record(run.id) for run in store.runs()]
+        study = store.studies()[0]
+    return write_report(records, study, place / "out")
+
+
+def test_a_cell_whose_requests_all_ended_too_late_has_no_rate(tmp_path: Path) -> None:
+    """A short cell whose first requests came back in the drain: neither 0 IOPS nor a line that falls to 0."""
+    with Store(tmp_path / "runs.db") as store:
+        study = store.add_study("characterize", {"mode": "quick"})
+        for size in (4096, 65536, 1 << 20):
+            is_late = size == 1 << 20
+            done = cell([20 * MS] * 64, request_bytes=size)
+            none = {**done, "requests": 0, "bytes": 0, "measures": {}}
+            events = [interval(0, SECOND, none), interval(SECOND, SECOND + 30 * MS, done, drain=True)]
+            load = plan(stream(request=[{"size": size, "share": 100.0}]))
+            told = events if is_late else [interval(0, SECOND, done)]
+            add_run(store, [*told, phase_end()], plan_=load, study=study)
+        records = [store.record(run.id) for run in store.runs()]
+        assert [row.is_rated for record in records for row in totals(record)] == [True, True, False]
+        assert [rate.is_rated for record in records for rate in phase_rates(record)] == [True, True, False]
+        (table,) = characterization_tables(characterization(records))
+        assert [row[1:5] for row in table.rows][-1] == ["–"] * 4
+        assert "all requests ended after the measured time" in table.note
+        assert [found.value for found in measured(records[2], FIGURES["iops"])] == [None]
+        page = write_report(records, store.studies()[0], tmp_path / "out")
+    assert "all requests ended after the measured time" in page.read_text()
+
+
+def test_sections_stand_in_order_with_the_answer_first(page: Path) -> None:
+    assert re.findall(r'<section id="([^"]+)"', page.read_text()) == SECTIONS
+
+
+def test_nothing_in_the_page_points_elsewhere(page: Path) -> None:
+    text = page.read_text()
+    assert "://" not in text
+    assert not re.search(r"<(script|link|iframe|img|object|embed)\b|@import|url\((?!#)", text)
+    assert "default-src 'none'" in text
+
+
+def test_ids_are_unique_and_references_resolve(page: Path) -> None:
+    text = page.read_text()
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r"url\(#([^)]+)\)", text)) <= set(ids)
+
+
+def test_a_browser_shows_it_without_complaint_request_or_sideways_scrolling(page: Path, browser: Browser) -> None:
+    for width in (360, 1280):
+        tab = browser.new_page(viewport={"width": width, "height": 800})
+        heard = Heard()
+        tab.on("console", heard.console)
+        tab.on("pageerror", heard.failed)
+        tab.on("request", heard.request)
+        tab.goto(page.as_uri())
+        assert heard.said == []
+        assert heard.asked == [page.as_uri()]
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        shown = tab.locator("figure:visible svg")
+        # Eight facets and two pictures over time; of these, phones get drawings of their own.
+        assert shown.count() == 10
+        for number in range(shown.count()):
+            box = shown.nth(number).bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+        tab.close()
+
+
+def test_labels_in_pictures_do_not_overlap(page: Path, browser: Browser) -> None:
+    tab = browser.new_page(viewport={"width": 1280, "height": 800})
+    tab.goto(page.as_uri())
+    overlaps = tab.evaluate(
+        """() => [...document.querySelectorAll('svg')].filter(s => s.getBoundingClientRect().width).flatMap(svg => {
+          const boxes = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim() && t.style.opacity !== '0'
+            && t.getAttribute('opacity') !== '0').map(t => [t.textContent, t.getBoundingClientRect()]);
+          return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) =>
+            p.left < q.right - 1 && q.left < p.right - 1 && p.top < q.bottom - 2 && q.top < p.bottom - 2)
+            .map(([b]) => svg.getAttribute('aria-label') + ': ' + a + ' / ' + b)); })"""
+    )
+    tab.close()
+    assert overlaps == []
+
+
+def test_every_picture_lies_beside_the_page_as_png_and_svg(page: Path) -> None:
+    pictures = page.parent / "pictures"
+    svg = {path.stem for path in pictures.glob("*.svg")}
+    patterns = [f"{a}-{o}" for a in ("sequential", "random") for o in ("read", "write")]
+    expected = {f"{kind}-{pattern}" for kind in ("characterization", "latency") for pattern in patterns}
+    assert svg == expected | {"characterization", "latency", "throughput-over-time", "latency-over-time"}
+    assert {path.stem for path in pictures.glob("*.png")} == svg
+    assert all(path.read_bytes().startswith(b"\x89PNG\r\n") for path in pictures.glob("*.png"))
+    graph = (pictures / "characterization-random-read.svg").read_text()
+    assert all(label in graph for label in (">IOPS<", ">MiB/s<", ">request size<", ">4 KiB<", ">1 MiB<"))
+
+
+def test_the_figures_in_the_table_are_those_that_were_measured(page: Path) -> None:
+    text = page.read_text()
+    row = re.search(r"<h3>Random read</h3>.*?<tbody>\s*<tr>(.*?)</tr>", text, re.DOTALL)
+    assert row is not None
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", row[1])
+    # 400 requests of 4 KiB a second; the service times are 54.096 µs to 453.096 µs in steps of 1 µs, 1,200 in all.
+    assert cells[:5] == ["4 KiB", "400", "100 %", "1.56", "&lt;1 %"]
+    assert cells[5] in ("253 µs", "254 µs")
+    assert cells[9:11] == ["–", "–"]
+
+
+def test_warnings_and_notes_are_shown(page: Path) -> None:
+    text = page.read_text()
+    assert "Cache unknown." in text
+    assert "512 B left out" in text
+    assert text.index("Cache unknown.") < text.index("<svg")
+
+
+def test_a_name_with_markup_is_shown_as_text(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        warning = {"id": "x", "severity": "warning", "text": "<script>alert(1)</script>", "remedy": "<b>no</b>"}
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 20)), phase_end()], warnings=[warning])
+        text = write_report([store.record(run)], None, tmp_path / "out").read_text()
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_single_runs_failed_and_interrupted_ones_get_a_report_too(tmp_path: Path) -> None:
+    error = {"event": "error", "at_ns": 5, "phase": 0, "stream": 0, "operation": "read", "offset_bytes": 8192,
+             "request_bytes": 4096, "kind": "errno", "errno": 5, "text": "EIO: the drive gave up"}  # fmt: skip
+    with Store(tmp_path / "runs.db") as store:
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 20, errors=1)), error, phase_end()], outcome=None)
+        text = write_report([store.record(run)], None, tmp_path / "out").read_text()
+    assert "the drive gave up" in text
+    assert "1 requests failed" in text
+    assert 'id="characterization-graph"' not in text
+    assert "interrupted" in text
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with Store(tmp_path / "runs.db") as store:
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 20))])
+        record = store.record(run)
+    with pytest.raises(BadInputError, match="is no directory; name a folder"):
+        write_report([record], None, tmp_path / "file")
+    assert default_directory([record], None).name.startswith("brickyard-report-20")
+
+
+def two_phases(store: Store, outcome: str = "done", factor: int = 1) -> int:
+    """Two phases with two streams each; the names are long, as users' are."""
+    names = ("database-with-a-long-name", "transaction-log-writer")
+    phases = [
+        {"name": name, "duration": "3s", "stream": [stream(name=names[0]), stream(name=names[1])]}
+        for name in ("monday-morning", "month-end-closing")
+    ]
+    events = [
+        interval(
+            second * SECOND,
+            (second + 1) * SECOND,
+            cell([MS + k * 1000 for k in range(1200 * factor)], stream=0),
+            cell([2 * MS + k * 1000 for k in range(300)], stream=1, operation="write"),
+            phase=second // 3,
+        )
+        for second in range(6)
+    ]
+    ends = [phase_end(), phase_end(phase=1)]
+    return add_run(store, [*events, *ends], plan_={**plan(), "phase": phases}, outcome=outcome)
+
+
+@pytest.fixture
+def phased(tmp_path: Path) -> Path:
+    with Store(tmp_path / "runs.db") as store:
+        return write_report([store.record(two_phases(store))], None, tmp_path / "out")
+
+
+def test_phases_and_streams_are_named_wherever_their_figures_stand(phased: Path) -> None:
+    text = phased.read_text()
+    summary = re.search(r'<section id="summary".*?</section>', text, re.DOTALL)
+    assert summary is not None
+    for phase in ("monday-morning", "month-end-closing"):
+        for name in ("database-with-a-long-name", "transaction-log-writer"):
+            assert f"{phase} / {name}: " in summary[0]
+            assert f"{phase} / {name} " in (phased.parent / "pictures" / "throughput-over-time.svg").read_text()
+    assert text.count('<td class="text">month-end-closing</td>') == 2 + 4
+    # Different streams of one run are no better or worse than each other.
+    assert '<th scope="col">% of best</th>' not in text
+
+
+def test_tables_of_a_run_fit_their_card(phased: Path, browser: Browser) -> None:
+    tab = browser.new_page(viewport={"width": 1280, "height": 800})
+    tab.goto(phased.as_uri())
+    wider = "() => [...document.querySelectorAll('.scroll')].map(e => e.scrollWidth - e.clientWidth)"
+    assert set(tab.evaluate(wider)) == {0}
+    # A4 less its margins of 14 mm is 688 pixels wide.
+    tab.set_viewport_size({"width": 688, "height": 900})
+    tab.emulate_media(media="print")
+    assert set(tab.evaluate(wider)) == {0}
+    tab.close()
+
+
+def test_what_did_not_end_is_no_headline(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        runs = [two_phases(store), two_phases(store, factor=2), two_phases(store, outcome="interrupted", factor=4)]
+        records = [store.record(run) for run in runs]
+    said = answer(records, {})
+    assert "Run 3" not in " ".join(said.sentences)
+    assert "Left out because they did not finish: run 3 (interrupted)." in said.belief
+    throughput = totals_tables(records)[0]
+    share = throughput.columns.index("% of best")
+    of_run = {row[0]: row[share] for row in throughput.rows if row[4] == "read"}
+    assert of_run == {"1": "50 %", "2": "100 %", "3": "–"}
+
+
+def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tmp_path: Path) -> None:
+    steal = {"id": "steal", "severity": "warning", "text": "Stolen.", "remedy": ""}
+    measured = interval(0, SECOND, cell([MS] * 20))
+    with Store(tmp_path / "runs.db") as store:
+        quiet = store.record(add_run(store, [measured, phase_end()]))
+        stolen = store.record(add_run(store, [measured, phase_end()], warnings=[steal]))
+        bound = phase_end(generator_bound=True, generator_bound_reason="cpu")
+        busy = store.record(add_run(store, [measured, bound]))
+    assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
+    assert "so whether storage or generator was the limit is not known" in answer([stolen], {}).belief
+    assert "The processor was the limit, including the kernel" in answer([busy], {}).belief
+    mixed = answer([busy, stolen, quiet], {}).belief
+    assert "In 1 of 3 runs the processor was the limit" in mixed
+    assert "In 1 of 3 runs other work used the generator's CPU, so there the limit is not known." in mixed
+    assert "never the limit, in 1 of 2 runs beside other work on its CPUs" in str(circumstances([quiet, stolen]))
+
+
+def test_rates_of_unknown_caches_are_not_called_steady(tmp_path: Path) -> None:
+    wrote = interval(0, SECOND, cell([MS] * 20, operation="write"))
+    with Store(tmp_path / "runs.db") as store:
+        records = [store.record(add_run(store, [wrote, phase_end()])) for _ in range(3)]
+    said = cached.words({records[0].info.id: "its rate fell by 28 %"}, records, "")
+    assert said == (
+        "The rates of 1 of 3 runs that wrote may be those of caches (in one, its rate fell by 28 %); of the others "
+        "this is not known, since the size of the write cache is not."
+    )
+    said = cached.words({}, records, "")
+    assert "Whether the rates of 3 of 3 runs that wrote are those of a cache is not known" in said
+
+
+def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_path: Path) -> None:
+    measured = interval(0, SECOND, cell([MS] * 20))
+    with Store(tmp_path / "runs.db") as store:
+        foreign = store.record(add_run(store, [measured, phase_end()], engine="fio"))
+        pausing = plan(stream(think="10000000ns"))
+        paused = store.record(add_run(store, [measured, phase_end()], plan_=pausing))
+    assert (
+        "Whether storage or generator was the limit is not known: fio does not report it."
+        in answer([foreign], {}).belief
+    )
+    assert "busiest loop" not in str(circumstances([foreign]))
+    assert "pauses between requests" in answer([paused], {}).belief
+    assert "10.0 ms pause after each request" in workload_words([paused])
+
+
+def test_a_characterization_that_was_cut_short_says_how_much_of_it_there_is(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        runs = [
+            add_run(store, [interval(0, SECOND, cell([MS] * 2000, request_bytes=size)), phase_end()],
+                    plan_=plan(stream(request=[{"size": size, "share": 100.0}], address={"kind": "sequential"})))
+            for size in (4096, 65536)
+        ]  # fmt: skip
+        records = [store.record(run) for run in runs]
+    cells = characterization(records)
+    assert "Only 2 of 48 cells were measured" in answer(records, cells, 48).belief
+    assert "of the cells that were measured" in answer(records, cells, 48).sentences[0]
+    assert "Only" not in answer(records, cells, 2).belief
+
+
+def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:
+    paced = plan(stream(pace={"loop": "open", "rate": 20.0, "arrivals": "constant"}))
+    with Store(tmp_path / "runs.db") as store:
+        found = []
+        for late in ([0] * 20, [MS] * 20):
+            told = cell([2 * MS] * 20)
+            told["measures"]["lateness"] = {**cell(late)["measures"]["service"]}
+            found.append(store.record(add_run(store, [interval(0, SECOND, told), phase_end()], plan_=paced)))
+    punctual, late_one = (answer([record], {}) for record in found)
+    assert "neither the storage nor the generator was at its limit" in punctual.belief
+    assert "lateness" not in punctual.belief
+    assert "The generator was not the limit. 50 % of the mean response time is lateness" in late_one.belief
+    assert "of when they were due" in late_one.sentences[0]
+
+
+def test_a_rate_of_few_requests_is_said_to_be_one_and_has_no_times(tmp_path: Path) -> None:
+    paced = plan(stream(pace={"loop": "open", "rate": 5.0, "arrivals": "constant"}))
+    with Store(tmp_path / "runs.db") as store:
+        found = []
+        for count in (5, 40):
+            told = cell([2 * MS] * count)
+            told["measures"]["lateness"] = {**cell([0] * count)["measures"]["service"]}
+            found.append(store.record(add_run(store, [interval(0, SECOND, told), phase_end()], plan_=paced)))
+    few, enough = (answer([record], {}) for record in found)
+    assert few.sentences[0].endswith("MiB/s.")
+    assert few.belief.startswith("A rate is based on only 5 requests: measure for longer.")
+    assert enough.sentences[0].endswith("of when they were due.")
+    assert "rests on" not in enough.belief
+
+
+def test_a_place_that_ends_in_html_is_the_page_itself(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [interval(0, SECOND, cell([MS] * 20)), phase_end()]))
+    page = write_report([record], None, tmp_path / "out.html")
+    assert page == tmp_path / "out.html"
+    assert "<code>out-pictures</code>" in page.read_text()
+    assert list((tmp_path / "out-pictures").glob("*.png"))
+
+
+def test_the_table_of_a_run_has_the_depth(tmp_path: Path) -> None:
+    with Store() as store:
+        run = add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()])
+        record = store.record(run)
+    throughput = next(table for table in totals_tables([record]) if table.title == "Throughput")
+    at = throughput.columns.index("depth")
+    assert throughput.rows[0][at] == format_count(totals(record)[0].depth_max)
+
+
+def test_reads_that_memory_may_have_answered_are_marked_in_the_headline(tmp_path: Path) -> None:
+    """A consumer reads the first fifth of a log of 1 GiB through the page cache, or without it."""
+    said = []
+    for io, memory in (("buffered", 8 << 30), ("buffered", 1 << 27), ("direct", 8 << 30)):
+        consumer = stream(name="consumer", region="0B..20%")
+        asked = plan(stream(name="log", operations={"read": 0, "write": 100}), consumer)
+        done = [cell([MS] * 1000, operation="write"), cell([MS] * 1000, stream=1, request_bytes=1 << 20)]
+        with Store(tmp_path / "runs.db") as store:
+            run = add_run(
+                store,
+                [interval(0, SECOND, *done), phase_end()],
+                plan_=asked,
+                io=io,
+                facts={"host": {"memory": {"total_bytes": memory}}},
+            )
+            found = answer([store.record(run)], {})
+        said.append((found.sentences[0], found.belief))
+    headline, belief = said[0]
+    assert "consumer: read 1,000 requests/s, 1,000 MiB/s (may have come from the page cache)" in headline
+    assert headline.count("page cache") == 1, "not of the writes"
+    assert "Reads of consumer may have come from the page cache: 204.8 MiB are read, and the host has 8 GiB" in belief
+    assert all("page cache" not in headline + belief for headline, belief in said[1:])
+
+
+def test_what_moves_no_data_has_no_throughput_in_the_headline(tmp_path: Path) -> None:
+    done = [cell([MS] * 1000), cell([MS] * 182, operation="flush", request_bytes=0)]
+    with Store(tmp_path / "runs.db") as store:
+        found = answer([store.record(add_run(store, [interval(0, SECOND, *done), phase_end()]))], {})
+    assert "flush 182/s, half of them" in found.sentences[0]
+    assert "0 MiB/s" not in found.sentences[0]
+
+
+def test_streams_that_are_far_apart_have_a_logarithmic_axis_and_share_a_map(tmp_path: Path) -> None:
+    pages = {}
+    for name, count in (("apart", 10), ("near", 900)):
+        done = [cell([MS] * 1000, request_bytes=1 << 20), cell([MS] * count, stream=1, request_bytes=1 << 20)]
+        with Store(tmp_path / f"{name}.db") as store:
+            asked = plan(stream(name="one"), stream(name="other"))
+            run = add_run(store, [interval(0, SECOND, *done), phase_end()], plan_=asked)
+            pages[name] = write_report([store.record(run)], None, tmp_path / name).read_text("utf-8")
+    assert "The axis is logarithmic, since the streams are far apart." in pages["apart"]
+    assert "The axis is logarithmic" not in pages["near"]
+    assert all("All streams and operations of a run are in one map." in page for page in pages.values())

@@ -1,0 +1,262 @@
+"""The same load by our engine and by a real fio: both do what the plan asks, and only where they may."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard.analysis.judging.crosscheck import Comparison, compare, comparison_document, verdict
+from brickyard.cli import main
+from brickyard.cli.measuring.crosscheck import rates_words
+from brickyard.store import Store, default_place
+from support import MS, SECOND, add_run, cell, interval, phase_end
+
+MIB = 1 << 20
+PATIENCE_S = 60
+SHORT = ("--set", "duration=300ms", "--set", "warmup=0s")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_run_by_fio_is_recorded_in_the_same_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    brick = tmp_path / "brick"
+    document = answer(
+        capsys,
+        "run",
+        "sqlio-random-read-4",
+        str(brick),
+        "--size",
+        "32MiB",
+        "--engine",
+        "fio",
+        *SHORT,
+        "--check",
+        "iops>=1",
+    )
+    (row,) = document["totals"]
+    assert (document["outcome"], document["engine"]["engine"], row["operation"]) == ("done", "fio", "read")
+    assert row["requests"] > 0
+    assert row["bytes"] == row["requests"] * 8192
+    assert row["measures"]["service"]["count"] == row["requests"]
+    assert document["plan"]["phase"][0]["stream"][0]["depth"] == 4
+    assert document["verdicts"][0]["passed"]
+    assert document["host"]
+    assert {"by-fio"} <= {warning["id"] for warning in document["warnings"]}
+    assert main(["show"]) == 0
+    assert main(["report", "--output", str(tmp_path / "report")]) == 0
+
+
+def test_fio_leaves_our_header_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    brick = tmp_path / "brick"
+    made = answer(capsys, "run", "dd-write", str(brick), "--size", "16MiB")
+    assert made["outcome"] == "done"
+    before = brick.read_bytes()
+    document = answer(capsys, "run", "dd-write", str(brick), "--engine", "fio")
+    assert document["totals"][0]["bytes"] == 16 * MIB
+    after = brick.read_bytes()
+    assert len(after) == len(before)
+    assert after[:MIB] == before[:MIB]
+    assert after[MIB:] != before[MIB:]
+    # and ours still knows the file for its own
+    assert answer(capsys, "run", "sqlio-random-write-4", str(brick), *SHORT)["outcome"] == "done"
+
+
+def test_a_target_may_be_named_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = answer(capsys, "run", "dd-write", "a brick", "--size", "16MiB", "--engine", "fio")
+    assert (document["outcome"], document["totals"][0]["bytes"]) == ("done", 16 * MIB)
+    assert [path.name for path in tmp_path.iterdir()] == ["a brick"]
+
+
+def test_fio_never_writes_what_we_would_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    foreign = tmp_path / "thesis"
+    foreign.write_bytes(b"ten years of work " * 100_000)
+    digest = hashlib.sha256(foreign.read_bytes()).hexdigest()
+    for verb in (["run", "--engine", "fio"], ["crosscheck"]):
+        assert main([verb[0], "dd-write", str(foreign), *verb[1:]]) == 2
+        assert len(capsys.readouterr().err.splitlines()) >= 1
+    assert hashlib.sha256(foreign.read_bytes()).hexdigest() == digest
+    with Store(default_place()) as store:
+        assert store.runs() == []
+
+
+def test_crosscheck_alternates_and_compares_every_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # The Exchange mix has regions that begin at odd places, several streams, and reads beside writes.
+    document = answer(capsys, "crosscheck", "overland-exchange", "--size", "64MiB", "--repeat", "2", *SHORT)
+    assert document["outcome"] == "done"
+    assert document["runs"] == {"brickyard": [1, 3], "fio": [2, 4]}
+    assert [(c["stream"], c["operation"]) for c in document["comparisons"]] == [
+        ("database-read", "read"),
+        ("database-write", "write"),
+        ("log-write", "write"),
+        ("backup-write", "write"),
+        ("database-scan", "read"),
+    ]
+    for item in document["comparisons"]:
+        assert item["fio"]["runs"] == item["brickyard"]["runs"] == 2
+        assert item["fio"]["iops"] > 0
+        assert item["difference"]["iops"] == pytest.approx(item["fio"]["iops"] / item["brickyard"]["iops"] - 1)
+    assert [r["labels"]["engine"] for r in answer(capsys, "runs")["runs"]] == ["brickyard", "fio"] * 2
+    assert main(["crosscheck", "sqlio-random-read-1", "--size", "32MiB", "--repeat", "1", *SHORT]) == 0
+    out = capsys.readouterr().out
+    assert "difference" in out
+    assert "1 run each cannot decide" in out
+
+
+def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> None:
+    def runs(store: Store, counts: list[int], time_ns: int) -> list[int]:
+        return [
+            add_run(store, [interval(0, SECOND, cell([time_ns] * count)), phase_end(reason="requests")])
+            for count in counts
+        ]
+
+    with Store(tmp_path / "runs.db") as store:
+        ours = [store.record(run) for run in runs(store, [100, 200, 900], 2 * MS)]
+        theirs = [store.record(run) for run in runs(store, [100, 220, 230], 3 * MS)]
+    (found,) = compare(ours, theirs)
+    assert found.iops_difference == pytest.approx(0.1)
+    assert found.time_difference("mean") == pytest.approx(0.5, rel=0.02)
+    assert found.ours.service is not None
+    assert found.ours.service.count == 1200
+    assert found.time_difference("p50") == pytest.approx(0.5, rel=0.02)
+
+
+def compared(tmp_path: Path, ours: list[int], theirs: list[int]) -> Comparison:
+    """Runs of one second with so many requests."""
+    with Store(tmp_path / "runs.db") as store:
+        sides = [
+            [
+                store.record(add_run(store, [interval(0, SECOND, cell([MS] * count)), phase_end(reason="requests")]))
+                for count in counts
+            ]
+            for counts in (ours, theirs)
+        ]
+    (found,) = compare(*sides)
+    return found
+
+
+def test_too_few_runs_are_never_called_agreement(tmp_path: Path) -> None:
+    wide = compared(tmp_path, [25_000, 45_000], [1_000, 1_800])
+    assert wide.is_decided is False
+    said = verdict(wide)
+    assert "the medians differ 25-fold; 2 runs each cannot decide (only " in said
+    assert "--repeat " in said
+    assert "not seen" not in said
+    assert comparison_document(wide)["difference"]["iops_decided"] is False  # type: ignore[index]
+
+
+def test_runs_that_would_see_a_difference_say_which(tmp_path: Path) -> None:
+    close = compared(tmp_path, [1000, 1010, 990, 1005, 995], [1001, 1008, 992, 1004, 997])
+    assert close.is_decided is True
+    assert "no difference seen over 5 runs each (" in verdict(close)
+    assert "% or more would be seen)" in verdict(close)
+
+
+def test_a_difference_that_is_seen_and_one_of_single_runs(tmp_path: Path) -> None:
+    assert verdict(compared(tmp_path, [1000, 1010, 990], [500, 505, 495])) == "seen over 3 runs each"
+    (tmp_path / "single").mkdir()
+    alone = verdict(compared(tmp_path / "single", [4000], [1000]))
+    assert alone.startswith("the medians differ 4-fold; 1 run each cannot decide")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["crosscheck", "burn-in"], "verify"),
+        (["crosscheck", "overland-oltp"], "chain"),
+        (["run", "overland-oltp", "--engine", "fio", "--dry-run"], "chain"),
+        (["run", "obl-load", "--engine", "fio"], "ramp"),
+        (["crosscheck", "sqlio-random-read-4", "--repeat", "0"], "--repeat 0"),
+        (["crosscheck", "sqlio-random-read-4", "sim:anything"], "modelled brick"),
+        (["run", "sqlio-random-read-4", "sim:anything", "--engine", "fio"], "modelled brick"),
+        (["crosscheck", "no-such-load"], "no such profile"),
+    ],
+)
+def test_what_fio_cannot_do_is_refused_before_anything_is_made(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--size", "32MiB", "--scratch", str(tmp_path)]) == 2
+    err = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
+    assert said in err[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_fio_there_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["run", "sqlio-random-read-4", "--engine", "fio", "--size", "32MiB"]) == 2
+    assert "fio is not installed" in capsys.readouterr().err
+
+
+def test_a_fio_that_measures_nothing_is_a_failure_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = tmp_path / "fio"
+    fake.write_text('#!/bin/sh\n[ "$1" = --version ] && exec echo fio-0\necho "out of luck" >&2; exit 3\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout == "fio-0\n"
+    assert main(["run", "sqlio-random-read-4", "--engine", "fio", "--size", "32MiB", *SHORT]) == 1
+    assert "fio measured nothing: out of luck" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_fio_and_keeps_what_it_measured(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "brickyard", "run", "sqlio-random-read-4", str(tmp_path / "brick")),
+            *("--size", "32MiB", "--engine", "fio", "--set", "duration=5min", "--store", str(store)),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until = time.monotonic() + PATIENCE_S
+        # More than loading fio itself reads from disk.
+        while not ((fio := fio_of(process.pid)) and read_bytes(fio) > 100 * MIB):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
+    finally:
+        process.kill()
+        process.wait()
+    assert not Path(f"/proc/{fio}").exists()
+    with Store(store) as kept:
+        record = kept.record(1)
+    assert record.info.outcome == "interrupted"
+    assert sum(item.requests for item in record.intervals) > 0
+
+
+def read_bytes(pid: str) -> int:
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("read_bytes")))
+
+
+def fio_of(pid: int) -> str | None:
+    """A child of the process that has become fio."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(FileNotFoundError):  # it has ended meanwhile
+            if Path(f"/proc/{child}/comm").read_text().strip() == "fio":
+                return child
+    return None
+
+
+def test_the_sentence_says_which_difference_it_has(tmp_path: Path) -> None:
+    """Of medians the table, of means the sentence: they need not agree."""
+    found = compared(tmp_path, [1000, 1010, 990], [500, 505, 495])
+    assert rates_words(found, "fio-3.33").startswith("IOPS of fio-3.33, means of the runs: -50.0 % (")
