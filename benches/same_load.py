@@ -59,8 +59,8 @@ def brickyard(*words: str) -> Any:
 
 
 @contextmanager
-def emulated() -> Iterator[str]:
-    about = disks.up(disks.Wanted(DISK, MODEL, SIZE, "honest", 8 << 20, None, None, SPEED))
+def emulated(speed: float) -> Iterator[str]:
+    about = disks.up(disks.Wanted(DISK, MODEL, SIZE, "honest", 8 << 20, None, None, speed))
     try:
         # Each request reaches the disk as it was asked for, in the capture and again.
         Path(f"/sys/block/{Path(about.device).name}/queue/nomerges").write_text("2")
@@ -196,6 +196,8 @@ class Load:
     kind: str
     capture: Callable[[str, Path, int], None] | None = None
     """None: the profile of the same name."""
+    speed: float = SPEED
+    """Of the emulated disk, as a factor. At its own speed it sets the pace of a database, and not this host's cores."""
 
 
 PROFILE, ITSELF = "profile", "the program itself"
@@ -206,7 +208,7 @@ WAYS = {
 }
 EMULATED, FILE, MODEL_KIND = "emulated disk", "file", "model"
 LOADS = {
-    "pgbench": Load("pgbench, 4 clients, scale 5, on ext4", EMULATED, pgbench),
+    "pgbench": Load("pgbench, 4 clients, scale 5, on ext4", EMULATED, pgbench, 1.0),
     "mixed": Load("fio, 70/30 random 8 KiB, 100/s with random gaps", EMULATED, mixed),
     "deep": Load("fio, random reads 4 KiB, 8 in flight", EMULATED, deep),
     "log": Load("fio, appends 8 KiB, fsync after each 4", EMULATED, log),
@@ -221,19 +223,19 @@ LOADS = {
 
 
 @contextmanager
-def brick_of(kind: str, folder: Path) -> Iterator[Brick]:
+def brick_of(load: Load, folder: Path) -> Iterator[Brick]:
     store = ["--store", str(folder / "runs.db")]
-    if kind == MODEL_KIND:
+    if load.kind == MODEL_KIND:
         yield Brick("sim:msr-2003-maxtor", store)
         return
-    if kind == FILE:
+    if load.kind == FILE:
         # Not in memory: a file system of a disk.
         with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
             target = f"{place}/data"
             brickyard("run", "dd-write", target, "--size", "128MiB", *store)
             yield Brick(target, [*store, "--set", "fill=never"])
         return
-    with emulated() as device:
+    with emulated(load.speed) as device:
         consent = ["--overwrite", device, "--i-know-this-destroys-data"]
         yield Brick(device, [*store, *consent, "--set", "fill=never"])
 
@@ -259,7 +261,7 @@ def issued(brick: Brick, kind: str, again: Path, *words: str) -> Any:
 def measured(name: str, folder: Path, seconds: int) -> Iterator[str]:
     load = LOADS[name]
     trace, made, again = folder / "seen.byt", folder / "made.toml", folder / "again.byt"
-    with brick_of(load.kind, folder) as brick:
+    with brick_of(load, folder) as brick:
         if load.capture is None:
             own(brick, trace, seconds, name)
         else:
