@@ -43,7 +43,7 @@ FIGURES = {
     "reuse": "reuse",
     "latency": "latency",
 }
-"""Columns, and how the figures of each begin: the largest of their distances is shown."""
+"""Columns, and how the figures of each begin: the largest of their distances and differences of means is shown."""
 
 
 def shell(*words: str, codes: tuple[int, ...] = (0,)) -> str:
@@ -241,7 +241,11 @@ def brick_of(load: Load, folder: Path) -> Iterator[Brick]:
 
 
 def shown(found: dict[str, Any]) -> str:
-    known = [(item["figure"], item["distance"]) for item in found["distances"] if item["distance"] is not None]
+    known = [
+        (item["figure"], max(item["distance"], item["mean_difference"] or 0.0))
+        for item in found["distances"]
+        if item["distance"] is not None
+    ]
     largest = [
         max((apart for figure, apart in known if figure.startswith(begin)), default=None) for begin in FIGURES.values()
     ]

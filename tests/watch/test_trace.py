@@ -250,6 +250,22 @@ class TestComparison:
         assert found.distance <= found.ks < 0.05
         assert distance_of("gap", values[:10], values).distance is None
 
+    def test_means_are_judged_where_a_wide_distribution_hides_them(self) -> None:
+        gaps = np.sort(np.random.default_rng(1).exponential(1e6, 5000))
+        longer = distance_of("gap", gaps, gaps * 1.4)
+        assert longer.distance is not None
+        assert longer.distance < 0.1, "the distance alone takes gaps that are 40 % longer for the same"
+        assert longer.mean_difference == pytest.approx(0.4)
+        assert longer.beyond(0.1) == ["mean gap"]
+        # A few large requests that are not there: 4 per mille of the requests, half of the bytes.
+        sizes = np.sort(np.concatenate([np.full(9960, 4096.0), np.full(40, 1 << 20)]))
+        assert distance_of("size of reads", sizes, np.full(9960, 4096.0)).beyond(0.1) == ["mean size of reads"]
+        # One more in flight now and then is no multiple of none.
+        alone, seldom = np.zeros(1000), np.sort(np.r_[np.zeros(980), np.ones(20)])
+        assert distance_of("depth", alone, seldom).beyond(0.1) == []
+        unending = np.r_[np.sort(gaps), np.full(5000, np.inf)]
+        assert distance_of("reuse", unending, unending).mean_difference is None
+
 
 def logged(path: Path, actions: list[tuple[str, int, int]]) -> Path:
     """A trace by way of fio's own form: action, offset, size; 1 ms apart."""

@@ -178,8 +178,9 @@ def distance_lines(comparison: TraceComparison) -> list[str]:
         if item.distance is None:
             lines.append(f"{item.figure}: {item.why}")
         else:
-            mark = "" if item.distance <= comparison.tolerance else "  <- beyond the tolerance"
-            lines.append(f"{item.figure}: distance {format_percent(item.distance)}, KS {item.ks:.3f}{mark}")
+            mark = "  <- beyond the tolerance" if item.beyond(comparison.tolerance) else ""
+            means = f", means {format_percent(item.mean_difference)} apart" if item.mean_difference is not None else ""
+            lines.append(f"{item.figure}: distance {format_percent(item.distance)}{means}, KS {item.ks:.3f}{mark}")
     return lines
 
 
