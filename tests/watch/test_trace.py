@@ -21,6 +21,7 @@ import pytest
 from brickyard import _core, traces
 from brickyard.cli import main
 from brickyard.cli.measuring.interference import _row, _sentence
+from brickyard.errors import BadInputError
 from brickyard.schema import PhaseEnd
 from brickyard.store import Json, Record, Store
 from brickyard.study.shipped.interference import InterferenceMap, MapAsked, MapPoint, point_of
@@ -459,6 +460,36 @@ class TestProfiles:
         assert 4096 * MIB <= write_from < write_to <= 6144 * MIB
         assert reads["address"]["theta"] == pytest.approx(1.1, abs=0.1)
         assert writes["address"] == "random"
+
+    def test_few_large_requests_keep_their_bytes(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """4 per mille of the requests, half of the bytes."""
+        sizes = [4 << 20 if at % 250 == 0 else 4096 for at in range(2500)]
+        taken = logged(tmp_path / "few", [("read", at * 8 * MIB, size) for at, size in enumerate(sizes)])
+        made = tomllib.loads(ran(capsys, "trace", "profile", str(taken))["text"])
+        (stream,) = made["phase"][0]["stream"]
+        shares = {item["size"]: item["share"] for item in stream["request"]}
+        assert shares == {"4096B": pytest.approx(99.6), "4194304B": pytest.approx(0.4)}
+
+    def test_a_request_that_no_profile_has_is_said(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        actions = [("read", at * 8 * MIB, 4096) for at in range(200)] + [("write", 0, 3 << 30)] * 2
+        found = ran(capsys, "trace", "profile", str(logged(tmp_path / "huge", actions)))
+        assert any("mean size of 3 GiB" in note and "1 GiB" in note for note in found["notes"]), found["notes"]
+
+    def test_devices_of_one_trace_are_kept_apart(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        """The same offsets on two devices in turn: each device reads on, none comes back to a block."""
+        lines = [f"{FILETIME + at * 10_000},host,{at % 2},Read,{at // 2 * 4096},4096,5000" for at in range(1000)]
+        source, out = tmp_path / "two.csv", tmp_path / "two.byt"
+        source.write_text("\n".join(lines) + "\n")
+        ran(capsys, "trace", "import", str(source), "--format", "msr", "-o", str(out))
+        figures = traces.examine(str(out)).figures
+        assert figures.read.sequential == 998
+        assert figures.locality.reused == 0
+        assert figures.seeks == [(0, 998)]
+        with pytest.raises(BadInputError, match=r"several devices: 0 .*--trace-device"):
+            traces.make_profile(traces.examine(str(out)), "two")
+        assert "sequential" in traces.make_profile(traces.examine(str(out), 1), "two").text
+        with pytest.raises(BadInputError, match="2 devices, numbers 0 to 1"):
+            traces.examine(str(out), 7)
 
     def test_bursts_keep_their_rate(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         load, taken = tmp_path / "load.toml", tmp_path / "a.byt"

@@ -2,14 +2,14 @@
 //! the device while the trace was taken.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::io::{self, Read};
 
 use record::Histogram;
 use serde::Serialize;
 
 use crate::file::{Device, End, Header, Ordered, Reader, Summary};
-use crate::request::{FUA, META, Operation, READ_AHEAD, Request, SYNC};
+use crate::request::{FAILED, FUA, META, Operation, READ_AHEAD, Request, SYNC};
 use crate::reuse::{Returns, Reuse};
 
 /// Boundaries from a sector to 1 MiB.
@@ -33,6 +33,8 @@ pub struct Contents {
     pub summary: Summary,
     /// All devices by their numbers.
     pub devices: Vec<Device>,
+    /// Numbers of the devices whose requests count, the lowest first.
+    pub counted: Vec<u32>,
     /// Why it ends before its end, and where; none of a whole one.
     pub torn: Option<String>,
 }
@@ -40,9 +42,11 @@ pub struct Contents {
 /// Reads a whole trace, of which only the device of that number counts.
 pub fn contents(mut reader: Reader<impl Read>, device: Option<u32>) -> io::Result<Contents> {
     let mut summary = Summary::default();
+    let mut counted = BTreeSet::new();
     while let Some(request) = reader.next()? {
         if device.is_none_or(|wanted| wanted == request.device) {
             summary.count(&request);
+            counted.insert(request.device);
         }
     }
     let whole = reader.summary();
@@ -54,7 +58,8 @@ pub fn contents(mut reader: Reader<impl Read>, device: Option<u32>) -> io::Resul
         Some(End::Torn { at_bytes, why }) => Some(format!("{why} behind byte {at_bytes}")),
         _ => None,
     };
-    Ok(Contents { header: reader.header().clone(), summary, devices, torn })
+    let counted = counted.into_iter().collect();
+    Ok(Contents { header: reader.header().clone(), summary, devices, counted, torn })
 }
 
 /// Of one operation.
@@ -79,6 +84,8 @@ pub struct OperationFigures {
     pub sync: u64,
     pub read_ahead: u64,
     pub meta: u64,
+    /// Requests that ended with an error.
+    pub failed: u64,
     /// From issue to end, as buckets of ns and counts; empty where ends are not known.
     pub service: Vec<(u64, u64)>,
     /// From arrival to end, the same way.
@@ -106,7 +113,7 @@ pub struct Figures {
     /// Deviation of the gaps over their mean: 1 of independent arrivals.
     pub gap_variation: f64,
     pub bursts: Vec<Burst>,
-    /// Requests that found so many others under way when they arrived; empty where ends are not known.
+    /// Requests that found so many others under way at their device when they arrived; empty where ends are not known.
     pub depths: Vec<(u64, u64)>,
     pub depth_mean: f64,
     pub depth_max: u64,
@@ -153,8 +160,8 @@ struct Counting {
     sizes: BTreeMap<u64, u64>,
     service: Histogram,
     response: Histogram,
-    /// Where the last requests ended.
-    ends: VecDeque<u64>,
+    /// Where the last requests ended: device and byte.
+    ends: VecDeque<(u32, u64)>,
     returns: Returns,
 }
 
@@ -165,11 +172,12 @@ impl Counting {
         figures.bytes = figures.bytes.saturating_add(request.bytes);
         let crowded = self.sizes.len() >= SIZES_KEPT && !self.sizes.contains_key(&request.bytes);
         *self.sizes.entry(if crowded { request.bytes.next_power_of_two() } else { request.bytes }).or_default() += 1;
-        for flag in [FUA, SYNC, READ_AHEAD, META] {
+        for flag in [FUA, SYNC, READ_AHEAD, META, FAILED] {
             let count = match flag {
                 FUA => &mut figures.fua,
                 SYNC => &mut figures.sync,
                 READ_AHEAD => &mut figures.read_ahead,
+                FAILED => &mut figures.failed,
                 _ => &mut figures.meta,
             };
             *count += u64::from(request.is(flag));
@@ -181,7 +189,7 @@ impl Counting {
                     counts[..=bits(value)].iter_mut().for_each(|count| *count += 1);
                 }
             }
-            match self.ends.iter().position(|end| *end == request.offset_bytes) {
+            match self.ends.iter().position(|end| *end == (request.device, request.offset_bytes)) {
                 Some(number) => {
                     figures.sequential += 1;
                     self.ends.remove(number);
@@ -189,11 +197,11 @@ impl Counting {
                 None if self.ends.len() >= STREAMS => drop(self.ends.pop_front()),
                 None => {}
             }
-            self.ends.push_back(request.end_bytes());
+            self.ends.push_back((request.device, request.end_bytes()));
             figures.from_bytes =
                 if figures.to_bytes == 0 { request.offset_bytes } else { figures.from_bytes.min(request.offset_bytes) };
             figures.to_bytes = figures.to_bytes.max(request.end_bytes());
-            self.returns.touch(request.offset_bytes / crate::reuse::BLOCK_BYTES);
+            self.returns.touch(crate::reuse::block_of(request));
         }
         if let Some(ns) = request.service_ns() {
             self.service.record(ns, 1);
@@ -275,11 +283,13 @@ pub fn figures(reader: Reader<impl Read>, contents: &Contents, device: Option<u3
     let (mut gap_sum, mut gap_squares, mut gap_count) = (0.0f64, 0.0f64, 0u64);
     let mut depths = vec![0u64; DEPTH_LIMIT + 1];
     let (mut depth_sum, mut depth_max, mut depth_count) = (0u64, 0u64, 0u64);
-    let mut under_way: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
+    // Each device has its own queue and its own place.
+    let mut queues: HashMap<u32, BinaryHeap<Reverse<u64>>> = HashMap::new();
+    let mut places: HashMap<u32, u64> = HashMap::new();
     let mut reuse = Reuse::new(summary.reads + summary.writes);
     let mut samples = Samples::default();
     let stride = (summary.requests / SAMPLES as u64 + 1).max(1);
-    let (mut number, mut before_ns, mut end_before, mut from_bytes) = (0u64, None, None, u64::MAX);
+    let (mut number, mut before_ns, mut from_bytes) = (0u64, None, u64::MAX);
     while let Some(request) = ordered.next()? {
         if device.is_some_and(|wanted| wanted != request.device) {
             continue;
@@ -299,6 +309,7 @@ pub fn figures(reader: Reader<impl Read>, contents: &Contents, device: Option<u3
             }
         }
         if let Some(end_ns) = request.complete_ns {
+            let under_way = queues.entry(request.device).or_default();
             while under_way.peek().is_some_and(|Reverse(end_ns)| *end_ns <= request.arrival_ns) {
                 under_way.pop();
             }
@@ -314,7 +325,7 @@ pub fn figures(reader: Reader<impl Read>, contents: &Contents, device: Option<u3
             }
         }
         if request.has_place() {
-            if let Some(end) = end_before.replace(request.end_bytes()) {
+            if let Some(end) = places.insert(request.device, request.end_bytes()) {
                 let distance: u64 = request.offset_bytes.abs_diff(end);
                 let bucket = if distance == 0 { 0 } else { 1u64 << distance.ilog2() };
                 *seeks.entry(bucket).or_default() += 1;
@@ -322,7 +333,7 @@ pub fn figures(reader: Reader<impl Read>, contents: &Contents, device: Option<u3
             from_bytes = from_bytes.min(request.offset_bytes);
         }
         if matches!(request.operation, Operation::Read | Operation::Write) {
-            if let Some(distance) = reuse.touch(request.offset_bytes / crate::reuse::BLOCK_BYTES)
+            if let Some(distance) = reuse.touch(crate::reuse::block_of(&request))
                 && samples.reuses.len() < SAMPLES * 2
             {
                 samples.reuses.push(distance);

@@ -269,7 +269,8 @@ impl Watch {
             resync_per_s,
         };
         if let Some(trace) = &mut self.trace {
-            trace.lost(told.lost.ring + told.lost.entries);
+            // What was missed is in no trace either.
+            trace.lost(told.lost.ring + told.lost.entries + told.lost.missed);
             trace.sync().map_err(|e| format!("the trace cannot be written: {e}"))?;
         }
         (self.from_ns, self.cpu_ns) = (end_ns, cpu_ns);

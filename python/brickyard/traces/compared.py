@@ -74,6 +74,8 @@ class CountedBoth:
     second: int
     first_bytes: int
     second_bytes: int
+    first_failed: int = 0
+    second_failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ class TraceComparison:
         """Figures that are further apart than the tolerance."""
         mixes = [
             f"number of {plural(item.operation)}" for item in self.counts if not self._like(item.first, item.second)
+        ]
+        mixes += [
+            f"{plural(item.operation)} that failed"
+            for item in self.counts
+            if not self._like(item.first_failed, item.second_failed)
         ]
         return [name for d in self.distances for name in d.beyond(self.tolerance)] + mixes
 
@@ -130,7 +137,15 @@ def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE) -> 
         for figure, name in FIGURES.items()
     ]
     counts = [
-        CountedBoth(name, ours[name].requests, theirs[name].requests, ours[name].bytes, theirs[name].bytes)
+        CountedBoth(
+            name,
+            ours[name].requests,
+            theirs[name].requests,
+            ours[name].bytes,
+            theirs[name].bytes,
+            ours[name].failed,
+            theirs[name].failed,
+        )
         for name in ours
         if ours[name].requests or theirs[name].requests
     ]

@@ -76,6 +76,8 @@ class Contents(msgspec.Struct, frozen=True):
     header: Header
     summary: Summary
     devices: list[TraceDevice]
+    counted: list[int]
+    """Numbers of the devices whose requests count."""
     torn: str | None = None
 
 
@@ -93,6 +95,7 @@ class OperationFigures(msgspec.Struct, frozen=True):
     sync: int
     read_ahead: int
     meta: int
+    failed: int
     service: Buckets
     response: Buckets
 
@@ -203,6 +206,8 @@ def contents(path: str, device: int | None = None) -> Contents:
 def examine(path: str, device: int | None = None) -> Examined:
     """Figures and samples; the file is read twice."""
     _check(path)
+    if device is not None and device < 0:
+        raise BadInputError(f"--trace-device {device}: devices are counted from 0")
     try:
         text, raw = _core.trace_figures(path, device)
     except ValueError as error:
@@ -210,6 +215,10 @@ def examine(path: str, device: int | None = None) -> Examined:
     except OSError as error:
         raise BrickyardError(one_line(error)) from error
     found = msgspec.json.decode(text, type=_Document)
+    known = len(found.contents.devices)
+    if device is not None and not 0 <= device < known:
+        has = "one device, number 0" if known == 1 else f"{known} devices, numbers 0 to {known - 1}"
+        raise BadInputError(f"--trace-device {device}: {path} has {has}")
     arrays = [np.sort(np.frombuffer(item, dtype=np.float64)) for item in raw]
     return Examined(found.contents, found.figures, Samples(*arrays))
 

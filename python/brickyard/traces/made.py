@@ -19,10 +19,12 @@ from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.traces.contents import Buckets, Examined, OperationFigures, TraceFigures
 from brickyard.traces.toml import quoted
-from brickyard.units import format_percent
+from brickyard.units import format_percent, format_size
 
 SIZES_KEPT = 12
-SIZE_LEAST = 0.005
+SIZE_LEAST = 0.005  # of the requests, or of the bytes
+REQUEST_MOST = 1 << 30  # the largest request of a profile
+BYTES_OFF = 0.05  # a mean size may be rounded this much; half of what `trace compare` allows
 SECTOR_BITS = 9
 ALIGNED = 0.99  # of offsets and sizes
 SEQUENTIAL = 0.25  # from here on a stream is made of runs
@@ -111,6 +113,13 @@ def make_profile(examined: Examined, name: str) -> Made:
             f"{name}: its requests span {making.seconds / YEAR_S:.0f} years, longer than a phase may last; a time in it"
             " is wrong"
         )
+    if len(examined.contents.counted) > 1:
+        names = ", ".join(
+            f"{number} ({examined.contents.devices[number].name})" for number in examined.contents.counted
+        )
+        raise BadInputError(f"{name}: has requests of several devices: {names}; choose one with --trace-device N")
+    if lost := examined.contents.summary.lost:
+        making.notes.append(f"{name}: {lost:,} events were lost while it was taken; the profile does not have them")
     if torn := examined.contents.torn:
         making.notes.append(f"{name}: cut off: {torn}; the profile is of what stands before that")
     if figures.discard.requests:
@@ -150,7 +159,7 @@ def _parts(figures: TraceFigures, closed: int | None) -> list[_Part]:
 def _stream(making: _Making, part: _Part, closed: int | None) -> list[str]:
     align = min(_align(item) for item in part.items.values())
     lines = ["[[phase.stream]]", f'name = "{part.name}"', f"operations = {_operations(part)}"]
-    lines.append(f"request = {_requests(part, align)}")
+    lines.append(f"request = {_requests(making, part, align)}")
     lines.append(f'align = "{align}B"')
     lines.append(f"address = {_address(making, part, align)}")
     start = part.from_bytes // align * align
@@ -195,9 +204,9 @@ def _align(item: OperationFigures) -> int:
     return align
 
 
-def _requests(part: _Part, align: int) -> str:
+def _requests(making: _Making, part: _Part, align: int) -> str:
     """The sizes of each operation, or one list where they are the same."""
-    found = {name: _sizes(item, align) for name, item in part.items.items()}
+    found = {name: _sizes(making, name, item, align) for name, item in part.items.items()}
     sizes = list(found.values())
     if len(found) == 1 or all(one == sizes[0] for one in sizes):
         return _listed([(size, share, "") for size, share in sizes[0].items()])
@@ -211,17 +220,27 @@ def _listed(sizes: list[tuple[str, float, str]]) -> str:
     return "[" + ", ".join(f'{{ size = "{size}", share = {share!r}{of[name]} }}' for size, share, name in sizes) + "]"
 
 
-def _sizes(item: OperationFigures, align: int) -> dict[str, float]:
-    """Sizes, in bytes, with their shares in per cent."""
+def _sizes(making: _Making, name: str, item: OperationFigures, align: int) -> dict[str, float]:
+    """Sizes, in bytes, with their shares in per cent. Few large requests may move most of the bytes, so a size counts
+    by its share of these as well.
+    """
     sizes: dict[int, int] = {}
     for size, count in item.sizes:
-        whole = max(-(-size // align) * align, align)
+        whole = min(max(-(-size // align) * align, align), REQUEST_MOST)
         sizes[whole] = sizes.get(whole, 0) + count
-    frequent = sorted(sizes, key=lambda size: (-sizes[size], size))[:SIZES_KEPT]
-    kept = {size: 0 for size in frequent if sizes[size] >= SIZE_LEAST * item.requests} or {frequent[0]: 0}
+    moved = sum(size * count for size, count in sizes.items())
+    weight = {size: max(count / item.requests, size * count / moved) for size, count in sizes.items()}
+    frequent = sorted(sizes, key=lambda size: (-weight[size], size))[:SIZES_KEPT]
+    kept = {size: 0 for size in frequent if weight[size] >= SIZE_LEAST} or {frequent[0]: 0}
     for size, count in sizes.items():
         # What is rare has the next of the kept sizes.
         kept[min(kept, key=lambda near: (abs(near - size), near))] += count
+    mean, made = item.bytes / item.requests, sum(size * count for size, count in kept.items()) / item.requests
+    if abs(made / mean - 1) > BYTES_OFF:
+        making.notes.append(
+            f"{name}s of the trace have a mean size of {format_size(mean)}, those of the profile {format_size(made)}: a"
+            f" profile has at most {SIZES_KEPT} sizes for an operation, of at most {format_size(REQUEST_MOST)}"
+        )
     return _shares({f"{size}B": count for size, count in sorted(kept.items())})
 
 

@@ -23,6 +23,9 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
     if contents.summary.bad:
         lines.append(("not read", f"{format_count(contents.summary.bad)} lines could not be read"))
     lines.append(("mix", _mix(figures)))
+    failed = [f"{format_count(item.failed)} {plural(name)}" for name, item in figures.operations.items() if item.failed]
+    if failed:
+        lines.append(("failed", f"{', '.join(failed)} ended with an error"))
     for name, item in figures.operations.items():
         if item.requests and name != "flush":
             lines += [
@@ -43,8 +46,9 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
 
 def _origin(contents: Contents) -> str:
     summary = contents.summary
-    devices = ", ".join(item.name for item in contents.devices[:4]) or "unknown device"
-    more = f" and {len(contents.devices) - 4} more" if len(contents.devices) > 4 else ""
+    names = [contents.devices[number].name for number in contents.counted]
+    devices = ", ".join(names[:4]) or "unknown device"
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     lasts = format_seconds(summary.duration_ns / 1e9)
     source = f" ({contents.header.source})" if contents.header.source else ""
     return f"{format_count(summary.requests)} requests in {lasts} on {devices}{more}{source}"

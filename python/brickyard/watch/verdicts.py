@@ -15,6 +15,7 @@ from brickyard.watch.totals import DeviceTotals, aligned_share, mean_depth, shar
 
 ENOUGH = 100
 PAGE = 4096
+SMALL = 64 << 10
 MUCH = 0.05
 AT_LIMIT = 0.9
 LEAST_AT_LIMIT = 2
@@ -129,12 +130,12 @@ def _sequence(device: DeviceTotals) -> _Said:
     said: _Said = []
     reads, writes = device.cell(*READS), device.cell(*WRITES)
     for words, cell in (("reads", reads), ("writes", writes)):
-        if cell.requests >= ENOUGH and cell.bytes and cell.seeks:
-            share = cell.sequential_bytes / cell.bytes
-            if share > 0.8 and cell.bytes / cell.requests < 64 << 10:
+        if cell.requests >= ENOUGH and cell.bytes and cell.sequential:
+            share, mean = cell.sequential_bytes / cell.bytes, cell.sequential_bytes / cell.sequential
+            if share > 0.8 and mean < SMALL:
                 text = (
                     f"{words} are sequential ({format_percent(share)} of their bytes) but small"
-                    f" ({format_size(cell.bytes / cell.requests)}): larger requests would cost fewer"
+                    f" ({format_size(mean)}): larger requests would cost fewer"
                 )
                 said.append((text, f"sequential_{words}_share", share))
     if reads.requests >= ENOUGH and reads.read_ahead_bytes > 0.5 * reads.bytes:

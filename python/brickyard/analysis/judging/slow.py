@@ -252,6 +252,9 @@ def _unseen(event: SlowEvent, watch: SlowSheet, around: _Around, asked: object, 
         return UNKNOWN, f"{took}; it may be several requests to the device, and only slow ones are listed"
     # Of requests that are not in the list none took longer than the shortest that is.
     shortest_ns = min((one.total_ns for one in watch.slowest), default=math.inf)
+    if limited := _limits(event, watch):
+        held = limited[0]
+        return UNKNOWN, f"{took}; cgroup {held.cgroup} has a limit ({held.kind}), and was at it at other times"
     if watch.slow <= len(watch.slowest) or shortest_ns < HALF * event.service_ns:
         return ABOVE, f"{took}; no request to the device took half as long"
     return UNKNOWN, took
@@ -289,12 +292,17 @@ def _held(event: SlowEvent, watch: SlowSheet, around: _Around) -> HeldBack | Non
     """The limit that the run's control group had reached for at least half of this request's time."""
     end_unix_ns = around.start_unix_ns + event.at_ns
     begin_unix_ns = end_unix_ns - event.service_ns
-    about = "r" if event.operation == "read" else "w"
-    for held in watch.held:
+    for held in _limits(event, watch):
         within = sum(max(0, min(end, end_unix_ns) - max(begin, begin_unix_ns)) for begin, end in held.spans_unix_ns)
-        if held.kind.startswith(about) and within >= HALF * event.service_ns:
+        if within >= HALF * event.service_ns:
             return held
     return None
+
+
+def _limits(event: SlowEvent, watch: SlowSheet) -> list[HeldBack]:
+    """Of such operations, which the control group had reached at some time."""
+    about = "r" if event.operation == "read" else "w"
+    return [held for held in watch.held if held.kind.startswith(about)]
 
 
 def _seen(event: SlowEvent, watch: SlowSheet, around: _Around) -> SlowAtDevice | None:

@@ -102,6 +102,7 @@ def compare(
     /,
     *,
     tolerance: Annotated[str, Parameter(help="Distance up to which a figure counts as reproduced.")] = "10%",
+    trace_device: Device = None,
     json: options.Json = False,
 ) -> int:
     """Whether one trace reproduces another: distances of sizes, order, gaps, depths, reuse and latencies.
@@ -114,10 +115,15 @@ def compare(
         The trace that was to be reproduced.
     second
         The trace of what reproduced it, such as one by `brickyard run --save-trace`.
+    trace_device
+        Only the device with this number, counted from 0, of each trace that has several.
     """
     from brickyard import traces
 
-    found = traces.compare(traces.examine(first), traces.examine(second), _share(tolerance))
+    theirs = traces.examine(second)
+    if trace_device is not None and len(theirs.contents.devices) > 1:
+        theirs = traces.examine(second, trace_device)
+    found = traces.compare(traces.examine(first, trace_device), theirs, _share(tolerance))
     for name, torn in zip((first, second), found.torn, strict=True):
         if torn:
             print_line(stderr(), f"note: {name}: cut off: {torn}; only the part before that is compared")
