@@ -420,6 +420,17 @@ def test_every_bench_is_run_and_started() -> None:
             assert sorted("--smoke" in line for line in called) == [False, True], path.name
 
 
+def test_no_test_is_imported_by_another() -> None:
+    """What several share stands beside the folders, where it is found by its name alone."""
+    found = [
+        f"{path.name}:{node.lineno}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("test_")
+    ]
+    assert found == []
+
+
 def test_words_that_are_banned_stay_away() -> None:
     found = []
     for name, tree in sources().items():

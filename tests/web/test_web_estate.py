@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_array_kinds import storcli_host, storcli_reply
 
+from array_support import storcli_host, storcli_reply
 from brickyard import managing
 from brickyard.arrays import Member, Sheet, State, notify
 from brickyard.arrays.alarms import AlarmBook

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import socket
 import sqlite3
 import threading
@@ -24,10 +22,9 @@ from brickyard.web import hub as hubs
 from brickyard.web import serve as servings
 from brickyard.web.hub import EventStream, Hub
 from support import add_run, cell, interval
-from web_support import Client, Served, serving
+from web_support import LOAD, Client, Events, Served, requests_of, serving, watched
 
 SECOND = 1_000_000_000
-LOAD = {"kind": "run", "name": "sqlio-random-read-4", "size": "32MiB"}
 
 
 @pytest.fixture(scope="module")
@@ -39,55 +36,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def client(served: Served) -> Client:
     return served.login()
-
-
-class Events:
-    """A browser's stream of events."""
-
-    def __init__(self, port: int, headers: dict[str, str]) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        self.connection.request("GET", "/api/events", headers=headers)
-        self.answer = self.connection.getresponse()
-        assert self.answer.status == 200
-        self.last = ""
-        self.until_s = time.monotonic() + 90
-
-    def next(self) -> tuple[str, Any]:
-        kind, number = "", ""
-        while True:
-            assert time.monotonic() < self.until_s, "what was waited for did not come"
-            line = self.answer.readline().decode().rstrip("\n")
-            name, _, value = line.partition(": ")
-            if name == "event":
-                kind = value
-            elif name == "id":
-                number = value
-            elif name == "data":
-                self.last = number
-                return kind, json.loads(value)
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-def watched(events: Events, run: int, until: str) -> list[Any]:
-    """The moments of a run from the whole state or from changes, until it has this outcome."""
-    moments: list[Any] = []
-    while True:
-        kind, told = events.next()
-        news = told["runs"] if kind == "state" else [told] if kind == "run" else []
-        if kind == "state":
-            moments.clear()
-        for one in news:
-            if one["state"]["run"] == run:
-                moments += one["moments"]
-                if one["state"]["outcome"] == until:
-                    return moments
-
-
-def requests_of(moments: list[Any]) -> int:
-    assert len({one["number"] for one in moments}) == len(moments)
-    return sum(one["requests"] for one in moments)
 
 
 def test_a_run_is_started_watched_and_stopped(client: Client, served: Served) -> None:
