@@ -39,7 +39,7 @@ LITERAL_KEYS: dict[str, int] = {
     "cli": 35,
     "databases": 25,
     "fleet": 23,
-    "formats": 170,
+    "formats": 9,
     "lab": 1,
     "report": 5,
     "rulers": 4,
@@ -50,7 +50,6 @@ LITERAL_KEYS: dict[str, int] = {
 }
 """Reads by a literal key, by room. Foreign documents are among them: what fio, sysfs or a controller's tool says."""
 JSON_SIGNATURES: dict[str, int] = {
-    "formats": 48,
     "schema": 5,
     "store": 4,
 }
@@ -58,7 +57,7 @@ JSON_SIGNATURES: dict[str, int] = {
 of charts are among them, and tables of TOML files before they are read."""
 LAG = 20
 """So many fewer than the number here are no fault, so that two changes at once need no third."""
-EVENTS_AS_DOCUMENTS: tuple[str, ...] = ("analysis", "formats", "schema", "store")
+EVENTS_AS_DOCUMENTS: tuple[str, ...] = ("analysis", "schema", "store")
 """Rooms that take an event as a document: to show it whole, or since nobody has converted them yet."""
 BANNED = {
     r"\ban own\b": "of its own",

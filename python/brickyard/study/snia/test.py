@@ -16,6 +16,7 @@ from brickyard.analysis.studies.pts import Measured, Point, Steadiness, mean_of,
 from brickyard.analysis.studies.pts_points import OperatingPoint, troubles
 from brickyard.errors import BrickyardError
 from brickyard.formats import toml_text
+from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Limits, ProfilePhase, ProfileStream
 from brickyard.schema import Document, RunOptions, read_plan
 from brickyard.store import Record, Store
 from brickyard.study.running.interrupt import Interrupt
@@ -176,8 +177,9 @@ class Specification:
         """Random writes of 4 KiB from a new drive on, no preconditioning."""
         queue = self.setting.kind.queue
         cell = Cell(0, 4 * tests.KIB, True, queue.workers, queue.depth, tests.SATURATION_ROUNDS)
-        phase = {**self._phase(cell, f"random {cell.words}"), "passes": tests.SATURATION_FILLS}
-        run = self._kept("write-saturation", [phase], {})
+        phase = self._phase(cell, f"random {cell.words}")
+        filling = replace(phase, limits=replace(phase.limits, passes=tests.SATURATION_FILLS))
+        run = self._kept("write-saturation", [filling], {})
         self.found.saturation = points(self.store.record(run), 0)
 
     def _cross(self) -> None:
@@ -201,38 +203,39 @@ class Specification:
         phases = measured_phases(self.store.record(run))[len(before) :]
         self.found.operating = _points(rounds, phases, run)
 
-    def _precondition(self) -> Document:
+    def _precondition(self) -> ProfilePhase:
         """Workload-independent: the range twice, in order, by 128 KiB."""
-        stream = {
-            "name": "precondition",
-            "operations": {"read": 0, "write": 100},
-            "request": toml_text.size(tests.PRECONDITION_BYTES),
-            "address": "sequential",
-            "region": self.setting.region,
-            "depth": 32,
-        }
-        return {"name": "precondition", "passes": tests.PRECONDITION_PASSES, "stream": [stream]}
+        stream = ProfileStream(
+            name="precondition",
+            operations=toml_text.operations(0),
+            request=toml_text.size(tests.PRECONDITION_BYTES),
+            address=SEQUENTIAL,
+            region=self.setting.region,
+            depth=32,
+        )
+        return ProfilePhase("precondition", Limits(passes=tests.PRECONDITION_PASSES), [stream])
 
-    def _round(self, test: RoundTest, number: int) -> list[Document]:
+    def _round(self, test: RoundTest, number: int) -> list[ProfilePhase]:
         before = [] if test.prewrite is None else [self._phase(test.prewrite, f"writes before round {number}")]
         return [*before, *(self._phase(cell, f"{test.words(cell)} of round {number}") for cell in test.cells)]
 
-    def _phase(self, cell: Cell, name: str) -> Document:
-        stream = {
-            "name": f"{cell.mix} {toml_text.size(cell.size_bytes)}",
-            "operations": toml_text.operations(cell.reads),
-            "request": toml_text.size(cell.size_bytes),
-            "address": "random" if cell.is_random else "sequential",
-            "region": self.setting.region,
-            "workers": cell.workers,
-            "depth": cell.depth,
-        }
-        return {"name": name, "duration": f"{round(cell.rounds * self.setting.round_s * 1e9)}ns", "stream": [stream]}
+    def _phase(self, cell: Cell, name: str) -> ProfilePhase:
+        stream = ProfileStream(
+            name=f"{cell.mix} {toml_text.size(cell.size_bytes)}",
+            operations=toml_text.operations(cell.reads),
+            request=toml_text.size(cell.size_bytes),
+            address=RANDOM if cell.is_random else SEQUENTIAL,
+            region=self.setting.region,
+            workers=cell.workers,
+            depth=cell.depth,
+        )
+        duration = f"{round(cell.rounds * self.setting.round_s * 1e9)}ns"
+        return ProfilePhase(name, Limits(duration=duration), [stream])
 
-    def _run(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> list[Measured | None]:
+    def _run(self, name: str, phases: list[ProfilePhase], labels: Mapping[str, object]) -> list[Measured | None]:
         return measured_phases(self.store.record(self._kept(name, phases, labels)))
 
-    def _kept(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> int:
+    def _kept(self, name: str, phases: list[ProfilePhase], labels: Mapping[str, object]) -> int:
         """One run. In tests that go on and on an interval is a round; else a round has ten, which show its spread."""
         parts = 1 if name in ("write-saturation", "cross-stimulus") else 10
         interval_ns = max(round(self.setting.round_s * 1e9) // parts, 1_000_000)
