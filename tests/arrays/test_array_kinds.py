@@ -20,7 +20,7 @@ def test_storcli_volume_in_every_state(tmp_path: Path) -> None:
     sheet = named("storcli:/c0/v1", storcli_host(tmp_path, "Optl", ["Onln"] * 3)).sheet()
     assert (sheet.level, sheet.state.name, sheet.size_bytes) == ("raid5", "normal", 3905945600 * 512)
     assert [member.name for member in sheet.members] == ["252:0", "252:1", "252:2"]
-    assert sheet.extra["device"] == "/dev/sdb"
+    assert sheet.extra.device == "/dev/sdb"
     degraded = named("storcli:/c0/v1", storcli_host(tmp_path, "Dgrd", ["Onln", "Onln", "Offln"])).state()
     assert (degraded.name, degraded.missing) == ("degraded", 1)
     rebuild = storcli_reply([{"Drive-ID": "/c0/e252/s2", "Progress%": 37, "Status": "In progress"}])
@@ -175,7 +175,7 @@ def test_adaptec_devices(tmp_path: Path) -> None:
     sheet = named("arcconf:1/0", told("Optimal", "Present")).sheet()
     assert (sheet.level, sheet.state.name, sheet.size_bytes) == ("raid5", "normal", 1906678 << 20)
     assert [member.name for member in sheet.members] == ["WD-AAA1", "WD-AAA2", "WD-AAA3"]
-    assert sheet.extra["device"] == "/dev/sdc"
+    assert sheet.extra.device == "/dev/sdc"
     degraded = named("arcconf:1/0", told("Degraded", "Missing")).state()
     assert (degraded.name, degraded.missing) == ("degraded", 1)
     rebuilding = named("arcconf:1/0", told("Degraded, Rebuilding", "Rebuilding", TASK)).state()
@@ -253,7 +253,7 @@ def test_smart_array_drives(tmp_path: Path, status: str, parity: str, state: str
     sheet = array.sheet()
     assert (sheet.level, sheet.state.name, sheet.state.progress_share) == ("raid10", state, share)
     assert [member.state for member in sheet.members] == ["active", "active", "spare"]
-    assert (sheet.wanted, sheet.extra["device"]) == (2, "/dev/sda")
+    assert (sheet.wanted, sheet.extra.device) == (2, "/dev/sda")
     with pytest.raises(BadInputError, match="cannot make ssacli take a member out"):
         array.fail("1I:1:1")
 

@@ -147,9 +147,9 @@ def parse(name: str, text: str) -> Ruler:
     required = table.get("require")
     if not isinstance(required, list) or not required or not all(isinstance(item, dict) for item in required):
         raise BadInputError(f"ruler {name}: needs at least one [[require]]")
-    words = {key: _word(name, table, key) or "" for key in ("title", "source", "about")}
+    title, source, about = (_word(name, table, key) or "" for key in ("title", "source", "about"))
     requirements = tuple(_requirement(name, number, item) for number, item in enumerate(required, 1))
-    return Ruler(name, words["title"] or name, words["source"], words["about"], requirements, text)
+    return Ruler(name, title or name, source, about, requirements, text)
 
 
 def _requirement(ruler: str, number: int, item: dict[str, object]) -> Requirement:
