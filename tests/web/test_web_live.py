@@ -18,10 +18,11 @@ from brickyard import Store, managing
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.following import Follower
 from brickyard.managing import AuditLog, Deed
+from brickyard.schema import End, RunOutcome
 from brickyard.web import hub as hubs
 from brickyard.web import serve as servings
 from brickyard.web.hub import EventStream, Hub
-from support import add_run, cell, interval
+from support import add_run, cell, interval, told
 from web_support import LOAD, Client, Events, Served, requests_of, serving, watched
 
 SECOND = 1_000_000_000
@@ -233,11 +234,11 @@ def test_of_many_browsers_one_that_does_not_read_is_cut_off_and_the_others_miss_
             becomes(lambda: hub.browsers == READERS + 1)
             for first in range(1, 1801, 300):
                 seconds = range(first, first + 300)
-                store.add_events(run, [interval(s * SECOND, (s + 1) * SECOND, cell([1000] * 3)) for s in seconds])
+                store.add_events(run, [told(interval(s * SECOND, (s + 1) * SECOND, cell([1000] * 3))) for s in seconds])
                 time.sleep(0.6)
             becomes(lambda: hub.browsers == READERS)
             becomes(lambda: len(server.server_state.connections) == READERS)
-            store.end_run(run, {"end_ns": 1801 * SECOND, "outcome": "done", "message": ""}, None, [])
+            store.end_run(run, End(end_ns=1801 * SECOND, outcome=RunOutcome.DONE, message=""), None, [])
         for thread in threads:
             thread.join(60)
         assert [requests_of(moments) for moments in found] == [1801 * 3] * READERS
@@ -309,11 +310,11 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
             "event": "hang", "at_ns": 5, "phase": 0, "stream": 0, "operation": "read", "offset_bytes": 0,
             "request_bytes": 4096, "outstanding_ns": 16 * SECOND,
         }  # fmt: skip
-        store.add_events(run, [hang, interval(SECOND, 2 * SECOND, cell([2000] * 5))])
+        store.add_events(run, [told(hang), told(interval(SECOND, 2 * SECOND, cell([2000] * 5)))])
         (change,) = follower.look()
         assert [one.requests for one in change.moments] == [5]
         assert "has been outstanding for 16" in change.notes[0]
-        store.end_run(run, {"end_ns": 2 * SECOND, "outcome": "done", "message": ""}, None, [])
+        store.end_run(run, End(end_ns=2 * SECOND, outcome=RunOutcome.DONE, message=""), None, [])
         (ended,) = follower.look()
         assert (ended.has_ended, ended.run.info.outcome) == (True, "done")
         assert follower.look() == []

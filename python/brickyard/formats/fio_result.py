@@ -42,6 +42,7 @@ from brickyard.schema import (
 )
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
+from brickyard.store.record import RunMarks
 
 CPU_MAX_PERCENT = 1e6  # more than any host has
 DEPTHS = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": LARGEST}
@@ -78,7 +79,7 @@ def store_result(
     facts: RunFacts | None = None,
     io: str = "",
     study: int | None = None,
-    labels: Mapping[str, object] | None = None,
+    labels: RunMarks | None = None,
     warnings: Sequence[RunWarning] = (),
     is_stopped: bool = False,
 ) -> int:

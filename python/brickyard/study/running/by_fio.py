@@ -75,7 +75,7 @@ def run_fio(
         facts=facts,
         io=opened.io,
         study=study,
-        labels=spec.labels,
+        labels=spec.marks,
         warnings=[NO_RESPONSE],
         is_stopped=is_stopped,
     )
