@@ -6,6 +6,7 @@ from brickyard import profiles
 from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.shares import divide
 from brickyard.schema import (
+    End,
     Event,
     HostEnd,
     HostLost,
@@ -87,5 +88,5 @@ def two_hosts(store: Store, *more: Event) -> int:
         for host, outcome in (("a", RunOutcome.DONE), ("b", RunOutcome.FAILED))
     ]
     store.add_events(number, [*events, *more])
-    store.end_run(number, {"event": "end", "end_ns": 12 * SECOND, "outcome": "failed", "message": "b"}, None, [])
+    store.end_run(number, End(end_ns=12 * SECOND, outcome=RunOutcome.FAILED, message="b"), None, [])
     return number

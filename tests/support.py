@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from hdrh.histogram import HdrHistogram
 
-from brickyard.schema import RunWarning, RunWatch, facts_of
+from brickyard.schema import End, RunOutcome, RunWarning, RunWatch, Told, facts_of, typed
 from brickyard.store import Json, Record, Store
 
 SECOND = 1_000_000_000
@@ -141,6 +142,11 @@ def phase_end(**changes: Any) -> Json:
     }
 
 
+def told(event: Json) -> Told:
+    """An event as its writer would give it."""
+    return Told(typed(event), json.dumps(event))
+
+
 def add_run(
     store: Store,
     events: Iterable[Json],
@@ -169,14 +175,10 @@ def add_run(
         study=study,
         labels=labels,
     )
-    store.add_events(run, [start_event(engine=engine, io=io), *events])
+    store.add_events(run, map(told, [start_event(engine=engine, io=io), *events]))
     if outcome is not None:
-        store.end_run(
-            run,
-            {"end_ns": 3 * SECOND, "outcome": outcome, "message": ""},
-            watch,
-            msgspec.convert(warnings or [], list[RunWarning]),
-        )
+        end = End(end_ns=3 * SECOND, outcome=RunOutcome(outcome), message="")
+        store.end_run(run, end, watch, msgspec.convert(warnings or [], list[RunWarning]))
     return run
 
 

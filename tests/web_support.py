@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import quote
 
 from brickyard import Store
-from brickyard.web import tokens
 from brickyard.web.context import COOKIE, Web
 from brickyard.web.hub import Hub
 from brickyard.web.serve import Listening, PageServer, bound, server
@@ -23,6 +22,7 @@ from brickyard.web.sessions import Sessions
 from brickyard.web.tokens import Role, Tokens
 
 OPERATOR, READER = "operator-0123456789abcdef0123456789", "reader-0123456789abcdef0123456789ab"
+LOAD = {"kind": "run", "name": "sqlio-random-read-4", "size": "32MiB"}
 TOKENS = Tokens({Role.OPERATOR: OPERATOR, Role.READER: READER})
 
 
@@ -155,4 +155,50 @@ def hostile_paths() -> list[str]:
     return [*found, "page.js%00.css", quote("\\..\\tokens.py"), "a" * 3000, quote("☃/../../x.toml")]
 
 
-__all__ = ["OPERATOR", "READER", "TOKENS", "Answer", "Client", "Served", "hostile_paths", "serving", "tokens"]
+class Events:
+    """A browser's stream of events."""
+
+    def __init__(self, port: int, headers: dict[str, str]) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.connection.request("GET", "/api/events", headers=headers)
+        self.answer = self.connection.getresponse()
+        assert self.answer.status == 200
+        self.last = ""
+        self.until_s = time.monotonic() + 90
+
+    def next(self) -> tuple[str, Any]:
+        kind, number = "", ""
+        while True:
+            assert time.monotonic() < self.until_s, "what was waited for did not come"
+            line = self.answer.readline().decode().rstrip("\n")
+            name, _, value = line.partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "id":
+                number = value
+            elif name == "data":
+                self.last = number
+                return kind, json.loads(value)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def watched(events: Events, run: int, until: str) -> list[Any]:
+    """The moments of a run from the whole state or from changes, until it has this outcome."""
+    moments: list[Any] = []
+    while True:
+        kind, told = events.next()
+        news = told["runs"] if kind == "state" else [told] if kind == "run" else []
+        if kind == "state":
+            moments.clear()
+        for one in news:
+            if one["state"]["run"] == run:
+                moments += one["moments"]
+                if one["state"]["outcome"] == until:
+                    return moments
+
+
+def requests_of(moments: list[Any]) -> int:
+    assert len({one["number"] for one in moments}) == len(moments)
+    return sum(one["requests"] for one in moments)

@@ -211,7 +211,7 @@ def findings(sheet: Sheet, holder: str, left: str) -> list[str]:
 
 def remaining_s(sheet: Sheet) -> float | None:
     """How long its work still takes; a rate is of one member, whose part of the array is what is worked through."""
-    component, state = sheet.extra.get("component_bytes"), sheet.state
+    component, state = sheet.extra.component_bytes, sheet.state
     if not component or not state.rate_bytes_per_s or state.progress_share is None:
         return None
     return float(component) * (1 - state.progress_share) / state.rate_bytes_per_s
@@ -242,7 +242,7 @@ class PaceSample(msgspec.Struct, frozen=True):
 def user_counters(sheet: Sheet, host: arrays.Host | None = None) -> dict[str, int] | None:
     """The counters of an array's own device; None where the kernel has none of that name."""
     place = host or arrays.Host()
-    name = os.path.basename(os.path.realpath(str(sheet.extra.get("device") or sheet.name)))
+    name = os.path.basename(os.path.realpath(sheet.extra.device or sheet.name))
     return parse_stat(binary(place.roots.at_sys("class", "block", name, "stat")))
 
 

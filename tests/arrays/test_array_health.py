@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_array_kinds import host, storcli_host
 
+from array_support import host, storcli_host
 from brickyard.arrays import Member, Scrub, Sheet, State
 from brickyard.arrays.guarding import Schedule
 from brickyard.arrays.health import LOOKS_TO_END, Health, Notice

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,75 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from array_support import asked, host, storcli_host, storcli_reply
 from brickyard.arrays import Host, btrfs, lvm, named, zfs
 from brickyard.arrays.controllers import CONTROLLERS, arcconf, controller_arrays, ssacli, storcli, tw_cli
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.facts.roots import Roots, Tools
-
-
-def host(tmp_path: Path, answers: dict[str, str]) -> Host:
-    """Programs that answer by their arguments and note down what they were asked."""
-    folder = tmp_path / "bin"
-    folder.mkdir(exist_ok=True)
-    for program in {words.split()[0] for words in answers}:
-        cases = "".join(
-            f"  {' '.join(words.split()[1:])!r}) cat <<'END'\n{answer}\nEND\n  ;;\n"
-            for words, answer in answers.items()
-            if words.split()[0] == program
-        )
-        path = folder / program
-        path.write_text(
-            f'#!/bin/sh\necho "{program} $*" >> {tmp_path}/asked\ncase "$*" in\n{cases}  *) exit 3;;\nesac\n'
-        )
-        path.chmod(0o755)
-
-    class Own(Tools):
-        def find(self, program: str) -> str | None:
-            return str(folder / program) if (folder / program).exists() else None
-
-    return Host(Roots(sys=str(tmp_path / "sys"), proc=str(tmp_path / "proc"), tools=Own()))
-
-
-def asked(tmp_path: Path) -> list[str]:
-    return (tmp_path / "asked").read_text().splitlines()
-
-
-def storcli_reply(data: Any, status: str = "Success", description: str = "None") -> str:
-    head = {"CLI Version": "007.1", "Controller": 0, "Status": status, "Description": description}
-    return json.dumps({"Controllers": [{"Command Status": head, "Response Data": data}]})
-
-
-def volume(state: str, drives: Sequence[str]) -> str:
-    shown = [{"EID:Slt": f"252:{n}", "DID": n + 4, "State": word, "DG": 0} for n, word in enumerate(drives)]
-    return storcli_reply(
-        {
-            "/c0/v1": [{"DG/VD": "0/1", "TYPE": "RAID5", "State": state, "Access": "RW", "Size": "1.8 TB"}],
-            "PDs for VD 1": shown,
-            "VD1 Properties": {
-                "Number of Blocks": 3905945600,
-                "Span Depth": 1,
-                "Number of Drives Per Span": 3,
-                "Write Cache(initial setting)": "WriteBack",
-                "OS Drive Name": "/dev/sdb",
-                "SCSI NAA Id": "600508e0",
-            },
-        }
-    )
-
-
-IDLE = storcli_reply([{"VD": 1, "Operation": "CC", "Progress%": "-", "Status": "Not in progress"}])
-
-
-def storcli_host(tmp_path: Path, state: str, drives: Sequence[str], **more: str) -> Host:
-    quiet = {f"storcli64 /c0/v1 show {operation} J": IDLE for operation in ("cc", "init", "migrate")}
-    return host(tmp_path, {"storcli64 /c0/v1 show all J": volume(state, drives), **quiet, **more})
 
 
 def test_storcli_volume_in_every_state(tmp_path: Path) -> None:
     sheet = named("storcli:/c0/v1", storcli_host(tmp_path, "Optl", ["Onln"] * 3)).sheet()
     assert (sheet.level, sheet.state.name, sheet.size_bytes) == ("raid5", "normal", 3905945600 * 512)
     assert [member.name for member in sheet.members] == ["252:0", "252:1", "252:2"]
-    assert sheet.extra["device"] == "/dev/sdb"
+    assert sheet.extra.device == "/dev/sdb"
     degraded = named("storcli:/c0/v1", storcli_host(tmp_path, "Dgrd", ["Onln", "Onln", "Offln"])).state()
     assert (degraded.name, degraded.missing) == ("degraded", 1)
     rebuild = storcli_reply([{"Drive-ID": "/c0/e252/s2", "Progress%": 37, "Status": "In progress"}])
@@ -234,7 +175,7 @@ def test_adaptec_devices(tmp_path: Path) -> None:
     sheet = named("arcconf:1/0", told("Optimal", "Present")).sheet()
     assert (sheet.level, sheet.state.name, sheet.size_bytes) == ("raid5", "normal", 1906678 << 20)
     assert [member.name for member in sheet.members] == ["WD-AAA1", "WD-AAA2", "WD-AAA3"]
-    assert sheet.extra["device"] == "/dev/sdc"
+    assert sheet.extra.device == "/dev/sdc"
     degraded = named("arcconf:1/0", told("Degraded", "Missing")).state()
     assert (degraded.name, degraded.missing) == ("degraded", 1)
     rebuilding = named("arcconf:1/0", told("Degraded, Rebuilding", "Rebuilding", TASK)).state()
@@ -312,7 +253,7 @@ def test_smart_array_drives(tmp_path: Path, status: str, parity: str, state: str
     sheet = array.sheet()
     assert (sheet.level, sheet.state.name, sheet.state.progress_share) == ("raid10", state, share)
     assert [member.state for member in sheet.members] == ["active", "active", "spare"]
-    assert (sheet.wanted, sheet.extra["device"]) == (2, "/dev/sda")
+    assert (sheet.wanted, sheet.extra.device) == (2, "/dev/sda")
     with pytest.raises(BadInputError, match="cannot make ssacli take a member out"):
         array.fail("1I:1:1")
 

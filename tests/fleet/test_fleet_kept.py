@@ -10,7 +10,9 @@ import pytest
 
 from brickyard.analysis.figures.hosts import host_rows
 from brickyard.cli import main
+from brickyard.errors import BrickyardError
 from brickyard.fleet import agent, collect
+from brickyard.fleet.answers import HostFacts, Taken, answer_of
 from brickyard.fleet.shares import divide
 from brickyard.schema import (
     ProcessMark,
@@ -37,6 +39,20 @@ def test_a_record_that_the_head_has_goes_even_where_its_worker_ended_long_ago(tm
         ended._record = str(record)
         ended.forget()
         assert (record.exists(), record.parent.exists()) == (stays, stays)
+
+
+def test_what_an_agent_answers_is_read_as_a_type_and_anything_else_names_the_host() -> None:
+    hand = agent.Agent("a")
+    hand._code = 0
+    assert answer_of("a", hand.facts([]), HostFacts).cpus >= 1
+    assert answer_of("a", hand.take(0, 0.0), Taken) == Taken([], 0, 0, "")
+    for told, kind, said in (
+        ({"cpus": "many"}, HostFacts, "a: its answer cannot be read: Expected `int`, got `str`"),
+        ({"lines": [], "next": 0, "code": 0}, Taken, "missing required field `errors`"),
+        (None, Taken, "got `null`"),
+    ):
+        with pytest.raises(BrickyardError, match=said):
+            answer_of("a", told, kind)  # type: ignore[type-var]
 
 
 def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:

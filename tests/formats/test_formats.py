@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,8 @@ from brickyard.formats.diskspd import import_diskspd
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_file import read_jobs
 from brickyard.formats.fio_job import Imported, import_fio
-from brickyard.formats.fio_result import read_result, store_result
+from brickyard.formats.fio_json import PrintedByFio, read_result
+from brickyard.formats.fio_result import store_result
 from brickyard.formats.fio_units import fio_bytes
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import recognize
@@ -544,6 +546,10 @@ def sample(**changes: Any) -> dict[str, Any]:
     return {"fio version": "fio-3.33", "timestamp_ms": 1_790_000_000_000, "jobs": [job]}
 
 
+def printed(document: dict[str, Any]) -> PrintedByFio:
+    return read_result(json.dumps(document))
+
+
 def test_fio_results_become_a_record(tmp_path: Path) -> None:
     with Store(tmp_path / "runs.db") as store:
         record = store.record(store_result(store, read_result("fio says hello\n" + json.dumps(sample())), profile="f"))
@@ -568,7 +574,7 @@ def test_jobs_of_fio_keep_the_rates_that_fio_printed(tmp_path: Path) -> None:
         for name, ms in (("slow", 3616), ("fast", 823))
     ]
     with Store(tmp_path / "runs.db") as store:
-        record = store.record(store_result(store, document, profile="f"))
+        record = store.record(store_result(store, printed(document), profile="f"))
     slow, fast = totals(record)
     assert (slow.stream_name, slow.ended_ns) == ("slow", None)
     assert slow.iops == pytest.approx(9061.9, abs=0.1)
@@ -595,7 +601,7 @@ def test_jobs_of_fio_have_their_depth_and_clones_their_number(tmp_path: Path) ->
     document["jobs"].append(grouped)
     document["global options"] = {"iodepth": "8"}
     with Store(tmp_path / "runs.db") as store:
-        record = store.record(store_result(store, document, profile="f"))
+        record = store.record(store_result(store, printed(document), profile="f"))
     rows = [(row.stream_name, row.depth_max) for row in totals(record)]
     assert rows == [("deep", 8), ("sync", 1), ("clone (1)", 16), ("clone (2)", 16), ("grouped", 64)]
 
@@ -606,7 +612,7 @@ def test_plain_json_is_rebuilt_from_percentiles_and_says_so(tmp_path: Path) -> N
     del clat["bins"]
     clat["percentile"] = {"50.000000": 100_000, "99.000000": 200_000, "99.900000": 900_000}
     with Store(tmp_path / "runs.db") as store:
-        record = store.record(store_result(store, document, profile="f"))
+        record = store.record(store_result(store, printed(document), profile="f"))
     (row,) = totals(record)
     assert row.measures["service"].count == 1000
     assert [w.id for w in record.info.warnings] == ["fio-percentiles", "fio-flags"]
@@ -619,7 +625,7 @@ def test_a_failed_fio_is_a_failed_run(tmp_path: Path) -> None:
     document = sample()
     document["jobs"][0]["error"] = 5
     with Store(tmp_path / "runs.db") as store:
-        record = store.record(store_result(store, document, profile="f"))
+        record = store.record(store_result(store, printed(document), profile="f"))
     assert (record.info.outcome, record.info.message) == ("failed", "fio: job a ended with error 5")
 
 
@@ -642,7 +648,7 @@ def test_requests_of_a_failed_job_that_did_not_succeed_are_its_errors(
     document = sample(total_ios=issued, io_bytes=bytes_, clat_ns=times(succeeded), lat_ns=times(succeeded))
     document["jobs"][0]["error"] = 28
     with Store(tmp_path / "runs.db") as store:
-        record = store.record(store_result(store, document, profile="f"))
+        record = store.record(store_result(store, printed(document), profile="f"))
     (row,) = totals(record)
     assert (row.requests, row.errors) == expected
     assert record.of(PhaseEnd)[0].errors_by_errno == {"ENOSPC": expected[1]}
@@ -691,7 +697,7 @@ def test_results_that_were_imported_again_count_once(tmp_path: Path, capsys: pyt
         for count, times_ in ((400, 3), (300, 2)):
             for number in range(times_):
                 document = json.loads(status(count))
-                store_result(store, document, profile="f", profile_hash=str(number))
+                store_result(store, printed(document), profile="f", profile_hash=str(number))
     arguments = ["--store", str(tmp_path / "runs.db")]
     assert main(["compare", "1-3", "4-5", *arguments]) == 0
     told = capsys.readouterr().out
@@ -708,19 +714,36 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"total_ios": -1}, "Expected `int` >= 0 - at `$.jobs[0].read.total_ios`"),
+        ({"io_bytes": "4096"}, "Expected `int`, got `str` - at `$.jobs[0].read.io_bytes`"),
+        ({"clat_ns": {"N": 5}}, "missing required field `mean` - at `$.jobs[0].read.clat_ns`"),
+        ({"clat_ns": {**times(5), "bins": {"soon": 5}}}, "at `key` in `$.jobs[0].read.clat_ns.bins`"),
+        ({"clat_ns": None}, "requests and no times of them"),
+    ],
+)
+def test_a_result_that_is_not_as_fio_writes_it_is_refused_with_the_field(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "runs.db") as store, pytest.raises(BadInputError, match=re.escape(said)):
+        store_result(store, printed(sample(**changes)), profile="f")
+
+
 @given(value=JSON)
 def test_no_time_of_a_flush_breaks_the_importer(value: object, tmp_path_factory: pytest.TempPathFactory) -> None:
     document = sample()
     document["jobs"][0]["sync"] = {"total_ios": 0, "lat_ns": value}
     with Store(tmp_path_factory.mktemp("fuzz") / "runs.db") as store, suppress(BadInputError):
-        store_result(store, document, profile="f")
+        store_result(store, printed(document), profile="f")
 
 
 @given(key=st.sampled_from(["io_bytes", "total_ios", "runtime", "clat_ns", "drop_ios"]), value=JSON)
 def test_no_result_breaks_the_importer(key: str, value: object, tmp_path_factory: pytest.TempPathFactory) -> None:
     with Store(tmp_path_factory.mktemp("fuzz") / "runs.db") as store:
         with suppress(BadInputError):
-            store_result(store, sample(**{key: value}), profile="f")
+            store_result(store, printed(sample(**{key: value})), profile="f")
         for run in store.runs():
             totals(store.record(run.id))
 

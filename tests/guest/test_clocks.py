@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from brickyard import profiles
-from brickyard.fleet.agent import Agent, WorkerOrder
+from brickyard.fleet.agent import Agent
 from brickyard.fleet.head import worker_program
 from brickyard.schema import plan_document
 
@@ -42,16 +42,8 @@ class Host:
         self.lines: list[dict[str, Any]] = []
         self.code: int | None = None
         self._next = 0
-        order: WorkerOrder = {
-            "run": "clocks",
-            "plan": plan,
-            "targets": [target],
-            "bricks": "",
-            "note": "{}",
-            "words": [],
-        }
         self.agent.place(worker_program())
-        self.agent.start(order)
+        self.agent.start(run="clocks", plan=plan, targets=[target], bricks="", note="{}", words=[])
 
     def hear(self) -> None:
         taken = self.agent.take(self._next, 0.2)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -31,26 +30,12 @@ from brickyard.honesty import (
     verdict,
 )
 from brickyard.schema import TargetSheet
-from brickyard.schema.target_sheet import DriveCache, WriteCaches
+from brickyard.schema.target_sheet import WriteCaches
 from brickyard.store import Json
+from honesty_support import drive
 
 US, MS, MIB = 1_000, 1_000_000, 1 << 20
 SHORT = ("--set", "duration=100ms", "--set", "interval=20ms")
-
-
-def drive(**changes: Any) -> WriteCaches:
-    found: dict[str, Any] = {
-        "name": "sda",
-        "model": "A drive",
-        "medium": "rotating",
-        "rotation_per_min": 7200,
-        "write_cache": "write back",
-        "fua": False,
-        "drive_cache_type": "write back",
-        "logical_block_bytes": 512,
-        **changes,
-    }
-    return WriteCaches(drives=[DriveCache(**found)], no_barrier=False, reason="")
 
 
 def measured(*, plain_ns: float, flush_ns: float, dirty: Sequence[tuple[float, float]]) -> Figures:

@@ -13,8 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,14 +27,9 @@ from brickyard.honesty.proof import LOST, PROVED, prove
 from brickyard.honesty.slots import Layout, block, opened_target, sequence_in
 from brickyard.honesty.verify import verify
 from brickyard.honesty.writers import Channel
+from honesty_support import PATIENCE_S, begin, recording
 
 MIB = 1 << 20
-PATIENCE_S = 60
-
-
-def begin(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "brickyard", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def document(*arguments: str, code: int = 0) -> Any:
@@ -44,28 +37,6 @@ def document(*arguments: str, code: int = 0) -> Any:
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code, err
     return json.loads(out)
-
-
-@dataclass
-class Service:
-    process: subprocess.Popen[str]
-    address: str
-    said: str
-
-
-@contextmanager
-def recording(file: Path) -> Iterator[Service]:
-    process = begin("recorder", "--listen", "127.0.0.1:0", "--file", str(file))
-    assert process.stderr is not None
-    said = process.stderr.readline()
-    found = re.search(r"listening on (\S+:\d+)", said)
-    assert found, said
-    try:
-        yield Service(process, found[1], said)
-    finally:
-        if process.poll() is None:
-            process.terminate()
-        process.communicate(timeout=PATIENCE_S)
 
 
 @dataclass

@@ -16,24 +16,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from test_lab import left_behind, until
 
 from brickyard.cli import main
 from brickyard.lab import explore as exploring
 from brickyard.lab.checks import NotJudged, beneath, no_links
 from brickyard.lab.durability import Result, experiment
 from brickyard.lab.explain import explain
-from brickyard.lab.explore import Exploration, Outcome, explore, record
-from brickyard.lab.orders import LOST, Setup
+from brickyard.lab.explore import Exploration, Outcome, explore
+from brickyard.lab.orders import LOST
 from brickyard.lab.rooms import own_folder, remove_leftovers
 from brickyard.lab.worker import STORY
-
-SIZE, XFS_SIZE = 256 << 20, 512 << 20
-
-
-def recorded(place: Path, workload: str, *, size_bytes: int = SIZE, load_s: float = 1.0, **setup: object) -> Path:
-    record(Setup(workload, size_bytes=size_bytes, load_s=load_s, **setup), place)  # type: ignore[arg-type]
-    return place
+from lab_support import XFS_SIZE, left_behind, recorded, until
 
 
 def found(log: Path, check: str, **wanted: object) -> Outcome:

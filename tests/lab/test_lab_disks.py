@@ -12,12 +12,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from test_lab import left_behind, until, up
 
 from brickyard.cli import main
 from brickyard.lab import disks
 from brickyard.lab.explore import record
 from brickyard.lab.orders import Setup
+from lab_support import left_behind, refused, until, up
 
 __all__ = ["up"]
 
@@ -35,15 +35,6 @@ def tmpfs(place: Path) -> Iterator[Path]:
         assert (place / "mine").read_text() == "mine"
     finally:
         subprocess.run(["umount", place], check=True)
-
-
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """The one line of a refusal."""
-    capsys.readouterr()
-    assert main(["lab", *words]) != 0
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1, lines
-    return lines[0]
 
 
 @pytest.fixture

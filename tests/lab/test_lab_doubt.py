@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_lab import left_behind, until
 
 from brickyard.cli import main
 from brickyard.errors import BadInputError
@@ -21,6 +20,7 @@ from brickyard.lab.checks import Corrupt, Lost, NotJudged, Stage
 from brickyard.lab.explore import Exploration, Judge, read_recording, record
 from brickyard.lab.orders import CORRUPT, NOT_JUDGED, Missing, Promise, Recording, Setup, State, Story, Verdict
 from brickyard.lab.worker import STORY
+from lab_support import left_behind, until
 
 SIZE = 64 << 20
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_honesty import drive
-from test_witness import PATIENCE_S, begin, recording
 
 from brickyard.cli import main
 from brickyard.cli.durability import honesty as verb
 from brickyard.honesty import PLAUSIBLE, SUSPICIOUS
 from brickyard.honesty.proof import LOST, prove
 from brickyard.lab import disks
+from honesty_support import PATIENCE_S, begin, drive, recording
 
 MODEL, ROTATION_PER_MIN = "sim:msr-2003-wd", 7200
 FLUSHES = 210  # one of those that a cache with lossy:1/7 loses

@@ -8,11 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from test_lab import read, up
-from test_lab_disks import refused
 
 from brickyard.cli import main
 from brickyard.lab import disks
+from lab_support import read, refused, up
 
 __all__ = ["up"]
 

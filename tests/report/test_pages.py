@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
-from test_lab_crash import recorded
-from test_watch import CAN_WATCH, fio, shell, watching
 
 from brickyard.advise import charts, level_chart, suitability
 from brickyard.cli import main
@@ -22,8 +20,10 @@ from brickyard.report.reference import write_reference
 from brickyard.store import Json, Store
 from brickyard.study.shipped.interference import InterferenceMap, MapPoint
 from brickyard.study.shipped.reference import Outcome, published_cells, rankings, tables
+from lab_support import recorded
 from replay_support import replay_record
 from support import MS, add_characterization
+from watch_support import CAN_WATCH, fio, shell, watching
 
 WIDTHS = (420, 800, 1400)
 MODEL = "sim:terraserver-2003"

@@ -164,9 +164,9 @@ def test_what_is_no_event_is_not_stored(change: dict[str, Any]) -> None:
     }
     with Store(":memory:") as store:
         run = support.add_run(store, [])
-        store.add_events(run, [error])
+        store.add_events(run, [support.told(error)])
         with pytest.raises(msgspec.ValidationError):
-            store.add_events(run, [{**error, **change}])
+            store.add_events(run, [support.told({**error, **change})])
         assert len(store.record(run).errors) == 1
 
 
@@ -175,7 +175,7 @@ def test_typed_events_are_stored_as_documents_are() -> None:
     event = schema.typed(document)
     with Store(":memory:") as store:
         run = support.add_run(store, [])
-        store.add_events(run, [document, event])
+        store.add_events(run, [support.told(document), event])
         first, second = store.record(run).of(schema.PhaseEnd)
     assert first == second == event
 

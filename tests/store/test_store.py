@@ -18,7 +18,7 @@ from brickyard.schema import PhaseEnd, stored
 from brickyard.store import Store, default_place
 from brickyard.store.process import _start_ticks, own_process
 from brickyard.store.schema import APPEND_ONLY, MIGRATIONS, migrate
-from support import MS, SECOND, add_run, cell, events_of, interval, phase_end
+from support import MS, SECOND, add_run, cell, events_of, interval, phase_end, told
 
 WRITER = """
 import sys
@@ -30,7 +30,7 @@ store = Store(sys.argv[1])
 run = store.add_run(profile="p", profile_hash="h", plan=plan(), condition="normal", targets=["t"], options={},
                     software_version="0", facts=RunFacts())
 for number in range(int(sys.argv[2])):
-    store.add_events(run, [interval(number * SECOND, (number + 1) * SECOND, cell([1000 * (number + 1)] * 20))])
+    store.add_events(run, [told(interval(number * SECOND, (number + 1) * SECOND, cell([1000 * (number + 1)] * 20)))])
     print(number + 1, flush=True)
 """
 
@@ -102,8 +102,8 @@ def test_nothing_can_be_changed_or_deleted(tmp_path: Path, verb: str) -> None:
     with Store(tmp_path / "runs.db") as store:
         study = store.add_study("s", {})
         run = add_run(store, [interval(0, SECOND, cell([1000])), phase_end()], study=study)
-        store.add_events(run, [{"event": "error", "at_ns": 0, "phase": 0, "stream": 0, "operation": "read",
-                                "offset_bytes": 0, "request_bytes": 512, "kind": "short", "text": ""}])  # fmt: skip
+        error = {"event": "error", "at_ns": 0, "phase": 0, "stream": 0, "operation": "read", "offset_bytes": 0}
+        store.add_events(run, [told({**error, "request_bytes": 512, "kind": "short", "text": ""})])
         store.end_study(study, "done", [])
         store.add_baseline("b", [run])
     database = sqlite3.connect(tmp_path / "runs.db")

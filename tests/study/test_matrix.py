@@ -39,7 +39,7 @@ from brickyard.study.designs.texts import StudyText
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Silent
 from brickyard.study.running.summaries import figures_of_runs
-from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream, told
 
 RATES = st.floats(1, 1e6)
 MIRROR = Axis("mirror", "mirror", {"software": "software", "hardware": "3ware", "none": "none"},
@@ -350,7 +350,8 @@ def test_an_invalid_run_is_repeated_and_in_no_table(tmp_path: Path, monkeypatch:
         if any(isinstance(one.event, Start) for one in events) and (not spoiled or run == spoiled[0]):
             spoiled.append(run)
             reason = "the rebuild ended 2 s before the run did"
-            add_events(self, run, [{"event": "condition", "condition": "rebuilding", "valid": False, "reason": reason}])
+            lost = {"event": "condition", "condition": "rebuilding", "valid": False, "reason": reason}
+            add_events(self, run, [told(lost)])
 
     monkeypatch.setattr(Store, "add_events", spoil)
     with Store(tmp_path / "runs.db") as store:

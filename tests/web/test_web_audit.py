@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_web_standing import NAME, WHOLE, Controller
 
+from array_support import NAME, WHOLE, Controller
 from brickyard.managing import AuditLog
 from brickyard.web import estate
 from web_support import READER, serving

@@ -18,11 +18,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_array_kinds import storcli_host, storcli_reply
 
+from array_support import storcli_host, storcli_reply
 from brickyard import managing
 from brickyard.arrays import Member, Sheet, State, notify
 from brickyard.arrays.alarms import AlarmBook
+from brickyard.arrays.array import KindFacts
 from brickyard.arrays.guarding import Guard, Schedule
 from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
@@ -46,7 +47,7 @@ DAY_S = 86_400.0
 
 def sheet(state: str = "normal", members: int = 4) -> Sheet:
     found = tuple(Member(f"/dev/sd{letter}", "active", slot) for slot, letter in enumerate("abcdef"[:members]))
-    return Sheet("md", "/dev/md0", "raid6", 1 << 40, State(state), found, members, {"component_bytes": 1 << 39})
+    return Sheet("md", "/dev/md0", "raid6", 1 << 40, State(state), found, members, KindFacts(component_bytes=1 << 39))
 
 
 def looks_of(slow: float, looks: int, seed: int, jitter: float = 0.15, state: str = "normal") -> Iterator[Seen]:
@@ -154,12 +155,12 @@ def test_a_mirror_that_becomes_slow_over_weeks_is_told_by_its_first_day() -> Non
 def test_a_slow_member_that_is_lost_is_slow_no_more_and_its_successor_has_a_past_of_its_own() -> None:
     watcher = Watcher(clock=LookClock(600))
     (told,) = notices_of(watcher, looks(Mirror(1.5, slow=3), 1))
-    whole = Sheet("md", "/dev/md0", "raid1", 1 << 40, State("normal"), tuple(Member(n, "active") for n in DISKS), 2, {})
+    whole = Sheet("md", "/dev/md0", "raid1", 1 << 40, State("normal"), tuple(Member(n, "active") for n in DISKS), 2)
     first, second = whole.members
     idle = Seen((whole,), unread={})
     assert notices_of(watcher, iter([idle] * 5)) == []  # silence is no recovery
     degraded = Sheet(
-        "md", "/dev/md0", "raid1", 1 << 40, State("degraded", missing=1), (Member("–", "missing", 0), second), 2, {}
+        "md", "/dev/md0", "raid1", 1 << 40, State("degraded", missing=1), (Member("–", "missing", 0), second), 2
     )
     assert degraded.key == whole.key
     texts = [notice.text for notice in notices_of(watcher, iter([Seen((degraded,))] * 4))]
@@ -510,9 +511,9 @@ def test_what_users_get_is_reckoned_from_the_counters() -> None:
 
 
 def test_arrays_and_disks_whose_names_begin_alike_are_told_apart() -> None:
-    first, twelfth = sheet(), Sheet("md", "/dev/md12", "raid1", 1 << 40, State("normal"), (), 2, {})
+    first, twelfth = sheet(), Sheet("md", "/dev/md12", "raid1", 1 << 40, State("normal"), (), 2)
     for name, mine, other in (("/dev/md1", "/dev/md1", first), ("/dev/md12", "/dev/md12", twelfth)):
-        own = Sheet("md", name, "raid1", 1 << 40, State("normal"), (Member("/dev/sdaa", "active", 0),), 2, {})
+        own = Sheet("md", name, "raid1", 1 << 40, State("normal"), (Member("/dev/sdaa", "active", 0),), 2)
         texts = {
             f"array {mine}": f"{mine} (raid1) is degraded",
             f"array {mine} initial resync": f"{mine}: an initial resync has begun",
@@ -523,7 +524,7 @@ def test_arrays_and_disks_whose_names_begin_alike_are_told_apart() -> None:
         for key, text in texts.items():
             assert estate._is_about(own, key, text), key
             for stranger in ("/dev/md", "/dev/md123", "/dev/md0"):
-                alike = Sheet("md", stranger, "raid1", 1 << 40, State("normal"), (), 2, {})
+                alike = Sheet("md", stranger, "raid1", 1 << 40, State("normal"), (), 2)
                 assert not estate._is_about(alike, key, text), (stranger, key)
             assert not estate._is_about(other if other.name != mine else first, key, text)
     on = [("/dev/sda", "sda"), ("/dev/sda12", "sda"), ("/dev/nvme0n1p3", "nvme0n1")]

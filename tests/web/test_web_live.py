@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
 import socket
 import sqlite3
 import threading
@@ -20,14 +18,14 @@ from brickyard import Store, managing
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.following import Follower
 from brickyard.managing import AuditLog, Deed
+from brickyard.schema import End, RunOutcome
 from brickyard.web import hub as hubs
 from brickyard.web import serve as servings
 from brickyard.web.hub import EventStream, Hub
-from support import add_run, cell, interval
-from web_support import Client, Served, serving
+from support import add_run, cell, interval, told
+from web_support import LOAD, Client, Events, Served, requests_of, serving, watched
 
 SECOND = 1_000_000_000
-LOAD = {"kind": "run", "name": "sqlio-random-read-4", "size": "32MiB"}
 
 
 @pytest.fixture(scope="module")
@@ -39,55 +37,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def client(served: Served) -> Client:
     return served.login()
-
-
-class Events:
-    """A browser's stream of events."""
-
-    def __init__(self, port: int, headers: dict[str, str]) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        self.connection.request("GET", "/api/events", headers=headers)
-        self.answer = self.connection.getresponse()
-        assert self.answer.status == 200
-        self.last = ""
-        self.until_s = time.monotonic() + 90
-
-    def next(self) -> tuple[str, Any]:
-        kind, number = "", ""
-        while True:
-            assert time.monotonic() < self.until_s, "what was waited for did not come"
-            line = self.answer.readline().decode().rstrip("\n")
-            name, _, value = line.partition(": ")
-            if name == "event":
-                kind = value
-            elif name == "id":
-                number = value
-            elif name == "data":
-                self.last = number
-                return kind, json.loads(value)
-
-    def close(self) -> None:
-        self.connection.close()
-
-
-def watched(events: Events, run: int, until: str) -> list[Any]:
-    """The moments of a run from the whole state or from changes, until it has this outcome."""
-    moments: list[Any] = []
-    while True:
-        kind, told = events.next()
-        news = told["runs"] if kind == "state" else [told] if kind == "run" else []
-        if kind == "state":
-            moments.clear()
-        for one in news:
-            if one["state"]["run"] == run:
-                moments += one["moments"]
-                if one["state"]["outcome"] == until:
-                    return moments
-
-
-def requests_of(moments: list[Any]) -> int:
-    assert len({one["number"] for one in moments}) == len(moments)
-    return sum(one["requests"] for one in moments)
 
 
 def test_a_run_is_started_watched_and_stopped(client: Client, served: Served) -> None:
@@ -285,11 +234,11 @@ def test_of_many_browsers_one_that_does_not_read_is_cut_off_and_the_others_miss_
             becomes(lambda: hub.browsers == READERS + 1)
             for first in range(1, 1801, 300):
                 seconds = range(first, first + 300)
-                store.add_events(run, [interval(s * SECOND, (s + 1) * SECOND, cell([1000] * 3)) for s in seconds])
+                store.add_events(run, [told(interval(s * SECOND, (s + 1) * SECOND, cell([1000] * 3))) for s in seconds])
                 time.sleep(0.6)
             becomes(lambda: hub.browsers == READERS)
             becomes(lambda: len(server.server_state.connections) == READERS)
-            store.end_run(run, {"end_ns": 1801 * SECOND, "outcome": "done", "message": ""}, None, [])
+            store.end_run(run, End(end_ns=1801 * SECOND, outcome=RunOutcome.DONE, message=""), None, [])
         for thread in threads:
             thread.join(60)
         assert [requests_of(moments) for moments in found] == [1801 * 3] * READERS
@@ -361,11 +310,11 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
             "event": "hang", "at_ns": 5, "phase": 0, "stream": 0, "operation": "read", "offset_bytes": 0,
             "request_bytes": 4096, "outstanding_ns": 16 * SECOND,
         }  # fmt: skip
-        store.add_events(run, [hang, interval(SECOND, 2 * SECOND, cell([2000] * 5))])
+        store.add_events(run, [told(hang), told(interval(SECOND, 2 * SECOND, cell([2000] * 5)))])
         (change,) = follower.look()
         assert [one.requests for one in change.moments] == [5]
         assert "has been outstanding for 16" in change.notes[0]
-        store.end_run(run, {"end_ns": 2 * SECOND, "outcome": "done", "message": ""}, None, [])
+        store.end_run(run, End(end_ns=2 * SECOND, outcome=RunOutcome.DONE, message=""), None, [])
         (ended,) = follower.look()
         assert (ended.has_ended, ended.run.info.outcome) == (True, "done")
         assert follower.look() == []

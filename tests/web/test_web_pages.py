@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
-from test_array_kinds import storcli_host, storcli_reply
-from test_web_live import LOAD, Events, requests_of, watched
+from playwright.sync_api import Browser, Page
 
 import brickyard
+from array_support import storcli_host, storcli_reply
 from brickyard import managing
 from brickyard.arrays.health import Notice
-from web_support import OPERATOR, Served, serving
+from pages_support import AXE, logged_in, whole
+from web_support import LOAD, OPERATOR, Events, Served, requests_of, serving, watched
 
 WIDTHS = (360, 1280, 3840)
-AXE = (Path(__file__).parents[1] / "axe" / "axe.min.js").read_text()
 PAGES = (
     "/",
     "/results",
@@ -70,31 +69,6 @@ def served(tmp_path_factory: pytest.TempPathFactory, controller: None) -> Iterat
         found.web.alarms.take(notices, {}, time.time())
         found.web.audit.note("operator test", "done", {"action": "scrub", "array": "/dev/md7"}, "a scrub has begun")
         yield found
-
-
-def logged_in(browser: Browser, served: Served, **options: Any) -> tuple[BrowserContext, Page]:
-    context = browser.new_context(**options)
-    tab = context.new_page()
-    tab.goto(f"{served.origin}/login#{OPERATOR}")
-    tab.wait_for_url(f"{served.origin}/")
-    return context, tab
-
-
-def whole(tab: Page) -> list[str]:
-    """What is wrong with the layout of a page at its width."""
-    found: list[str] = tab.evaluate(
-        """() => {
-          const wide = document.documentElement.clientWidth, said = [];
-          if (document.documentElement.scrollWidth > wide) said.push(`${document.documentElement.scrollWidth} wide`);
-          for (const one of document.querySelectorAll('main *')) {
-            const box = one.getBoundingClientRect();
-            if (!box.width || one.closest('.scroll, .hidden, pre, .uplot, [hidden]')) continue;
-            if (box.right > wide + 1 || box.left < -1) said.push(`${one.tagName} ${one.className} outside`);
-          }
-          return said.slice(0, 5);
-        }"""
-    )
-    return found
 
 
 def barriers(tab: Page) -> list[str]:

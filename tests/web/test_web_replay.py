@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
-from test_web_pages import AXE, logged_in, whole
 
 import brickyard
 from brickyard.cli import main
@@ -17,6 +16,7 @@ from brickyard.databases.connect import HOW, refuse_password, spoken
 from brickyard.databases.ephemeral import ephemeral_postgres
 from brickyard.errors import BadInputError
 from brickyard.jobs import Jobs, Order
+from pages_support import AXE, logged_in, whole
 from replay_support import fill, items, w3c
 from web_support import READER, Client, Served, serving
 

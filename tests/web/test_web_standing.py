@@ -3,15 +3,14 @@ that all is well where nobody could look. And a controller's tool that fails or 
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from test_array_kinds import storcli_host, storcli_reply
 
+from array_support import DEGRADED, NAME, WHOLE, Controller, storcli_host, storcli_reply
 from brickyard.arrays.alarms import LOOK_MAX_S, AlarmBook
 from brickyard.arrays.guarding import Guard
 from brickyard.arrays.host import Host
@@ -21,26 +20,7 @@ from brickyard.facts.roots import Roots, Tools
 from brickyard.web import estate
 from web_support import Client, serving
 
-NAME = "storcli:/c0/v1"
-LISTED = json.dumps(json.loads(storcli_reply({"Virtual Drives": [{"DG/VD": "0/1"}]})))
-WHOLE, DEGRADED = ("Optl", ["Onln"] * 3), ("Dgrd", ["Onln", "Onln", "Offln"])
 NO_ANSWER = "storcli64 /call/vall show: no JSON came back"
-
-
-class Controller:
-    """A controller's tool, first on the path, that answers, fails or hangs."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def shows(self, state: tuple[str, list[str]]) -> None:
-        storcli_host(self.folder, *state, **{"storcli64 /call/vall show J": LISTED})
-
-    def does(self, script: str) -> None:
-        place = self.folder / "bin" / "storcli64"
-        place.parent.mkdir(exist_ok=True)
-        place.write_text(f"#!/bin/sh\n{script}\n")
-        place.chmod(0o755)
 
 
 @pytest.fixture

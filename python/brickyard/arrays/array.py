@@ -6,12 +6,14 @@ States are words that every kind shares: `normal`, `degraded`, `rebuilding`, `de
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from brickyard.arrays.steps import MountStep
 from brickyard.errors import BadInputError
 from brickyard.schema import Document
-from brickyard.store import Json
 
 UNDER_WAY = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
 
@@ -47,6 +49,26 @@ class Scrub:
     """Whether it read all; None where the array does not report it, or has had no scrub since it was started."""
 
 
+class KindFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What some kinds of array report and others do not know: unset is what the kind does not have, None what it could
+    not read."""
+
+    uuid: str | UnsetType | None = UNSET
+    component_bytes: int | UnsetType | None = UNSET
+    """Of each member, the part that belongs to the array."""
+    chunk_bytes: int | UnsetType | None = UNSET
+    mismatches: int | UnsetType | None = UNSET
+    last_sync_action: str | UnsetType | None = UNSET
+    guid: str | int | UnsetType | None = UNSET
+    errors: int | UnsetType | None = UNSET
+    device: str | UnsetType | None = UNSET
+    """Of a controller's array, how the kernel calls it."""
+    write_cache: str | UnsetType | None = UNSET
+
+
+NO_FACTS = KindFacts()
+
+
 @dataclass(frozen=True)
 class Sheet:
     """An array, its members and its state at one moment."""
@@ -59,8 +81,7 @@ class Sheet:
     members: tuple[Member, ...]
     wanted: int | None = None
     """How many members it has when none is missing."""
-    extra: Json = field(default_factory=dict)
-    """What its kind alone reports, for those who look at the array as a document."""
+    extra: KindFacts = NO_FACTS
     scrub: Scrub = Scrub()
     identity: str = ""
     """What `Array.identity` says; the name where it is empty."""
@@ -97,7 +118,7 @@ class Sheet:
             "members": [asdict(member) for member in self.members],
             "scrub": asdict(self.scrub),
             "frozen": self.frozen,
-            **self.extra,
+            **msgspec.to_builtins(self.extra),
         }
 
 

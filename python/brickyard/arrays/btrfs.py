@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host, persistently
 from brickyard.arrays.steps import MountStep
 from brickyard.errors import BadInputError, BrickyardError
@@ -92,7 +92,7 @@ class Btrfs(Array):
             state=self.state(),
             members=members,
             wanted=len(members),
-            extra={"uuid": self.uuid},
+            extra=KindFacts(uuid=self.uuid),
             identity=self.identity(),
             scrub=parse_scrub(self.host.run("btrfs", "scrub", "status", "--raw", self.place).out),
         )

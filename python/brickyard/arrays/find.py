@@ -78,7 +78,7 @@ def of_target(target: str, host: Host | None = None) -> Array | None:
             found
             for kind in CONTROLLERS
             for found in controller_arrays(place, kind)
-            if (found.sheet().extra.get("device") or "") in disks
+            if found.sheet().extra.device in disks
         ),
         None,
     )

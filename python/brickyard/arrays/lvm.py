@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host, told_as
 from brickyard.errors import BadInputError, BrickyardError
 
@@ -100,7 +100,7 @@ class LvmRaid(Array):
             state=state,
             members=members,
             wanted=len(members),
-            extra={"uuid": row.lv_uuid},
+            extra=KindFacts(uuid=row.lv_uuid),
             identity=f"lvm {row.lv_uuid}",
             scrub=scrub_of(row),
         )

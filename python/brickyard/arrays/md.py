@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host, persistently, wait_until
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.facts.arrays import parse_progress
@@ -84,13 +84,13 @@ class Md(Array):
             state=self.state(),
             members=tuple(self.members()),
             wanted=number(self.at("raid_disks")),
-            extra={
-                "uuid": text(self.at("uuid")),
-                "component_bytes": None if component is None else component * KIB,
-                "chunk_bytes": number(self.at("chunk_size")),
-                "mismatches": number(self.at("mismatch_cnt")),
-                "last_sync_action": text(self.at("last_sync_action")),
-            },
+            extra=KindFacts(
+                uuid=text(self.at("uuid")),
+                component_bytes=None if component is None else component * KIB,
+                chunk_bytes=number(self.at("chunk_size")),
+                mismatches=number(self.at("mismatch_cnt")),
+                last_sync_action=text(self.at("last_sync_action")),
+            ),
             scrub=self.scrub(),
             identity=self.identity(),
             frozen=self.frozen(),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from brickyard.arrays.array import Array, Member, Scrub, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host, told_as
 from brickyard.errors import BadInputError
 from brickyard.facts.health import whole
@@ -105,7 +105,7 @@ class Zfs(Array):
             state=pool_state(told),
             members=members,
             wanted=len(members),
-            extra={"guid": told.pool_guid, "errors": whole(told.error_count)},
+            extra=KindFacts(guid=told.pool_guid, errors=whole(told.error_count)),
             identity=f"zfs {told.pool_guid or self.pool}",
             scrub=scrub_of(told),
         )

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import msgspec
+
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.ready import ready
 
 if TYPE_CHECKING:
     import psycopg
@@ -60,11 +63,24 @@ def refuse_twice(names: Sequence[str], option: str) -> None:
         raise BadInputError(f"{option}: the same database twice; each brick is a database of its own")
 
 
+class _Place(msgspec.Struct, frozen=True):
+    """Of libpq's words those that say which database it is."""
+
+    user: str = ""
+    host: str = ""
+    port: str = ""
+    dbname: str = ""
+
+
+ready(_Place)
+
+
 def spoken(dsn: str) -> str:
     """The DSN as it is shown and stored: without password, as a URI."""
-    known = _parsed(dsn)
-    user = f"{quote(known['user'], safe='')}@" if known.get("user") else ""
-    host, port, database = known.get("host", ""), known.get("port", ""), known.get("dbname", "")
+    refuse_second_at(dsn)
+    known = msgspec.convert(_told(dsn), _Place)
+    user = f"{quote(known.user, safe='')}@" if known.user else ""
+    host, port, database = known.host, known.port, known.dbname
     if host.startswith("/") or not host:
         where = f"?host={quote(host, safe='/')}" if host else ""
         return f"postgresql://{user}/{quote(database, safe='')}{where}"
@@ -103,11 +119,6 @@ def _told(dsn: str, about: str = "") -> dict[str, str]:
     if not all(port.isdigit() for port in str(told.get("port") or 0).split(",") if port):
         raise BadInputError(f"{about}this is not a DSN that PostgreSQL understands; {HOW}")
     return {key: str(value) for key, value in told.items() if value is not None}
-
-
-def _parsed(dsn: str) -> dict[str, str]:
-    refuse_second_at(dsn)
-    return _told(dsn)
 
 
 @contextmanager

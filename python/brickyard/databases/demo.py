@@ -22,6 +22,7 @@ from brickyard.databases.memory import MemoryGroup, drop_file_caches, memory_gro
 from brickyard.databases.traffic import Traffic, spots_of, write_log, zipf_weights
 from brickyard.errors import BrickyardError
 from brickyard.store import Store
+from brickyard.store.record import RunMarks
 from brickyard.study.replays.run import ReplaySpec, replay
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, RunResult
@@ -146,8 +147,8 @@ def _replay_both(
             logs_named=tuple(Path(log).name for log in logs),
         )
         for repetition in range(1, repeat + 1):
-            labels = {"pace": pace, "repetition": repetition}
-            results.append(replay(store, listener, interrupt, spec, labels, study))
+            marks = RunMarks(pace=pace, repetition=repetition)
+            results.append(replay(store, listener, interrupt, spec, marks, study))
             if results[-1].outcome != "done":
                 return
 

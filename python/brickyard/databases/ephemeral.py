@@ -37,6 +37,7 @@ from brickyard.databases.programs import (
     reachable,
 )
 from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.ready import ready
 
 PREFIX = "brickyard-postgres-"
 MARKER = "brickyard-owner.json"
@@ -281,6 +282,16 @@ def ephemeral_postgres(
                 server.end()
 
 
+class _Marked(msgspec.Struct, frozen=True):
+    """What stands in the marker of a room."""
+
+    brickyard: str
+    sockets: str = ""
+
+
+ready(_Marked)
+
+
 def remove_leftovers(home: Path) -> list[str]:
     """Takes away rooms in `home` whose owners were killed, and ends servers that still run in them."""
     notes = []
@@ -291,11 +302,11 @@ def remove_leftovers(home: Path) -> list[str]:
             handle = os.open(MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=held)
             marker = ending.enter_context(os.fdopen(handle, "r", encoding="utf-8"))
             fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            told = json.load(marker)
-            if not isinstance(told, dict) or told.get("brickyard") != "postgres":
+            told = msgspec.json.decode(marker.read(), type=_Marked)
+            if told.brickyard != "postgres":
                 continue
             _end_orphan(room)
-            sockets = Path(str(told.get("sockets", "")))
+            sockets = Path(told.sockets)
             if sockets.name.startswith(PREFIX) and sockets.parent == Path(tempfile.gettempdir()):
                 _remove_sockets(sockets)
             # The marker goes last: what is half removed is still known for ours.

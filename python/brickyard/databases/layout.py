@@ -16,8 +16,11 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import resources
 
+import msgspec
+
 from brickyard.databases.jpeg import AERIAL, MAP, URBAN, mean_tile_bytes
 from brickyard.errors import BadInputError
+from brickyard.ready import ready
 from brickyard.units import format_size
 
 TILE_PIXELS = 200
@@ -89,10 +92,17 @@ class Group:
     brick: int
 
 
+class _Places(msgspec.Struct, frozen=True):
+    place: tuple[Place, ...]
+
+
+ready(_Places)
+
+
 @cache
 def places() -> tuple[Place, ...]:
     text = resources.files("brickyard.databases").joinpath("places.toml").read_text("utf-8")
-    return tuple(Place(**entry) for entry in tomllib.loads(text)["place"])
+    return msgspec.convert(tomllib.loads(text), _Places).place
 
 
 def tile_of(theme: int, scale: int, easting_m: int, northing_m: int) -> tuple[int, int]:

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -263,7 +264,7 @@ class PgbenchRun:
             with suppress(OSError):
                 process.stdin.write(b"go\n")
                 process.stdin.close()
-            said = {"out": b"", "err": b""}
+            said = _Said()
             self._follow(process, log, connection, said, first)
             code = self._reap()
             log.look()
@@ -271,7 +272,7 @@ class PgbenchRun:
             self._tell(log, is_over=True)
             self._close(log, connection, said)
             if code and not self._stopped:
-                return self._why(said["err"], code)
+                return self._why(said.err, code)
             return ""
 
     def _follow(
@@ -279,7 +280,7 @@ class PgbenchRun:
         process: subprocess.Popen[bytes],
         log: LogReader,
         connection: Any,
-        said: dict[str, bytes],
+        said: _Said,
         first: ServerSample | None,
     ) -> None:
         sampled_s = time.monotonic()
@@ -335,10 +336,10 @@ class PgbenchRun:
         spent = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
         self._last_cpu = int(spent[0] * 1e9), int(spent[1] * 1e9)
 
-    def _close(self, log: LogReader, connection: Any, said: dict[str, bytes]) -> None:
+    def _close(self, log: LogReader, connection: Any, said: _Said) -> None:
         if (seen := self._sampled(connection)) is not None:
             self._told.put(seen)
-        aborted = [line for line in _lines(said["err"]) if "aborted in" in line]
+        aborted = [line for line in _lines(said.err) if "aborted in" in line]
         for text in aborted[:MOST_ERRORS]:
             self._told.put(
                 ErrorEvent(
@@ -371,25 +372,34 @@ class PgbenchRun:
                 generator_bound_reason=Bound.CPU if share > BOUND_SHARE else Bound.NO,
                 loops=self._spec.threads_used,
                 loop_busy_share=min(share, 1.0),
-                pgbench=summary(said["out"].decode("utf-8", "replace")),
+                pgbench=summary(said.out.decode("utf-8", "replace")),
             )
         )
 
-    def _why(self, err: bytes, code: int) -> str:
+    def _why(self, err: bytearray, code: int) -> str:
         told = next((line for line in _lines(err) if "error:" in line), "")
         return f"pgbench: {told.partition('error:')[2].strip() or f'exit code {code}'}"
 
 
-def _lines(text: bytes) -> list[str]:
+def _lines(text: bytearray) -> list[str]:
     return [one_line(line) for line in text.decode("utf-8", "replace").splitlines()]
 
 
-def _drain(process: subprocess.Popen[bytes], said: dict[str, bytes]) -> None:
+@dataclass
+class _Said:
+    """What pgbench has written so far."""
+
+    out: bytearray = field(default_factory=bytearray)
+    err: bytearray = field(default_factory=bytearray)
+
+
+def _drain(process: subprocess.Popen[bytes], said: _Said) -> None:
     """A pipe that nobody reads would hold pgbench up; what goes on beyond 256 KiB of complaints is dropped."""
-    for name, stream in (("out", process.stdout), ("err", process.stderr)):
+    for kept, stream in ((said.out, process.stdout), (said.err, process.stderr)):
         with suppress(BlockingIOError):
             while stream is not None and (data := os.read(stream.fileno(), 1 << 16)):
-                said[name] = (said[name] + data)[: 1 << 18]
+                kept.extend(data)
+                del kept[1 << 18 :]
 
 
 def summary(text: str) -> PgbenchEnd | None:

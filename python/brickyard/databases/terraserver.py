@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from brickyard.databases.connect import connected, spoken
 from brickyard.databases.jpeg import AERIAL, MAP, URBAN
 from brickyard.databases.layout import SCALES, Image, Layout, places
 from brickyard.errors import BadInputError
+from brickyard.ready import ready
 
 if TYPE_CHECKING:
     import psycopg
@@ -50,6 +53,18 @@ def text_of(name: str) -> str:
     return resources.files("brickyard.databases").joinpath(name).read_text("utf-8")
 
 
+class _Marked(msgspec.Struct, frozen=True):
+    """What a database says of the brick in it."""
+
+    size_bytes: int
+    bricks: int
+    seed: int
+    brick: int
+
+
+ready(_Marked)
+
+
 def found_in(connection: psycopg.Connection[Any], name: str) -> Brick | None:
     """The brick that a database holds, or None where there is no schema terraserver."""
     row = connection.execute(
@@ -60,10 +75,10 @@ def found_in(connection: psycopg.Connection[Any], name: str) -> Brick | None:
     if row[0] != MARK:
         raise BadInputError(f"{name}: has a schema terraserver that Brickyard did not make; name another database")
     told = connection.execute("select value from terraserver.brick where name = 'brick'").fetchone()
-    known = told[0] if told else {}
     try:
-        return Brick(Layout(known["size_bytes"], known["bricks"]), known["seed"], known["brick"])
-    except (KeyError, TypeError) as error:
+        known = msgspec.convert(told[0] if told else {}, _Marked)
+        return Brick(Layout(known.size_bytes, known.bricks), known.seed, known.brick)
+    except (msgspec.ValidationError, TypeError) as error:
         raise BadInputError(
             f"{name}: its schema terraserver is damaged; brickyard terraserver drop, then load"
         ) from error

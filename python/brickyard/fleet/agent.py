@@ -87,18 +87,7 @@ class AgentFacts(TypedDict):
     identities: list[str]
 
 
-class WorkerOrder(TypedDict):
-    """What a worker is started with; `plan`, `bricks` and `note` are JSON."""
-
-    run: str
-    plan: str
-    targets: list[str]
-    bricks: str
-    note: str
-    words: list[str]
-
-
-class Taken(TypedDict):
+class AgentTaken(TypedDict):
     """What a worker has said, and its exit code once it has said everything."""
 
     lines: list[str]
@@ -218,17 +207,16 @@ class Agent:
         if self._program is None:
             self._program = memory_file("brickyard-worker", program)
 
-    def start(self, order: WorkerOrder) -> str:
-        """Starts the worker; gives back where its record will lie."""
-        texts = {"plan": order["plan"], "bricks": order["bricks"], "note": order["note"]}
+    def start(self, run: str, plan: str, targets: list[str], bricks: str, note: str, words: list[str]) -> str:
+        """Starts the worker; gives back where its record will lie. `plan`, `bricks` and `note` are JSON."""
+        texts = {"plan": plan, "bricks": bricks, "note": note}
         files = [memory_file(name, text.encode()) for name, text in texts.items()]
-        plan, bricks, note = files
-        record = os.path.join(records_home(), order["run"], f"{self.host}.jsonl")
-        words = [path_of(plan), *order["targets"], "--together", "--record", record, "--order", path_of(note)]
-        words += ["--bricks", path_of(bricks)] if order["bricks"] else []
-        words += order["words"]
+        plan_file, bricks_file, note_file = map(path_of, files)
+        record = os.path.join(records_home(), run, f"{self.host}.jsonl")
+        asked = [plan_file, *targets, "--together", "--record", record, "--order", note_file]
+        asked += ["--bricks", bricks_file] if bricks else []
         self._record = record
-        self._run(words, [*files, *(log.fileno() for log in self._logs)], os.environ)
+        self._run([*asked, *words], [*files, *(log.fileno() for log in self._logs)], os.environ)
         for handle in files:
             os.close(handle)
         return record
@@ -287,7 +275,7 @@ class Agent:
             return False
         return True
 
-    def take(self, since: int, wait_s: float) -> Taken:
+    def take(self, since: int, wait_s: float) -> AgentTaken:
         """Lines from number `since` on, those before which are forgotten; at once where there are some.
 
         Whoever asks lives: this alone is what the worker hears of the head.

@@ -6,7 +6,7 @@ Refusal: no arithmetic of shares, no merging, no figure.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from brickyard.fleet.shares import divide, split_targets
 from brickyard.schema import RunOptions
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
+from brickyard.store.record import NO_MARKS, RunMarks
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.study.running.seeds import with_seed_of
@@ -46,10 +47,10 @@ class Fleets:
         plan: Plan,
         hosts: Sequence[str],
         targets: Sequence[str],
-        labels: Mapping[str, object] | None = None,
+        marks: RunMarks = NO_MARKS,
         study: int | None = None,
     ) -> RunResult:
-        asked = RunSpec(name, plan, list(targets), labels=dict(labels or {}))
+        asked = RunSpec(name, plan, list(targets), marks=marks)
         return self.runner.run(self.over(asked, hosts), (lambda: study) if study is not None else None)
 
     def over(self, spec: RunSpec, hosts: Sequence[str]) -> RunSpec:
@@ -77,8 +78,8 @@ def drive(
     study = on.store.add_study(f"{name} × {times}", words) if times > 1 else None
     results: list[RunResult] = []
     for repetition in range(1, times + 1):
-        labels = {"repetition": repetition} if times > 1 else {}
-        results.append(on.one(name, with_seed_of(plan, repetition), hosts, targets, labels, study))
+        marks = RunMarks(repetition=repetition if times > 1 else None)
+        results.append(on.one(name, with_seed_of(plan, repetition), hosts, targets, marks, study))
         if results[-1].outcome != "done":
             break
     if study is not None:
@@ -116,7 +117,7 @@ def each_volume(
             number, some = waiting.pop(0)
             targets = [f"{host}:{target}" for host, target in some]
             try:
-                results.append(on.one(name, plan, [host for host, _ in some], targets, {"round": number}, study))
+                results.append(on.one(name, plan, [host for host, _ in some], targets, RunMarks(round=number), study))
             except BrickyardError as error:
                 notes.append(f"round {number}: {error}")
                 on.listener.note(notes[-1])

@@ -21,7 +21,8 @@ import msgspec
 from brickyard import bricks
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster
-from brickyard.fleet.agent import Taken, WorkerOrder, apart_ns
+from brickyard.fleet.agent import apart_ns
+from brickyard.fleet.answers import HostFacts, Taken, answer_of
 from brickyard.fleet.clocks import Offset, offset_of, start_bound
 from brickyard.fleet.eyes import eyes
 from brickyard.fleet.merging import Merger, merged_start, phases_of
@@ -81,15 +82,6 @@ class FleetWishes:
     lost: Lost = "keep"
     words: tuple[str, ...] = ()
     """For every worker, such as the size of a file that it makes."""
-
-
-@dataclass(frozen=True)
-class HostFacts:
-    """What an agent says of its host and of its targets, in their order."""
-
-    cpus: int
-    facts: dict[str, str] = field(default_factory=dict)
-    identities: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -191,7 +183,7 @@ class FleetRun:
             self._each(AGENT_S, [host.agent.facts.remote(host.part.targets) for host in self.hosts], "says nothing"),
             strict=True,
         ):
-            host.facts = HostFacts(**facts)
+            host.facts = answer_of(host.part.host, facts, HostFacts)
         self._take_looks()
         self._look_for_shared()
         self._send_traces()
@@ -331,16 +323,16 @@ class FleetRun:
         words = [*self._wishes.words, *(["--shared"] if host.shares else [])]
         for path in part.overwrite:
             words += ["--overwrite", path]
-        order: WorkerOrder = {
-            "run": self._run_name,
-            "plan": plan_text(with_traces_at(host.plan, host.traces)),
-            "targets": part.targets,
-            "bricks": json.dumps(bricks.texts()) if modelled else "",
-            "note": json.dumps(msgspec.to_builtins(note)),
-            "words": words,
-        }
+        asked = host.agent.start.remote(
+            run=self._run_name,
+            plan=plan_text(with_traces_at(host.plan, host.traces)),
+            targets=part.targets,
+            bricks=json.dumps(bricks.texts()) if modelled else "",
+            note=json.dumps(msgspec.to_builtins(note)),
+            words=words,
+        )
         try:
-            host.kept = self._ray.get(host.agent.start.remote(order), timeout=AGENT_S)
+            host.kept = self._ray.get(asked, timeout=AGENT_S)
         except self._ray.exceptions.RayError as error:
             raise BrickyardError(f"{part.host}: the worker cannot be started: {one_line(error)[:300]}") from error
         host.started = True
@@ -402,7 +394,11 @@ class FleetRun:
     def _taken(self, host: FarHost, ref: Any) -> None:
         host.pending = None
         try:
-            answer: Taken = self._ray.get(ref)
+            taken = answer_of(host.part.host, self._ray.get(ref), Taken)
+        except BrickyardError as error:
+            host.dead = True
+            host.message = host.message or str(error)
+            return
         except self._ray.exceptions.ActorDiedError:
             host.dead = True
             host.message = host.message or "its Ray node or our process on it has died"
@@ -410,16 +406,15 @@ class FleetRun:
         except self._ray.exceptions.RayError:
             host.retry_s = time.monotonic() + 0.2  # cut off for a moment, or for longer: silence decides
             return
-        lines, code = answer["lines"], answer["code"]
-        if lines or code is not None:  # of the worker, not of our process beside it
+        if taken.lines or taken.code is not None:  # of the worker, not of our process beside it
             host.heard_s = time.monotonic()
-        host.since = answer["next"]
-        for line in lines:
+        host.since = taken.next
+        for line in taken.lines:
             self._heard(host, line)
-        if code is not None:
-            host.code = code
+        if taken.code is not None:
+            host.code = taken.code
             host.ended = True
-            errors = [line for line in answer["errors"].splitlines() if line.strip()]
+            errors = [line for line in taken.errors.splitlines() if line.strip()]
             host.message = host.message or (errors[-1].removeprefix("brickyard-worker: ") if errors else "")
 
     def _heard(self, host: FarHost, line: str) -> None:

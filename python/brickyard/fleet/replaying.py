@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import structs
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster
 from brickyard.fleet.agent import OTHER_CORES
+from brickyard.fleet.answers import HostFacts, Taken, answer_of
 from brickyard.fleet.clocks import Offset, offset_of, start_bound
 from brickyard.fleet.head import (
     AGENT_S,
@@ -34,7 +34,6 @@ from brickyard.fleet.head import (
     TRIP_S,
     TRIPS,
     WELL_KNOWN_SHARE,
-    HostFacts,
     Lost,
     worker_program,
 )
@@ -51,15 +50,6 @@ RETRY_S = 0.2
 PATIENCE_S = 5.0  # longer than a silent host needs to be named
 HANDED_ON = ("PGUSER", "PGDATABASE", "PGPASSWORD")
 PASSWORD = re.compile(r"://[^/?@]*:[^/?@]+@|\bpassword\s*=")
-
-
-class Taken(msgspec.Struct, frozen=True):
-    """An answer of `Agent.take`."""
-
-    lines: list[str]
-    next: int
-    code: int | None
-    errors: str
 
 
 @dataclass
@@ -100,7 +90,10 @@ class FarDriver:
                 break
             try:
                 asked = self._place.agent.take.remote(since, TAKE_S)
-                taken = msgspec.convert(self._ray.get(asked, timeout=patience_s), Taken)
+                taken = answer_of(self._place.host, self._ray.get(asked, timeout=patience_s), Taken)
+            except BrickyardError as error:
+                self._place.why = str(error)
+                break
             except self._ray.exceptions.ActorDiedError:
                 self._place.why = "its Ray node or our process on it has died"
                 break
@@ -177,7 +170,7 @@ class ReplayHosts:
         host, agent = self.hosts[number], self._agents[number]
         try:
             self._answer(host, agent.place.remote(self._program))
-            facts = HostFacts(**self._answer(host, agent.facts.remote([])))
+            facts = answer_of(host, self._answer(host, agent.facts.remote([])), HostFacts)
             there = {log: self._sent(host, agent, at, log) for at, log in enumerate(order.logs)}
             left_out = {there[log]: pieces for log, pieces in order.left_out.items() if log in there}
             words = encode(structs.replace(order, logs=list(there.values()), left_out=left_out))

@@ -262,11 +262,11 @@ def _part_of_region(region: str, position: int, count: int) -> str:
     ends = [END.fullmatch(low or "0"), END.fullmatch(high or "100%")]
     if ends[0] is None or ends[1] is None:
         raise BadInputError(f"region {region} cannot be divided over hosts; write both ends in %")
-    units = {end["unit"] for end in ends if end is not None and float(end["number"]) > 0}
+    units = {end.group("unit") for end in ends if end is not None and float(end.group("number")) > 0}
     if len(units) != 1:
         raise BadInputError(f"region {region} cannot be divided over hosts; write both ends in % or both in one unit")
     unit = units.pop()
-    start, end = float(ends[0]["number"]), float(ends[1]["number"])
+    start, end = float(ends[0].group("number")), float(ends[1].group("number"))
     cut = [start + (end - start) * number / count for number in (position, position + 1)]
     return "..".join(f"{edge:.9g}{unit}" for edge in cut)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import cluster
+from brickyard.fleet.answers import HostFacts, answer_of
 from brickyard.fleet.head import AGENT_S, worker_program
 from brickyard.schema import RunOptions, encode
 
@@ -76,10 +77,10 @@ class Sweep:
         for host, agent in self._agents.items():
             try:
                 ray.get(agent.place.remote(program), timeout=AGENT_S)
-                cores = ray.get(agent.facts.remote([]), timeout=AGENT_S)["cpus"]
+                facts = answer_of(host, ray.get(agent.facts.remote([]), timeout=AGENT_S), HostFacts)
             except ray.exceptions.RayError as error:
                 raise BrickyardError(f"{host}: computes nothing: {one_line(error)[:300]}") from error
-            for _ in range(min(int(cores), MOST_AT_ONCE)):
+            for _ in range(min(facts.cpus, MOST_AT_ONCE)):
                 self._free.put(_Slot(host, agent))
                 self.cores += 1
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_job import Imported
-from brickyard.store import Json
+from brickyard.formats.profile_parts import (
+    RANDOM,
+    SEQUENTIAL,
+    Address,
+    Limits,
+    OpenLoop,
+    ProfilePhase,
+    ProfileStream,
+)
 
 KIB, MIB = 1 << 10, 1 << 20
 LARGEST = 1 << 50
@@ -28,7 +36,7 @@ class Load:
     align_bytes: int | None = None
     is_random: bool = False
     random_percent: float | None = None
-    zones: Json | None = None
+    zones: Address | None = None
     stride_bytes: int | None = None
     apart: bool = True
     each_its_cursor: bool = False
@@ -58,9 +66,9 @@ def refusal(program: str, switch: str) -> BadInputError:
 
 def profile_of(name: str, program: str, loads: list[Load]) -> Imported:
     targets: list[str] = []
-    phases: list[Json] = []
+    phases: list[ProfilePhase] = []
     notes = list(dict.fromkeys(note for load in loads for note in load.notes))
-    top: Json = {"io": "buffered" if loads[0].buffered else "direct"}
+    top: dict[str, str | int] = {"io": "buffered" if loads[0].buffered else "direct"}
     if any(load.buffered != loads[0].buffered for load in loads):
         raise BadInputError("some lines go through the cache of the operating system and some don't; import them apart")
     if loads[0].buffered:
@@ -71,35 +79,34 @@ def profile_of(name: str, program: str, loads: list[Load]) -> Imported:
     if loads[0].seed is not None:
         top["seed"] = loads[0].seed
     for number, load in enumerate(loads, 1):
-        phase: Json = {"name": f"line-{number}", "duration": f"{load.duration_s}s", "stream": []}
-        if load.warmup_s:
-            phase["warmup"] = f"{load.warmup_s}s"
+        warmup = f"{load.warmup_s}s" if load.warmup_s else None
+        phase = ProfilePhase(f"line-{number}", Limits(duration=f"{load.duration_s}s", warmup=warmup))
         for file, threads, size_bytes in load.files:
             if file not in targets:
                 targets.append(file)
-            phase["stream"] += _streams(load, targets.index(file), threads or load.threads, size_bytes)
+            phase.streams.extend(_streams(load, targets.index(file), threads or load.threads, size_bytes))
         phases.append(phase)
     about = [f"Imported from {'a command line' if len(loads) == 1 else 'command lines'} of {program}.", *notes]
     made = toml_text.profile_text(name, f"{program}: {name}", f"{program} command line", about, phases, **top)
     return Imported(made, targets, notes)
 
 
-def _address(load: Load, threads: int) -> object:
+def _address(load: Load, threads: int) -> Address:
     if load.zones is not None:
         return load.zones
     if load.random_percent is not None and load.random_percent < 100:
-        return {"kind": "runs", "random": load.random_percent}
+        return Address("runs", random=load.random_percent)
     if load.is_random:
-        return "random"
+        return RANDOM
     if load.stride_bytes is not None:
-        return {"kind": "strided", "stride": toml_text.size(load.stride_bytes)}
-    return {"kind": "sequential", "apart": True} if threads > 1 and load.apart else "sequential"
+        return Address("strided", stride=toml_text.size(load.stride_bytes))
+    return Address("sequential", apart=True) if threads > 1 and load.apart else SEQUENTIAL
 
 
-def _streams(load: Load, target: int, threads: int, size_bytes: int | None) -> list[Json]:
+def _streams(load: Load, target: int, threads: int, size_bytes: int | None) -> list[ProfileStream]:
     """One stream, or one for each thread where each has a cursor of its own."""
     address = _address(load, threads)
-    has_cursor = load.each_its_cursor and (address == "sequential" or load.stride_bytes is not None)
+    has_cursor = load.each_its_cursor and (address == SEQUENTIAL or load.stride_bytes is not None)
     if threads == 1 or not has_cursor:
         return [_stream(load, target, threads, size_bytes, f"file-{target + 1}", address, 0)]
     if threads > MAX_CURSORS:
@@ -113,25 +120,22 @@ def _streams(load: Load, target: int, threads: int, size_bytes: int | None) -> l
 
 
 def _stream(
-    load: Load, target: int, threads: int, size_bytes: int | None, name: str, address: object, shift_bytes: int
-) -> Json:
+    load: Load, target: int, threads: int, size_bytes: int | None, name: str, address: Address, shift_bytes: int
+) -> ProfileStream:
     end = size_bytes if size_bytes is not None else load.to_bytes
     start = load.from_bytes + shift_bytes
     if end is not None and end <= start:
         raise BadInputError(f"the part from {start} to {end} bytes is empty")
-    stream: Json = {
-        "name": name,
-        "target": target,
-        "operations": toml_text.operations(100 - load.write_percent),
-        "request": toml_text.size(load.request_bytes),
-        "align": None if load.align_bytes is None else toml_text.size(load.align_bytes),
-        "address": address,
-        "region": toml_text.region(start, None if end is None else end - start),
-        "workers": threads,
-        "depth": load.depth,
-    }
-    if load.rate_per_thread is not None:
-        stream["pace"] = {"loop": "open", "rate": load.rate_per_thread * threads}
-    if load.write_through and load.write_percent:
-        stream["sync"] = "dsync"
-    return stream
+    return ProfileStream(
+        name=name,
+        target=target,
+        operations=toml_text.operations(100 - load.write_percent),
+        request=toml_text.size(load.request_bytes),
+        align=None if load.align_bytes is None else toml_text.size(load.align_bytes),
+        address=address,
+        region=toml_text.region(start, None if end is None else end - start),
+        workers=threads,
+        depth=load.depth,
+        pace=None if load.rate_per_thread is None else OpenLoop(load.rate_per_thread * threads),
+        sync="dsync" if load.write_through and load.write_percent else None,
+    )

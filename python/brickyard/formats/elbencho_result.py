@@ -15,6 +15,7 @@ from datetime import datetime
 import msgspec
 
 from brickyard.errors import BadInputError
+from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Address
 from brickyard.formats.tool_result import (
     Ends,
     Moved,
@@ -130,7 +131,7 @@ def _phase(row: _Row, number: int) -> Printed:
     asked = PrintedLoad(
         size_bytes,
         100.0 if operation is Counted.READ else 0.0,
-        "random" if row.random else {"kind": "sequential", "apart": True} if workers > 1 else "sequential",
+        RANDOM if row.random else Address("sequential", apart=True) if workers > 1 else SEQUENTIAL,
         workers * hosts,
         max(1, row.depth),
         Ends(bytes=moved_bytes, region_bytes=row.file_bytes) if is_one else None,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from brickyard.formats.fio_file import Job
+from brickyard.formats.fio_options import FioOptions
 from brickyard.formats.fio_units import fio_flag
 
 NAMES_SHOWN = 5  # of a note; a job file may hold hundreds of jobs
@@ -27,9 +28,11 @@ class CacheUse:
 
     def add(self, job: Job, *, is_first: bool, reads: bool) -> None:
         """A buffered job; `is_first` where it runs in the first phase, before which a profile drops the cache too."""
-        if _is_on(job, "invalidate", "1") and (not is_first or _begins_anew(job)):
+        asked = job.asked
+        if fio_flag("invalidate", asked.invalidate) and (not is_first or _begins_anew(asked)):
             self.dropped.append(job.name)
-        if _given(job, "fadvise_hint", "1" if reads else "0") not in ("0", "none", "false"):
+        hint = ("1" if reads else "0") if asked.fadvise_hint is None else asked.fadvise_hint
+        if hint not in ("0", "none", "false"):
             self.hinted.append(job.name)
 
     def notes(self) -> list[str]:
@@ -49,17 +52,9 @@ class CacheUse:
         return found
 
 
-def _begins_anew(job: Job) -> bool:
-    """Whether the job may go through its file more than once."""
-    return _given(job, "loops", "1") not in ("0", "1") or "io_size" in job.options or _is_on(job, "time_based", "0")
-
-
-def _given(job: Job, option: str, default: str) -> str:
-    return job.options.get(option, default)
-
-
-def _is_on(job: Job, option: str, default: str) -> bool:
-    return fio_flag(option, _given(job, option, default))
+def _begins_anew(asked: FioOptions) -> bool:
+    """Whether a job may go through its file more than once."""
+    return asked.loops not in ("0", "1") or asked.io_size is not None or fio_flag("time_based", asked.time_based)
 
 
 def _jobs(names: list[str]) -> str:

@@ -9,10 +9,11 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_options import canonical
+from brickyard.formats.fio_options import FioOptions, canonical, understood
 
 INCLUDE_DEPTH = 16  # as fio itself allows
 
@@ -21,6 +22,11 @@ INCLUDE_DEPTH = 16  # as fio itself allows
 class Job:
     name: str
     options: dict[str, str]
+
+    @cached_property
+    def asked(self) -> FioOptions:
+        """To be read when the options are complete."""
+        return understood(self.options)
 
 
 def read_jobs(text: str, directory: Path, environment: Mapping[str, str] | None = None) -> list[Job]:

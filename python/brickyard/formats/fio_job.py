@@ -18,7 +18,7 @@ from brickyard.formats.fio_limits import Ends, read_ends
 from brickyard.formats.fio_options import check_options
 from brickyard.formats.fio_stream import ENGINES, Work, file_names, read_region, read_work
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
-from brickyard.store import Json
+from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream, Shares
 
 MAX_CLONES = 256  # that are streams of their own; 1024 workers are all that a phase has
 
@@ -37,7 +37,7 @@ class _Load:
     """A job: its streams, when it starts, and what ends it."""
 
     job: Job
-    streams: list[Json]
+    streams: list[ProfileStream]
     ends: Ends
 
 
@@ -45,7 +45,7 @@ class _Load:
 class _Import:
     targets: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    top: Json = field(default_factory=dict)
+    top: dict[str, str | int] = field(default_factory=dict)
     cache: CacheUse = field(default_factory=CacheUse)
 
     def target(self, name: str) -> int:
@@ -57,7 +57,7 @@ class _Import:
         if text not in self.notes:
             self.notes.append(text)
 
-    def agree(self, job: Job, key: str, value: object) -> None:
+    def agree(self, job: Job, key: str, value: str | int) -> None:
         """What holds for a whole profile must be the same in every job."""
         if self.top.setdefault(key, value) != value:
             raise BadInputError(f"job {job.name}: {key} differs between jobs, and a profile has one for all of them")
@@ -92,11 +92,11 @@ def import_fio_command(name: str, words: list[str], directory: Path = Path()) ->
 
 def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = None) -> Imported:
     state = _Import()
-    phases: list[Json] = []
+    phases: list[ProfilePhase] = []
     for number, group in enumerate(_groups(jobs)):
         loads = [_load(state, job, is_first=number == 0) for job in group]
         for phase in _phases(state, loads):
-            phases.append({**phase, "name": _unique(phase["name"], phases)})
+            phases.append(replace(phase, name=_unique(phase.name or "", phases)))
         for load in loads:
             phases += _verifying(load, phases)
     for said in state.cache.notes():
@@ -111,10 +111,10 @@ def _groups(jobs: list[Job]) -> Iterator[list[Job]]:
     """Jobs that fio runs at the same time: `stonewall`, or waiting for all of those before, begins the next."""
     group: list[Job] = []
     for job in jobs:
-        waited = job.options.get("wait_for")
+        waited = job.asked.wait_for
         if waited is not None and [other.name for other in group] != [waited]:
             raise _at(job, BadInputError(f"wait_for={waited}: phases follow each other whole; use stonewall"))
-        walls = "stonewall" in job.options and fio_flag("stonewall", job.options["stonewall"])
+        walls = job.asked.stonewall is not None and fio_flag("stonewall", job.asked.stonewall)
         if group and (walls or waited is not None):
             yield group
             group = []
@@ -134,33 +134,33 @@ def _load(state: _Import, job: Job, *, is_first: bool) -> _Load:
 
 
 def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
-    options = job.options
-    engine = options.get("ioengine", "psync")
+    asked = job.asked
+    engine = asked.ioengine
     if engine not in ENGINES:
         raise BadInputError(f"ioengine={engine} has no counterpart here; there are {', '.join(ENGINES)}")
-    for said in check_options(options):
+    for said in check_options(job.options):
         state.note(said)
-    is_direct = _is_direct(options)
-    if not is_direct and fio_flag("pre_read", options.get("pre_read", "0")):
+    is_direct = _is_direct(job.options)
+    if not is_direct and fio_flag("pre_read", asked.pre_read):
         raise BadInputError("fio's pre_read with buffered I/O: its reads come from the cache, and here they would not")
     state.agree(job, "io", "direct" if is_direct else "buffered")
     state.agree(job, "engine", ENGINES[engine])
     # A profile drops the cache before its first phase alone.
-    if not fio_flag("invalidate", options.get("invalidate", "1")) and is_first:
+    if not fio_flag("invalidate", asked.invalidate) and is_first:
         state.agree(job, "cache", "as_is")
-    reap = fio_int("iodepth_batch_complete_min", options.get("iodepth_batch_complete_min", "1"), high=4096)
+    reap = fio_int("iodepth_batch_complete_min", asked.iodepth_batch_complete_min, high=4096)
     if reap > 1:
         state.agree(job, "reap", reap)
-    if "randseed" in options:
-        state.agree(job, "seed", fio_int("randseed", options["randseed"], high=(1 << 63) - 1))
-    jobs = fio_int("numjobs", options.get("numjobs", "1"), low=1, high=1024)
+    if asked.randseed is not None:
+        state.agree(job, "seed", fio_int("randseed", asked.randseed, high=(1 << 63) - 1))
+    jobs = fio_int("numjobs", asked.numjobs, low=1, high=1024)
     work = read_work(job, jobs)
     for said in work.notes:
         state.note(said)
     if not is_direct:
         state.cache.add(job, is_first=is_first, reads=work.reads)
     streams = _clones(state, job, work, jobs)
-    ends = read_ends(options, depth=int(work.stream["depth"]), clones=jobs, lanes=int(streams[0]["workers"]))
+    ends = read_ends(asked, depth=work.depth, clones=jobs, lanes=streams[0].workers or 1)
     for said in ends.notes:
         state.note(said)
     return _Load(job, streams, ends)
@@ -174,36 +174,31 @@ def _is_direct(options: dict[str, str]) -> bool:
     return fio_flag(last[0], options[last[0]]) == (last[0] == "direct")
 
 
-def _clones(state: _Import, job: Job, work: Work, jobs: int) -> list[Json]:
+def _clones(state: _Import, job: Job, work: Work, jobs: int) -> list[ProfileStream]:
     """The `numjobs` clones: workers of one stream where that is the same, otherwise streams of their own."""
-    options, stream = job.options, work.stream
+    asked, stream = job.asked, work.stream
     names = file_names(job, jobs)
-    step = options.get("offset_increment", "0")
+    step = asked.offset_increment
     has_step = bool(step.rstrip("%").strip("0"))
-    if jobs > 1 and len(names) == 1 and stream["address"] == "sequential" and not has_step:
+    if jobs > 1 and len(names) == 1 and stream.address == SEQUENTIAL and not has_step:
         state.note("Clones of a sequential job go through the same blocks, each with a cursor of its own, as in fio.")
-    each_its_own = jobs > 1 and (len(names) > 1 or has_step or _has_cursor(stream["address"]))
+    has_cursor = stream.address is not None and stream.address.has_cursor
+    each_its_own = jobs > 1 and (len(names) > 1 or has_step or has_cursor)
     if not each_its_own:
-        return [{**stream, "target": state.target(names[0]), "region": read_region(options)}]
+        return [replace(stream, target=state.target(names[0]), region=read_region(asked))]
     if jobs > MAX_CLONES:
         raise BadInputError(f"numjobs={jobs}: at most {MAX_CLONES} clones with cursors, files or regions of their own")
-    pace = {"pace": {**stream["pace"], "rate": stream["pace"]["rate"] / jobs}} if "pace" in stream else {}
     return [
-        {
-            **stream,
-            "name": f"{stream['name']}-{n + 1}",
-            "target": state.target(names[min(n, len(names) - 1)]),
-            "workers": 1,
-            "region": read_region(options, _times(step, n) if has_step else ""),
-            **pace,
-        }
+        replace(
+            stream,
+            name=f"{stream.name}-{n + 1}",
+            target=state.target(names[min(n, len(names) - 1)]),
+            workers=1,
+            region=read_region(asked, _times(step, n) if has_step else ""),
+            pace=stream.pace and replace(stream.pace, rate=stream.pace.rate / jobs),
+        )
         for n in range(jobs)
     ]
-
-
-def _has_cursor(address: object) -> bool:
-    kind = address["kind"] if isinstance(address, dict) else address
-    return kind in ("sequential", "strided")
 
 
 def _times(step: str, count: int) -> str:
@@ -212,21 +207,21 @@ def _times(step: str, count: int) -> str:
     return str(fio_bytes("offset_increment", step) * count)
 
 
-def _phases(state: _Import, loads: list[_Load]) -> list[Json]:
+def _phases(state: _Import, loads: list[_Load]) -> list[ProfilePhase]:
     """One phase where all jobs begin and end alike; phases in turn where their times tell who runs when."""
     first = loads[0].ends
     if len({load.ends.start_us for load in loads}) == 1:
         if first.start_us:
             state.note("The pause before the first request (startdelay) is left out.")
         loads = [replace(load, ends=replace(load.ends, start_us=0)) for load in loads]
-    if any(fio_flag("exitall", load.job.options.get("exitall", "0")) for load in loads):
+    if any(fio_flag("exitall", load.job.asked.exitall) for load in loads):
         loads = _ending_together(loads)
-    alike = {load.ends.limits_key() for load in loads}
-    if len(alike) == 1 and not any(load.ends.start_us for load in loads):
+    alike = all(load.ends.limits == first.limits for load in loads)
+    if alike and not any(load.ends.start_us for load in loads):
         streams = [stream for load in loads for stream in load.streams]
-        return [{"name": _plain(loads[0].job.name), **loads[0].ends.limits, "stream": streams}]
+        return [ProfilePhase(_plain(loads[0].job.name), first.limits, streams)]
     if not all(load.ends.is_timed() for load in loads):
-        late = next(load for load in loads if load.ends.limits_key() != first.limits_key() or load.ends.start_us)
+        late = next(load for load in loads if load.ends.limits != first.limits or load.ends.start_us)
         raise BadInputError(
             f"job {late.job.name}: begins or ends otherwise than the jobs it runs beside, and how long each runs is not"
             " known beforehand; give them a runtime and time_based, or import them apart"
@@ -243,14 +238,15 @@ def _phases(state: _Import, loads: list[_Load]) -> list[Json]:
             state.note("A pause in which no job runs is left out.")
             continue
         streams = [stream for load in at_work for stream in load.streams]
-        made.append({"name": f"from-{begin / 1e6:g}s", "duration": toml_text.duration(end - begin), "stream": streams})
+        lasting = Limits(duration=toml_text.duration(end - begin))
+        made.append(ProfilePhase(f"from-{begin / 1e6:g}s", lasting, streams))
     return made
 
 
 def _ending_together(loads: list[_Load]) -> list[_Load]:
     """`exitall`: the first job that ends is the end of all."""
     if not all(load.ends.is_timed() for load in loads):
-        if len({load.ends.limits_key() for load in loads}) == 1:
+        if all(load.ends.limits == loads[0].ends.limits for load in loads):
             return loads
         raise BadInputError(f"job {loads[0].job.name}: exitall, and which job ends first is not known beforehand")
     end_us = min(load.ends.end_us() for load in loads)
@@ -265,22 +261,29 @@ def _plain(name: str) -> str:
     return name.replace(".", "-")
 
 
-def _unique(name: str, phases: list[Json]) -> str:
-    taken = {phase["name"] for phase in phases}
+def _unique(name: str, phases: list[ProfilePhase]) -> str:
+    taken = {phase.name for phase in phases}
     return name if name not in taken else next(f"{name}-{n}" for n in range(2, 10_000) if f"{name}-{n}" not in taken)
 
 
-def _verifying(load: _Load, phases: list[Json]) -> list[Json]:
+def _verifying(load: _Load, phases: list[ProfilePhase]) -> list[ProfilePhase]:
     """fio reads back what a write job has written once it is done; unless do_verify=0 says not to."""
     streams = load.streams
-    writes_only = all(s["operations"].get("write") == 100 for s in streams)
-    if not (writes_only and any(s.get("verify") for s in streams)) or not fio_flag(
-        "do_verify", load.job.options.get("do_verify", "1")
-    ):
+    writes_only = all(s.operations == Shares(write=100) for s in streams)
+    if not (writes_only and any(s.verify for s in streams)) or not fio_flag("do_verify", load.job.asked.do_verify):
         return []
-    keep = ("name", "target", "request", "align", "region", "depth", "verify")
     back = [
-        {**{k: v for k, v in s.items() if k in keep}, "operations": {"read": 100}, "address": "sequential"}
+        ProfileStream(
+            name=s.name,
+            target=s.target,
+            operations=Shares(read=100),
+            request=s.request,
+            align=s.align,
+            address=SEQUENTIAL,
+            region=s.region,
+            depth=s.depth,
+            verify=s.verify,
+        )
         for s in streams
     ]
-    return [{"name": _unique(f"{_plain(load.job.name)}-verify", phases), "passes": 1, "stream": back}]
+    return [ProfilePhase(_unique(f"{_plain(load.job.name)}-verify", phases), Limits(passes=1), back)]

@@ -16,10 +16,10 @@ from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import import_jobs
-from brickyard.formats.fio_options import canonical
+from brickyard.formats.fio_json import FioDocument, FioJobResult
+from brickyard.formats.fio_units import fio_int
 from brickyard.schema import read_plan
 from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
-from brickyard.store import Json
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,15 @@ class Layout:
     """A plan, and for each of its phases the jobs with the number of the stream that each is."""
 
     plan: Plan | OtherPlan
-    phases: list[list[tuple[int, Json]]]
+    phases: list[list[tuple[int, FioJobResult]]]
     is_guessed: bool = False
     """Whether the plan was made from what fio's JSON tells of the options."""
 
 
-def lay_out(document: Json, plan: Plan | None) -> Layout:
+def lay_out(document: FioDocument, plan: Plan | None) -> Layout:
     """With a plan of ours the jobs are its streams in order."""
-    jobs = [job for job in document["jobs"] if isinstance(job, dict)]
-    if not jobs or len(jobs) != len(document["jobs"]):
+    jobs = document.jobs
+    if not jobs:
         raise BadInputError("fio's JSON has no job")
     if plan is not None:
         counts = [len(phase.stream) for phase in plan.phase]
@@ -43,29 +43,23 @@ def lay_out(document: Json, plan: Plan | None) -> Layout:
             raise BadInputError(f"fio reports {len(jobs)} jobs for {sum(counts)} streams")
         rest = iter(jobs)
         return Layout(plan, [[(stream, next(rest)) for stream in range(count)] for count in counts])
-    return _byoptions_of(document, jobs) or _by_names(document, jobs)
+    return _by_options(document) or _by_names(document)
 
 
-def options_of(document: Json, job: Json) -> dict[str, str]:
-    """Those of all jobs and the job's own."""
-    both = {**(document.get("global options") or {}), **(job.get("job options") or {})}
-    return {canonical(str(key)): str(value) for key, value in both.items()}
-
-
-def _starts_a_phase(document: Json, before: Json | None, job: Json) -> bool:
+def _starts_a_phase(document: FioDocument, before: FioJobResult | None, job: FioJobResult) -> bool:
     """A group of its own (fio numbers them), or the option itself where it stands there."""
-    return before is None or "stonewall" in options_of(document, job) or before.get("groupid") != job.get("groupid")
+    return before is None or "stonewall" in document.options_of(job) or before.groupid != job.groupid
 
 
-def _byoptions_of(document: Json, jobs: list[Json]) -> Layout | None:
+def _by_options(document: FioDocument) -> Layout | None:
     """The plan that importing the jobs' own options gives; None where that is not possible."""
     # Without group_reporting, clones stand there one by one, with the same name and options.
-    clones = [list(group) for _, group in groupby(jobs, key=lambda job: (job["jobname"], repr(job.get("job options"))))]
-    if not all(group[0].get("job options") for group in clones):
+    clones = [list(group) for _, group in groupby(document.jobs, key=lambda job: (job.jobname, job.own_options))]
+    if not all(group[0].own_options for group in clones):
         return None
     firsts = [group[0] for group in clones]
     read = [
-        Job(str(job["jobname"]), options_of(document, job) | ({"stonewall": ""} if starts else {}))
+        Job(job.jobname, document.options_of(job) | ({"stonewall": ""} if starts else {}))
         for job, starts in zip(
             firsts,
             (_starts_a_phase(document, before, job) for before, job in zip([None, *firsts], firsts, strict=False)),
@@ -73,13 +67,13 @@ def _byoptions_of(document: Json, jobs: list[Json]) -> Layout | None:
         )
     ]
     try:
-        plan = read_plan(_core.validate(import_jobs("fio", read, str(document["fio version"])).text, []))
+        plan = read_plan(_core.validate(import_jobs("fio", read, document.version).text, []))
     except (BadInputError, ValueError):
         return None
-    phases: list[list[tuple[int, Json]]] = [[] for _ in plan.phase]
+    phases: list[list[tuple[int, FioJobResult]]] = [[] for _ in plan.phase]
     places = _places(plan)
     for job, group in zip(read, clones, strict=True):
-        wanted = int(job.options.get("numjobs", "1") or 1)
+        wanted = fio_int("numjobs", job.options.get("numjobs") or "1")
         first = next(places, None)
         if first is None or len(group) not in (1, wanted):
             return None
@@ -106,17 +100,17 @@ def _places(plan: Plan) -> Iterator[tuple[int, int, int]]:
             yield phase, stream, found.workers
 
 
-def _by_names(document: Json, jobs: list[Json]) -> Layout:
-    groups: list[list[Json]] = []
-    for before, job in zip([None, *jobs], jobs, strict=False):
+def _by_names(document: FioDocument) -> Layout:
+    groups: list[list[FioJobResult]] = []
+    for before, job in zip([None, *document.jobs], document.jobs, strict=False):
         if _starts_a_phase(document, before, job):
             groups.append([])
         groups[-1].append(job)
-    phases = [OtherPhase(name=str(group[0]["jobname"]), stream=_streams(group)) for group in groups]
+    phases = [OtherPhase(name=group[0].jobname, stream=_streams(group)) for group in groups]
     plan = OtherPlan(
         kind=OtherKind.IMPORT,
-        title=f"fio: {', '.join(str(job['jobname']) for job in jobs)[:200]}",
-        source=str(document["fio version"]),
+        title=f"fio: {', '.join(document.names)[:200]}",
+        source=document.version,
         about="Imported from fio's JSON.",
         seed=0,
         phase=phases,
@@ -124,12 +118,11 @@ def _by_names(document: Json, jobs: list[Json]) -> Layout:
     return Layout(plan, [list(enumerate(group)) for group in groups], is_guessed=True)
 
 
-def _streams(group: list[Json]) -> list[OtherStream]:
+def _streams(group: list[FioJobResult]) -> list[OtherStream]:
     """With the names of the jobs; clones, which share one, are numbered."""
-    names = [str(job["jobname"]) for job in group]
+    names = [job.jobname for job in group]
     streams = []
     for at, (name, job) in enumerate(zip(names, group, strict=True)):
-        options = {str(key): str(value) for key, value in (job.get("job options") or {}).items()}
         number = f" ({names[: at + 1].count(name)})" if names.count(name) > 1 else ""
-        streams.append(OtherStream(name=name + number, options=options))
+        streams.append(OtherStream(name=name + number, options=job.own_options or {}))
     return streams

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
-from brickyard.formats.fio_options import is_harmless
+from brickyard.formats.fio_options import FioOptions, is_harmless
 from brickyard.formats.fio_stream import is_random, part_of_file
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
-from brickyard.store import Json
+from brickyard.formats.profile_parts import Inline, Limits
 
 FIGURES = {50.0: "p50", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p99.9", 100.0: "max"}
 STEADY_ROUNDS = (3, 1000)  # as many as a profile takes
@@ -21,109 +21,101 @@ CHECK_US = 1_000_000  # fio looks once a second unless steadystate_check_interva
 
 @dataclass(frozen=True)
 class Ends:
-    """`limits` are keys of a phase; `start_us` counts from the start of the group of jobs."""
+    """`start_us` counts from the start of the group of jobs."""
 
     start_us: int
     duration_us: int
-    limits: Json
+    limits: Limits
     notes: tuple[str, ...] = field(default=())
-
-    def limits_key(self) -> str:
-        return repr(sorted(self.limits.items(), key=lambda item: item[0]))
 
     def is_timed(self) -> bool:
         """Whether time alone ends it, so that its end is known beforehand."""
-        return set(self.limits) == {"duration"}
+        return self.limits.duration is not None and self.limits == Limits(duration=self.limits.duration)
 
     def end_us(self) -> int:
         return self.start_us + self.duration_us
 
     def lasting(self, duration_us: int) -> Ends:
-        return replace(self, duration_us=duration_us, limits={"duration": toml_text.duration(duration_us)})
+        return replace(self, duration_us=duration_us, limits=Limits(duration=toml_text.duration(duration_us)))
 
 
-def read_ends(options: dict[str, str], *, depth: int, clones: int, lanes: int) -> Ends:
+def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int) -> Ends:
     """`clones` are fio's processes, `lanes` how many of them are workers of one stream (else each is a stream)."""
     notes: list[str] = []
-    limits: Json = {}
-    start_us = _start(options)
-    runtime = fio_time_us("runtime", options.get("runtime", "0"), default="s")
+    limits = Limits()
+    start_us = _start(asked)
+    runtime = fio_time_us("runtime", asked.runtime, default="s")
     if runtime:
-        limits["duration"] = toml_text.duration(runtime)
-    if not (runtime and fio_flag("time_based", options.get("time_based", "0"))):
-        limits |= _amount(options, clones, lanes)
-    if "fill_device" in options and not is_harmless("fill_device", options["fill_device"]):
+        limits = replace(limits, duration=toml_text.duration(runtime))
+    if not (runtime and fio_flag("time_based", asked.time_based)):
+        limits = _amount(asked, limits, clones, lanes)
+    if asked.fill_device is not None and not is_harmless("fill_device", asked.fill_device):
         notes.append("fill_device: goes through the region once; the target is not filled until it is full.")
-    warmup = fio_time_us("ramp_time", options.get("ramp_time", "0"), default="s")
-    if "latency_target" in options:
+    warmup = fio_time_us("ramp_time", asked.ramp_time, default="s")
+    if asked.latency_target is not None:
         notes.append("latency_target: here the depth grows until the target is missed; fio searches up and down.")
-        limits |= _latency(options, depth)
-    if "max_latency" in options:
-        limits["stop"] = {
-            "when": "max",
-            "above": toml_text.duration(fio_time_us("max_latency", options["max_latency"], default="us")),
-        }
-    if "steadystate" in options:
-        limits["steady"] = _steady(options)
-        if ramp := fio_time_us("steadystate_ramp_time", options.get("steadystate_ramp_time", "0"), default="s"):
+        limits = _latency(asked, asked.latency_target, limits, depth)
+    if asked.max_latency is not None:
+        most = toml_text.duration(fio_time_us("max_latency", asked.max_latency, default="us"))
+        limits = replace(limits, stop={"when": "max", "above": most})
+    if asked.steadystate is not None:
+        limits = replace(limits, steady=_steady(asked, asked.steadystate))
+        if ramp := fio_time_us("steadystate_ramp_time", asked.steadystate_ramp_time, default="s"):
             warmup = max(warmup, ramp)
             notes.append("ss_ramp is warm-up here, in no figure; fio keeps it in its figures.")
     if warmup:
-        limits["warmup"] = toml_text.duration(warmup)
+        limits = replace(limits, warmup=toml_text.duration(warmup))
     return Ends(start_us, runtime, limits, tuple(notes))
 
 
-def _start(options: dict[str, str]) -> int:
-    text = options.get("startdelay", "0")
+def _start(asked: FioOptions) -> int:
+    text = asked.startdelay
     if "-" in text:
         raise BadInputError(f"startdelay={text}: a delay drawn by chance; write one time")
     return fio_time_us("startdelay", text, default="s")
 
 
-def _amount(options: dict[str, str], clones: int, lanes: int) -> Json:
+def _amount(asked: FioOptions, limits: Limits, clones: int, lanes: int) -> Limits:
     """Bytes and requests are those of a phase, of all clones; passes are those of each stream."""
-    if "number_ios" in options:
-        return {"requests": fio_int("number_ios", options["number_ios"], low=1, high=1 << 50) * clones}
-    loops = fio_int("loops", options.get("loops", "1"), low=1, high=1 << 31)
-    if "io_size" not in options:
-        both = part_of_file(options)
-        if both is not None and both[0] < both[1] and is_random(options):
-            return {"bytes": toml_text.size(both[0] * clones * loops)}
-        return {"passes": loops * lanes}
-    if options["io_size"].endswith("%"):
-        share = fio_number("io_size", options["io_size"].removesuffix("%"), low=0.01, high=100)
-        return {"passes": f"{share:g}%"} if loops * lanes == 1 else {"passes": share / 100 * loops * lanes}
-    return {"bytes": toml_text.size(fio_bytes("io_size", options["io_size"]) * clones * loops)}
+    if asked.number_ios is not None:
+        return replace(limits, requests=fio_int("number_ios", asked.number_ios, low=1, high=1 << 50) * clones)
+    loops = fio_int("loops", asked.loops, low=1, high=1 << 31)
+    if asked.io_size is None:
+        both = part_of_file(asked)
+        if both is not None and both[0] < both[1] and is_random(asked):
+            return replace(limits, bytes=toml_text.size(both[0] * clones * loops))
+        return replace(limits, passes=loops * lanes)
+    if asked.io_size.endswith("%"):
+        share = fio_number("io_size", asked.io_size.removesuffix("%"), low=0.01, high=100)
+        return replace(limits, passes=f"{share:g}%" if loops * lanes == 1 else share / 100 * loops * lanes)
+    return replace(limits, bytes=toml_text.size(fio_bytes("io_size", asked.io_size) * clones * loops))
 
 
-def _latency(options: dict[str, str], depth: int) -> Json:
+def _latency(asked: FioOptions, latency: str, limits: Limits, depth: int) -> Limits:
     """fio looks for the depth that still meets a target; here the depth grows until it is missed."""
-    percent = fio_number("latency_percentile", options.get("latency_percentile", "100"), high=100)
+    percent = fio_number("latency_percentile", asked.latency_percentile, high=100)
     if percent not in FIGURES:
         raise BadInputError(f"latency_percentile={percent:g}: there are {', '.join(f'{p:g}' for p in FIGURES)}")
-    window = fio_time_us("latency_window", options.get("latency_window", "1s"), default="us")
-    target = fio_time_us("latency_target", options["latency_target"], default="us")
-    found: Json = {"stop": {"when": FIGURES[percent], "above": toml_text.duration(target)}}
-    if depth > 1:
-        found["ramp"] = {"knob": "depth", "from": 1, "to": depth, "factor": 2, "every": toml_text.duration(window)}
-    return found
+    window = fio_time_us("latency_window", asked.latency_window, default="us")
+    target = fio_time_us("latency_target", latency, default="us")
+    ramp: Inline = {"knob": "depth", "from": 1, "to": depth, "factor": 2, "every": toml_text.duration(window)}
+    stop = {"when": FIGURES[percent], "above": toml_text.duration(target)}
+    return replace(limits, stop=stop, ramp=ramp if depth > 1 else None)
 
 
-def _steady(options: dict[str, str]) -> Json:
+def _steady(asked: FioOptions, criterion: str) -> Inline:
     """fio's criteria over a window of looks: how far each may be from the mean, or the slope a look (steadystate.c)."""
-    kind, _, limit = options["steadystate"].partition(":")
+    kind, _, limit = criterion.partition(":")
     measures = {"iops": "iops", "bw": "throughput", "lat": "mean_service"}
     measure = kind.removesuffix("_slope")
     if measure not in measures or not limit.endswith("%"):
-        raise BadInputError(
-            f"steadystate={options['steadystate']}: there are iops, bw, lat, and each with _slope, in %"
-        )
+        raise BadInputError(f"steadystate={criterion}: there are iops, bw, lat, and each with _slope, in %")
     share = fio_number("steadystate", limit.removesuffix("%"), high=100)
     is_slope = kind.endswith("_slope")
-    span = fio_time_us("steadystate_duration", options.get("steadystate_duration", "0"), default="s")
+    span = fio_time_us("steadystate_duration", asked.steadystate_duration, default="s")
     if not span:
         raise BadInputError("steadystate needs steadystate_duration, the span that is looked at")
-    look = options.get("steadystate_check_interval")
+    look = asked.steadystate_check_interval
     every = CHECK_US if look is None else fio_time_us("steadystate_check_interval", look, default="s")
     low, high = STEADY_ROUNDS
     rounds = span // max(1, every)

@@ -6,8 +6,12 @@ Refusal: an option that is in no list here is refused by its name: leaving it ou
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+
+import msgspec
 
 from brickyard.errors import BadInputError
+from brickyard.ready import ready
 
 # fio's own second names (options.c, `.alias`), and the ones that its parser takes for them.
 ALIASES = {
@@ -213,74 +217,82 @@ HARMLESS = {
     "exit_what": ("group",),
 }
 
-UNDERSTOOD = frozenset(
-    [
-        "blockalign",
-        "bs",
-        "bsrange",
-        "bssplit",
-        "buffer_compress_percentage",
-        "buffered",
-        "dedupe_percentage",
-        "direct",
-        "directory",
-        "do_verify",
-        "exitall",
-        "fadvise_hint",
-        "fdatasync",
-        "filename",
-        "filename_format",
-        "filesize",
-        "fill_device",
-        "fsync",
-        "invalidate",
-        "io_size",
-        "iodepth",
-        "iodepth_batch_complete_min",
-        "ioengine",
-        "latency_percentile",
-        "latency_target",
-        "latency_window",
-        "loops",
-        "max_latency",
-        "norandommap",
-        "number_ios",
-        "numjobs",
-        "offset",
-        "offset_increment",
-        "percentage_random",
-        "ramp_time",
-        "randseed",
-        "random_distribution",
-        "rate",
-        "rate_ignore_thinktime",
-        "rate_iops",
-        "rate_process",
-        "runtime",
-        "rw",
-        "rwmixread",
-        "rwmixwrite",
-        "size",
-        "startdelay",
-        "steadystate",
-        "steadystate_check_interval",
-        "steadystate_duration",
-        "steadystate_ramp_time",
-        "stonewall",
-        "sync",
-        "thinktime",
-        "time_based",
-        "verify",
-        "wait_for",
-    ]
-)
+
+class FioOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is understood of a job, each option as its text. A default is fio's own; None is an option that is not
+    there, which fio treats otherwise than any value of it."""
+
+    blockalign: str | None = None
+    bs: str = "4k"
+    bsrange: str | None = None
+    bssplit: str | None = None
+    buffer_compress_percentage: str | None = None
+    buffered: str | None = None
+    dedupe_percentage: str | None = None
+    direct: str | None = None
+    directory: str = ""
+    do_verify: str = "1"
+    exitall: str = "0"
+    fadvise_hint: str | None = None
+    fdatasync: str = "0"
+    filename: str = ""
+    filename_format: str = "$jobname.$jobnum.$filenum"
+    filesize: str | None = None
+    fill_device: str | None = None
+    fsync: str = "0"
+    invalidate: str = "1"
+    io_size: str | None = None
+    iodepth: str = "1"
+    iodepth_batch_complete_min: str = "1"
+    ioengine: str = "psync"
+    latency_percentile: str = "100"
+    latency_target: str | None = None
+    latency_window: str = "1s"
+    loops: str = "1"
+    max_latency: str | None = None
+    norandommap: str = "0"
+    number_ios: str | None = None
+    numjobs: str = "1"
+    offset: str = "0"
+    offset_increment: str = "0"
+    percentage_random: str | None = None
+    pre_read: str = "0"
+    ramp_time: str = "0"
+    randseed: str | None = None
+    random_distribution: str = "random"
+    rate: str | None = None
+    rate_ignore_thinktime: str = "0"
+    rate_iops: str | None = None
+    rate_process: str = "linear"
+    runtime: str = "0"
+    rw: str = "read"
+    rwmixread: str = "50"
+    rwmixwrite: str | None = None
+    size: str | None = None
+    startdelay: str = "0"
+    steadystate: str | None = None
+    steadystate_check_interval: str | None = None
+    steadystate_duration: str = "0"
+    steadystate_ramp_time: str = "0"
+    stonewall: str | None = None
+    sync: str | None = None
+    thinktime: str = "0"
+    time_based: str = "0"
+    verify: str = "0"
+    wait_for: str | None = None
+
+
+def understood(options: Mapping[str, str]) -> FioOptions:
+    """Those of a job by their canonical names; `check_options` is for the others."""
+    return msgspec.convert(options, FioOptions)
 
 
 def check_options(options: dict[str, str]) -> list[str]:
     """What has to be said of a job's options; refuses the first that would change the load."""
     said = []
     for name, value in options.items():
-        if name in UNDERSTOOD or name in SILENT or is_harmless(name, value):
+        is_understood = name in FioOptions.__struct_fields__ and name not in NOTED
+        if is_understood or name in SILENT or is_harmless(name, value):
             continue
         if name not in NOTED:
             shown = f"{name}={value}" if value else name
@@ -300,3 +312,6 @@ def is_harmless(name: str, value: str) -> bool:
 def canonical(name: str) -> str:
     key = re.sub(r"\s", "", name).lower()
     return ALIASES.get(key, key)
+
+
+ready(FioOptions)

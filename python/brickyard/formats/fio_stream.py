@@ -11,8 +11,20 @@ from dataclasses import dataclass
 from brickyard.errors import SECTOR_BYTES, BadInputError, sector_advice
 from brickyard.formats import toml_text
 from brickyard.formats.fio_file import Job
+from brickyard.formats.fio_options import FioOptions
 from brickyard.formats.fio_units import by_direction, fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
-from brickyard.store import Json
+from brickyard.formats.profile_parts import (
+    RANDOM,
+    SEQUENTIAL,
+    Address,
+    Inline,
+    OpenLoop,
+    ProfileFlushes,
+    ProfileSize,
+    ProfileStream,
+    ProfileZone,
+    Shares,
+)
 
 DIRECTIONS = {
     "read": ("read", False),
@@ -40,55 +52,56 @@ Sizes = dict[str, dict[int, float]]  # by operation in use: size in bytes → sh
 class Work:
     """A job's stream, and what has to be said of it."""
 
-    stream: Json
+    stream: ProfileStream
+    depth: int
     notes: tuple[str, ...]
     reads: bool
 
 
 def read_work(job: Job, jobs: int) -> Work:
     """The stream of a job and of all its `jobs` clones together; its target and clones are for the caller to place."""
-    options = job.options
+    asked = job.asked
     notes: list[str] = []
-    ops, is_random, step_bytes = _operations(options)
-    sizes = _sizes(options, ops)
+    ops, is_random, step_bytes = _operations(asked)
+    sizes = _sizes(asked, ops)
     _check_sectors(sizes)
-    align = _align(options, sizes)
-    pace = _pace(options, ops, sizes, jobs, notes)
-    ops = pace.pop("operations", ops)
-    engine = options.get("ioengine", "psync")
-    depth = fio_int("iodepth", options.get("iodepth", "1"), low=1, high=4096)
+    align = _align(asked, sizes)
+    think_us = fio_time_us("thinktime", asked.thinktime, default="us")
+    pace, ops = _pace(asked, ops, sizes, jobs, notes)
+    engine = asked.ioengine
+    depth = fio_int("iodepth", asked.iodepth, low=1, high=4096)
     if ENGINES[engine] == "psync" and depth > 1:
         notes.append(f"iodepth={depth} has no effect with fio's ioengine={engine}, so depth is 1.")
         depth = 1
-    if depth > 1 and "think" in pace:
+    if depth > 1 and think_us:
         raise BadInputError(
             f"thinktime with iodepth={depth}: fio pauses the whole job after each request, while here each request in"
             " flight would pause by itself; use iodepth=1, and numjobs for more of them"
         )
-    stream: Json = {
-        "name": job.name.replace(".", "-"),
-        "target": 0,
-        "operations": ops,
-        "request": _request(sizes),
-        "align": None if align is None else toml_text.size(align),
-        "address": _address(options, ops, sizes, align, step_bytes, notes, is_random=is_random),
-        "region": None,
-        "workers": jobs,
-        "depth": depth,
-        **pace,
-        **_durability(options),
-    }
-    if data := _data(options):
-        stream["data"] = data
-    if options.get("verify", "0") not in ("0", "none"):
-        stream["verify"] = True
+    is_verified = asked.verify not in ("0", "none")
+    stream = ProfileStream(
+        name=job.name.replace(".", "-"),
+        operations=ops,
+        request=_request(sizes),
+        align=None if align is None else toml_text.size(align),
+        address=_address(asked, ops, sizes, align, step_bytes, notes, is_random=is_random),
+        workers=jobs,
+        depth=depth,
+        think=toml_text.duration(think_us) if think_us else None,
+        pace=pace,
+        sync=_sync(asked),
+        flush_every=_flush_every(asked),
+        data=_data(asked) or None,
+        verify=is_verified or None,
+    )
+    if is_verified:
         notes.append("Blocks carry Brickyard's own stamps instead of fio's checksums.")
-    return Work(stream, tuple(notes), "read" in used(ops))
+    return Work(stream, depth, tuple(notes), bool(ops.read))
 
 
-def _operations(options: dict[str, str]) -> tuple[Json, bool, int]:
+def _operations(asked: FioOptions) -> tuple[Shares, bool, int]:
     """Shares, whether offsets are random, and how many bytes a sequential job leaves out after each request."""
-    rw, _, modifier = options.get("rw", "read").lower().partition(":")
+    rw, _, modifier = asked.rw.lower().partition(":")
     if rw not in DIRECTIONS:
         raise BadInputError(f"rw={rw} has no counterpart here; there are {', '.join(DIRECTIONS)}")
     kind, is_random = DIRECTIONS[rw]
@@ -102,28 +115,24 @@ def _operations(options: dict[str, str]) -> tuple[Json, bool, int]:
     if modifier and not is_random:
         step_bytes = fio_bytes("rw", modifier)
     if kind != "mixed":
-        return {"read": 0, kind: 100} if kind != "read" else {"read": 100}, is_random, step_bytes
-    if "rwmixwrite" in options:
-        read = 100 - fio_number("rwmixwrite", options["rwmixwrite"], high=100)
+        return Shares(**{kind: 100}), is_random, step_bytes
+    if asked.rwmixwrite is not None:
+        read = 100 - fio_number("rwmixwrite", asked.rwmixwrite, high=100)
     else:
-        read = fio_number("rwmixread", options.get("rwmixread", "50"), high=100)
+        read = fio_number("rwmixread", asked.rwmixread, high=100)
     return toml_text.operations(read), is_random, step_bytes
 
 
-def used(ops: Json) -> list[str]:
-    return [name for name in ("read", "write", "trim") if ops.get(name)]
-
-
-def _sizes(options: dict[str, str], ops: Json) -> Sizes:
+def _sizes(asked: FioOptions, ops: Shares) -> Sizes:
     """Of each operation in use."""
-    if "bssplit" in options:
-        texts = by_direction(options["bssplit"], BS_DEFAULT)
-        return {name: _split(texts[name]) for name in used(ops)}
-    if "bsrange" in options:
-        texts = by_direction(options["bsrange"], BS_DEFAULT)
-        return {name: _range(texts[name]) for name in used(ops)}
-    texts = by_direction(options.get("bs", BS_DEFAULT), BS_DEFAULT)
-    return {name: {fio_bytes("bs", texts[name]): 100.0} for name in used(ops)}
+    if asked.bssplit is not None:
+        texts = by_direction(asked.bssplit, BS_DEFAULT)
+        return {name: _split(texts[name]) for name in ops.used}
+    if asked.bsrange is not None:
+        texts = by_direction(asked.bsrange, BS_DEFAULT)
+        return {name: _range(texts[name]) for name in ops.used}
+    texts = by_direction(asked.bs, BS_DEFAULT)
+    return {name: {fio_bytes("bs", texts[name]): 100.0} for name in ops.used}
 
 
 def _check_sectors(sizes: Sizes) -> None:
@@ -170,52 +179,52 @@ def _alike(sizes: Sizes) -> dict[int, float] | None:
     return mixes[0] if all(mix == mixes[0] for mix in mixes) else None
 
 
-def _request(sizes: Sizes) -> object:
+def _request(sizes: Sizes) -> str | list[ProfileSize]:
     mix = _alike(sizes)
     return toml_text.request(mix) if mix is not None else toml_text.request_by_operation(sizes)
 
 
-def _align(options: dict[str, str], sizes: Sizes) -> int | None:
-    if "blockalign" not in options:
+def _align(asked: FioOptions, sizes: Sizes) -> int | None:
+    if asked.blockalign is None:
         return None
-    texts = by_direction(options["blockalign"], "0")
+    texts = by_direction(asked.blockalign, "0")
     aligns = {name: fio_bytes("blockalign", texts[name]) or min(mix) for name, mix in sizes.items()}
     if all(aligns[name] == min(mix) for name, mix in sizes.items()) and len(set(aligns.values())) > 1:
         return None  # as each operation has it by itself
     found = set(aligns.values())
     if len(found) > 1:
-        raise BadInputError(f"blockalign={options['blockalign']}: reads and writes of a stream have one alignment")
+        raise BadInputError(f"blockalign={asked.blockalign}: reads and writes of a stream have one alignment")
     return found.pop()
 
 
 def _address(
-    options: dict[str, str],
-    ops: Json,
+    asked: FioOptions,
+    ops: Shares,
     sizes: Sizes,
     align: int | None,
     step_bytes: int,
     notes: list[str],
     *,
     is_random: bool,
-) -> object:
+) -> Address:
     if not is_random:
         return _in_order(ops, sizes, step_bytes, notes)
-    if (given := options.get("random_distribution", "random")) != "random":
+    if (given := asked.random_distribution) != "random":
         return _distribution(given, notes)
-    if "percentage_random" in options:
-        texts = by_direction(options["percentage_random"], "100")
-        shares = {fio_number("percentage_random", texts[name], high=100) for name in used(ops)}
+    if asked.percentage_random is not None:
+        texts = by_direction(asked.percentage_random, "100")
+        shares = {fio_number("percentage_random", texts[name], high=100) for name in ops.used}
         if len(shares) > 1:
             raise BadInputError("percentage_random: reads and writes of a stream have one share of random offsets")
         if (share := shares.pop()) < 100:
-            return {"kind": "runs", "random": share}
-    if fio_flag("norandommap", options.get("norandommap", "0")):
-        return "random"
+            return Address("runs", random=share)
+    if fio_flag("norandommap", asked.norandommap):
+        return RANDOM
     one = _one_size(sizes)
     if one is not None and align in (None, one):
-        return "permutation"
+        return Address("permutation")
     notes.append("Offsets are uniform; fio's map would keep them from what this pass has touched (no norandommap).")
-    return "random"
+    return RANDOM
 
 
 def _one_size(sizes: Sizes) -> int | None:
@@ -223,30 +232,31 @@ def _one_size(sizes: Sizes) -> int | None:
     return next(iter(mix)) if mix is not None and len(mix) == 1 else None
 
 
-def _in_order(ops: Json, sizes: Sizes, step_bytes: int, notes: list[str]) -> object:
-    if len(used(ops)) > 1:
+def _in_order(ops: Shares, sizes: Sizes, step_bytes: int, notes: list[str]) -> Address:
+    if len(ops.used) > 1:
         notes.append("Reads and writes move one cursor here; fio has a cursor for each.")
     if not step_bytes:
-        return "sequential"
+        return SEQUENTIAL
     one = _one_size(sizes)
     if one is None:
         raise BadInputError(f"rw=…:{step_bytes}: steps over a part after requests of several sizes")
     notes.append("Where the region ends, the next round begins one block further; fio's begins at the same block.")
-    return {"kind": "strided", "stride": toml_text.size(step_bytes + one)}
+    return Address("strided", stride=toml_text.size(step_bytes + one))
 
 
-def _distribution(text: str, notes: list[str]) -> object:
+def _distribution(text: str, notes: list[str]) -> Address:
     kind, _, parameters = text.replace("zoned_abs=", "zoned_abs:").partition(":")
     first, _, center = parameters.partition(":")
     name = "random_distribution"
     if kind in ("zipf", "pareto", "normal") and center:
         notes.append(f"{name}={text}: where the most frequent block lies is not kept, only how frequent each is.")
     if kind == "zipf":
-        return {"kind": "zipf", "theta": fio_number(name, first or "1.1", high=10)}
+        return Address("zipf", theta=fio_number(name, first or "1.1", high=10))
     if kind == "pareto":
-        return {"kind": "pareto", "skew": round(100 - fio_number(name, first or "0.2", low=0.001, high=0.5) * 100, 6)}
+        skew = round(100 - fio_number(name, first or "0.2", low=0.001, high=0.5) * 100, 6)
+        return Address("pareto", skew=skew)
     if kind == "normal":
-        return {"kind": "normal", "deviation": fio_number(name, first or "0", high=100)}
+        return Address("normal", deviation=fio_number(name, first or "0", high=100))
     if kind in ("zoned", "zoned_abs"):
         if "," in parameters:
             raise BadInputError(f"{name}={text}: reads and writes of a stream have the same zones")
@@ -257,7 +267,7 @@ def _distribution(text: str, notes: list[str]) -> object:
     )
 
 
-def zones(said: str, items: list[tuple[str, str]], *, is_absolute: bool) -> Json:
+def zones(said: str, items: list[tuple[str, str]], *, is_absolute: bool) -> Address:
     """Zones one behind the other, from shares of requests and sizes (in bytes, or per cent of the region).
 
     A share or size that is left out gets an equal part of what the others leave.
@@ -278,9 +288,9 @@ def zones(said: str, items: list[tuple[str, str]], *, is_absolute: bool) -> Json
             toml_text.size(int(x)) if is_absolute else (f"{min(100, round(x, 6)):g}%" if x else "0")
             for x in (at, at + length)
         ]
-        found.append({"requests": share, "region": "..".join(edges)})
+        found.append(ProfileZone(share, "..".join(edges)))
         at += length
-    return {"kind": "zones", "zones": found}
+    return Address("zones", zones=found)
 
 
 def _filled(said: str, values: list[float | None], *, is_absolute: bool = False) -> list[float]:
@@ -291,37 +301,36 @@ def _filled(said: str, values: list[float | None], *, is_absolute: bool = False)
     return [left / missing if value is None else value for value in values]
 
 
-def _pace(options: dict[str, str], ops: Json, sizes: Sizes, jobs: int, notes: list[str]) -> Json:
-    """The pace of all clones; rates of both directions also decide the `operations`, as in fio."""
-    think = fio_time_us("thinktime", options.get("thinktime", "0"), default="us")
-    rates = _rates(options, sizes)
+def _pace(asked: FioOptions, ops: Shares, sizes: Sizes, jobs: int, notes: list[str]) -> tuple[OpenLoop | None, Shares]:
+    """The pace of all clones, and the operations: rates of both directions decide them as well, as in fio."""
+    rates = _rates(asked, sizes)
     if rates is None:
-        return {"think": toml_text.duration(think)} if think else {}
-    if think:
+        return None, ops
+    if fio_time_us("thinktime", asked.thinktime, default="us"):
         raise BadInputError("thinktime with rate: a request here is due by its rate or after a pause, not by both")
-    process = options.get("rate_process", "linear")
+    process = asked.rate_process
     if process not in ("linear", "poisson"):
         raise BadInputError(f"rate_process={process}: there are linear and poisson")
     total = sum(rates.values())
     arrivals = "poisson" if process == "poisson" else "constant"
     notes.append("Rates are open loops: a late request keeps its due time, where fio would begin counting late.")
-    found: Json = {"pace": {"loop": "open", "rate": float(total * jobs), "arrivals": arrivals}}
+    pace = OpenLoop(float(total * jobs), arrivals)
     if len(rates) > 1:
         shares = {name: round(rate / total * 100, 9) for name, rate in rates.items()}
-        if any(abs(shares[name] - ops[name]) > 1e-6 for name in shares):
+        if any(abs(share - ops.by_name[name]) > 1e-6 for name, share in shares.items()):
             each = " and ".join(f"{rate * jobs:g} {name}s/s" for name, rate in rates.items())
             notes.append(f"fio's rate holds for each direction, {each}, so it decides the mix.")
-        found["operations"] = {name: shares.get(name, 0.0) for name in ("read", *shares)}
-    return found
+        return pace, Shares(**shares)
+    return pace, ops
 
 
-def _rates(options: dict[str, str], sizes: Sizes) -> dict[str, float] | None:
+def _rates(asked: FioOptions, sizes: Sizes) -> dict[str, float] | None:
     """Requests/s of one job by operation; a rate without a comma holds for each direction."""
     found: dict[str, float] = {}
-    for option in ("rate_iops", "rate"):
-        if option not in options or found:
+    for option, given in (("rate_iops", asked.rate_iops), ("rate", asked.rate)):
+        if given is None or found:
             continue
-        for name, text in by_direction(options[option], "0").items():
+        for name, text in by_direction(given, "0").items():
             if name not in sizes:
                 continue
             if option == "rate_iops":
@@ -338,43 +347,42 @@ def _rates(options: dict[str, str], sizes: Sizes) -> dict[str, float] | None:
     return found
 
 
-def _durability(options: dict[str, str]) -> Json:
-    found: Json = {}
-    sync = {"0": "none", "none": "none", "1": "sync", "": "sync", "sync": "sync", "dsync": "dsync"}
-    if "sync" in options:
-        if options["sync"] not in sync:
-            raise BadInputError(f"sync={options['sync']}: there are none, sync and dsync")
-        found["sync"] = sync[options["sync"]]
-    for call in ("fsync", "fdatasync"):
-        writes = fio_int(call, options.get(call, "0"), high=1 << 31)
-        if writes and "flush_every" in found:
-            raise BadInputError("fsync and fdatasync together: a stream flushes in one way")
-        if writes:
-            found["flush_every"] = {"writes": writes, "call": call}
-    return found
+def _sync(asked: FioOptions) -> str | None:
+    modes = {"0": "none", "none": "none", "1": "sync", "": "sync", "sync": "sync", "dsync": "dsync"}
+    if asked.sync is None:
+        return None
+    if asked.sync not in modes:
+        raise BadInputError(f"sync={asked.sync}: there are none, sync and dsync")
+    return modes[asked.sync]
 
 
-def _data(options: dict[str, str]) -> Json:
-    return {
-        key: fio_number(name, options[name], high=100)
-        for key, name in (("compressible", "buffer_compress_percentage"), ("duplicate", "dedupe_percentage"))
-        if name in options
-    }
+def _flush_every(asked: FioOptions) -> ProfileFlushes | None:
+    calls = [
+        ProfileFlushes(writes, call)
+        for call, given in (("fsync", asked.fsync), ("fdatasync", asked.fdatasync))
+        if (writes := fio_int(call, given, high=1 << 31))
+    ]
+    if len(calls) > 1:
+        raise BadInputError("fsync and fdatasync together: a stream flushes in one way")
+    return calls[0] if calls else None
 
 
-def is_random(options: dict[str, str]) -> bool:
-    return options.get("rw", "read").startswith("rand")
+def _data(asked: FioOptions) -> Inline:
+    said = (
+        ("compressible", "buffer_compress_percentage", asked.buffer_compress_percentage),
+        ("duplicate", "dedupe_percentage", asked.dedupe_percentage),
+    )
+    return {key: fio_number(option, given, high=100) for key, option, given in said if given is not None}
 
 
-def _place(options: dict[str, str]) -> tuple[str | None, str | None, str]:
-    size, filesize, offset = map(options.get, ("size", "filesize", "offset"))
-    return size, filesize, offset or "0"
+def is_random(asked: FioOptions) -> bool:
+    return asked.rw.startswith("rand")
 
 
-def part_of_file(options: dict[str, str]) -> tuple[int, int] | None:
+def part_of_file(asked: FioOptions) -> tuple[int, int] | None:
     """`size` and `filesize` where they differ. fio moves as much as `size`, at most the file: random requests go to all
     of the file, others to its first part. Without both, or where they are equal, None."""
-    size, filesize, offset = _place(options)
+    size, filesize, offset = asked.size, asked.filesize, asked.offset or "0"
     if size is None or filesize is None or size == filesize:
         return None
     if "%" in size + filesize or "-" in filesize or offset != "0":
@@ -383,13 +391,13 @@ def part_of_file(options: dict[str, str]) -> tuple[int, int] | None:
     return None if found[0] == found[1] else found
 
 
-def read_region(options: dict[str, str], shift: str = "") -> str | None:
+def read_region(asked: FioOptions, shift: str = "") -> str | None:
     """Where a job works; `shift` is added to its offset (of clones with offset_increment)."""
-    part, whole, offset = _place(options)
-    size = part or whole or "100%"
-    if (both := part_of_file(options)) is not None:
+    offset = asked.offset or "0"
+    size = asked.size or asked.filesize or "100%"
+    if (both := part_of_file(asked)) is not None:
         part_bytes, file_bytes = both
-        size = str(file_bytes if is_random(options) else min(part_bytes, file_bytes))
+        size = str(file_bytes if is_random(asked) else min(part_bytes, file_bytes))
     percents = [text.endswith("%") for text in (offset, shift or offset)]
     if len(set(percents)) > 1 and offset != "0":
         raise BadInputError(f"offset={offset} with offset_increment={shift}: give both in bytes or both in per cent")
@@ -415,19 +423,19 @@ def read_region(options: dict[str, str], shift: str = "") -> str | None:
 
 def file_names(job: Job, jobs: int) -> list[str]:
     """What fio calls the file of each clone; one name where all share it."""
-    options = job.options
-    filename = options.get("filename", "")
+    asked = job.asked
+    filename = asked.filename
     if re.search(r"(?<!\\):", filename):
         raise BadInputError(f"filename={filename}: several files share a job's depth in fio, and no stream does that")
     if "$" in filename:
         raise BadInputError(f"filename={filename}: fio's keywords in names have no counterpart here")
-    directory = options.get("directory", "")
+    directory = asked.directory
     if re.search(r"(?<!\\):", directory):
         raise BadInputError(f"directory={directory}: several directories; name the file of each job with filename")
     start = f"{directory.rstrip('/')}/" if directory else ""
     if filename:
         return [start + filename.replace("\\:", ":")]
-    form = options.get("filename_format", "$jobname.$jobnum.$filenum")
+    form = asked.filename_format
     names = [
         form.replace("$jobname", job.name).replace("$jobnum", str(number)).replace("$filenum", "0")
         for number in range(jobs)

@@ -10,12 +10,13 @@ specification that differ in what a stream has once are refused by name.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_job import Imported
-from brickyard.store import Json
+from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Address, Limits, ProfilePhase, ProfileStream
 
 SECTOR_BYTES = 512
 MAX_LINES = 100  # of an access specification, as in Iometer
@@ -75,7 +76,7 @@ def import_icf(name: str, text: str) -> Imported:
     workers = _at_work(setup, notes)
     _apart(setup, workers, notes)
     targets = list(dict.fromkeys(target for worker in workers for target in worker.targets))
-    top: Json = {}
+    top: dict[str, int] = {}
     seeds = {worker.seed for worker in workers if worker.seed is not None}
     if len(seeds) == 1:
         top["seed"] = seeds.pop()
@@ -84,7 +85,7 @@ def import_icf(name: str, text: str) -> Imported:
     if any(worker.repeats_bytes for worker in workers) and _writes(setup, workers):
         notes.append(PATTERN_NOTE)
     depths = _depths(setup)
-    phases: list[Json] = []
+    phases: list[ProfilePhase] = []
     for step in range(max(len(worker.specs) for worker in workers)):
         together = [worker for worker in workers if step < len(worker.specs)]
         specs = list(dict.fromkeys(worker.specs[step] for worker in together))
@@ -95,14 +96,9 @@ def import_icf(name: str, text: str) -> Imported:
                 for worker in together
                 for target in ([targets.index(t) for t in worker.targets] or [0])
             ]
-            phase: Json = {
-                "name": title + (f"-depth-{depth}" if len(depths) > 1 else ""),
-                "duration": f"{setup.run_s or 60}s",
-                "stream": _merged(streams),
-            }
-            if setup.ramp_s:
-                phase["warmup"] = f"{setup.ramp_s}s"
-            phases.append(phase)
+            limits = Limits(duration=f"{setup.run_s or 60}s", warmup=f"{setup.ramp_s}s" if setup.ramp_s else None)
+            name_of = title + (f"-depth-{depth}" if len(depths) > 1 else "")
+            phases.append(ProfilePhase(name_of, limits, _merged(streams)))
     about = ["Imported from an Iometer configuration.", *notes]
     made = toml_text.profile_text(name, f"Iometer: {name}", f"Iometer configuration {name}", about, phases, **top)
     return Imported(made, targets, notes)
@@ -146,26 +142,26 @@ def _plain(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-") or "spec"
 
 
-def _merged(streams: list[Json]) -> list[Json]:
+def _merged(streams: list[ProfileStream]) -> list[ProfileStream]:
     """Workers that do the same at random places are workers of one stream; those with a cursor stay apart."""
-    made: list[Json] = []
+    made: list[ProfileStream] = []
     for stream in streams:
-        same = next((other for other in made if _same(other, stream)), None)
-        if same is not None and stream["address"] == "random":
-            same["workers"] += 1
+        same = next((at for at, other in enumerate(made) if _same(other, stream)), None)
+        if same is not None and stream.address == RANDOM:
+            made[same] = replace(made[same], workers=(made[same].workers or 1) + 1)
         else:
-            made.append(dict(stream))
-    taken: dict[str, int] = {}
+            made.append(stream)
+    taken: Counter[str] = Counter()
+    named = []
     for stream in made:
-        taken[stream["name"]] = taken.get(stream["name"], 0) + 1
-        if taken[stream["name"]] > 1:
-            stream["name"] = f"{stream['name']}-{taken[stream['name']]}"
-    return made
+        taken[stream.name] += 1
+        again = taken[stream.name]
+        named.append(replace(stream, name=f"{stream.name}-{again}") if again > 1 else stream)
+    return named
 
 
-def _same(a: Json, b: Json) -> bool:
-    without = {"workers", "name"}
-    return all(a[key] == b[key] for key in a if key not in without)
+def _same(a: ProfileStream, b: ProfileStream) -> bool:
+    return replace(a, name="", workers=1) == replace(b, name="", workers=1)
 
 
 def read_icf(text: str) -> Setup:
@@ -311,7 +307,7 @@ def _align(lines: list[AccessLine]) -> int:
     return lines[0].align_bytes or SECTOR_BYTES
 
 
-def _stream(spec: str, lines: list[AccessLine], worker: Worker, target: int, depth: int) -> Json:
+def _stream(spec: str, lines: list[AccessLine], worker: Worker, target: int, depth: int) -> ProfileStream:
     first = lines[0]
     used = [line for line in lines if line.share] or lines
     for what in ("random", "delay_ms", "burst", "align_bytes"):
@@ -329,16 +325,16 @@ def _stream(spec: str, lines: list[AccessLine], worker: Worker, target: int, dep
     one = {line.size_bytes: 0.0 for line in used}
     for line in used:
         one[line.size_bytes] += line.share
-    address: object = {0: "sequential", 100: "random"}.get(int(first.random) if first.random in (0, 100) else -1)
-    return {
-        "name": _plain(spec),
-        "target": target,
-        "operations": toml_text.operations(reads),
-        "request": toml_text.request(one) if alike else toml_text.request_by_operation(sizes),
-        "align": toml_text.size(_align(used)),
-        "address": address or {"kind": "runs", "random": first.random},
-        "region": toml_text.region(worker.start_sector * SECTOR_BYTES, worker.sectors * SECTOR_BYTES or None),
-        "workers": 1,
-        "depth": depth,
-        "think": f"{first.delay_ms:g}ms" if first.delay_ms else None,
-    }
+    mixed = Address("runs", random=first.random)
+    return ProfileStream(
+        name=_plain(spec),
+        target=target,
+        operations=toml_text.operations(reads),
+        request=toml_text.request(one) if alike else toml_text.request_by_operation(sizes),
+        align=toml_text.size(_align(used)),
+        address={0.0: SEQUENTIAL, 100.0: RANDOM}.get(first.random, mixed),
+        region=toml_text.region(worker.start_sector * SECTOR_BYTES, worker.sectors * SECTOR_BYTES or None),
+        workers=1,
+        depth=depth,
+        think=f"{first.delay_ms:g}ms" if first.delay_ms else None,
+    )

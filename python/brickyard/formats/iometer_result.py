@@ -17,6 +17,7 @@ from datetime import datetime
 import msgspec
 
 from brickyard.errors import BadInputError
+from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Address
 from brickyard.formats.tool_result import (
     Ends,
     Moved,
@@ -161,8 +162,8 @@ def _asked(lines: list[list[int]], disks: int, depth: int) -> PrintedLoad:
     size_bytes, _, reads, random, delay, burst, *_ = lines[0]
     if delay or burst > 1:
         return PrintedLoad(workers=disks, depth=depth)
-    mixed = {"kind": "runs", "random": float(random)}
-    address: object = "sequential" if not random else "random" if random == 100 else mixed
+    mixed = Address("runs", random=float(random))
+    address = SEQUENTIAL if not random else RANDOM if random == 100 else mixed
     return PrintedLoad(size_bytes, reads, address, disks, depth)
 
 

@@ -10,11 +10,12 @@ import configparser
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_job import Imported
+from brickyard.formats.profile_parts import Inline, Limits, ProfilePhase, ProfileStream
 from brickyard.formats.toml_text import profile_text
-from brickyard.store import Json
 
 MIB = 1 << 20
 MOST_AUTOMATIC_USERS = 8
@@ -95,6 +96,7 @@ class _Section:
 
     def __init__(self, name: str, given: Mapping[str, str], defaults: dict[str, str]) -> None:
         self.name = name
+        self.given = frozenset(given)
         spelled = {key.lower(): key for key in defaults}
         seen: set[str] = set()
         for key in given:
@@ -104,6 +106,9 @@ class _Section:
             if key.lower() not in spelled:
                 raise BadInputError(f"[{name}] {key}: no key of SQLIOSim's; its keys are {', '.join(defaults)}")
         self.values = {**defaults, **{spelled[key.lower()]: value.strip() for key, value in given.items()}}
+
+    def text(self, key: str) -> str:
+        return self.values[key]
 
     def number(self, key: str, low: int = 0, high: int = 1 << 40) -> int:
         text = self.values[key]
@@ -126,6 +131,18 @@ class _Section:
         return min(processors * 2, MOST_AUTOMATIC_USERS) if count < 0 else count
 
 
+@dataclass(frozen=True)
+class _Sections:
+    """In the order of SECTIONS."""
+
+    config: _Section
+    random: _Section
+    audit: _Section
+    read_ahead: _Section
+    bulk: _Section
+    shrink: _Section
+
+
 def import_sqliosim(name: str, text: str) -> Imported:
     parser = configparser.RawConfigParser(comment_prefixes=(";",), strict=True, interpolation=None)
     parser.optionxform = lambda key: key  # type: ignore[assignment, method-assign]
@@ -141,20 +158,20 @@ def import_sqliosim(name: str, text: str) -> Imported:
     if twice := next((section for section in parser.sections() if names.count(section.lower()) > 1), None):
         raise BadInputError(f"[{twice}]: stands there twice, written differently; leave one of them")
     given = {known.get(section.lower(), section): dict(parser.items(section)) for section in parser.sections()}
-    sections = {key: _Section(key, given.get(key, {}), defaults) for key, defaults in SECTIONS.items()}
+    sections = _Sections(*(_Section(key, given.get(key, {}), defaults) for key, defaults in SECTIONS.items()))
     files = [_Section(key, values, FILE) for key, values in given.items() if key not in SECTIONS]
     notes: list[str] = []
     database, log = _files(files, notes)
-    config = sections["CONFIG"]
+    config = sections.config
     _refuse(config)
-    top: Json = {"table": "sqliosim"}
+    top: dict[str, str | bool] = {"table": "sqliosim"}
     if config.flag("StopOnError"):
         top["stop_on_error"] = True
     if not config.flag("NoBuffering"):
         top["io"] = "buffered"
-    if config.values["CPUCount"] == "0":
+    if config.text("CPUCount") == "0":
         notes.append("CPUCount is this machine's, where the file names none.")
-    if "MaxMemoryMB" not in set(given.get("CONFIG", {})):
+    if "MaxMemoryMB" not in config.given:
         notes.append("MaxMemoryMB is the memory of SQLIOSim's machine; here it is 256, set buffer_pool for another.")
     phases = _phases(sections, database, log)
     written = profile_text(name, f"{name}, imported from SQLIOSim", "SQLIOSim", notes, phases, **top)
@@ -170,7 +187,7 @@ def _refuse(config: _Section) -> None:
         raise BadInputError("[CONFIG] Affinity: processors are not chosen by a profile; use taskset")
 
 
-def _files(files: list[_Section], notes: list[str]) -> tuple[Json, int]:
+def _files(files: list[_Section], notes: list[str]) -> tuple[Inline, int]:
     """The data file as the keys of a database, and the size of the log in bytes."""
     logs = [file for file in files if file.flag("LogFile")]
     data = [file for file in files if not file.flag("LogFile")]
@@ -179,7 +196,7 @@ def _files(files: list[_Section], notes: list[str]) -> tuple[Json, int]:
             if not file.values[key]:
                 raise BadInputError(f"[{file.name}] {key}: is missing; it has no default")
         if file.number("MaxSize", 1) < file.number("InitialSize", 1):
-            raise BadInputError(f"[{file.name}] MaxSize={file.values['MaxSize']}: is below InitialSize")
+            raise BadInputError(f"[{file.name}] MaxSize={file.text('MaxSize')}: is below InitialSize")
         if file.number("Increment") and not file.flag("Shrinkable") and not file.flag("LogFile"):
             notes.append(f"{file.name}: Shrinkable is false, so the file neither grows nor shrinks.")
         if file.flag("Sparse"):
@@ -190,7 +207,7 @@ def _files(files: list[_Section], notes: list[str]) -> tuple[Json, int]:
         raise BadInputError(
             f"{len(data)} data files and {len(logs)} logs: a profile has one of each; import a file for each database"
         )
-    names = [os.path.basename(each.values["FileName"].replace(chr(92), "/")) for each in (data[0], logs[0])]
+    names = [os.path.basename(each.text("FileName").replace(chr(92), "/")) for each in (data[0], logs[0])]
     notes.append(f"{names[0]} and {names[1]}: one target has both, or a second target the log.")
     file = data[0]
     size, most = file.number("InitialSize", 1) * MIB, file.number("MaxSize", 1) * MIB
@@ -198,8 +215,8 @@ def _files(files: list[_Section], notes: list[str]) -> tuple[Json, int]:
     return {"size": size, "most": max(size, most), "increment": increment}, logs[0].number("MaxSize", 1) * MIB
 
 
-def _phases(sections: dict[str, _Section], database: Json, log_bytes: int) -> list[Json]:
-    config, shrink = sections["CONFIG"], sections["ShrinkUser"]
+def _phases(sections: _Sections, database: Inline, log_bytes: int) -> list[ProfilePhase]:
+    config, shrink = sections.config, sections.shrink
     processors = config.number("CPUCount", 0, 64) or os.cpu_count() or 1
     file = {
         "kind": "database_file",
@@ -216,46 +233,40 @@ def _phases(sections: dict[str, _Section], database: Json, log_bytes: int) -> li
         "most_io": config.number("MaxOutstandingIO", 0, 140_000) or 140_000,
     }
     sync = "dsync" if config.flag("WriteThrough") else "none"
-    users = [
-        ("random-users", sections["RandomUser"], _random(sections["RandomUser"])),
-        ("bulk-update", sections["BulkUpdateUser"], _bulk(sections["BulkUpdateUser"])),
-        ("read-ahead", sections["ReadAheadUser"], _read_ahead(sections["ReadAheadUser"], config)),
-        ("audit", sections["AuditUser"], _audit(sections["AuditUser"])),
+    users = [  # each with how its writes are made durable; the last two only read
+        ("random-users", sections.random, _random(sections.random), sync),
+        ("bulk-update", sections.bulk, _bulk(sections.bulk), sync),
+        ("read-ahead", sections.read_ahead, _read_ahead(sections.read_ahead, config), "none"),
+        ("audit", sections.audit, _audit(sections.audit), "none"),
     ]
     streams = [_stream("file", file, sync)]
-    for name, section, program in users:
+    for name, section, program, durably in users:
         if count := section.users(processors):
-            reads = program["kind"] in ("read_ahead", "audit")
-            streams.append(_stream(name, program, "none" if reads else sync, workers=count))
+            streams.append(_stream(name, program, durably, workers=count))
     burst = config.flag("AllowIOBursts")
-    checkpoint: Json = {"kind": "checkpoint", "whole": True}
+    checkpoint: Inline = {"kind": "checkpoint", "whole": True}
+    test = [
+        *streams,
+        _stream("checkpoint", {"kind": "checkpoint", "every": "1min"}, sync, depth=32),
+        _stream("lazy-writer", {"kind": "lazy_writer", "dirty": 75}, sync, depth=16),
+        _stream("log", {"kind": "log_writer"}, sync),
+    ]
+    audits = [
+        _stream("audit", {"kind": "audit", "pages": 64, "whole": True}, "none", workers=2),
+        _stream("log-audit", {"kind": "audit", "pages": 8, "whole": True, "log": True}, "none"),
+    ]
     return [
-        {
-            "name": "test",
-            "duration": f"{config.number('TestCycleDuration', 1)}s",
-            "stream": [
-                *streams,
-                _stream("checkpoint", {"kind": "checkpoint", "every": "1min"}, sync, depth=32),
-                _stream("lazy-writer", {"kind": "lazy_writer", "dirty": 75}, sync, depth=16),
-                _stream("log", {"kind": "log_writer"}, sync),
-            ],
-        },
-        {"name": "last-checkpoint", "stream": [_stream("checkpoint", checkpoint, sync, depth=64 if burst else 1)]},
-        {
-            "name": "last-audit",
-            "stream": [
-                _stream("audit", {"kind": "audit", "pages": 64, "whole": True}, "none", workers=2),
-                _stream("log-audit", {"kind": "audit", "pages": 8, "whole": True, "log": True}, "none"),
-            ],
-        },
+        ProfilePhase("test", Limits(duration=f"{config.number('TestCycleDuration', 1)}s"), test),
+        ProfilePhase("last-checkpoint", Limits(), [_stream("checkpoint", checkpoint, sync, depth=64 if burst else 1)]),
+        ProfilePhase("last-audit", Limits(), audits),
     ]
 
 
-def _stream(name: str, program: Json, sync: str, workers: int = 1, depth: int = 1) -> Json:
-    return {"name": name, "program": program, "workers": workers, "depth": depth, "sync": sync, "verify": True}
+def _stream(name: str, program: Inline, sync: str, workers: int = 1, depth: int = 1) -> ProfileStream:
+    return ProfileStream(name=name, program=program, workers=workers, depth=depth, sync=sync, verify=True)
 
 
-def _random(section: _Section) -> Json:
+def _random(section: _Section) -> Inline:
     least, most = section.number("MinLogPerBuffer", 1, 64_000), section.number("MaxLogPerBuffer", 1, 64_000)
     return {
         "kind": "random_user",
@@ -269,7 +280,7 @@ def _random(section: _Section) -> Json:
     }
 
 
-def _bulk(section: _Section) -> Json:
+def _bulk(section: _Section) -> Inline:
     return {
         "kind": "bulk_update",
         "pages_min": section.number("BuffersBUMin", 1),
@@ -279,7 +290,7 @@ def _bulk(section: _Section) -> Json:
     }
 
 
-def _read_ahead(section: _Section, config: _Section) -> Json:
+def _read_ahead(section: _Section, config: _Section) -> Inline:
     return {
         "kind": "read_ahead",
         "pages_min": section.number("BuffersRAMin", 1),
@@ -290,7 +301,7 @@ def _read_ahead(section: _Section, config: _Section) -> Json:
     }
 
 
-def _audit(section: _Section) -> Json:
+def _audit(section: _Section) -> Inline:
     return {
         "kind": "audit",
         "pages": section.number("BuffersValidated", 1),

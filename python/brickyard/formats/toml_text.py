@@ -1,4 +1,4 @@
-"""Duty: a profile, built as plain data, written as the TOML text that a person would write.
+"""Duty: a profile, made of its parts, written as the TOML text that a person would write.
 
 Refusal: no validation; the core does that with every profile.
 """
@@ -6,43 +6,63 @@ Refusal: no validation; the core does that with every profile.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from brickyard import _core, profiles
-from brickyard.store import Json
-
-WHOLE = {"read": 100}
+from brickyard.formats.profile_parts import Address, ProfilePhase, ProfileSize, Shares
 
 
-def profile_text(name: str, title: str, source: str, about: list[str], phases: list[Json], **top: Any) -> str:
+def profile_text(
+    name: str, title: str, source: str, about: list[str], phases: list[ProfilePhase], **top: str | float
+) -> str:
     """TOML of a profile; refused in one line where the core refuses it."""
     head = {"title": title, "source": source, **({"about": " ".join(about)} if about else {}), **top}
     lines = [f"{key} = {_value(value)}" for key, value in head.items()]
     for phase in phases:
-        lines += ["", "[[phase]]", *_fields(phase, "stream")]
-        for stream in phase["stream"]:
-            lines += ["", "[[phase.stream]]", *_fields(stream, "")]
+        named = [] if phase.name is None else [f"name = {_value(phase.name)}"]
+        lines += ["", "[[phase]]", *named, *_lines(phase.limits)]
+        for stream in phase.streams:
+            lines += ["", "[[phase.stream]]", *_lines(stream)]
     text = "\n".join(lines) + "\n"
     profiles.validate(profiles.ProfileText(name, text, name), [])
     return text
 
 
-def _fields(table: Json, without: str) -> list[str]:
-    return [f"{key} = {_value(value)}" for key, value in table.items() if key != without and value is not None]
+def _set(part: Any) -> Iterator[tuple[str, object]]:
+    """Fields that say something, in their order."""
+    for each in fields(part):
+        if (value := getattr(part, each.name)) is not None:
+            yield each.name, value
 
 
-def _value(value: Any) -> str:
+def _lines(part: Any) -> list[str]:
+    return [f"{key} = {_value(value)}" for key, value in _set(part)]
+
+
+def _value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         # JSON's escapes are TOML's too; DEL alone may stand bare in the one and not in the other.
         clean = value.encode("utf-8", "replace").decode("utf-8")
         return json.dumps(clean, ensure_ascii=False).replace("\x7f", "\\u007F")
-    if isinstance(value, dict):
+    if isinstance(value, Shares):
+        return _value({"read": value.read, **value.by_name})
+    if isinstance(value, Address) and value == Address(value.kind):
+        return _value(value.kind)
+    if is_dataclass(value):
+        return _value(dict(_set(value)))
+    if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list):
+    if isinstance(value, Sequence):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     return repr(value)
+
+
+def address_words(address: Address) -> str:
+    return address.kind if address == Address(address.kind) else _value(address)
 
 
 def size(size_bytes: int) -> str:
@@ -56,26 +76,25 @@ def duration(time_us: int) -> str:
     return f"{time_us}us"
 
 
-def request(shares: dict[int, float]) -> Any:
+def request(shares: dict[int, float]) -> str | list[ProfileSize]:
     """A size, or a mix whose shares sum to 100."""
     if len(shares) == 1:
         return size(next(iter(shares)))
     total = sum(shares.values())
-    return [{"size": size(item), "share": share / total * 100} for item, share in shares.items()]
+    return [ProfileSize(size(item), share / total * 100) for item, share in shares.items()]
 
 
-def request_by_operation(sizes: dict[str, dict[int, float]]) -> list[Json]:
+def request_by_operation(sizes: dict[str, dict[int, float]]) -> list[ProfileSize]:
     """A mix for each operation; the shares of each sum to 100."""
     return [
-        {"size": size(item), "share": share / sum(shares.values()) * 100, "of": name}
+        ProfileSize(size(item), share / sum(shares.values()) * 100, name)
         for name, shares in sizes.items()
         for item, share in shares.items()
     ]
 
 
-def operations(read: float, trim: float = 0) -> Json:
-    named = {"read": read, "write": 100 - read - trim, "trim": trim}
-    return {key: share for key, share in named.items() if share or key == "read"}
+def operations(read: float, trim: float = 0) -> Shares:
+    return Shares(read, 100 - read - trim, trim)
 
 
 def region(from_bytes: int, length_bytes: int | None) -> str | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
+from brickyard.formats.profile_parts import Address, Limits, ProfilePhase, ProfileStream
 from brickyard.schema import (
     CellEvent,
     CellEventMeasures,
@@ -37,7 +38,7 @@ from brickyard.schema import (
     read_plan,
 )
 from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
-from brickyard.store import Json, Store
+from brickyard.store import Store
 from brickyard.store.record import OTHER_TOOLS
 
 LARGEST = 1 << 62
@@ -94,12 +95,12 @@ class Ends:
 
 @dataclass(frozen=True)
 class PrintedLoad:
-    """What was asked of the storage, as far as it was printed; `address` as a profile has it."""
+    """What was asked of the storage, as far as it was printed."""
 
     size_bytes: int | None = None
     reads: float | None = None
     """Per cent."""
-    address: object = None
+    address: Address | None = None
     workers: int | None = None
     depth: int | None = None
     ends: Ends | None = None
@@ -152,24 +153,24 @@ def count_of(text: str | float) -> int:
 
 def profile_of(tool: str, name: str, io: str, phases: Sequence[Printed]) -> str:
     """Empty where what was printed does not say all of a load."""
-    made: list[Json] = []
+    made: list[ProfilePhase] = []
     for phase in phases:
         asked = phase.asked
         if asked.ends is None or asked.size_bytes is None or asked.reads is None or asked.address is None:
             return ""
         ends = asked.ends
-        stream = {
-            "name": phase.name,
-            "operations": toml_text.operations(asked.reads),
-            "request": toml_text.size(asked.size_bytes),
-            "address": asked.address,
-            "workers": asked.workers or 1,
-            "depth": asked.depth or 1,
-            "region": toml_text.region(0, ends.region_bytes),
-        }
+        stream = ProfileStream(
+            name=phase.name,
+            operations=toml_text.operations(asked.reads),
+            request=toml_text.size(asked.size_bytes),
+            address=asked.address,
+            workers=asked.workers or 1,
+            depth=asked.depth or 1,
+            region=toml_text.region(0, ends.region_bytes),
+        )
         lasts = None if ends.seconds is None else f"{ends.seconds}s"
         moves = None if ends.bytes is None else toml_text.size(ends.bytes)
-        made.append({"name": phase.name, "duration": lasts, "bytes": moves, "stream": [stream]})
+        made.append(ProfilePhase(phase.name, Limits(duration=lasts, bytes=moves), [stream]))
     try:
         said = OTHER_TOOLS[tool]
         top = {"io": io} if io else {}
@@ -249,7 +250,7 @@ def _stream(phase: Printed) -> OtherStream:
     asked = phase.asked
     options = {} if asked.size_bytes is None else {"request": toml_text.size(asked.size_bytes)}
     if asked.address is not None:
-        options["address"] = asked.address if isinstance(asked.address, str) else str(asked.address)
+        options["address"] = toml_text.address_words(asked.address)
     shares = None if asked.reads is None else {"read": asked.reads, "write": 100 - asked.reads}
     return OtherStream(
         name=phase.name, operations=shares, workers=asked.workers, depth=asked.depth, options=options or None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_job import Imported
-from brickyard.store import Json
+from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Address, Limits, OpenLoop, ProfilePhase, ProfileStream
 from brickyard.units import format_percent
 
 HEAD = re.compile(r"Histogram: ([^,]+),.*worldgroup ID *: *(\d+).*handle ID *: *(\d+)")
@@ -31,7 +31,7 @@ GAPS = "latency of IO interarrival time in Microseconds (us)"
 NEXT = 1
 """A command that begins at the next sector is sequential."""
 SECTOR_BYTES, PAGE_BYTES = 512, 4096
-SEQUENTIAL, NEARLY_ALL = 0.25, 0.98
+PARTLY, NEARLY_ALL = 0.25, 0.98
 """From here on a stream is made of runs, and from there on it is one."""
 DURATION = "60s"
 ROOM = 4
@@ -82,7 +82,7 @@ def import_vscsistats(name: str, text: str) -> Imported:
         if disk.get(SIZES[operation], Histogram()).total
     ]
     about = [f"Made of histograms of {_commands(disk):,} commands, of which {rate:,.1f}/s arrived."]
-    phase: Json = {"duration": DURATION, "stream": streams}
+    phase = ProfilePhase(None, Limits(duration=DURATION), streams)
     return Imported(
         toml_text.profile_text(name, f"like {name}", "vscsiStats", about, [phase]), [handle.split(" ")[-1]], notes
     )
@@ -111,20 +111,20 @@ def _commands(disk: Disk) -> int:
     return sum(disk.get(name, Histogram()).total for name in SIZES.values())
 
 
-def _stream(disk: Disk, operation: str, rate: float, depth: int, notes: list[str]) -> dict[str, object]:
+def _stream(disk: Disk, operation: str, rate: float, depth: int, notes: list[str]) -> ProfileStream:
     sizes = disk[SIZES[operation]]
     share = sizes.total / _commands(disk)
     sequential = disk.get(PLACES[operation], Histogram()).share_of(NEXT)
     sizes_kept = _whole_sizes(sizes, operation, notes)
-    return {
-        "name": f"{operation}s",
-        "operations": toml_text.operations(100 if operation == "read" else 0),
-        "request": toml_text.request(sizes_kept),
-        "align": toml_text.size(math.gcd(*sizes_kept) & -math.gcd(*sizes_kept)),
-        "address": _address(sequential),
-        "depth": depth,
-        "pace": {"loop": "open", "rate": round(rate * share, 3), "arrivals": "poisson"},
-    }
+    return ProfileStream(
+        name=f"{operation}s",
+        operations=toml_text.operations(100 if operation == "read" else 0),
+        request=toml_text.request(sizes_kept),
+        align=toml_text.size(math.gcd(*sizes_kept) & -math.gcd(*sizes_kept)),
+        address=_address(sequential),
+        depth=depth,
+        pace=OpenLoop(round(rate * share, 3), "poisson"),
+    )
 
 
 def _whole_sizes(sizes: Histogram, operation: str, notes: list[str]) -> dict[int, float]:
@@ -148,9 +148,9 @@ def _whole_sizes(sizes: Histogram, operation: str, notes: list[str]) -> dict[int
     return found
 
 
-def _address(sequential: float) -> object:
+def _address(sequential: float) -> Address:
     if sequential >= NEARLY_ALL:
-        return "sequential"
-    if sequential >= SEQUENTIAL:
-        return {"kind": "runs", "random": round((1 - sequential) * 100, 2)}
-    return "random"
+        return SEQUENTIAL
+    if sequential >= PARTLY:
+        return Address("runs", random=round((1 - sequential) * 100, 2))
+    return RANDOM

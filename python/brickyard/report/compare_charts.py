@@ -157,7 +157,7 @@ def history_picture(history: History, number: int) -> Picture:
     places = {point.run: number for number, point in enumerate(history.points)}
     turns = [{"place": places[turn.run] - 0.5, "name": f"{turn.share * 100:+.1f} %"} for turn in history.turns]
     label = TIME_LABEL if history.figure.kind == "time" else theme.COUNT_LABEL
-    labels = [row["run"] for row in rows]
+    labels = [point.run for point in history.points]
     x = alt.X(
         "place:Q",
         title="run",

@@ -173,32 +173,30 @@ def _cut(name: str, found: LossExplained, recording: Recording) -> Picture:
         begin = min(begin, max(found.around.begin, found.promise.at - NEAR // 2))
     if needed:
         begin = min(begin, min(needed) - 2)
-    writes = [
-        {"record": write.record, "row": "writes", "fate": _fate(write, needed)}
-        for write in found.around.writes
-        if write.record >= begin
-    ]
+    near = [write for write in found.around.writes if write.record >= begin]
+    fates = [_fate(write, needed) for write in near]
+    writes = [{"record": w.record, "row": "writes", "fate": fate} for w, fate in zip(near, fates, strict=True)]
+    seen = [flush for flush in found.around.flushes if flush.end is None or flush.end >= begin]
+    did = [UNDER_WAY if flush.end is None else WORKED if flush.works else IGNORED for flush in seen]
     flushes = [
         {
             "from": max(flush.start, begin),
             "to": cut if flush.end is None else flush.end + 1,
             "row": "flushes",
-            "did": UNDER_WAY if flush.end is None else WORKED if flush.works else IGNORED,
+            "did": word,
         }
-        for flush in found.around.flushes
-        if flush.end is None or flush.end >= begin
+        for flush, word in zip(seen, did, strict=True)
     ]
     lost = found.promise
-    told = [
-        {
-            "record": p.at,
-            "row": "acknowledgements",
-            "what": MISSING if lost and p.client == lost.client and p.number >= lost.number else TOLD,
-        }
-        for p in recording.promises
-        if begin <= p.at <= cut
+    promised = [promise for promise in recording.promises if begin <= promise.at <= cut]
+    said = [
+        MISSING if lost and promise.client == lost.client and promise.number >= lost.number else TOLD
+        for promise in promised
     ]
-    fates, did, said = [w["fate"] for w in writes], [f["did"] for f in flushes], [t["what"] for t in told]
+    told = [
+        {"record": promise.at, "row": "acknowledgements", "what": word}
+        for promise, word in zip(promised, said, strict=True)
+    ]
     rows = ["writes", "flushes", "acknowledgements"]
     x = alt.Scale(domain=[begin, cut + 1], nice=False, zero=False)
     y = alt.Y("row:N", title=None, sort=rows, scale=alt.Scale(domain=rows))

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
 
 from brickyard import _core, shipped
 from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes, parsed_share
+from brickyard.ready import ready
 from brickyard.store import CHAINS, METADATA
 
 RATES = ("iops", "throughput")
@@ -35,7 +40,6 @@ ADDRESSES = (
         "normal",
     ),
 )
-LOAD_KEYS = ("address", "request_at_least")  # which loads a requirement is for
 CONDITIONS = (
     "normal",
     "degraded",
@@ -143,78 +147,89 @@ def parse(name: str, text: str) -> Ruler:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInputError(f"ruler {name}: {one_line(error)}") from error
-    _only(name, table, {"title", "source", "about", "require"})
-    required = table.get("require")
+    told = _typed(name, table, _RulerTable)
+    required = told.require
     if not isinstance(required, list) or not required or not all(isinstance(item, dict) for item in required):
         raise BadInputError(f"ruler {name}: needs at least one [[require]]")
-    words = {key: _word(name, table, key) or "" for key in ("title", "source", "about")}
-    requirements = tuple(_requirement(name, number, item) for number, item in enumerate(required, 1))
-    return Ruler(name, words["title"] or name, words["source"], words["about"], requirements, text)
+    requirements = tuple(_requirement(f"{name}, require {number}", item) for number, item in enumerate(required, 1))
+    return Ruler(name, told.title or name, told.source, told.about, requirements, text)
 
 
-def _requirement(ruler: str, number: int, item: dict[str, object]) -> Requirement:
-    at = f"{ruler}, require {number}"
-    _only(
-        at, item, {"name", "figure", "at_least", "at_most", "measure", "operation", "stream", *LOAD_KEYS, "condition"}
-    )
-    figure = _word(at, item, "figure") or ""
-    _check_figure(f"ruler {at}", figure)
-    key, other = ("at_least", "at_most") if figure in RATES else ("at_most", "at_least")
-    limit = _word(at, item, key)
-    if limit is None or other in item:
-        raise BadInputError(f"ruler {at}: {figure} needs {key} and no {other}")
-    measure, operation = _word(at, item, "measure") or "response", _word(at, item, "operation")
-    if measure not in MEASURES:
-        raise BadInputError(f"ruler {at}: measure {measure} is none of {', '.join(MEASURES)}")
-    if operation is not None and operation not in OPERATIONS:
-        raise BadInputError(f"ruler {at}: operation {operation} is none of {', '.join(OPERATIONS)}")
-    return Requirement(
-        name=_word(at, item, "name") or f"{figure} {limit}",
-        figure=figure,
-        threshold=_threshold(f"ruler {at}", figure, limit),
-        measure=measure,
-        operation=operation,
-        stream=_word(at, item, "stream"),
-        condition=_condition(at, item),
-        address=_address(at, item),
-        request_bytes_min=_request_bytes(at, item),
-    )
+class _RulerTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The file of a ruler; `require` has tables, each of which is read by itself, so that errors name it."""
+
+    title: str = ""
+    source: str = ""
+    about: str = ""
+    require: object = None
 
 
-def _address(at: str, item: dict[str, object]) -> str | None:
-    word = _word(at, item, "address")
-    if word is not None and word not in ADDRESSES:
-        raise BadInputError(f"ruler {at}: address {word} is none of {', '.join(ADDRESSES)}")
-    return word
+class _RequireTable(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = ""
+    figure: str = ""
+    at_least: str | int | float | None = None
+    at_most: str | int | float | None = None
+    measure: str = ""
+    operation: str | None = None
+    stream: str | None = None
+    address: str | None = None
+    """Which loads a requirement is for, with the next one."""
+    request_at_least: str | None = None
+    condition: str | None = None
 
 
-def _request_bytes(at: str, item: dict[str, object]) -> int | None:
-    text = _word(at, item, "request_at_least")
-    return None if text is None else parsed_bytes(text, f"ruler {at}: request_at_least")
+T = TypeVar("T", _RulerTable, _RequireTable)
 
 
-def _condition(at: str, item: dict[str, object]) -> str | None:
-    word = _word(at, item, "condition")
-    known = CONDITIONS
-    plain = word.replace("-", "_") if word else None
-    if plain is not None and plain not in known:
-        raise BadInputError(f"ruler {at}: condition {word} is none of {', '.join(known)}")
-    return plain
-
-
-def _only(at: str, table: dict[str, object], known: set[str]) -> None:
-    unknown = sorted(set(table) - known)
+def _typed(at: str, table: Mapping[str, object], kind: type[T]) -> T:
+    known = kind.__struct_fields__
+    unknown = sorted(set(table) - set(known))
     if unknown:
         raise BadInputError(f"ruler {at}: unknown key {one_line(unknown[0])}; there are {', '.join(sorted(known))}")
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        key = str(error).rpartition("$.")[2].rstrip("`")
+        raise BadInputError(f"ruler {at}: {key} must be text in quotes") from error
 
 
-def _word(at: str, table: dict[str, object], key: str) -> str | None:
-    value = table.get(key)
-    if value is not None and not isinstance(value, str):
-        if key in ("at_least", "at_most") and isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
-        raise BadInputError(f"ruler {at}: {key} must be text in quotes")
-    return value
+ready(_RulerTable, _RequireTable)
+
+
+def _requirement(at: str, item: Mapping[str, object]) -> Requirement:
+    told = _typed(at, item, _RequireTable)
+    _check_figure(f"ruler {at}", told.figure)
+    is_rate = told.figure in RATES
+    key, other = ("at_least", "at_most") if is_rate else ("at_most", "at_least")
+    limit, unfit = (told.at_least, told.at_most) if is_rate else (told.at_most, told.at_least)
+    if limit is None or unfit is not None:
+        raise BadInputError(f"ruler {at}: {told.figure} needs {key} and no {other}")
+    measure = told.measure or "response"
+    if measure not in MEASURES:
+        raise BadInputError(f"ruler {at}: measure {measure} is none of {', '.join(MEASURES)}")
+    if told.operation is not None and told.operation not in OPERATIONS:
+        raise BadInputError(f"ruler {at}: operation {told.operation} is none of {', '.join(OPERATIONS)}")
+    if told.address is not None and told.address not in ADDRESSES:
+        raise BadInputError(f"ruler {at}: address {told.address} is none of {', '.join(ADDRESSES)}")
+    least = told.request_at_least
+    return Requirement(
+        name=told.name or f"{told.figure} {limit}",
+        figure=told.figure,
+        threshold=_threshold(f"ruler {at}", told.figure, str(limit)),
+        measure=measure,
+        operation=told.operation,
+        stream=told.stream,
+        condition=_condition(at, told.condition),
+        address=told.address,
+        request_bytes_min=None if least is None else parsed_bytes(least, f"ruler {at}: request_at_least"),
+    )
+
+
+def _condition(at: str, word: str | None) -> str | None:
+    plain = word.replace("-", "_") if word else None
+    if plain is not None and plain not in CONDITIONS:
+        raise BadInputError(f"ruler {at}: condition {word} is none of {', '.join(CONDITIONS)}")
+    return plain
 
 
 def _check_figure(at: str, figure: str) -> None:

@@ -5,7 +5,6 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -121,29 +120,46 @@ OTHER_TOOLS = {FIO: FIO, "diskspd": "diskspd", "iometer": "Iometer", "elbencho":
 """Tools whose results are kept as runs: what the engine of such a run is called, and the tool's own name."""
 
 
-class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
-    """What a study, a load curve or a search has put into the labels of its run."""
+class RunMarks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a study, a load curve or a search says of its run; it is kept as the run's labels, in this order."""
 
-    study: str = ""
-    label: str = ""
-    cell: str = ""
-    """What identifies one repetition of one cell of a study."""
+    engine: str = ""
+    """Of a crosscheck."""
+    pace: str = ""
+    """Of several replays."""
+    test: str = ""
+    """Of SNIA's tests, with the next three: the part of it, how many rounds a run has, or which it is. Which `round` it
+    is has a run of a census too."""
+    part: str = ""
+    rounds: int | None = None
+    round: int | None = None
     levels: dict[str, str] | None = None
     repetition: int | None = None
+    study: str = ""
+    label: str = ""
+    usd: float | None = None
+    rebuild_rate: str = ""
+    cell: str = ""
+    """What identifies one repetition of one cell of a study."""
+    set_up: int | None = None
+    """Runs with the same number were measured in one and the same condition."""
     address: str = ""
     """Of a cell of `characterize`, with the next two."""
     operation: str = ""
     request_bytes: int | None = None
-    usd: float | None = None
     loop: str = ""
     """`closed` of the run that a load curve takes its rates from."""
     offered_per_s: float | None = None
     """The level of a load curve."""
-    search: int | None = None
+    share_of_maximum: float | None = None
     searched_per_s: float | None = None
     """The step of a search for a limit."""
+    search: int | None = None
     reads_per_s: float | None = None
     """The step of a search for the reads that are left beside writes."""
+    writes_per_s: float | None = None
+    alone: str = ""
+    """`reads` or `writes`, of a run that has nothing beside them."""
 
     @property
     def is_step(self) -> bool:
@@ -151,9 +167,7 @@ class RunMarks(msgspec.Struct, frozen=True, kw_only=True):
         return any(rate is not None for rate in (self.offered_per_s, self.searched_per_s, self.reads_per_s))
 
 
-def marks_of(labels: Mapping[str, object]) -> RunMarks:
-    """Raises msgspec.ValidationError where the labels are damaged."""
-    return msgspec.convert(labels, RunMarks)
+NO_MARKS = RunMarks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +196,7 @@ class RunHead:
     def marks(self) -> RunMarks:
         """Raises BadInputError where the labels are damaged."""
         try:
-            return marks_of(self.labels)
+            return msgspec.convert(self.labels, RunMarks)
         except msgspec.ValidationError as error:
             raise BadInputError(f"run {self.id}: its labels are damaged: {error}") from error
 

@@ -54,6 +54,7 @@ from brickyard.store.record import (
     Record,
     RunHead,
     RunInfo,
+    RunMarks,
     StudyInfo,
 )
 from brickyard.store.salvage import Loss, integrity, losses, salvage
@@ -230,7 +231,7 @@ class Store:
         software_version: str,
         facts: schema.RunFacts,
         study: int | None = None,
-        labels: Mapping[str, object] | None = None,
+        labels: RunMarks | Mapping[str, object] | None = None,
     ) -> int:
         """Notes that a run is about to begin; from here on it is on record, whatever becomes of it."""
         asked = plan if isinstance(plan, dict) else schema.plan_document(plan)
@@ -254,22 +255,20 @@ class Store:
             )
             run = _new_id(cursor)
             if study is not None:
-                db.execute("INSERT INTO study_run VALUES (?, ?, ?)", (study, run, _text(labels or {})))
+                db.execute(
+                    "INSERT INTO study_run VALUES (?, ?, ?)", (study, run, _text(msgspec.to_builtins(labels or {})))
+                )
         return run
 
-    def add_events(self, run: int, events: Iterable[schema.Event | schema.Told | Json]) -> None:
-        """Commits events as one transaction; the end of a run comes with `end_run`.
-
-        Raises msgspec.ValidationError where a writer gives what is no event.
-        """
+    def add_events(self, run: int, events: Iterable[schema.Event | schema.Told]) -> None:
+        """Commits events as one transaction; the end of a run comes with `end_run`."""
         with self._transaction() as db:
             for event in events:
-                _append(db, run, _told(event))
+                _append(db, run, event if isinstance(event, schema.Told) else schema.Told(event, schema.encode(event)))
 
     def end_run(
-        self, run: int, end: schema.End | Json, watch: schema.RunWatch | None, warnings: list[schema.RunWarning]
+        self, run: int, ended: schema.End, watch: schema.RunWatch | None, warnings: list[schema.RunWarning]
     ) -> None:
-        ended = msgspec.convert({**_NO_WORDS, **end}, schema.End) if isinstance(end, dict) else end
         with self._transaction() as db:
             db.execute(
                 "INSERT INTO run_end VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -568,18 +567,8 @@ def _reading(place: Path, *, immutable: bool, is_cut: bool = False) -> sqlite3.C
     return db
 
 
-_NO_WORDS = {"event": "end", "end_ns": 0, "message": ""}
 """What an end that is given as a document may leave out."""
 _NOTHING = schema.Measure(mean_ns=0.0, p50_ns=0, p99_ns=0, max_ns=0, histogram="")
-
-
-def _told(given: schema.Event | schema.Told | Json) -> schema.Told:
-    """Each event is read as its type once; what is kept of it is what its writer gave, so that nothing is lost."""
-    if isinstance(given, schema.Told):
-        return given
-    if isinstance(given, dict):
-        return schema.Told(schema.typed(given), _text(given))
-    return schema.Told(given, schema.encode(given))
 
 
 def _append(db: sqlite3.Connection, run: int, told: schema.Told) -> None:

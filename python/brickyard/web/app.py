@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -23,15 +24,17 @@ from brickyard.following import Follower
 from brickyard.web import estate, now, planning, render, results
 from brickyard.web.context import (
     COOKIE,
-    Body,
     ProblemError,
     Web,
     address_of,
     answer,
     answer_problem,
     body_of,
+    path_of,
+    query_of,
     reads,
     session_of,
+    typed,
     wants_json,
     web_of,
 )
@@ -61,7 +64,7 @@ def _static() -> dict[str, tuple[bytes, str]]:
 
 
 async def static(request: Request) -> Response:
-    found = _static().get(request.path_params["name"])
+    found = _static().get(path_of(request).name)
     if found is None:
         return PlainTextResponse("not here\n", 404)
     return Response(found[0], media_type=found[1], headers={"Cache-Control": "no-cache"})
@@ -76,6 +79,13 @@ async def login_page(request: Request) -> Response:
     return page(request, "login.html", {"title": "Log in", "error": ""})
 
 
+class Given(msgspec.Struct, frozen=True):
+    """What a form says of whoever sends it."""
+
+    token: str = ""
+    csrf: str = ""
+
+
 async def login(request: Request) -> Response:
     """A token for a session. Any answer to a wrong one is the same."""
     web, address = web_of(request), address_of(request)
@@ -84,12 +94,12 @@ async def login(request: Request) -> Response:
     if not web.sessions.may_try(address):
         return _login_again(request, 429, "too many tries; wait a minute")
     try:
-        body: Body = await body_of(request)
+        given: Given = typed(await body_of(request), Given)
     except ProblemError as problem:
         return answer_problem(request, problem)
     if not web.sessions.may_try(address):  # many may have come while the body was waited for
         return _login_again(request, 429, "too many tries; wait a minute")
-    made = web.sessions.login(str(body.get("token", ""))[:500].strip(), address)
+    made = web.sessions.login(given.token[:500].strip(), address)
     if made is None:
         await _note(web, f"a stranger at {address}", "refused", "login", "strangers")
         return _login_again(request, 401, "that token is not known")
@@ -120,9 +130,8 @@ async def logout(request: Request) -> Response:
         session = session_of(request)
         if session is None:
             return RedirectResponse("/login", 303)
-        body = await body_of(request)
-        given = request.headers.get("x-csrf-token") or str(body.get("csrf", ""))
-        if given != session.csrf:
+        given: Given = typed(await body_of(request), Given)
+        if (request.headers.get("x-csrf-token") or given.csrf) != session.csrf:
             raise ProblemError(403, "the page is too old; load it again")
     except ProblemError as problem:
         return answer_problem(request, problem)
@@ -144,7 +153,7 @@ async def events(request: Request) -> Any:
     hub: Hub = request.app.state.hub
     if hub.browsers >= BROWSERS_MAX:
         return answer({"error": "too many browsers are watching"}, 503)
-    last = request.headers.get("last-event-id") or request.query_params.get("last", "")
+    last = request.headers.get("last-event-id") or query_of(request).last
     return EventStream(hub, last[:40], lambda: session.program or web.sessions.is_open(session))
 
 

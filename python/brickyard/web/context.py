@@ -308,6 +308,43 @@ async def body_of(request: Request) -> Body:
     return found
 
 
+class PathWords(msgspec.Struct, frozen=True):
+    """What stands in the path of a request, by the names that routes give it."""
+
+    name: str = ""
+    run: str = ""
+    form: str = ""
+    array: str = ""
+    disk: str = ""
+
+
+class QueryWords(msgspec.Struct, frozen=True):
+    """What may stand behind the path, as it was written; what else does is not read."""
+
+    q: str = ""
+    profile: str = ""
+    outcome: str = ""
+    label: str = ""
+    first: str = "0"
+    count: str | None = None
+    runs: str = ""
+    before: str = ""
+    after: str = ""
+    array: str = ""
+    last: str = ""
+
+
+ready(PathWords, QueryWords)
+
+
+def path_of(request: Request) -> PathWords:
+    return msgspec.convert(request.path_params, PathWords)
+
+
+def query_of(request: Request) -> QueryWords:
+    return msgspec.convert(dict(request.query_params), QueryWords)
+
+
 def typed(body: Body, kind: type[Any]) -> Any:
     """The body as its type; what is missing or wrong is named."""
     ready(kind)

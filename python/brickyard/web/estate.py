@@ -19,7 +19,19 @@ from starlette.responses import Response
 from brickyard import managing
 from brickyard.errors import BadInputError, one_line
 from brickyard.managing import Controller, Deed, Disk, Estate, HealthSample, HealthSheet, PaceSample, Sheet, Standing
-from brickyard.web.context import Body, ProblemError, Web, asked_of, manages, note_refused, operates, reads, typed
+from brickyard.web.context import (
+    Body,
+    ProblemError,
+    Web,
+    asked_of,
+    manages,
+    note_refused,
+    operates,
+    path_of,
+    query_of,
+    reads,
+    typed,
+)
 from brickyard.web.render import page, standing
 from brickyard.web.results import part_of
 from brickyard.web.sessions import Session
@@ -231,7 +243,7 @@ def _unfound(word: str) -> ProblemError:
 
 
 def _array_of(request: Request) -> Standing:
-    return _named(request.path_params["array"])
+    return _named(path_of(request).array)
 
 
 @reads
@@ -286,7 +298,7 @@ def _is_on(member: str, disk: str) -> bool:
 
 
 def _disk_of(request: Request) -> DiskRow:
-    name = request.path_params["disk"]
+    name = path_of(request).disk
     found = next((row for row in _disk_rows() if row.disk.name == name), None)
     if found is None:
         raise ProblemError(404, "no such disk; it may be gone")
@@ -469,7 +481,7 @@ def api_audit(request: Request, web: Web) -> Any:
 
 def _audited(request: Request) -> tuple[str, str]:
     """The array whose lines are asked for, as its address has it and by its key; empty for all."""
-    word = request.query_params.get("array", "")
+    word = query_of(request).array
     return word, _named(word).sheet.key if word else ""
 
 

@@ -63,7 +63,7 @@ def run_state(followed: Followed) -> RunState:
     return RunState(
         run=info.id,
         profile=info.profile,
-        title=str(info.plan_document.get("title") or info.profile),
+        title=str(info.title or info.profile),
         targets=info.targets,
         condition=info.condition,
         outcome=info.outcome,

@@ -15,7 +15,7 @@ from brickyard import api, forms
 from brickyard.errors import BadInputError
 from brickyard.following import Follower
 from brickyard.jobs import NoJobError, Order, StartedJob, check_order, shown_targets, web_log_of
-from brickyard.web.context import SCRATCH, Body, ProblemError, Target, Web, operates, reads, typed
+from brickyard.web.context import SCRATCH, Body, ProblemError, Target, Web, operates, path_of, reads, typed
 from brickyard.web.hub import run_state
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -141,7 +141,7 @@ def _shipped(name: str) -> str:
 
 @reads
 def api_profile(request: Request, web: Web) -> Any:
-    return forms.profile_form(_shipped(request.path_params["name"]))
+    return forms.profile_form(_shipped(path_of(request).name))
 
 
 @operates
@@ -269,7 +269,7 @@ def api_jobs(request: Request, web: Web) -> Any:
 @operates
 def api_stop(request: Request, web: Web, body: Body, session: Session) -> Any:
     try:
-        return job_row(web.jobs.stop(request.path_params["name"]))
+        return job_row(web.jobs.stop(path_of(request).name))
     except NoJobError as error:
         raise ProblemError(404, str(error)) from error
     except BadInputError as error:

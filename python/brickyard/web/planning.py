@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from brickyard import modelling
 from brickyard.modelling import AdviceAsked, WhatIf
-from brickyard.web.context import Body, ProblemError, Web, operates_costly, reads, typed
+from brickyard.web.context import Body, ProblemError, Web, operates_costly, path_of, reads, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -28,7 +28,7 @@ def bricks_page(request: Request, web: Web) -> Response:
 
 @reads
 def brick_page(request: Request, web: Web) -> Response:
-    sheet = modelling.sheet(request.path_params["name"])
+    sheet = modelling.sheet(path_of(request).name)
     values = {
         "title": sheet.row.name,
         "sheet": sheet,
@@ -55,7 +55,7 @@ def api_bricks(request: Request, web: Web) -> Any:
 
 @reads
 def api_brick(request: Request, web: Web) -> Any:
-    return modelling.sheet(request.path_params["name"])
+    return modelling.sheet(path_of(request).name)
 
 
 class WhatIfBody(msgspec.Struct, frozen=True):
@@ -165,7 +165,7 @@ def _kept(svg: str) -> str:
 
 @reads
 def advice_picture(request: Request, web: Web) -> Response:
-    svg = _drawn.get(request.path_params["name"])
+    svg = _drawn.get(path_of(request).name)
     if svg is None:
         raise ProblemError(404, "this picture is no longer kept; ask again")
     return Response(svg, media_type="image/svg+xml", headers={"Content-Security-Policy": PICTURE_POLICY})

@@ -16,7 +16,7 @@ from brickyard import browsing
 from brickyard.browsing import Download, RunQuery
 from brickyard.errors import ChangedMeanwhileError
 from brickyard.units import format_iops, format_ns, three_digits
-from brickyard.web.context import Body, ProblemError, Web, operates, reads, reads_costly, typed
+from brickyard.web.context import Body, ProblemError, Web, operates, path_of, query_of, reads, reads_costly, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -52,16 +52,10 @@ def runs_of(text: str, what: str = "runs") -> list[int]:
 
 
 def _wanted(request: Request) -> RunQuery:
-    asked = request.query_params
-    outcome = asked.get("outcome", "")
-    if outcome and outcome not in OUTCOMES:
+    asked = query_of(request)
+    if asked.outcome and asked.outcome not in OUTCOMES:
         raise ProblemError(400, f"outcome: there are {', '.join(OUTCOMES)}")
-    return RunQuery(
-        words=asked.get("q", "")[:200],
-        profile=asked.get("profile", "")[:200],
-        outcome=outcome,
-        label=asked.get("label", "")[:200],
-    )
+    return RunQuery(asked.q[:200], asked.profile[:200], asked.outcome, asked.label[:200])
 
 
 def _page_of(request: Request, web: Web) -> browsing.Page:
@@ -71,9 +65,9 @@ def _page_of(request: Request, web: Web) -> browsing.Page:
 
 def part_of(request: Request, usual: int, most: int) -> tuple[int, int]:
     """Of a list: behind so many so many more."""
-    asked = request.query_params
-    first = number_of(asked.get("first", "0"), "first")
-    return first, number_of(asked.get("count", str(usual)), "count", 1, most)
+    asked = query_of(request)
+    count = str(usual) if asked.count is None else asked.count
+    return number_of(asked.first, "first"), number_of(count, "count", 1, most)
 
 
 @reads
@@ -118,7 +112,7 @@ def _baselines(web: Web) -> list[StoredBaseline]:
 
 @reads
 def run_page(request: Request, web: Web) -> Response:
-    number = number_of(request.path_params["run"], "run", 1)
+    number = number_of(path_of(request).run, "run", 1)
     with web.opened() as store:
         shown = browsing.shown(store, number, web.listing)
         info = shown.record.info
@@ -156,7 +150,7 @@ def table_cells(table: Any) -> list[list[tuple[str, bool]]]:
 
 @reads
 def api_run(request: Request, web: Web) -> Any:
-    number = number_of(request.path_params["run"], "run", 1)
+    number = number_of(path_of(request).run, "run", 1)
     with web.opened() as store:
         shown = browsing.shown(store, number, web.listing)
         document = shown.document
@@ -183,14 +177,14 @@ def api_run(request: Request, web: Web) -> Any:
 @reads
 def api_course(request: Request, web: Web) -> Any:
     with web.opened() as store:
-        number = number_of(request.path_params["run"], "run", 1)
+        number = number_of(path_of(request).run, "run", 1)
         store.record(number) if not store.runs([number]) else None
         return {"run": number, "moments": browsing.course(store, number), "edges_ns": browsing.HEAT_EDGES_NS}
 
 
 @reads_costly("pictures")
 def api_pictures(request: Request, web: Web) -> Any:
-    number = number_of(request.path_params["run"], "run", 1)
+    number = number_of(path_of(request).run, "run", 1)
     drawn = [
         {"name": name, "title": title, "caption": caption, "url": f"/pictures/{number}/{name}.svg"}
         for name, title, caption in web.pictures.names([number])
@@ -200,17 +194,17 @@ def api_pictures(request: Request, web: Web) -> Any:
 
 @reads_costly("pictures")
 def picture(request: Request, web: Web) -> Response:
-    number = number_of(request.path_params["run"], "run", 1)
-    svg = web.pictures.svg([number], request.path_params["name"])
+    number = number_of(path_of(request).run, "run", 1)
+    svg = web.pictures.svg([number], path_of(request).name)
     return Response(svg, media_type="image/svg+xml", headers={"Content-Security-Policy": PICTURE_POLICY})
 
 
 @reads_costly("downloads")
 def download(request: Request, web: Web) -> Response:
-    form = request.path_params["form"]
-    if form not in get_args(Download):
+    form: Download | None = next((one for one in get_args(Download) if one == path_of(request).form), None)
+    if form is None:
         raise ProblemError(404, f"there are {', '.join(get_args(Download))}")
-    runs = runs_of(request.query_params.get("runs", ""))
+    runs = runs_of(query_of(request).runs)
     with web.opened() as store:
         content = browsing.downloaded(store, runs, form)
     name = f"run-{runs[0]}.{form}" if len(runs) == 1 else f"runs-{runs[0]}-{runs[-1]}.{form}"
@@ -223,8 +217,8 @@ def download(request: Request, web: Web) -> Response:
 
 @reads_costly("comparisons")
 def compare_page(request: Request, web: Web) -> Response:
-    asked = request.query_params
-    before, after = asked.get("before", "")[:500], asked.get("after", "")[:500]
+    asked = query_of(request)
+    before, after = asked.before[:500], asked.after[:500]
     values: dict[str, Any] = {"title": "Compare", "before": before, "after": after, "side": None, "error": ""}
     values["baselines"] = _baselines(web)
     if before or after:
@@ -241,10 +235,10 @@ def compare_page(request: Request, web: Web) -> Response:
 
 @reads_costly("comparisons")
 def api_compare(request: Request, web: Web) -> Any:
-    asked = request.query_params
+    asked = query_of(request)
     with web.opened() as store:
-        before = runs_of(asked.get("before", ""), "before")
-        after = runs_of(asked.get("after", ""), "after")
+        before = runs_of(asked.before, "before")
+        after = runs_of(asked.after, "after")
         side = browsing.compared(store, before, after)
     return {**side.document, "lines": [*side.worse, *side.told]}
 
@@ -259,7 +253,7 @@ class Annotated(msgspec.Struct, frozen=True):
 @operates
 def api_annotate(request: Request, web: Web, body: Body, session: Session) -> Any:
     asked = typed(body, Annotated)
-    number = number_of(request.path_params["run"], "run", 1)
+    number = number_of(path_of(request).run, "run", 1)
     with web.opened() as store:
         try:
             kept = browsing.annotate(store, number, asked.note, asked.labels, session.who, asked.seen)

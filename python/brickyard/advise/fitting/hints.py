@@ -44,13 +44,13 @@ def hint(model: Model, loads: Sequence[Seen], capacity_bytes: int) -> Hint | Non
     if model.kind == "cloud":
         rate = max((s.iops for s in loads if deep(s) and small(s)), default=0.0)
         return _hint("random-reads", CREDITS, rate, "credits of gp2's kind (5.4 million) would be spent")
-    if model.kind == "ssd" and model.values["write_cache"]:
+    if model.kind == "ssd" and model.said.write_cache:
         rate = max((s.bytes_per_s for s in loads if both(write, sequential)(s)), default=0.0)
         room = capacity_bytes * SLC_SHARE
         return _hint(
             "sequential-writes", room, rate, f"an SLC cache of a third, {format_size(round(room))}, would be full"
         )
-    if model.values.get("controller.write_back"):
+    if model.said.write_back:
         rate = max((s.bytes_per_s for s in loads if both(write, deep, small)(s)), default=0.0)
         why = f"a controller's {format_size(CONTROLLER_BYTES)} would be full"
         return _hint("random-writes", CONTROLLER_BYTES, rate, why)

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from brickyard.advise.fitting.seen import MIXED, MOST_WRITES, READ, WRITE, Seen
+from brickyard.ready import ready
 
 Values = dict[str, float | str | bool]
 Test = Callable[[Seen], bool]
@@ -42,6 +45,28 @@ class Stage:
     """Whether the parameter does anything beside these others."""
 
 
+Amount = float | int | str | None
+
+
+class Said(msgspec.Struct, frozen=True):
+    """Parameters by which models are described; None where a class does not have one."""
+
+    members: Amount = None
+    level: str | None = None
+    stripe: Amount = None
+    write_cache: bool = False
+    scheduler: str | None = msgspec.field(name="drive.scheduler", default=None)
+    write_back: bool = msgspec.field(name="controller.write_back", default=False)
+    cache_bytes: Amount = msgspec.field(name="controller.cache_bytes", default=None)
+    bus_mb_per_s: Amount = msgspec.field(name="controller.bus_mb_per_s", default=None)
+    bus_write_efficiency: Amount = msgspec.field(name="controller.bus_write_efficiency", default=None)
+    read_command: Amount = msgspec.field(name="controller.read_command", default=None)
+    write_command: Amount = msgspec.field(name="controller.write_command", default=None)
+
+
+ready(Said)
+
+
 @dataclass
 class Model:
     """A class with values for its parameters."""
@@ -61,6 +86,10 @@ class Model:
     """After so many a steady load of writes has shown what it does."""
     alike: dict[str, str] = field(default_factory=dict)
     """Other values of a parameter that do as well."""
+
+    @property
+    def said(self) -> Said:
+        return msgspec.convert(self.values, Said)
 
     def follow(self) -> None:
         self.rules(self.values)

@@ -18,7 +18,7 @@ def condition_check(record: Record) -> Document | None:
     told = [{k: v for k, v in event.items() if k != "event"} for event in record.documents_of(ConditionSample)]
     if judged is None:
         return {"condition": record.info.condition, "valid": None, "reason": "", "samples": told} if told else None
-    return {**judged, "samples": judged.get("samples", told)}
+    return judged if "samples" in judged else {**judged, "samples": told}
 
 
 def condition_judged(record: Record) -> Condition | None:
@@ -28,8 +28,12 @@ def condition_judged(record: Record) -> Condition | None:
 
 def condition_samples(record: Record) -> list[ConditionSample]:
     """Each look at the array. Early versions had them in the judgement."""
-    early = next((event["samples"] for event in record.documents_of(Condition) if "samples" in event), None)
-    return record.of(ConditionSample) if early is None else msgspec.convert(early, list[ConditionSample])
+    early = [msgspec.convert(event, _EarlyJudgement).samples for event in record.documents_of(Condition)]
+    return record.of(ConditionSample) if not early or early[0] is None else early[0]
+
+
+class _EarlyJudgement(msgspec.Struct):
+    samples: list[ConditionSample] | None = None
 
 
 class _Array(msgspec.Struct):
@@ -55,4 +59,4 @@ def condition_words(record: Record) -> str:
     return f"{name}{course}" + (f" ({array.level} of {array.members_wanted})" if array.level else "")
 
 
-ready(list[ConditionSample], _Array)
+ready(list[ConditionSample], _Array, _EarlyJudgement)

@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brickyard.arrays.array import Array, Member, Sheet, State
+import msgspec
+
+from brickyard.arrays.array import Array, KindFacts, Member, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.ready import ready
 
 MIB = 1 << 20
 STATES = {
@@ -103,7 +106,7 @@ class Arcconf(Array):
             state=shown,
             members=members,
             wanted=len(members) or None,
-            extra={"device": told.device},
+            extra=KindFacts(device=told.device),
         )
 
     def redundancy(self) -> int:
@@ -141,6 +144,27 @@ def _ask(host: Host, *arguments: str) -> str:
     return done.out
 
 
+class _LogicalFields(msgspec.Struct, frozen=True):
+    level: str = msgspec.field(name="raid level", default="")
+    status: str = msgspec.field(name="status of logical device", default="unknown")
+    size: str = ""
+    names: str = msgspec.field(name="disk name", default="")
+
+
+class _TaskFields(msgspec.Struct, frozen=True):
+    device: str = msgspec.field(name="logical device", default="")
+    percentage: str = msgspec.field(name="percentage complete", default="")
+    status: str = ""
+    operation: str = msgspec.field(name="current operation", default="unknown")
+
+
+class _DriveFields(msgspec.Struct, frozen=True):
+    serial: str = msgspec.field(name="serial number", default="")
+
+
+ready(_LogicalFields, _TaskFields, _DriveFields)
+
+
 def parse_logical(content: str) -> dict[int, LogicalDevice]:
     """The logical devices of `getconfig N ld`."""
     found: dict[int, LogicalDevice] = {}
@@ -148,13 +172,13 @@ def parse_logical(content: str) -> dict[int, LogicalDevice]:
         number = re.match(r"\d{1,3}", part)
         if number is None:
             continue
-        fields = _fields(part)
-        size = re.match(r"(\d{1,12}) MB", fields.get("size", ""))
+        fields = msgspec.convert(_fields(part), _LogicalFields)
+        size = re.match(r"(\d{1,12}) MB", fields.size)
         found[int(number.group(0))] = LogicalDevice(
-            level=fields.get("raid level", "").split(" ")[0],
-            status=fields.get("status of logical device", "unknown"),
+            level=fields.level.split(" ")[0],
+            status=fields.status,
             size_bytes=int(size.group(1)) * MIB if size else None,
-            device=next((word for word in fields.get("disk name", "").split() if word.startswith("/dev/")), None),
+            device=next((word for word in fields.names.split() if word.startswith("/dev/")), None),
             members=tuple(_segments(part)),
         )
     return found
@@ -179,12 +203,12 @@ def parse_tasks(content: str) -> dict[int, Task]:
     """What `getstatus N` says is in progress, by logical device."""
     found: dict[int, Task] = {}
     for part in re.split(r"^\s*Logical device Task\s*:?", content, flags=re.MULTILINE | re.IGNORECASE)[1:]:
-        fields = _fields(part)
-        number = re.match(r"\d{1,3}", fields.get("logical device", ""))
-        share = re.match(r"\d{1,3}", fields.get("percentage complete", ""))
-        if number and fields.get("status", "").lower() == "in progress":
+        fields = msgspec.convert(_fields(part), _TaskFields)
+        number = re.match(r"\d{1,3}", fields.device)
+        share = re.match(r"\d{1,3}", fields.percentage)
+        if number and fields.status.lower() == "in progress":
             found[int(number.group(0))] = Task(
-                operation=fields.get("current operation", "unknown"),
+                operation=fields.operation,
                 share=min(int(share.group(0)) / 100, 1.0) if share else None,
             )
     return found
@@ -194,9 +218,8 @@ def parse_drives(content: str) -> dict[str, tuple[str, str]]:
     """Channel and number of each drive of `getconfig N pd`, by serial number."""
     found: dict[str, tuple[str, str]] = {}
     for part in re.split(r"^\s*Device #\d{1,4}\s*$", content, flags=re.MULTILINE)[1:]:
-        fields = _fields(part)
+        serial = msgspec.convert(_fields(part), _DriveFields).serial
         place = re.search(r"Reported Channel,Device\(T:L\)\s*:\s*(\d{1,4}),(\d{1,4})", part)
-        serial = fields.get("serial number", "")
         if place and serial:
             found[serial] = (place.group(1), place.group(2))
     return found

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
 
@@ -71,7 +71,7 @@ class Ssacli(Array):
             state=drive_state(told, missing),
             members=members,
             wanted=sum(member.state != "spare" for member in members) or None,
-            extra={"device": told.device},
+            extra=KindFacts(device=told.device),
         )
 
 

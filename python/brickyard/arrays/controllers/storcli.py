@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Sheet, State
 from brickyard.arrays.host import Host, told_as
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts.health import whole
@@ -166,7 +166,7 @@ class Storcli(Array):
             state=self._state(told, members),
             members=members,
             wanted=told.wanted or len(members) or None,
-            extra={"device": told.device, "write_cache": told.write_cache},
+            extra=KindFacts(device=told.device, write_cache=told.write_cache),
             identity=f"{self.kind} {told.naa or self.path}",
         )
 

@@ -78,7 +78,6 @@ class TwCli(Array):
             state=State(state, told.share, "" if state == "normal" else told.status, missing),
             members=members,
             wanted=len(members) or None,
-            extra={},
         )
 
     def redundancy(self) -> int:

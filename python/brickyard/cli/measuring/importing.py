@@ -138,12 +138,13 @@ def _read(place: Path) -> str:
 
 
 def _import_result(name: str, text: str, store: Path | None, *, as_json: bool) -> int:
-    from brickyard.formats.fio_result import read_results, store_result, stored_result
+    from brickyard.formats.fio_json import read_result
+    from brickyard.formats.fio_result import store_result, stored_result
 
-    printed = read_results(text)
+    printed = read_result(text)
     with Store(store) as kept:
-        known = stored_result(kept, printed.document)
-        run = known or store_result(kept, printed.document, profile=f"fio-{name}", warnings=printed.warnings)
+        known = stored_result(kept, printed)
+        run = known or store_result(kept, printed, profile=f"fio-{name}", warnings=printed.warnings)
         return _show(kept, run, is_known=known is not None, as_json=as_json)
 
 

@@ -32,6 +32,7 @@ from brickyard.errors import (
 )
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
+from brickyard.store.record import RunMarks
 from brickyard.study.running.aim import Aim, aim_modelled
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
@@ -157,13 +158,13 @@ def _mapped(
             study = store.add_study(f"interference on {aimed.targets[0]}", about)
         return study
 
-    def record_of(reads: float | None, writes: float | None, labels: dict[str, object], number: int = 0) -> Record:
+    def record_of(reads: float | None, writes: float | None, marks: RunMarks, number: int = 0) -> Record:
         seconds = seconds_for(asked, reads, each_s, most_s) if reads else each_s
         drawn = replace(asked, seed=asked.seed + number)
         text = profiles.ProfileText("interference", plan_of(drawn, reads, writes, seconds), "")
         plan = profiles.validate(text, [])
         plan = filled(plan, brick) if brick is not None else plan
-        result = runner.run(RunSpec("interference", plan, aimed.targets, aimed.options, labels=labels), noted)
+        result = runner.run(RunSpec("interference", plan, aimed.targets, aimed.options, marks=marks), noted)
         if result.outcome == "interrupted":
             raise StoppedError
         if result.outcome != "done":
@@ -176,8 +177,8 @@ def _mapped(
     found = InterferenceMap(asked.figure, limit_ns)
 
     def measure(reads: float, writes: float, number: int) -> MapPoint:
-        labels: dict[str, object] = {"reads_per_s": reads, "writes_per_s": writes}
-        point = point_of(record_of(reads, writes, labels, number), asked, reads, writes)
+        marks = RunMarks(reads_per_s=reads, writes_per_s=writes)
+        point = point_of(record_of(reads, writes, marks, number), asked, reads, writes)
         said = format_ns(point.value_ns) if point.kept_up else "not all requests that were due were sent"
         line = f"{format_iops(reads)} reads/s beside {format_iops(writes)} writes/s: {asked.figure} {said}"
         stderr().print(line, markup=False, soft_wrap=True)
@@ -199,8 +200,8 @@ def _mapped(
 
 def _alone(found: InterferenceMap, record_of: Callable[..., Record], target: str) -> None:
     """Writes come first: a target that may not be written is refused before anything is measured."""
-    found.most_writes_per_s = rate_of(record_of(0, None, {"alone": "writes"}), "write")
-    found.most_reads_per_s = rate_of(record_of(None, 0, {"alone": "reads"}), "read")
+    found.most_writes_per_s = rate_of(record_of(0, None, RunMarks(alone="writes")), "write")
+    found.most_reads_per_s = rate_of(record_of(None, 0, RunMarks(alone="reads")), "read")
     if found.most_reads_per_s <= 0 or found.most_writes_per_s <= 0:
         raise BrickyardError(f"{target}: no read or no write ended; there is nothing to compare")
 

@@ -32,7 +32,7 @@ from brickyard.study.running.runner import RunResult, RunSpec
 from brickyard.study.snia import tests
 from brickyard.study.snia.stored import pts_answer
 from brickyard.study.snia.tables import round_tables, saturation_table, steady_tables, stimuli_table
-from brickyard.study.snia.test import PART, ROUND, TEST, Found, Setting, Specification, document, extent
+from brickyard.study.snia.test import Found, Setting, Specification, document, extent
 from brickyard.study.snia.tests import KINDS, TESTS, TITLES, Kind
 from brickyard.units import format_ns, format_seconds
 
@@ -157,9 +157,8 @@ class _Rounds(Terminal):
     """A run has hundreds of loads here, whose rates are in the tables."""
 
     def describe(self, spec: RunSpec) -> str:
-        name = TITLES[str(spec.labels[TEST])]
-        number, part = spec.labels.get(ROUND), spec.labels.get(PART)
-        return f"{name}, {part or f'round {number}'}" if part or number else name
+        name, marks = TITLES[spec.marks.test], spec.marks
+        return f"{name}, {marks.part or f'round {marks.round}'}" if marks.part or marks.round else name
 
     def run_ended(self, result: RunResult) -> None:
         super().run_ended(replace(result, rates=()))

@@ -17,6 +17,7 @@ from brickyard.cli.parts.options import STREAM
 from brickyard.errors import BadInputError, one_line
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import import_jobs
+from brickyard.formats.fio_options import FioOptions, understood
 from brickyard.formats.fio_stream import DIRECTIONS
 from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number, fio_time_us
 from brickyard.outputs import write_whole
@@ -91,10 +92,11 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
     options = {key: str(value) for key, value in given.items() if key not in ("save", "rate")}
     # Brickyard's defaults: direct I/O, the best engine of this host, limited by time.
     options = {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
-    per_s = _total_per_s(words.rate, options) if words.rate is not None else None
+    asked = understood(options)
+    per_s = _total_per_s(words.rate, asked) if words.rate is not None else None
     if per_s is not None:
-        options["rate_iops"] = _rate(per_s, options)
-    title = _title(words, options, per_s)
+        options["rate_iops"] = _rate(per_s, asked)
+    title = _title(words, asked, per_s)
     imported = import_jobs(NAME, [Job(NAME, options)], "fio's options on the command line", title=title)
     if words.save is not None:
         try:
@@ -125,31 +127,31 @@ def _check(words: AdHoc) -> None:
         raise BadInputError(f"--rwmixread {words.rwmixread}: --rw {words.rw} does not mix; --rw randrw and rw do")
 
 
-def _title(words: AdHoc, options: dict[str, str], per_s: float | None) -> str:
-    parts = [options["rw"], options.get("bssplit") or options.get("bs", "4k"), f"depth {options.get('iodepth', '1')}"]
-    if pause := options.get("thinktime"):
+def _title(words: AdHoc, asked: FioOptions, per_s: float | None) -> str:
+    parts = [asked.rw, asked.bssplit or asked.bs, f"depth {asked.iodepth}"]
+    if pause := words.thinktime:
         parts.append(f"pause {pause}{'' if pause.endswith('s') else ' us'}")
     parts += [f"{words.numjobs} workers"] if words.numjobs else []
     parts += [f"{words.rwmixread} % reads"] if words.rwmixread else []
     return ", ".join([*parts, *([f"{format_iops(per_s)} requests/s"] if per_s is not None else [])])
 
 
-def _total_per_s(text: str, options: dict[str, str]) -> float:
+def _total_per_s(text: str, asked: FioOptions) -> float:
     """Requests/s of all jobs."""
     if text.strip().replace(".", "", 1).isdigit():
         return fio_number("rate", text, low=0.001, high=1e9)
-    if "bssplit" in options or "," in options.get("bs", ""):
+    if asked.bssplit is not None or "," in asked.bs:
         raise BadInputError(f"--rate {text}: with requests of several sizes, give requests/s")
     try:
-        return _core.parse_bytes_per_s(text) / fio_bytes("bs", options.get("bs", "4k"))
+        return _core.parse_bytes_per_s(text) / fio_bytes("bs", asked.bs)
     except ValueError as error:
         raise BadInputError(f"--rate {text}: {one_line(error)}") from error
 
 
-def _rate(total: float, options: dict[str, str]) -> str:
+def _rate(total: float, asked: FioOptions) -> str:
     """All jobs' requests/s as fio's rates of one job and direction."""
-    each = total / fio_int("numjobs", options.get("numjobs", "1"), low=1, high=1024)
-    if DIRECTIONS.get(options["rw"], ("",))[0] != "mixed":
+    each = total / fio_int("numjobs", asked.numjobs, low=1, high=1024)
+    if DIRECTIONS.get(asked.rw, ("",))[0] != "mixed":
         return repr(each)
-    reads = fio_number("rwmixread", options.get("rwmixread", "50"), high=100) / 100
+    reads = fio_number("rwmixread", asked.rwmixread, high=100) / 100
     return f"{each * reads!r},{each * (1 - reads)!r}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from brickyard.analysis.figures.ramp import limit_text
-from brickyard.schema import Duration
+from brickyard.schema import Duration, tag_of
 from brickyard.schema.codec import values_of
 from brickyard.schema.operations import shares
-from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Step, Stream, SyncMode, Think, TraceTiming
+from brickyard.schema.plan import OpenPace, Phase, Plan, Program, Ramp, Step, Stream, SyncMode, Think, TraceTiming
 from brickyard.units import format_ns, format_size
 
 
@@ -83,7 +83,7 @@ def _stream(stream: Stream, index: int) -> str:
             f"offsets {trace.fit}, at most {stream.depth} in flight, target {stream.target}"
         )
     if stream.program:
-        return _program(stream, index, values_of(stream.program))
+        return _program(stream, index, stream.program)
     operations = " + ".join(
         f"{share:g} % {name}" if share < 100 else name for name, share in shares(stream.operations).items() if share
     )
@@ -92,9 +92,8 @@ def _stream(stream: Stream, index: int) -> str:
     sizes = ", ".join(
         format_size(item.size) + (f" ({item.share:g} %)" if item.share < 100 else "") for item in stream.request
     )
-    address = values_of(stream.address)
-    kind = str(address.pop("kind")).replace("_", " ")
-    details = ", ".join(f"{key} {value}" for key, value in address.items() if value)
+    kind = tag_of(type(stream.address)).replace("_", " ")
+    details = ", ".join(f"{key} {value}" for key, value in values_of(stream.address).items() if value and key != "kind")
     parts = [
         f"{stream.name or f'stream {index}'}: {operations}, {sizes}, {kind}{f' ({details})' if details else ''}",
         f"{stream.workers} × {stream.depth} in flight",
@@ -138,9 +137,9 @@ def _burst(pace: OpenPace) -> str:
     return f" of {pace.burst} together" if (pace.burst or 1) > 1 else ""
 
 
-def _program(stream: Stream, index: int, program: dict[str, object]) -> str:
-    kind = str(program.pop("kind")).replace("_", " ")
-    said = {key: _value(key, value) for key, value in program.items()}
+def _program(stream: Stream, index: int, program: Program) -> str:
+    kind = tag_of(type(program)).replace("_", " ")
+    said = {key: _value(key, value) for key, value in values_of(program).items() if key != "kind"}
     details = ", ".join(f"{key} {value}" for key, value in said.items() if value not in (None, False))
     sizes = f" in calls of {format_size(stream.request[0].size)}" if stream.request else ""
     workers = stream.workers

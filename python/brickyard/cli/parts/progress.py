@@ -28,7 +28,6 @@ from brickyard.schema import (
     is_on_data,
     is_request,
 )
-from brickyard.store.record import marks_of
 from brickyard.study.running.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
 
@@ -37,7 +36,7 @@ PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough t
 
 def describe(spec: RunSpec) -> str:
     """`random read 4 KiB` for a cell of a study, the profile's name for any other run."""
-    marks = marks_of(spec.labels)
+    marks = spec.marks
     number = "" if marks.repetition is None else f" #{marks.repetition}"
     if marks.levels is not None:
         return ", ".join(marks.levels.values()) + (number if marks.repetition != 1 else "")

@@ -167,22 +167,23 @@ def untold(found: list[Fitted]) -> list[str]:
 
 def array_words(best: Fitted) -> list[str]:
     """An array in a line, as its owner would say it."""
-    model, values = best.model, best.model.values
+    model = best.model
     if model.kind != "array":
         return []
-    level, members = str(values["level"]), int(float(values["members"]))
+    said = model.said
+    level, members = str(said.level), int(float(said.members or 0))
     each = WRITES_EACH[level]
     words = [
         f"{members} drives",
         f"{level} (a small write takes {each} operation{'s' if each > 1 else ''} of members)",
-        f"stripe {format_size(int(float(values['stripe'])))}",
+        f"stripe {format_size(int(float(said.stripe or 0)))}",
     ]
-    if values["controller.write_back"]:
+    if said.write_back:
         least = "" if "controller.cache_bytes" in best.fitted_to else "at least "
-        words.append(f"write-back cache {least}{format_size(round(float(values['controller.cache_bytes'])))}")
-    reads, share = float(values["controller.bus_mb_per_s"]), float(values["controller.bus_write_efficiency"])
+        words.append(f"write-back cache {least}{format_size(round(float(said.cache_bytes or 0)))}")
+    reads, share = float(said.bus_mb_per_s or 0), float(said.bus_write_efficiency or 0)
     words.append(f"bus {reads:,.0f} MB/s for reads, {reads * share:,.0f} for writes")
-    reading, writing = (float(values[f"controller.{kind}_command"]) / 1e3 for kind in ("read", "write"))
+    reading, writing = (float(each_ns or 0) / 1e3 for each_ns in (said.read_command, said.write_command))
     words.append(f"{three_digits(reading)} µs a read, {three_digits(writing)} µs a write")
     return ["; ".join(words)]
 
@@ -200,13 +201,13 @@ def _class_document(f: Fitted) -> Document:
         "held_out_error_percent": None if f.held_out_error is None else f.held_out_error * 100,
         "largest_error_percent": f.largest_error * 100,
         "distance": f.distance,
-        "members": f.model.values.get("members"),
-        "level": f.model.values.get("level"),
+        "members": f.model.said.members,
+        "level": f.model.said.level,
     }
 
 
 def _class_row(f: Fitted) -> list[str]:
-    members = f.model.values.get("members")
+    members = f.model.said.members
     name = f.model.name if members is None else f"{f.model.name}, {members:g} members"
     kept = "–" if f.held_out_error is None else f"{f.held_out_error:.1%}"
     return [name, f"{f.training_error:.1%}", kept, f"{f.largest_error:.0%}"]

@@ -119,11 +119,28 @@ def watch(
         raise unprinted
     if json:
         problems = {"problems": kept.problems} if kept.problems else {}
-        emit({**figures.document(watched), **told, **problems})
+        emit({**figures.document(watched), **told.document(), **problems})
     else:
-        for line in kept.lines(told):
+        for line in told.lines():
             print_line(stdout(), line)
     return FAILED if kept.problems else DONE
+
+
+@dataclass
+class _Kept:
+    """What was written of a watch."""
+
+    report: str = ""
+    save: Path | None = None
+    traced: int = 0
+
+    def document(self) -> dict[str, object]:
+        saved = {_kind(self.save): str(self.save), "traced": self.traced} if self.save else {}
+        return {**({"report": self.report} if self.report else {}), **saved}
+
+    def lines(self) -> list[str]:
+        saved = [f"{_kind(self.save)}: {self.save}, of {self.traced:,} requests"] if self.save else []
+        return [*saved, *([f"report: {self.report}"] if self.report else [])]
 
 
 @dataclass
@@ -143,10 +160,10 @@ class _Keeping:
 
     def write(
         self, watching: LiveWatch, watched: Watched, trace: BinaryIO | None, note: Callable[[str], None]
-    ) -> dict[str, object]:
-        """What of it could be written, by the names of `--json`."""
+    ) -> _Kept:
+        """What of it could be written."""
         csv, parquet, report, save = self.csv, self.parquet, self.report, self.save
-        told: dict[str, object] = {}
+        told = _Kept()
         if csv:
             with self._trying("--csv", csv):
                 outputs.write_whole(csv, figures.csv_text(watched.totals), stream=True)
@@ -155,13 +172,13 @@ class _Keeping:
                 _write_parquet(watched, parquet)
         if report:
             with self._trying("--report", report):
-                told["report"] = str(_reported(watched, report))
+                told.report = str(_reported(watched, report))
         if save and trace:
             with self._trying("--save", save):
                 traced = _requests_in(trace) if watching.broken else watching.traced
                 if save.suffix == PROFILE_SUFFIX:
                     _make_profile(save, trace, note)
-                told |= {_kind(save): str(save), "traced": traced}
+                told.save, told.traced = save, traced
         return told
 
     def ends(self, files: ExitStack) -> None:
@@ -180,11 +197,6 @@ class _Keeping:
             self.failed(
                 f"{option} {place}: {one_line(error.strerror or error)}; the file is not written; choose another place"
             )
-
-    def lines(self, told: dict[str, object]) -> list[str]:
-        kind = _kind(self.save) if self.save else ""
-        lines = [f"{kind}: {self.save}, of {told['traced']:,} requests"] if kind in told else []
-        return lines + ([f"report: {told['report']}"] if "report" in told else [])
 
 
 def _requests_in(trace: BinaryIO) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from brickyard import bricks, profiles
 from brickyard.analysis.figures.pivot import Where
@@ -27,8 +27,9 @@ from brickyard.databases.connect import WORDS, is_dsn, spoken
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes_per_s
-from brickyard.schema import Document, RunOptions
+from brickyard.schema import RunOptions
 from brickyard.schema.plan import Plan
+from brickyard.store.record import RunMarks
 from brickyard.study.designs.design import CONDITIONS, PLACE, Design, Factor, Level, Recipe
 from brickyard.study.designs.holding import SetUp
 from brickyard.study.designs.keys import nearest
@@ -409,11 +410,15 @@ class Specs:
         return self._labelled(replace(run_spec(target, changes), condition=cell.condition), cell, repetition)
 
     def _labelled(self, spec: RunSpec, cell: StudyCell, repetition: int) -> RunSpec:
-        labels: Document = {"levels": dict(cell.levels), "repetition": repetition, "study": self._design.name}
-        labels |= {"label": self._wishes.label} if self._wishes.label else {}
-        labels |= {"usd": cell.usd} if cell.usd is not None else {}
-        labels |= {"rebuild_rate": cell.recipe.rebuild_rate} if cell.recipe.rebuild_rate else {}
-        return replace(spec, labels=labels | {"cell": self._identity(spec, labels)})
+        marks = RunMarks(
+            levels=dict(cell.levels),
+            repetition=repetition,
+            study=self._design.name,
+            label=self._wishes.label or "",
+            usd=cell.usd,
+            rebuild_rate=cell.recipe.rebuild_rate or "",
+        )
+        return replace(spec, marks=structs.replace(marks, cell=self._identity(spec, marks)))
 
     def _profile(self, name: str) -> profiles.ProfileText:
         """A profile of the user's own may stand beside the study's file."""
@@ -452,8 +457,8 @@ class Specs:
             destroys_data=self._wishes.destroys_data,
         )
 
-    def _identity(self, spec: RunSpec, labels: Document) -> str:
-        named = {key: value for key, value in labels.items() if key != "usd"}
+    def _identity(self, spec: RunSpec, marks: RunMarks) -> str:
+        named = structs.replace(marks, usd=None)
         model = spec.options if spec.options.is_modelled else None
         what: list[object] = [named, spec.plan_text, spec.targets, spec.condition, model]
         what += [spec.options] if spec.options.hosts is not UNSET else []

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from brickyard import _core
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.samples import sample
@@ -22,7 +24,6 @@ from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import Document
 from brickyard.store import RunHead, Store
-from brickyard.store.record import marks_of
 from brickyard.study.designs.cells import Layout, Specs, StudyCell, Wishes, lay_out, shown_aim
 from brickyard.study.designs.design import Design, read_design
 from brickyard.study.designs.holding import Keeper, SetUp, is_rebuilt_next
@@ -45,7 +46,7 @@ class Step:
 
     @property
     def identity(self) -> str:
-        return marks_of(self.spec.labels).cell
+        return self.spec.marks.cell
 
 
 Hosting = Callable[[StudyCell, RunSpec], RunSpec]
@@ -255,7 +256,7 @@ class Matrix:
         spec = step.spec
         if held is not None and step.cell.set_up.changes_something:
             # Which runs were measured in one and the same condition is part of the design.
-            spec = replace(spec, labels={**spec.labels, "set_up": self._keeper.set_ups})
+            spec = replace(spec, marks=structs.replace(spec.marks, set_up=self._keeper.set_ups))
         if is_pgbench:
             from brickyard.study.running.pgbench import at_home
 

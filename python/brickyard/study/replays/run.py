@@ -10,7 +10,6 @@ import math
 import os
 import re
 import socket
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -36,6 +35,7 @@ from brickyard.schema.plan import (
     ReplayPace,
 )
 from brickyard.store import Store
+from brickyard.store.record import NO_MARKS, RunMarks
 from brickyard.study.replays.drivers import STDIN, Drivers, Places, ServerReached
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
@@ -309,7 +309,7 @@ def replay(
     listener: Listener,
     interrupt: Interrupt,
     spec: ReplaySpec,
-    labels: Mapping[str, object] | None = None,
+    marks: RunMarks = NO_MARKS,
     study: int | None = None,
     known: ReplayKnown | None = None,
     places: Places | None = None,
@@ -330,7 +330,7 @@ def replay(
             plan=plan,
             targets=databases,
             options=RunOptions(rate_parts=known.rate_parts()) if known.calls_by_driver else RunOptions(),
-            labels=dict(labels or {}),
+            marks=marks,
             places=tuple(place for brick in bricks if (place := _volume_of(brick))),
             start=lambda: _went(drivers, start, plan.phase[0].name),
         )

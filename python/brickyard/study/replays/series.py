@@ -14,6 +14,7 @@ from brickyard.analysis.databases import replay_runs, replay_warnings
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema.logs import ReplayKnown
 from brickyard.store import Record, Store
+from brickyard.store.record import RunMarks
 from brickyard.study.replays.drivers import STDIN, Places
 from brickyard.study.replays.run import ReplaySpec, check, refuse, replay, why_no_call, with_pace
 from brickyard.study.running.interrupt import Interrupt
@@ -87,10 +88,8 @@ def carry_out(
     results: list[RunResult] = []
     try:
         for number, one in enumerate(runs):
-            labels: dict[str, object] = {"pace": one.spec.pace}
-            if specs.count(one.spec) > 1:
-                labels["repetition"] = specs[:number].count(one.spec) + 1
-            own = labels if study is not None else None
+            again = specs[:number].count(one.spec) + 1 if specs.count(one.spec) > 1 else None
+            own = RunMarks(pace=one.spec.pace, repetition=again) if study is not None else RunMarks()
             results.append(replay(store, listener, interrupt, one.spec, own, study, one.known, places))
             if results[-1].outcome != "done":
                 break

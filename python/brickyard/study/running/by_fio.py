@@ -22,7 +22,8 @@ from msgspec import structs
 from brickyard import _core, outputs
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.formats.fio_export import export_fio
-from brickyard.formats.fio_result import read_result, store_result
+from brickyard.formats.fio_json import read_result
+from brickyard.formats.fio_result import store_result
 from brickyard.schema import Duration, End, RunOutcome, RunWarning, Start, decode, encode, plan_text
 from brickyard.schema.plan import CacheState, IoMode, Plan
 from brickyard.store import Store
@@ -74,7 +75,7 @@ def run_fio(
         facts=facts,
         io=opened.io,
         study=study,
-        labels=spec.labels,
+        labels=spec.marks,
         warnings=[NO_RESPONSE],
         is_stopped=is_stopped,
     )

@@ -15,9 +15,10 @@ from brickyard.databases.pgbench_home import Homes
 from brickyard.databases.pgbench_plan import KIND, PgbenchSpec, read_changes, spec_of
 from brickyard.databases.pgbench_run import starter
 from brickyard.errors import BadInputError
-from brickyard.schema import Document, RunOptions
+from brickyard.schema import RunOptions
 from brickyard.schema.plan import OtherPlan
 from brickyard.store import Store
+from brickyard.store.record import RunMarks
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.study.running.seeds import seed_of
@@ -55,10 +56,10 @@ def measure(store: Store, listener: Listener, interrupt: Interrupt, spec: Pgbenc
     with Homes(listener.note) as homes:
         for repetition in range(1, times + 1):
             own = replace(spec, seed=seed_of(spec.seed, repetition)) if times > 1 else spec
-            labels: Document = {"repetition": repetition} if times > 1 else {}
+            marks = RunMarks(repetition=repetition if times > 1 else None)
             shown = spoken(spec.target) if spec.is_dsn else spec.target
             room = RunOptions(room_bytes=own.room_bytes or UNSET)
-            run = RunSpec(KIND, own.plan(), [shown], room, labels=labels)
+            run = RunSpec(KIND, own.plan(), [shown], room, marks=marks)
             results.append(runner.run(at_home(run, homes, spec.target), noted if times > 1 else None))
             if results[-1].outcome != "done" or interrupt.requested:
                 break

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from brickyard.conditions import Held
-from brickyard.schema import Document, RunOptions, RunWarning
+from brickyard.schema import RunOptions, RunWarning
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
+from brickyard.store.record import RunMarks
 from brickyard.study.running.by_fio import run_fio
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
@@ -48,9 +49,9 @@ def repeat(
 
     results: list[RunResult] = []
     for repetition in range(1, times + 1):
-        labels: Document = {"repetition": repetition} if times > 1 else {}
+        marks = RunMarks(repetition=repetition if times > 1 else None)
         own = with_seed_of(plan, repetition)
-        spec = RunSpec(profile, own, targets, options, condition=condition, labels=labels, judged=judged)
+        spec = RunSpec(profile, own, targets, options, condition=condition, marks=marks, judged=judged)
         if by == "fio":
             results.append(run_fio(store, listener, interrupt, spec, noted() if times > 1 else None))
         else:

@@ -41,6 +41,7 @@ from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Record, Store
 from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
+from brickyard.store.record import NO_MARKS, RunMarks
 from brickyard.study.running import circumstances, summaries
 from brickyard.study.running.interrupt import Interrupt
 
@@ -60,7 +61,7 @@ class RunSpec:
     targets: list[str]
     options: RunOptions = field(default_factory=RunOptions)
     condition: str = "normal"
-    labels: dict[str, object] = field(default_factory=dict)
+    marks: RunMarks = NO_MARKS
     places: tuple[str, ...] | None = None
     """Where the targets lie on this host, where they are no paths themselves."""
     start: Callable[[], Any] | None = None
@@ -196,7 +197,7 @@ class Runner:
                 software_version=_core.version(),
                 facts=msgspec.structs.replace(self._facts[key], process=own_process(), hosts=hosts),
                 study=study() if study else None,
-                labels=spec.labels,
+                labels=spec.marks,
             )
             self.listener.run_begins(spec)
             start, end = self._followed(

@@ -92,6 +92,12 @@ class Damage(msgspec.Struct, frozen=True):
     document: dict[str, object]
 
 
+class _Judged(msgspec.Struct):
+    """What counts of an earlier account."""
+
+    verdict: str | None = None
+
+
 @dataclass
 class Account:
     """What is known of one device over all its sessions; a JSON file."""
@@ -148,7 +154,7 @@ class Account:
     @property
     def failed_before(self) -> int:
         """Earlier burn-ins that failed."""
-        return sum(one.get("verdict") == "fail" for one in self.earlier)
+        return sum(msgspec.convert(one, _Judged).verdict == "fail" for one in self.earlier)
 
     def anew(self, planned_ns: int) -> Account:
         """The account of another burn-in of the device, which keeps this one."""
@@ -393,4 +399,4 @@ class BurnIn:
             one.log.add(Damage("more", "requests", 0, 0, rest, line), time.time_ns())
 
 
-ready(DriveHealth, Account)
+ready(DriveHealth, Account, _Judged)

@@ -17,9 +17,10 @@ from brickyard.analysis.figures.totals import rated_intervals
 from brickyard.analysis.judging.cached import doubt
 from brickyard.bricks.resolved import ModelledBrick
 from brickyard.errors import BadInputError
-from brickyard.schema import Document, RunOptions
+from brickyard.schema import RunOptions
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
+from brickyard.store.record import RunMarks
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.units import format_percent, format_size
@@ -74,8 +75,8 @@ class Cell:
     request_bytes: int
 
     @property
-    def labels(self) -> Document:
-        return {"address": self.address, "operation": self.operation, "request_bytes": self.request_bytes}
+    def marks(self) -> RunMarks:
+        return RunMarks(address=self.address, operation=self.operation, request_bytes=self.request_bytes)
 
 
 def cells() -> list[Cell]:
@@ -189,7 +190,7 @@ class Characterization:
                 plan=self._loaded(plan_of(cell, self.mode, self.cell_s, overrides)),
                 targets=[target],
                 options=options,
-                labels=cell.labels,
+                marks=cell.marks,
             )
             try:
                 last = self.runner.run(spec, lambda: self._study(target))

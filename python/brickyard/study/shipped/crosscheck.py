@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from brickyard.formats.fio_export import export_fio
 from brickyard.store import Store
+from brickyard.store.record import RunMarks
 from brickyard.study.running.by_fio import fio_place, run_fio
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
@@ -34,7 +35,7 @@ def crosscheck(store: Store, listener: Listener, interrupt: Interrupt, spec: Run
     outcome = "done"
     for repetition in range(1, times + 1):
         for program, runs in (("brickyard", ours), ("fio", theirs)):
-            labelled = replace(spec, labels={"engine": program, "repetition": repetition})
+            labelled = replace(spec, marks=RunMarks(engine=program, repetition=repetition))
             result = _one(store, listener, interrupt, runner, labelled, study, program)
             runs.append(result.run)
             outcome = result.outcome

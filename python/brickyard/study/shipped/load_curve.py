@@ -29,6 +29,7 @@ from brickyard.errors import BadInputError, BrickyardError
 from brickyard.schema import Document, Duration, RunOptions
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Phase, Plan, Stream
 from brickyard.store import Record, Store
+from brickyard.store.record import RunMarks
 from brickyard.study.running.caches import cache_bytes, into_caches
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
@@ -150,7 +151,7 @@ class LoadCurve:
         self._about, self._limit = (name, targets, options, condition), limit
         self._brick = brick_of(targets, options, condition)
         self.listener.expect(1 + len(levels))
-        last, record = self._one(closed_plan(plan, phase, self.each_ns), {"loop": "closed"})
+        last, record = self._one(closed_plan(plan, phase, self.each_ns), RunMarks(loop="closed"))
         rates = stream_rates(record)
         result = CurveResult(self._noted(), [last.run], sum(rates.values()))
         if last.outcome == "done" and (not rates or len(rates) < len(phase.stream) or min(rates.values()) <= 0):
@@ -160,9 +161,9 @@ class LoadCurve:
         def level(share: float) -> bool:
             nonlocal last
             offered = {stream: rate * share for stream, rate in rates.items()}
-            labels: Document = {"offered_per_s": sum(offered.values()), "share_of_maximum": share}
+            marks = RunMarks(offered_per_s=sum(offered.values()), share_of_maximum=share)
             long_ns = self._level_ns(sum(offered.values()))
-            last, made = self._one(open_plan(plan, phase, long_ns, offered), labels)
+            last, made = self._one(open_plan(plan, phase, long_ns, offered), marks)
             result.runs.append(last.run)
             if last.outcome != "done":
                 return False
@@ -223,7 +224,7 @@ class LoadCurve:
             drawn = replace(plan, seed=plan.seed + number)
             made = open_plan(drawn, phase, long_ns, {stream: rate * share for stream, rate in rates.items()})
             self.listener.expect(1)
-            last, record = self._one(made, {"searched_per_s": rate_per_s, "search": number + 1})
+            last, record = self._one(made, RunMarks(searched_per_s=rate_per_s, search=number + 1))
             result.runs.append(last.run)
             return step_of(curve_point(record, rate_per_s), limit)
 
@@ -243,10 +244,10 @@ class LoadCurve:
             return self.each_ns
         return step_ns(self.each_ns, self._limit or SHOWN, rate_per_s, is_modelled=True)
 
-    def _one(self, plan: Plan, labels: Document) -> tuple[RunResult, Record]:
+    def _one(self, plan: Plan, marks: RunMarks) -> tuple[RunResult, Record]:
         name, targets, options, condition = self._about
         plan = filled(plan, self._brick) if self._brick else plan
-        spec = RunSpec(name, plan, targets, options, condition=condition, labels=labels)
+        spec = RunSpec(name, plan, targets, options, condition=condition, marks=marks)
         last = self.runner.run(spec, self._noted)
         return last, self.store.record(last.run)
 

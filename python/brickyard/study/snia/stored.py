@@ -47,13 +47,13 @@ def stored(study: StudyInfo, records: Sequence[Record]) -> Found | None:
 
 
 def _is_of(record: Record, name: str) -> bool:
-    return {"test": name}.items() <= record.info.labels.items()
+    return record.info.marks.test == name
 
 
 def _rounds(name: str, queue: Queue, own: Sequence[Record]) -> Rounds | None:
     """Of a model all rounds are in one run, behind what preconditions it; of storage each is a run."""
-    whole = [record for record in own if "rounds" in record.info.labels][-1:]
-    single = [record for record in own if "round" in record.info.labels]
+    whole = [record for record in own if record.info.marks.rounds is not None][-1:]
+    single = [record for record in own if record.info.marks.round is not None]
     rounds = Rounds(tests.round_test(name, queue))
     skipped = 1 if rounds.test.prewrite is not None else 0
     size = len(rounds.test.cells) + skipped

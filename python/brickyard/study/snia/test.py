@@ -8,24 +8,28 @@ Refusal: no figure is computed here, nothing is purged, and no write cache is sw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+
+from msgspec import structs
 
 from brickyard import _core
 from brickyard.analysis.studies.pts import Measured, Point, Steadiness, mean_of, measured_phases, points, steadiness
 from brickyard.analysis.studies.pts_points import OperatingPoint, troubles
 from brickyard.errors import BrickyardError
 from brickyard.formats import toml_text
+from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Limits, ProfilePhase, ProfileStream
 from brickyard.schema import Document, RunOptions, read_plan
 from brickyard.store import Record, Store
+from brickyard.store.record import RunMarks
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunSpec
 from brickyard.study.snia import tests
 from brickyard.study.snia.tests import Cell, Kind, RoundTest
 
 DIRTH = "dirth"
-TEST, ROUND, PART = "test", "round", "part"  # labels of runs
-OF_DIRTH, OF_POINTS = {TEST: DIRTH}, {PART: "histograms"}
+HISTOGRAMS = "histograms"
+"""The part of DIRTH's test that has the runs of its operating points."""
 SHORTENED = "Shorter or smaller than PTS asks: no PTS result."
 """The note that a study has in the store where it is not by the book."""
 MODELLED_ROUNDS = 5  # of a model's first try, and how many more each further one has
@@ -148,17 +152,17 @@ class Specification:
         skipped = 0 if test.prewrite is None else 1
         size = skipped + len(test.cells)
         if not self.is_modelled:
-            self._run(name, [self._precondition()], {PART: "precondition"})
+            self._run(name, [self._precondition()], RunMarks(part="precondition"))
         wanted = MODELLED_ROUNDS if self.is_modelled else 1
         while not found.is_steady and len(found.rounds) < self.setting.rounds_max:
             if self.is_modelled:
                 planned = [phase for number in range(1, wanted + 1) for phase in self._round(test, number)]
-                phases = self._run(name, [self._precondition(), *planned], {"rounds": wanted})[1:]
+                phases = self._run(name, [self._precondition(), *planned], RunMarks(rounds=wanted))[1:]
                 found.rounds = [self._cells(phases[k * size :], skipped, test) for k in range(wanted)]
                 wanted = min(wanted + MODELLED_ROUNDS, self.setting.rounds_max)
             else:
                 number = len(found.rounds) + 1
-                phases = self._run(name, self._round(test, number), {ROUND: number})
+                phases = self._run(name, self._round(test, number), RunMarks(round=number))
                 found.rounds.append(self._cells(phases, skipped, test))
             found.judge()
 
@@ -176,8 +180,9 @@ class Specification:
         """Random writes of 4 KiB from a new drive on, no preconditioning."""
         queue = self.setting.kind.queue
         cell = Cell(0, 4 * tests.KIB, True, queue.workers, queue.depth, tests.SATURATION_ROUNDS)
-        phase = {**self._phase(cell, f"random {cell.words}"), "passes": tests.SATURATION_FILLS}
-        run = self._kept("write-saturation", [phase], {})
+        phase = self._phase(cell, f"random {cell.words}")
+        filling = replace(phase, limits=replace(phase.limits, passes=tests.SATURATION_FILLS))
+        run = self._kept("write-saturation", [filling], RunMarks())
         self.found.saturation = points(self.store.record(run), 0)
 
     def _cross(self) -> None:
@@ -188,7 +193,7 @@ class Specification:
             for name, size, is_random, rounds in tests.STIMULI
         }
         planned = [self._phase(cell, f"{name}: {cell.words}") for name, cell in cells.items()]
-        run = self._kept("cross-stimulus", planned, {})
+        run = self._kept("cross-stimulus", planned, RunMarks())
         self.found.stimuli = stimuli_of(self.store.record(run))
 
     def _draw_histograms(self) -> None:
@@ -197,42 +202,43 @@ class Specification:
         chosen = operating_points(rounds)
         before = [self._precondition()] if self.is_modelled else []
         planned = [self._phase(replace(cell, rounds=tests.POINT_ROUNDS), name) for name, cell in chosen]
-        run = self._kept(DIRTH, [*before, *planned], OF_POINTS)
+        run = self._kept(DIRTH, [*before, *planned], RunMarks(part=HISTOGRAMS))
         phases = measured_phases(self.store.record(run))[len(before) :]
         self.found.operating = _points(rounds, phases, run)
 
-    def _precondition(self) -> Document:
+    def _precondition(self) -> ProfilePhase:
         """Workload-independent: the range twice, in order, by 128 KiB."""
-        stream = {
-            "name": "precondition",
-            "operations": {"read": 0, "write": 100},
-            "request": toml_text.size(tests.PRECONDITION_BYTES),
-            "address": "sequential",
-            "region": self.setting.region,
-            "depth": 32,
-        }
-        return {"name": "precondition", "passes": tests.PRECONDITION_PASSES, "stream": [stream]}
+        stream = ProfileStream(
+            name="precondition",
+            operations=toml_text.operations(0),
+            request=toml_text.size(tests.PRECONDITION_BYTES),
+            address=SEQUENTIAL,
+            region=self.setting.region,
+            depth=32,
+        )
+        return ProfilePhase("precondition", Limits(passes=tests.PRECONDITION_PASSES), [stream])
 
-    def _round(self, test: RoundTest, number: int) -> list[Document]:
+    def _round(self, test: RoundTest, number: int) -> list[ProfilePhase]:
         before = [] if test.prewrite is None else [self._phase(test.prewrite, f"writes before round {number}")]
         return [*before, *(self._phase(cell, f"{test.words(cell)} of round {number}") for cell in test.cells)]
 
-    def _phase(self, cell: Cell, name: str) -> Document:
-        stream = {
-            "name": f"{cell.mix} {toml_text.size(cell.size_bytes)}",
-            "operations": toml_text.operations(cell.reads),
-            "request": toml_text.size(cell.size_bytes),
-            "address": "random" if cell.is_random else "sequential",
-            "region": self.setting.region,
-            "workers": cell.workers,
-            "depth": cell.depth,
-        }
-        return {"name": name, "duration": f"{round(cell.rounds * self.setting.round_s * 1e9)}ns", "stream": [stream]}
+    def _phase(self, cell: Cell, name: str) -> ProfilePhase:
+        stream = ProfileStream(
+            name=f"{cell.mix} {toml_text.size(cell.size_bytes)}",
+            operations=toml_text.operations(cell.reads),
+            request=toml_text.size(cell.size_bytes),
+            address=RANDOM if cell.is_random else SEQUENTIAL,
+            region=self.setting.region,
+            workers=cell.workers,
+            depth=cell.depth,
+        )
+        duration = f"{round(cell.rounds * self.setting.round_s * 1e9)}ns"
+        return ProfilePhase(name, Limits(duration=duration), [stream])
 
-    def _run(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> list[Measured | None]:
-        return measured_phases(self.store.record(self._kept(name, phases, labels)))
+    def _run(self, name: str, phases: list[ProfilePhase], marks: RunMarks) -> list[Measured | None]:
+        return measured_phases(self.store.record(self._kept(name, phases, marks)))
 
-    def _kept(self, name: str, phases: list[Document], labels: Mapping[str, object]) -> int:
+    def _kept(self, name: str, phases: list[ProfilePhase], marks: RunMarks) -> int:
         """One run. In tests that go on and on an interval is a round; else a round has ten, which show its spread."""
         parts = 1 if name in ("write-saturation", "cross-stimulus") else 10
         interval_ns = max(round(self.setting.round_s * 1e9) // parts, 1_000_000)
@@ -241,7 +247,9 @@ class Specification:
             f"pts-{name}", title, tests.SOURCE, [], phases, seed=self.setting.seed, interval=f"{interval_ns}ns"
         )
         plan = read_plan(_core.validate(text, []))
-        spec = RunSpec(f"pts-{name}", plan, self.targets, self.options, self.condition, {TEST: name, **labels})
+        spec = RunSpec(
+            f"pts-{name}", plan, self.targets, self.options, self.condition, structs.replace(marks, test=name)
+        )
         result = self.runner.run(spec, lambda: self.found.study)
         self.found.runs.append(result.run)
         if result.outcome == "interrupted":
@@ -262,12 +270,10 @@ def _points(rounds: Rounds, phases: list[Measured | None], run: int) -> list[Ope
 
 def stored_points(records: Sequence[Record]) -> tuple[list[OperatingPoint], bool] | None:
     """DIRTH's operating points out of the runs of a study, and whether its table was steady; None where it has none."""
-    own = [
-        record for record in records if OF_DIRTH.items() <= record.info.labels.items() and record.info.outcome == "done"
-    ]
-    drawn = [record for record in own if OF_POINTS.items() <= record.info.labels.items()]
-    whole = [record for record in own if "rounds" in record.info.labels][-1:]
-    single = [record for record in own if ROUND in record.info.labels][-tests.WINDOW :]
+    own = [record for record in records if record.info.marks.test == DIRTH and record.info.outcome == "done"]
+    drawn = [record for record in own if record.info.marks.part == HISTOGRAMS]
+    whole = [record for record in own if record.info.marks.rounds is not None][-1:]
+    single = [record for record in own if record.info.marks.round is not None][-tests.WINDOW :]
     if not drawn or not (whole or single):
         return None
     rounds = Rounds(tests.demand_test())

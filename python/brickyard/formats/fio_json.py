@@ -1,0 +1,181 @@
+"""Duty: the JSON or JSON+ that fio (3.x) prints → types, as far as anything is read of it.
+
+Refusal: a document that does not fit is refused with the field that does not. So is fio 2, whose times are in µs under
+other names. No figure is made here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated
+
+import msgspec
+
+from brickyard.errors import BadInputError
+from brickyard.formats.fio_options import canonical
+from brickyard.ready import ready
+from brickyard.schema import Counted, RunWarning
+
+LARGEST = 1 << 62
+MS_NS, SECOND_MS = 1_000_000, 1_000
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST // 4)]
+Share = Annotated[float, msgspec.Meta(ge=0)]
+CUT = RunWarning(
+    id="fio-cut",
+    severity="warning",
+    text="fio's last document is cut off; these figures are of the status before it, and what came later is missing.",
+)
+DOCUMENT = re.compile(r"^\{", re.MULTILINE)
+
+
+class FioTimes(msgspec.Struct, frozen=True):
+    """Latencies in ns; without `N`, all requests were timed."""
+
+    mean: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
+    min: Count
+    max: Count
+    timed: Count | None = msgspec.field(name="N", default=None)
+    percentile: dict[float, Count] | None = None
+    bins: dict[Count, Count] | None = None
+    """Of JSON+: how many requests took so long."""
+
+
+class FioDirection(msgspec.Struct, frozen=True):
+    """Reads, writes or trims of a job; of one that failed, `total_ios` are those that were issued."""
+
+    total_ios: Count
+    io_bytes: Count
+    runtime: Annotated[int, msgspec.Meta(ge=0, le=LARGEST // MS_NS)] = 0
+    """In ms."""
+    drop_ios: Count = 0
+    short_ios: Count = 0
+    clat_ns: FioTimes | None = None
+    lat_ns: FioTimes | None = None
+
+    @property
+    def times(self) -> FioTimes:
+        """From submission to completion, or in all where fio did not split them."""
+        found = self.clat_ns if self.clat_ns is not None and self.clat_ns.timed else self.lat_ns
+        if found is None:
+            raise BadInputError("fio's JSON has requests and no times of them (clat_ns, lat_ns)")
+        return found
+
+
+class FioSyncs(msgspec.Struct, frozen=True):
+    """What fsync and fdatasync took, apart from the writes before them."""
+
+    lat_ns: FioTimes | None = None
+
+
+class FioJobResult(msgspec.Struct, frozen=True):
+    jobname: str
+    read: FioDirection
+    write: FioDirection
+    trim: FioDirection
+    sync: FioSyncs | None = None
+    groupid: int | None = None
+    error: int = 0
+    """Of the first request that failed, as errno has it."""
+    usr_cpu: float = 0.0
+    sys_cpu: float = 0.0
+    iodepth_level: dict[str, Share] | None = None
+    """Requests in flight: the classes that fio has for them, and the share of each in per cent."""
+    own_options: dict[str, str] | None = msgspec.field(name="job options", default=None)
+
+    @property
+    def directions(self) -> dict[Counted, FioDirection]:
+        return {Counted.READ: self.read, Counted.WRITE: self.write, Counted.TRIM: self.trim}
+
+    @property
+    def flushes(self) -> FioDirection:
+        """As if they were a direction; fio has no run time of them."""
+        times = None if self.sync is None else self.sync.lat_ns
+        return FioDirection(total_ios=(times and times.timed) or 0, io_bytes=0, lat_ns=times)
+
+
+class FioDocument(msgspec.Struct, frozen=True):
+    version: str = msgspec.field(name="fio version")
+    jobs: list[FioJobResult]
+    timestamp_ms: Annotated[int, msgspec.Meta(ge=0, le=LARGEST // MS_NS)] = 0
+    timestamp: Annotated[int, msgspec.Meta(ge=0, le=LARGEST // MS_NS // SECOND_MS)] = 0
+    """In seconds, which is all that early versions print."""
+    common_options: dict[str, str] | None = msgspec.field(name="global options", default=None)
+
+    @property
+    def printed_unix_ns(self) -> int:
+        return (self.timestamp_ms or self.timestamp * SECOND_MS) * MS_NS
+
+    @property
+    def names(self) -> list[str]:
+        return [job.jobname for job in self.jobs]
+
+    @property
+    def issued(self) -> int:
+        """How far fio was when it printed this."""
+        return sum(one.total_ios for job in self.jobs for one in job.directions.values())
+
+    def options_of(self, job: FioJobResult) -> dict[str, str]:
+        """Those of all jobs and the job's own, by the names that fio has first."""
+        both = {**(self.common_options or {}), **(job.own_options or {})}
+        return {canonical(name): value for name, value in both.items()}
+
+
+@dataclass(frozen=True)
+class PrintedByFio:
+    """The last whole document, and how many came before it (`--status-interval`)."""
+
+    document: FioDocument
+    digest: str
+    """Alike for the same result, whatever its file is called."""
+    before: int = 0
+    is_cut: bool = False
+    """Another document begins after it and does not end."""
+
+    @property
+    def warnings(self) -> list[RunWarning]:
+        if self.is_cut:
+            return [CUT]
+        said = f"fio printed {self.before} status document{'' if self.before == 1 else 's'} before the final one, which"
+        text = f"{said} alone was imported, since its figures are over the whole time."
+        return [RunWarning(id="fio-status", severity="note", text=text)] if self.before else []
+
+
+def read_result(text: str) -> PrintedByFio:
+    """Also where fio has written lines of text around its documents. Raises BadInputError where they are not of one run
+    of fio."""
+    found: list[tuple[FioDocument, object]] = []
+    is_cut = False
+    begin: int | None = text.find("{")
+    while begin is not None:
+        try:
+            told, end = json.JSONDecoder().raw_decode(text[begin:] if begin >= 0 else "")
+        except (ValueError, RecursionError) as error:
+            if not found:
+                raise BadInputError(f"not fio's JSON: {error}") from error
+            is_cut = True
+            break
+        found.append((_typed(told), told))
+        further = DOCUMENT.search(text, begin + end)
+        begin = further.start() if further else None
+    for (earlier, _), (later, _) in pairwise(found):
+        if earlier.names != later.names or earlier.issued > later.issued:
+            raise BadInputError(f"{len(found)} results of different runs of fio; import each from a file of its own")
+    document, told = found[-1]
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return PrintedByFio(document, digest, len(found) - 1, is_cut)
+
+
+def _typed(told: object) -> FioDocument:
+    if not isinstance(told, dict) or "fio version" not in told or not isinstance(told.get("jobs"), list):
+        raise BadInputError("not fio's JSON: it has no `fio version` and jobs")
+    try:
+        return msgspec.convert(told, FioDocument, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"fio's JSON is not as fio 3 writes it: {error}") from error
+
+
+ready(FioDocument)
