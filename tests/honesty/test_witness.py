@@ -214,8 +214,8 @@ def test_what_was_written_over_later_is_not_laid_to_the_storage(tmp_path: Path) 
     process = begin("honesty", "verify", str(target), "--recorder-file", str(file))
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert (
-        "if anything has written to the target since, such as `brickyard run`, this says nothing about the storage"
-        in out
+        "if another program has written to the target since, such as `brickyard run`, this is no evidence about the"
+        " storage" in out
     )
     cut_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - 60
     os.utime(file, (cut_s, cut_s))

@@ -104,7 +104,7 @@ def compare(
     tolerance: Annotated[str, Parameter(help="Distance up to which a figure counts as reproduced.")] = "10%",
     json: options.Json = False,
 ) -> int:
-    """Whether one trace reproduces another: distances of sizes, order, gaps, depths, reuse and latencies.
+    """Report whether one trace reproduces another, by distances of sizes, order, gaps, depths, reuse and latencies.
 
     The exit code is 1 if it does not.
 
@@ -113,7 +113,7 @@ def compare(
     first
         The trace that was to be reproduced.
     second
-        The trace of what reproduced it, such as one by `brickyard run --save-trace`.
+        The trace of the replay, such as one by `brickyard run --save-trace`.
     """
     from brickyard import traces
 
