@@ -265,7 +265,7 @@ def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> No
         out.print(table(f"Reads with {limit}: {_load_words(asked, records)}", columns, rows))
     most = ((found.most_reads_per_s, "reads/s"), (found.most_writes_per_s, "writes/s"))
     alone = " and ".join(f"{format_iops(rate)} {unit}" for rate, unit in most if rate)
-    print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs, arrivals at random.")
+    print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs with Poisson arrivals.")
     if found.cut_short:
         print_line(out, "The time ended before all rates were tried; allow more with --budget.")
     out.print()
