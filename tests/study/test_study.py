@@ -292,7 +292,7 @@ def test_a_condition_that_cannot_be_had_is_refused_before_anything_is_measured(
     file = study_file(tmp_path, f"order = 'written'\n{HELD.replace('TARGET', str(place))}")
     said = complaint(capsys, "study", file, "--size", "2MiB", "--store", str(tmp_path / "s.db"))
     assert "degraded" in said
-    assert "lies on no array" in said
+    assert "is not on an array" in said
     assert not place.exists()
     with Store(tmp_path / "s.db") as store:
         assert store.runs() == []

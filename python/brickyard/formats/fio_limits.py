@@ -67,7 +67,7 @@ def read_ends(options: dict[str, str], *, depth: int, clones: int, lanes: int) -
         limits["steady"] = _steady(options)
         if ramp := fio_time_us("steadystate_ramp_time", options.get("steadystate_ramp_time", "0"), default="s"):
             warmup = max(warmup, ramp)
-            notes.append("ss_ramp is warm-up here, in no figure; fio keeps it in its figures.")
+            notes.append("ss_ramp is warm-up here, which all figures exclude; fio includes it.")
     if warmup:
         limits["warmup"] = toml_text.duration(warmup)
     return Ends(start_us, runtime, limits, tuple(notes))

@@ -165,9 +165,9 @@ def _requirement(ruler: str, number: int, item: dict[str, object]) -> Requiremen
         raise BadInputError(f"ruler {at}: {figure} needs {key} and no {other}")
     measure, operation = _word(at, item, "measure") or "response", _word(at, item, "operation")
     if measure not in MEASURES:
-        raise BadInputError(f"ruler {at}: measure {measure} is none of {', '.join(MEASURES)}")
+        raise BadInputError(f"ruler {at}: measure {measure} is not one of {', '.join(MEASURES)}")
     if operation is not None and operation not in OPERATIONS:
-        raise BadInputError(f"ruler {at}: operation {operation} is none of {', '.join(OPERATIONS)}")
+        raise BadInputError(f"ruler {at}: operation {operation} is not one of {', '.join(OPERATIONS)}")
     return Requirement(
         name=_word(at, item, "name") or f"{figure} {limit}",
         figure=figure,
@@ -184,7 +184,7 @@ def _requirement(ruler: str, number: int, item: dict[str, object]) -> Requiremen
 def _address(at: str, item: dict[str, object]) -> str | None:
     word = _word(at, item, "address")
     if word is not None and word not in ADDRESSES:
-        raise BadInputError(f"ruler {at}: address {word} is none of {', '.join(ADDRESSES)}")
+        raise BadInputError(f"ruler {at}: address {word} is not one of {', '.join(ADDRESSES)}")
     return word
 
 
@@ -198,7 +198,7 @@ def _condition(at: str, item: dict[str, object]) -> str | None:
     known = CONDITIONS
     plain = word.replace("-", "_") if word else None
     if plain is not None and plain not in known:
-        raise BadInputError(f"ruler {at}: condition {word} is none of {', '.join(known)}")
+        raise BadInputError(f"ruler {at}: condition {word} is not one of {', '.join(known)}")
     return plain
 
 
