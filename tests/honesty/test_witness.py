@@ -199,7 +199,7 @@ def test_durable_looks_at_the_proof_before_it_writes(
     assert main([*given, "--store", str(tmp_path / "runs.db")]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["verdict"] == LOST
-    assert document["answer"][0].startswith("Verdict: lost data in a power cut. Of 90 writes")
+    assert document["answer"][0].startswith("Verdict: lost data in a power cut. Of 90 acknowledged writes")
 
 
 def test_what_was_written_over_later_is_not_laid_to_the_storage(tmp_path: Path) -> None:

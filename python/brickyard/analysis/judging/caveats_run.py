@@ -153,7 +153,7 @@ def hangs(run: Judged) -> Iterator[RunWarning]:
             "outstanding",
             "warning",
             f"{left} {run.asked} had not completed when the run ended; their outcome is not known.",
-            "Interrupt the run only once, so that it can wait for the requests in flight; or look for a "
+            f"Interrupt the run only once, so that it can wait for the {run.asked} in flight; or look for a "
             f"{'server' if run.is_replay else 'device'} that no longer answers.",
         )
 
