@@ -66,17 +66,18 @@ class Table:
 
     @property
     def columns(self) -> dict[str, list[Any]]:
-        """By name, as `pandas.DataFrame` and `polars.DataFrame` take them. What was not measured is None."""
+        """The columns by name, as input for `pandas.DataFrame` and `polars.DataFrame`. Values that were not measured
+        are None."""
         return {name: [row.get(name) for row in self.rows] for name in self.types}
 
     def arrow(self) -> Any:
-        """A pyarrow.Table. Raises BadInputError where pyarrow is not installed."""
+        """The table as a pyarrow.Table. Raises BadInputError if pyarrow is not installed."""
         return arrow_table(self.rows, self.types)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A run with all that is known of it."""
+    """A run and its record."""
 
     record: Record
 
@@ -92,18 +93,18 @@ class Measured:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader must know before believing a figure of this run."""
+        """Warnings that affect the figures of this run."""
         return [warning.text for warning in self.record.info.warnings]
 
     @cached_property
     def figures(self) -> list[Totals]:
-        """Rates, counts and times of each operation of each stream, warm-up left out."""
+        """Rates, counts and times of each operation of each stream, without the warm-up."""
         return analysis.totals(self.record)
 
 
 @dataclass(frozen=True)
 class Studied:
-    """What a study came to: its number in the store, its runs, and what there is to say of it."""
+    """The result of a study: its number in the store, its runs, and its notes."""
 
     study: int | None
     runs: list[int]
@@ -112,7 +113,8 @@ class Studied:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What the replay of web logs came to. `failed` says why it is no good one, such as too many failed calls."""
+    """The result of a replay of web logs. `failed` has the reasons why the replay failed, such as too many failed
+    calls."""
 
     study: int | None
     runs: list[Measured]
@@ -125,9 +127,10 @@ def is_modelled(target: str) -> bool:
 
 
 def profile(name: str, *changes: str, text: str | None = None) -> Load:
-    """A shipped profile or a TOML file by its path; with `text`, TOML of one's own, which `name` then names.
+    """Reads a shipped profile by its name, or a TOML file by its path. With `text`, reads that TOML, and `name` names
+    it.
 
-    `changes` are `key=value`, as `--set` takes them.
+    `changes` have the form `key=value`, as for `--set`.
     """
     found = profiles.read(name) if text is None else profiles.ProfileText(name, text, name)
     return Load(found.name, profiles.changed(found, list(changes)))
@@ -146,14 +149,15 @@ def run(
     destroys_data: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> list[Measured]:
-    """Runs a load on files, block devices or modelled bricks (`sim:NAME`), once or several times with other seeds.
+    """Runs a workload on files, block devices or modelled bricks (`sim:NAME`), once or several times with different
+    seeds.
 
-    Without a target it makes a scratch file of `size` and removes it at the end. A device is written only where
-    `overwrite` names it, one that carries a signature only with `destroys_data`. `condition` and `brick_changes` are
-    those of modelled bricks; conditions of real arrays are held by `brickyard run --condition`. `say` gets notes.
+    Without a target it makes a scratch file of `size` and removes it at the end. A device is written only if
+    `overwrite` names it, and a device with a signature only with `destroys_data`. `condition` and `brick_changes` apply
+    to modelled bricks; for conditions of real arrays, use `brickyard run --condition`. `say` is called with each note.
 
-    Raises BadInputError where the run is refused, KeyboardInterrupt where it was stopped, BrickyardError where it
-    failed. All that was measured is in the store.
+    Raises BadInputError if the run is refused, KeyboardInterrupt if it was stopped, and BrickyardError if it failed.
+    The store keeps everything that was measured.
     """
     found = profile(load) if isinstance(load, str) else load
     refuse_programs(found.name, found.plan, "brickyard.run()")
@@ -188,9 +192,9 @@ def check(
     overwrite: Sequence[str] = (),
     size: str | None = None,
 ) -> None:
-    """Raises BadInputError with the line by which `run` would refuse it; nothing is made or written.
+    """Raises BadInputError if `run` would refuse the run, with the same message; makes and writes nothing.
 
-    With a target that does not exist yet, only the load itself is checked.
+    If the target does not exist yet, only the workload is checked.
     """
     found = profile(load) if isinstance(load, str) else load
     refuse_programs(found.name, found.plan, "brickyard.run()")
@@ -207,7 +211,7 @@ def check(
 def plans_of_study(
     name: str, *, targets: Sequence[str] = (), only: Sequence[str] = (), changes: Sequence[str] = ()
 ) -> list[Plan | OtherPlan]:
-    """What each run of a study would do. Raises BadInputError where `run_study` would, before it measures anything."""
+    """The plan of each run of a study. Raises BadInputError if `run_study` would, before anything is measured."""
     wishes = Wishes(targets=tuple(targets), only=tuple(only), changes=tuple(changes))
     planned = planned_study(study_text(name), wishes).steps
     for cell in {step.cell.set_up: step.cell for step in planned}.values():
@@ -222,7 +226,7 @@ def plans_of_characterization(
     changes: Sequence[str] = (),
     overwrite: Sequence[str] = (),
 ) -> list[Plan]:
-    """What each cell would do. Raises BadInputError where `characterize` would, before it measures anything."""
+    """The plan of each cell. Raises BadInputError if `characterize` would, before anything is measured."""
     chosen = Mode(mode)
     cell_s = TIMING[chosen].cell_max_s if chosen in TIMING else 0.0
     found = [plan_of(cell, chosen, cell_s, list(changes)) for cell in cells()]
@@ -240,7 +244,7 @@ def characterize(
     destroys_data: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> Studied:
-    """Request sizes × sequential and random × read and write, each cell one run, as `brickyard characterize`.
+    """Measures request sizes, sequential and random, reads and writes, as `brickyard characterize`; each cell is a run.
 
     Raises as `run` does.
     """
@@ -269,9 +273,10 @@ def run_study(
     overwrite: Sequence[str] = (),
     say: Callable[[str], None] | None = None,
 ) -> Studied:
-    """Carries out a study, by its name or the path of its file; runs that are in the store are not measured again.
+    """Runs a study, given by its name or the path of its file. Runs that are already in the store are not measured
+    again.
 
-    `targets` and `only` are as `brickyard study --target` and `--only` take them. Raises as `run` does.
+    `targets` and `only` have the form of `brickyard study --target` and `--only`. Raises as `run` does.
     """
     wishes = Wishes(
         targets=tuple(targets),
@@ -302,9 +307,8 @@ def web_log(
     again: bool = False,
     seed: int = 1,
 ) -> ReplaySpec:
-    """Web logs, the mapping of their requests to calls, and the databases that share these, as `brickyard replay` takes
-    them. A password that a connection string lacks comes from PGPASSWORD or ~/.pgpass.
-    """
+    """Prepares a replay: the web logs, the mapping of their requests to calls, and the databases that share the calls,
+    as for `brickyard replay`. If a connection string has no password, PGPASSWORD or ~/.pgpass is used."""
     if not logs or not databases:
         raise BadInputError("a replay needs a log and a database at least")
     refuse_twice(databases, "databases")
@@ -324,8 +328,8 @@ def web_log(
 
 
 def check_replay(load: ReplaySpec, pace: str = "time-synchronized", repetitions: int = 1) -> None:
-    """Raises BadInputError with the line by which `replay` would refuse it. Connects to nothing and reads no log whole,
-    so that what is wrong within one shows only in the replay.
+    """Raises BadInputError if `replay` would refuse the replay, with the same message. Connects to nothing and reads no
+    complete log, so errors within a log appear only in the replay.
     """
     refuse_impossible(load, pace, repetitions)
 
@@ -338,7 +342,8 @@ def replay(
     repetitions: int = 1,
     say: Callable[[str], None] | None = None,
 ) -> Replayed:
-    """Replays web logs against databases. `pace` is as `brickyard replay --pace` takes it; several runs are a study.
+    """Replays web logs against databases. `pace` has the form of `brickyard replay --pace`; several runs become a
+    study.
 
     Raises as `run` does.
     """
@@ -359,25 +364,27 @@ def _refuse_failed(what: str, outcome: str, message: str) -> None:
 
 
 def measured(store: Store, runs: Iterable[int]) -> list[Measured]:
-    """Runs that are in the store already."""
+    """Reads runs that are already in the store."""
     return [Measured(store.record(number)) for number in runs]
 
 
 def table(runs: Sequence[Measured], which: Rows = "totals") -> Table:
-    """`totals`: a row for each stream, operation and measure; `intervals`: their course; `runs`: circumstances."""
+    """`totals`: a row per stream, operation and measure; `intervals`: the same per interval; `runs`: circumstances."""
     return Table(dict(COLUMNS[which]), list(rows([item.record for item in runs], which)))
 
 
 def compare(
     before: Sequence[Measured], after: Sequence[Measured], *, tolerance: float = 0.05, confidence: float = 0.95
 ) -> Compared:
-    """Like with like. Repeat runs on both sides: two single runs have no verdict. Runs that did not end validly are
-    left out; raises BadInputError where a side has no others, or both sides are the same runs."""
+    """Compares runs, like with like. Repeat the runs of both sides, since two single runs have no verdict. Runs that
+    did not end validly are left out. Raises BadInputError if a side has no valid runs, or if both sides are the same
+    runs."""
     return compared(valid_sides(*([item.record for item in side] for side in (before, after))), tolerance, confidence)
 
 
 def draw(runs: Sequence[Measured], place: Path | str) -> Path:
-    """Writes a report with its pictures into a directory, or as the page that `place` names; gives the page's path."""
+    """Writes a report with its pictures into the directory `place`, or as the page `place`; returns the path of the
+    page."""
     from brickyard.report.page import write_report  # loading what draws takes longer than all the rest
 
     return write_report([item.record for item in runs], None, Path(place))

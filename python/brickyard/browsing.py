@@ -538,7 +538,7 @@ def pin(store: Store, name: str, runs: Sequence[int]) -> None:
         raise BadInputError("the name of a baseline is a letter and then letters, digits, - . or _")
     for record in (store.record(run) for run in runs):
         if not record.info.is_valid:
-            raise BadInputError(f"run {record.info.id}: came to no valid end, so it is no baseline")
+            raise BadInputError(f"run {record.info.id}: did not end validly, so it cannot be a baseline")
     store.add_baseline(name, runs)
 
 

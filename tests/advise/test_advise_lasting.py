@@ -161,7 +161,7 @@ def test_an_answer_says_why_not_all_were_simulated(capsys: pytest.CaptureFixture
     asked = ["buy", "sqlio-random-read-4", *DISKS, "--require", "iops>=1", "--duration", "2s", "--condition", "normal"]
     whole = answer(capsys, *asked)["belief"]
     assert "were not simulated: they cost more" in whole
-    assert "there may be a better one (--most)" in answer(capsys, *asked, "--most", "1")["belief"]
+    assert "there may be a better one (raise --most)" in answer(capsys, *asked, "--most", "1")["belief"]
 
 
 def test_a_prediction_has_the_doubt_of_its_model_beside_that_of_its_searches(

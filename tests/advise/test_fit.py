@@ -113,7 +113,7 @@ def test_a_rotating_drive_is_recovered_and_predicts_what_it_was_not_fitted_to(
     found_drives = [(c.name, getattr(c.resolved.brick.drive, "rpm", None)) for c in mirror]
     assert found_drives == [("2 × my-disk, raid1, linux-md", 7200)]
     (tmp_path / "brickyard" / "bricks" / "mine.toml").write_text('drive = "wd2500jd"\nlevel = "jbod"\n', "utf-8")
-    with pytest.raises(BadInputError, match="an array of your own is no part"):
+    with pytest.raises(BadInputError, match="an array of your own is not a part"):
         parts.read(["mine"])
 
 

@@ -237,13 +237,13 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "unverified",
         "warning",
         {"phase_ends.0.verified": {"checked_blocks": 0, "unchecked_blocks": 5000, "damaged_blocks": 0}},
-        "of 5,000 blocks that it read none of them could be checked",
+        "none of the 5,000 blocks that it read could be checked",
     ),
     (
         "unverified",
         "warning",
         {"phase_ends.0.verified": {"checked_blocks": 90, "unchecked_blocks": 910, "damaged_blocks": 0}},
-        "only 9 % of them",
+        "only 9 % of the",
     ),
     ("hung_requests", "warning", {"hangs": [{"outstanding_ns": 20 * 10**6}]}, "outstanding for 20.0 ms"),
     (

@@ -20,6 +20,7 @@ from brickyard.lab import disks
 from brickyard.schema import RunWatch
 from brickyard.schema.watch_sheet import CpuShares, CpuSheet, HeldBack, ProcessUse, SlowAtDevice, SlowSheet, WatchSheet
 from brickyard.store import Json, Record, Store
+from brickyard.watch.beside import at_limit
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 BRICKYARD = [sys.executable, "-m", "brickyard"]
@@ -122,6 +123,12 @@ def test_a_limit_of_the_runs_cgroup_is_named(slow_disk: disks.About, tmp_path: P
     assert "its limit of 40 requests/s (riops)" in next(
         one["evidence"] for one in found["slowest"] if one["cause"] == slow.HELD
     )
+
+
+def test_a_limit_is_reached_over_neighbouring_intervals() -> None:
+    """The kernel lets a few requests go at once: half a second has 17 of 20, and the next one 22."""
+    assert at_limit([34.0, 44.0, 34.0, 40.0], 40) == [True] * 4
+    assert at_limit([40.0, 10.0, 12.0, 11.0, 39.0], 40) == [True, False, False, False, True]
 
 
 def phase_began(place: Path) -> bool:

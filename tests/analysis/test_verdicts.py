@@ -320,7 +320,7 @@ def test_a_misspelt_address_in_a_ruler_is_refused(tmp_path: Path) -> None:
     """It would make the requirement one for no load at all."""
     text = '[[require]]\nfigure = "iops"\nat_least = "1"\naddress = "%s"\n'
     rulers.parse("mine", text % "sequential")
-    with pytest.raises(BadInputError, match=r"address sequental is none of sequential, random"):
+    with pytest.raises(BadInputError, match=r"address sequental is not one of sequential, random"):
         rulers.parse("mine", text % "sequental")
 
 

@@ -50,7 +50,7 @@ def test_storcli_is_told_what_to_do_in_its_own_words(tmp_path: Path) -> None:
     array.give_back("252:2")
     orders = [line for line in asked(tmp_path) if " set " in line or " start " in line]
     assert orders == ["storcli64 /c0/e252/s2 set offline J", "storcli64 /c0/e252/s2 start rebuild J"]
-    with pytest.raises(BadInputError, match="cannot make storcli be told a rate"):
+    with pytest.raises(BadInputError, match="cannot make storcli accept a rebuild rate"):
         array.limit_settings(1 << 20)
 
 

@@ -71,7 +71,7 @@ def test_a_run_that_never_looked_proves_nothing() -> None:
 
 def test_names_are_taken_with_either_dash() -> None:
     assert conditions.spoken("neighbour-rebuilding") == "neighbour_rebuilding"
-    with pytest.raises(BadInputError, match=r"--condition broken: is none of normal, degraded"):
+    with pytest.raises(BadInputError, match=r"--condition broken: is not one of normal, degraded"):
         conditions.spoken("broken")
 
 
@@ -79,7 +79,7 @@ def test_a_file_on_no_array_cannot_be_degraded(tmp_path: Path, capsys: pytest.Ca
     place = tmp_path / "scratch"
     options = ["--size", "16MiB", "--condition", "degraded", "--manage", "--store", str(tmp_path / "runs.db")]
     assert main(["run", "sqlio-random-read-4", str(place), *options]) == 2
-    assert "lies on no array" in capsys.readouterr().err
+    assert "is not on an array" in capsys.readouterr().err
 
 
 def test_options_of_real_arrays_are_refused_on_modelled_bricks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,12 +111,12 @@ def test_a_study_begins_with_what_its_source_concludes_otherwise(capsys: pytest.
         "1 of 3 conclusions of the source agree with the models; these do not: the ATA RAID"
     )
     tables = {table["title"]: table for table in found["published"]}
-    rows = tables["Requests a second within a mean response time of 100 ms, compared with the source"]["rows"]
+    rows = tables["Requests per second within a mean response time of 100 ms, compared with the source"]["rows"]
     assert [row[1] for row in rows] == ["1,500", "300", "1,200", "1,600"]
     assert all(len(row) == 6 and row[2] and row[3] for row in rows)
     # A price follows from the rate beside it: 3,500 USD over the requests/s.
     scsi = float(rows[0][2].replace(",", ""))
-    prices = tables["Price of a request a second within 100 ms, compared with the source"]["rows"]
+    prices = tables["Price per request/s within 100 ms, compared with the source"]["rows"]
     assert float(prices[0][2]) == pytest.approx(3500 / scsi, rel=0.01)
 
 
@@ -133,7 +133,7 @@ def test_kirkwoods_drives_come_out_by_what_a_page_cache_asks_of_them(capsys: pyt
     assert [text for text, out in concluded.items() if out == "no"] == [
         text
         for text in concluded
-        if text.startswith(("the write cache makes sequential writes", "with the cache off a stripe over two writes"))
+        if text.startswith(("the write cache makes sequential writes", "with the cache off, a stripe over two disks w"))
     ]
     assert found["answer"][0].startswith("5 of 8 conclusions of the source agree with the models; these do not: the wr")
 
@@ -168,7 +168,7 @@ def test_the_raid_6_penalty_falls_with_the_size_in_the_source_alone(capsys: pyte
     sizes = [part for size in ("64KiB", "128KiB", "1MiB") for part in ("--only", f"request={size}")]
     found = answer(capsys, "study", "overland-raid-levels", "--repetitions", "1", *sizes)
     said = found["answer"][0]
-    assert "RAID-6 costs large writes in order more than large reads (here 0.9" in said
+    assert "RAID-6 costs large sequential writes more than large sequential reads (here 0.9" in said
     assert "RAID-6 costs reads of 64 KiB more than reads of 1 MiB: 12 and 6 % (here 0.9" in said
 
 

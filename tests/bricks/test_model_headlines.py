@@ -46,7 +46,7 @@ def test_pages_out_of_memory_are_no_headline(capsys: pytest.CaptureFixture[str])
     more = ("--runtime", "12s", "--direct", "0", "--set", "region=0..16MiB")
     said = ad_hoc(capsys, "sim:nearline-20tb", "randread", "8k", 1, *more)
     assert CACHES in said
-    assert "came out of memory" in said
+    assert "came from memory" in said
     assert LIMIT not in said
 
 
@@ -101,5 +101,5 @@ def test_the_warning_of_a_power_cut_tells_what_is_safe(capsys: pytest.CaptureFix
     assert 'use `sync = "dsync"`' in plain
     assert UNSAFE not in ad_hoc(capsys, "sim:nearline-20tb", "randwrite", "4k", 1, *DURABLE)
     without = ad_hoc(capsys, "sim:nearline-20tb", "randwrite", "4k", 1, *DURABLE, "--set", "page_cache.barriers=false")
-    assert f"{UNSAFE}, one that is to be durable too, as `page_cache.barriers` is off" in without
+    assert f"{UNSAFE}, even if it is a durable write, since `page_cache.barriers` is off" in without
     assert 'use `sync = "dsync"`' not in without

@@ -188,12 +188,12 @@ def test_a_dry_run_counts_targets_from_0_and_fills_nothing_of_others(
     assert main(["run", "sqlio-random-read-4", str(theirs), "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "target 0" in out
-    assert "what was never written" not in out
+    assert "were never written" not in out
     two = tmp_path / "two.toml"
     streams = "".join(f"[[phase.stream]]\ntarget = {n}\nrequest = '4KiB'\n" for n in range(2))
     two.write_text(f"title = 'Two'\n[[phase]]\nduration = '1s'\n{streams}")
     assert main(["run", str(two), "--dry-run"]) == 2
-    assert "speaks of 2 targets; name them" in capsys.readouterr().err
+    assert "uses 2 targets; name them" in capsys.readouterr().err
 
 
 def test_a_pipe_is_refused_without_waiting_for_its_other_end(

@@ -177,7 +177,7 @@ def test_tmpfs_is_said_to_live_in_memory(bench: Bench) -> None:
     target = target_of(place)
     assert target.kind == "directory"
     assert target.stack == []
-    assert target.unknown["stack"] == "not known: tmpfs lives in memory: there is no device below"
+    assert target.unknown["stack"] == "not known: tmpfs is in memory: there is no device below"
     with facts.Watch(str(place)) as watch:
         pass
     assert watch.foreign_io(OwnIo(write_bytes=1)).known is False

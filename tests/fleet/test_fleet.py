@@ -317,7 +317,7 @@ def test_a_killed_worker_and_a_cut_link_are_named(fleet: Fleet) -> None:
     fleet.link("b", "down")
     assert wait_for(run.stderr, "b: lost: it has not been heard", 10) < NAMED_WITHIN_S + 0.5
     fleet.link("b", "up")
-    wait_for(run.stderr, "b: is heard again", 10)
+    wait_for(run.stderr, "b: answers again", 10)
     told = ended(run)
     assert told["outcome"] == "failed"
     assert "2 of 3 hosts to the end; c: its worker ended unexpectedly" in told["message"]
@@ -409,7 +409,7 @@ def test_drivers_on_two_hosts_are_one_replay_and_lose_no_call(fleet: Fleet, far_
     near = fleet.call(
         "replay", logs[0], "--map", mapping, "--to", "postgresql://x@127.0.0.1/y", "--hosts", "a", codes=(2,)
     )
-    assert "is a place that only this host reaches" in near.stderr
+    assert "is an address that only this host reaches" in near.stderr
 
 
 def test_a_driver_whose_host_is_cut_off_is_named_and_ends_by_itself(fleet: Fleet, far_shop: str) -> None:

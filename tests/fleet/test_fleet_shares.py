@@ -100,7 +100,7 @@ def test_streams_for_named_hosts_and_targets_of_their_own() -> None:
     [
         ([], ["/f", "/g"], [], "the workload has 1 targets on each host"),
         ([], ["a:/f", "b:f", "c:/f"], [], "b:f: with --hosts write the whole path"),
-        (["requests=5"], ["/f"], [], "requests would end or pace each host apart"),
+        (["requests=5"], ["/f"], [], "requests would end or pace each host separately"),
         ([], ["/dev/sdb"], ["/dev/sdb"], "with --hosts name host and device"),
         ([], ["/dev/sdb"], ["d:/dev/sdb"], "with --hosts name host and device"),
     ],

@@ -688,7 +688,7 @@ def test_results_of_several_runs_in_one_file_are_refused(tmp_path: Path, capsys:
 def test_a_result_that_is_in_the_store_is_not_stored_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [imported(tmp_path, capsys, text) for text in (status(400), status(100) + status(400), status(401))]
     assert [told["run"] for told, _ in runs] == [1, 1, 2]
-    assert "this result is run 1 already; nothing was stored" in runs[1][1]
+    assert "this result is already run 1; nothing was stored" in runs[1][1]
 
 
 def test_results_that_were_imported_again_count_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

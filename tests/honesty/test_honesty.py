@@ -77,8 +77,8 @@ def test_an_honest_rotating_disk_is_plausible() -> None:
     found = findings(ROTATING_HONEST, drive())
     assert verdict(found) == PLAUSIBLE
     assert {by_id(found)[name].state for name in ("overwrite_rate", "flush_latency", "flush_growth")} == {PLAUSIBLE}
-    assert "119 times a second" in by_id(found)["overwrite_rate"].text
-    assert "120 times a second at 7,200 rpm" in by_id(found)["overwrite_rate"].text
+    assert "119 times per second" in by_id(found)["overwrite_rate"].text
+    assert "120 times per second at 7,200 rpm" in by_id(found)["overwrite_rate"].text
 
 
 def test_a_disk_that_ends_more_overwrites_than_it_has_revolutions_is_suspicious() -> None:
@@ -134,10 +134,10 @@ def test_a_virtual_disk_says_nothing_about_its_host() -> None:
     for figures in (ROTATING_IGNORING, ROTATING_HONEST, Figures()):
         found = findings(figures, drive(medium="virtual", name="vda"))
         assert verdict(found) == SILENT
-        assert "say nothing about the disks of its host" in by_id(found)["not_judged"].text
+        assert "no evidence about the disks of its host" in by_id(found)["not_judged"].text
     faster = Figures(overwrite=OverwriteFigures(4096, MS, MS, MS, durable_per_s=52.0, dsync_per_s=82.0))
     said = by_id(findings(faster, drive(medium="virtual")))["not_judged"].text
-    assert "82.0 durable overwrites a second were measured (52.0 with flushes, 82.0 with O_DSYNC)" in said
+    assert "82.0 durable overwrites per second were measured (52.0 with flushes, 82.0 with O_DSYNC)" in said
 
 
 def test_what_cannot_be_seen_is_not_judged() -> None:

@@ -154,7 +154,7 @@ def test_both_paces_give_the_head_room_of_the_study(
     out = capsys.readouterr().out
     assert "response time by page" in out
     assert main(["show", str(runs[-1]), "--store", str(place)]) == 0
-    assert re.search(r"sent after due instant +60 .*\n.*of it driver lag +60 ", capsys.readouterr().out)
+    assert re.search(r"sent after due instant +60 .*\n.*of that, driver lag +60 ", capsys.readouterr().out)
     late = document["replay"]["paces"]["time synchronized"]["late"]
     assert 0 < late["driver_lag"]["p50_ns"] <= late["lateness"]["p50_ns"] <= late["lateness"]["max_ns"]
     page = tmp_path / "report.html"

@@ -357,7 +357,7 @@ def test_a_database_in_memory_says_nothing_about_disks(
     assert any(w["id"] == "served_from_memory" for w in document["runs"][0]["warnings"])
     with Store(tmp_path / "s.db", must_exist=True) as kept:
         records = [kept.record(run["run"]) for run in document["runs"]]
-    assert "the figures say nothing about the disks" in replay_head_room.verdict_lines(records)[0]
+    assert "the figures show nothing about the disks" in replay_head_room.verdict_lines(records)[0]
     assert main(["replay", str(log), *map(str, arguments), "--drop-caches"]) == 2
     assert "--manage" in capsys.readouterr().err
 
@@ -435,7 +435,7 @@ def test_the_verdict_of_a_run_is_about_what_served_it() -> None:
         found = replay_served.Served(reads, 0.0 if reads is not None else None, None, None, "", by_run, calls)
         return replay_served.served_words(found)
 
-    assert words(0.003) == "served from memory: 0.30 disk reads per 100 calls; the figures say nothing about the disks"
+    assert words(0.003) == "served from memory: 0.30 disk reads per 100 calls; the figures show nothing about the disks"
     assert words(0.85) == "served from the disks: 85.0 disk reads per 100 calls"
     assert words(0.45, by_run=(0.88, 0.02)).endswith("45.0 disk reads per 100 calls, by run 88.0, 2.00")
     assert "not known" in words(None)

@@ -229,4 +229,4 @@ def test_a_sector_that_is_bad_from_the_start_is_logged_with_its_offset(
 def test_a_pass_says_how_little_was_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     device = str(tmp_path / "device")
     assert main(["burn-in", device, "--size", "256MiB", "--duration", "1s"]) == 0
-    assert "blocks that were not read may be bad" in capsys.readouterr().out
+    assert "blocks that were not read may be damaged" in capsys.readouterr().out

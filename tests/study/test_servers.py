@@ -245,8 +245,8 @@ def test_a_configuration_of_defaults_is_the_profile_that_ships() -> None:
         ("[BulkUpdateUser]\nBUDelay=soon\n", "BUDelay=soon: a whole number"),
         ("[File3]\nFileName=x\nInitialSize=1\nMaxSize=1\n", "2 data files and 1 logs"),
         ("[ReadAheadUser]\nBuffersRAMin=65\n", "the smaller first"),
-        ("[AuditUser]\nAuditDelay=10\nauditdelay=20\n", "auditdelay: stands there twice"),
-        ("[AuditUser]\nUserCount=2\n[AUDITUSER]\nUserCount=3\n", "[AuditUser]: stands there twice"),
+        ("[AuditUser]\nAuditDelay=10\nauditdelay=20\n", "auditdelay: is given twice"),
+        ("[AuditUser]\nUserCount=2\n[AUDITUSER]\nUserCount=3\n", "[AuditUser]: is given twice"),
     ],
 )
 def test_what_a_configuration_cannot_mean_is_one_clear_line(added: str, said: str) -> None:

@@ -174,19 +174,19 @@ def test_every_shipped_study_can_be_planned(name: str, capsys: pytest.CaptureFix
 
 MISTAKES = [
     ("titel = 1", "titel: unknown key; did you mean title?"),
-    ("repetitions = 0", "repetitions: 0 is no whole number from 1 on"),
+    ("repetitions = 0", "repetitions: 0 is not a whole number of 1 or more"),
     ("order = 'radnom'", "order: radnom is unknown; did you mean random?"),
     ("settle = 'soon'", "settle: "),
     ("[base]\nprofil = 'characterize'", "base.profil: unknown key; did you mean profile?"),
     ("[base]\ntarget = '{driev}'", "{driev} names no factor; did you mean drive?"),
     ("[base]\ncondition = 'degrade'", "base.condition: degrade is none"),
-    ("[factor.value]\nlevels = [1]", "value has a meaning of its own"),
+    ("[factor.value]\nlevels = [1]", "value is a reserved name"),
     ("[factor.other]\nlevels = []", "factor.other.levels: names none"),
-    ("[factor.other]\nlevels = [1, 1]", "factor.other.levels: 1 stands there twice"),
+    ("[factor.other]\nlevels = [1, 1]", "factor.other.levels: 1 is named twice"),
     ("[factor.other]\nlevel = [1]", "factor.other.levels: is missing"),
     ("[factor.other.levels]\na = { labell = 'A' }", "factor.other.levels.a.labell: unknown key; did you mean label?"),
-    ("[[exclude]]\ndriv = 'WD'", "driv is no factor; did you mean drive?"),
-    ("[[exclude]]\ndrive = 'WDD'", "drive: WDD is no level of drive; did you mean WD?"),
+    ("[[exclude]]\ndriv = 'WD'", "driv is not a factor; did you mean drive?"),
+    ("[[exclude]]\ndrive = 'WDD'", "drive: WDD is not a level of drive; did you mean WD?"),
     ("[[table]]\nfigure = 'iop'", "table 1.figure: iop is unknown; did you mean iops?"),
     ("[[table]]\nshow = 'difference'", "a difference or penalty needs baseline"),
     ("[[table]]\nfigure = 'iops_within'", 'needs limit = "100ms"'),
@@ -231,7 +231,7 @@ def test_words_of_the_command_line_are_checked(capsys: pytest.CaptureFixture[str
         (["sata-2004"], "did you mean sata-2003?"),
         (["sata-2003", "--only", "drive=WDX"], "no such level of drive; did you mean WD?"),
         (["sata-2003", "--only", "WD"], "write FACTOR=LEVEL"),
-        (["sata-2003", "--target", "WDX=/dev/null"], "WDX is no level; did you mean WD?"),
+        (["sata-2003", "--target", "WDX=/dev/null"], "WDX is not a level; did you mean WD?"),
         (["sata-2003", "--price", "WD=much"], "write LEVEL=USD"),
         (["sata-2003", "--repetitions", "0"], "at least 1"),
         (["sata-2003", "--set", "dept=4"], "did you mean `depth`"),
@@ -292,7 +292,7 @@ def test_a_condition_that_cannot_be_had_is_refused_before_anything_is_measured(
     file = study_file(tmp_path, f"order = 'written'\n{HELD.replace('TARGET', str(place))}")
     said = complaint(capsys, "study", file, "--size", "2MiB", "--store", str(tmp_path / "s.db"))
     assert "degraded" in said
-    assert "lies on no array" in said
+    assert "is not on an array" in said
     assert not place.exists()
     with Store(tmp_path / "s.db") as store:
         assert store.runs() == []

@@ -286,7 +286,7 @@ def test_what_a_device_usually_ends_is_what_it_ended() -> None:
     assert "usually about" not in said
     cause, said = evidence(slow(depth=1, device_ns=6_680_000, total_ns=6_680_000), 374, 18)
     assert cause == causes.DEVICE
-    assert "no other was there" in said
+    assert "no other request was in the device" in said
     cause, said = evidence(slow(depth=3), 1800, 18)
     assert cause == causes.DEVICE
     assert "it ended 0 others, usually about 5" in said

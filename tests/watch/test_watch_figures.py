@@ -87,6 +87,18 @@ def test_requests_that_wait_before_the_device_do_not_come_one_at_a_time(queue_ns
     assert {one.figure for one in opinions(totals.devices["sda"], 0, totals.seconds)} == figures
 
 
+@pytest.mark.parametrize(("sequential_bytes", "figures"), [(8 << 10, {"sequential_writes_share"}), (256 << 10, set())])
+def test_only_sequential_requests_are_called_sequential_but_small(sequential_bytes: int, figures: set[str]) -> None:
+    """Beside 1,000 random writes of 4 KiB, which make the mean of all writes small."""
+    count = (100 << 20) // sequential_bytes
+    writes = SeenCell("write", count + 1000, count * sequential_bytes + 1000 * 4096,
+                      sequential=count, sequential_bytes=count * sequential_bytes)  # fmt: skip
+    totals = WatchTotals()
+    totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [writes])]))
+    said = {one.figure for one in opinions(totals.devices["sda"], 0, totals.seconds)}
+    assert {figure for figure in said if figure.startswith("sequential")} == figures
+
+
 def test_a_drivers_commands_are_in_no_verdict() -> None:
     """A program that asks a disk for its serial number makes nothing saturated."""
     reads = SeenCell("read", 1000, 4096 * 1000, queue_ns=1, device_ns=10**9, total_ns=10**9 + 1)

@@ -164,7 +164,7 @@ def test_a_slow_member_that_is_lost_is_slow_no_more_and_its_successor_has_a_past
     )
     assert degraded.key == whole.key
     texts = [notice.text for notice in notices_of(watcher, iter([Seen((degraded,))] * 4))]
-    assert any(first.name in text and "is none of them" in text for text in texts), texts
+    assert any(first.name in text and "is no longer one of them" in text for text in texts), texts
     # Slower than its predecessor from its first day on: that is how it is.
     assert [n for n in notices_of(watcher, looks(Mirror(2, since_day=0, slow=3), 2)) if n.key == told.key] == []
 

@@ -44,25 +44,26 @@ pub const VIDEO_FORMATS: [VideoFormat; 14] = [
     format("sd-10-bit", 720 * 486 * 8 / 3, 30.0),
 ];
 
-/// Frames instead of single requests: each worker of the stream is one player or recorder of its own part of the
+/// Frames instead of single requests: each worker of the stream is one player or recorder with its own part of the
 /// region. A frame is dropped when its response time exceeds the buffer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Frames {
-    /// The name of a format; or else `bytes` and `rate`.
+    /// The name of a format; without it, give `bytes` and `rate`.
     #[serde(default)]
     pub format: Option<String>,
-    /// Bytes of a frame.
+    /// Bytes per frame.
     #[serde(default)]
     pub bytes: Option<Bytes>,
-    /// Frames a second of each worker.
+    /// Frames/s of each worker.
     #[serde(default)]
     pub rate: Option<f64>,
     #[serde(default)]
     pub buffer: Buffer,
 }
 
-/// How long after its due instant a frame is still in time: a number of frames, or a time such as `"500ms"`.
+/// How long after its due instant a frame may end without being dropped: a number of frames, or a time such as
+/// `"500ms"`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "a number of frames such as 10, or a time such as \"500ms\", is needed")]
 pub enum Buffer {
@@ -87,7 +88,7 @@ impl Frames {
         self.bytes.map_or_else(|| self.named().map_or(0, |f| f.frame_bytes), |b| b.0)
     }
 
-    /// Frames a second of each worker.
+    /// Frames/s of each worker.
     pub fn rate_per_s(&self) -> f64 {
         self.rate.unwrap_or_else(|| self.named().map_or(0.0, |f| f.rate_per_s))
     }

@@ -7,7 +7,7 @@ use crate::PlanError;
 use crate::profile::Figure;
 use crate::units::{Duration, parse_bytes_per_s, parse_duration_ns};
 
-/// A limit on a whole step of a ramp: a time that must not pass `above`, or a rate that must reach `below`.
+/// A limit on a whole step of a ramp: a time that must not exceed `above`, or a rate that must reach `below`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -16,13 +16,13 @@ pub struct Limit {
     /// Whether times are response or service times.
     #[serde(default)]
     pub of: TimeKind,
-    /// Of these requests alone; of all unless set.
+    /// The operation to which the limit applies; all unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<crate::profile::Moves>,
     /// A time such as `"20ms"`, or a number of dropped frames.
     #[serde(default)]
     pub above: Option<Threshold>,
-    /// Requests a second, or a throughput such as `"200MiB"` a second.
+    /// Requests/s, or a throughput such as `"200MiB"` per second.
     #[serde(default)]
     pub below: Option<Threshold>,
 }

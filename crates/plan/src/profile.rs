@@ -8,16 +8,16 @@ use crate::units::{Bytes, Duration, Passes, Percent, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// A load: ordered phases, and how requests reach the target.
+/// A workload: ordered phases, and how requests reach the target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     #[serde(default)]
     pub title: String,
-    /// Where the load comes from: a study, a tool, a trace.
+    /// Where the workload comes from: a study, a tool, a trace.
     #[serde(default)]
     pub source: String,
-    /// What the load stands for and why its numbers are what they are.
+    /// What the workload represents, and the reasons for its numbers.
     #[serde(default)]
     pub about: String,
     #[serde(default = "one")]
@@ -29,38 +29,38 @@ pub struct Profile {
     /// State of the page cache before a buffered run.
     #[serde(default)]
     pub cache: CacheState,
-    /// How many completions a reap waits for. Above 1, requests wait for others of their own batch.
+    /// Number of completions that are reaped together. Above 1, a completed request waits for the others of its batch.
     #[serde(default = "one_u32")]
     pub reap: u32,
-    /// At most so many requests are submitted in one call. Unless it is set, the queue below the target decides.
+    /// The most requests that one call submits. Unless it is set, the queue below the target decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submit: Option<u32>,
     /// Length of an interval of the time series.
     #[serde(default = "one_second")]
     pub interval: Duration,
-    /// A request outstanding for longer than this is named while it hangs.
+    /// A request that is outstanding for longer than this is reported while it hangs.
     #[serde(default = "default_hang_after")]
     pub hang_after: Duration,
     /// End the run at the first failed request instead of counting it.
     #[serde(default)]
     pub stop_on_error: bool,
-    /// Whether never-written parts of a target that may be written are filled with data before the first phase.
+    /// Whether parts that were never written are filled with data before the first phase, if the target may be written.
     #[serde(default)]
     pub fill: FillChoice,
-    /// Where several targets are named, every stream runs on each of them.
+    /// If several targets are named, every stream runs on each of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each: bool,
-    /// The figures are shown in the order and the units of this tool as well.
+    /// The figures are also shown in the order and the units of this tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<Table>,
     pub phase: Vec<Phase>,
 }
 
-/// Which device carries requests to a real target.
+/// The engine that sends requests to a real target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineChoice {
-    /// io_uring, or psync where the kernel does not allow it.
+    /// io_uring, or psync if the kernel does not allow io_uring.
     #[default]
     Auto,
     IoUring,
@@ -70,7 +70,7 @@ pub enum EngineChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IoMode {
-    /// O_DIRECT; falls back to buffered, and says so, where the file system has none.
+    /// O_DIRECT; falls back to buffered, and reports this, if the file system does not support it.
     #[default]
     Direct,
     Buffered,
@@ -121,10 +121,10 @@ pub struct Phase {
     /// Bytes of all streams together.
     #[serde(default)]
     pub bytes: Option<Bytes>,
-    /// How often each stream goes through its region: a number, or a share such as `10%`.
+    /// Number of times that each stream goes through its region, or a share such as `10%`.
     #[serde(default)]
     pub passes: Option<Passes>,
-    /// Time at the start of the phase that is recorded apart and in no figure.
+    /// Time at the start of the phase that is recorded separately and that no figure includes.
     #[serde(default)]
     pub warmup: Duration,
     #[serde(default)]
@@ -133,13 +133,13 @@ pub struct Phase {
     pub steady: Option<Steady>,
     #[serde(default)]
     pub ramp: Option<Ramp>,
-    /// All workers of the phase wait for each other after so many requests or bytes of each.
+    /// All workers of the phase wait for each other after each of them has done this number of requests or bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lockstep: Option<Lockstep>,
     pub stream: Vec<Stream>,
 }
 
-/// Ends a phase when a figure of one interval passes a limit.
+/// Ends a phase when a figure of one interval exceeds a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {
@@ -168,8 +168,8 @@ pub enum Figure {
     Max,
 }
 
-/// Steady state after SNIA SSS PTS: over the last `rounds` rounds, range at most `range` of the mean and the fitted
-/// slope over the window at most `slope` of it.
+/// Steady state by SNIA SSS PTS: over the last `rounds` rounds, the range is at most `range` of the mean, and the
+/// fitted slope over the window is at most `slope` of the mean.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SteadyRule")]
@@ -184,7 +184,7 @@ pub struct Steady {
     pub range: Percent,
     #[serde(default = "ten_percent")]
     pub slope: Percent,
-    /// End the phase when the state is reached; otherwise it is only noted.
+    /// End the phase when the steady state is reached; otherwise this is only recorded.
     #[serde(default)]
     pub stop: bool,
 }
@@ -205,7 +205,7 @@ pub struct Ramp {
     pub knob: Knob,
     pub from: f64,
     pub to: f64,
-    /// Added at each step; or else the knob is multiplied by `factor`.
+    /// Added to the knob at each step; without it, the knob is multiplied by `factor`.
     #[serde(default)]
     pub step: Option<f64>,
     #[serde(default)]
@@ -215,10 +215,11 @@ pub struct Ramp {
     /// Time at the start of each step that is recorded as warm-up and not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle: Option<Duration>,
-    /// Judged over each whole step. The ramp ends with the first step that breaks it, or, where it is a rate, reaches it.
+    /// Judged over each whole step. The ramp ends with the first step that breaks the limit, or that reaches it if it
+    /// is a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
-    /// After that step, bisect between it and the one before until they are at most so many per cent apart.
+    /// After that step, bisect between it and the step before until the two are at most this many per cent apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Percent>,
 }
@@ -236,11 +237,11 @@ pub struct Lockstep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Knob {
-    /// Requests in flight a lane.
+    /// Requests in flight per lane.
     Depth,
-    /// Requests a second a stream.
+    /// Requests/s per stream.
     Rate,
-    /// Lanes at work a stream.
+    /// Active lanes per stream.
     Workers,
     /// Per cent of each stream's own rate, so that streams keep their proportions.
     Load,
@@ -262,12 +263,13 @@ pub struct Stream {
     /// Which of the run's targets, counted from 0.
     #[serde(default)]
     pub target: usize,
-    /// Of a run on many hosts, those that have this stream, by name or by number counted from 0; all unless set.
+    /// In a run on many hosts, the hosts that run this stream, by name or by number counted from 0; all unless set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
     #[serde(default)]
     pub operations: Operations,
-    /// Steps that depend on each other, instead of `operations`: each waits for the one before it, all at one place.
+    /// Steps that depend on each other, instead of `operations`: each begins when the one before has ended, all at one
+    /// offset.
     #[serde(default)]
     pub chain: Vec<Step>,
     /// A program over the files of a directory or of a database server, instead of `operations` on one target.
@@ -276,7 +278,7 @@ pub struct Stream {
     /// The requests of a trace file, instead of `operations`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// Needed but for programs whose calls move no data, and for traces.
+    /// Needed except for traces, and for programs whose calls move no data.
     #[serde(default)]
     pub request: RequestSizes,
     /// Offsets are multiples of this; the smallest request size unless set.
@@ -292,15 +294,15 @@ pub struct Stream {
     pub depth: u32,
     #[serde(default)]
     pub pace: Pace,
-    /// Video frames instead of single requests; they have a pace of their own.
+    /// Video frames instead of single requests; frames have their own pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<Frames>,
-    /// Pause between the end of a request and the next one of its slot (closed loop).
+    /// Pause between the end of a request and the next request of its slot (closed loop).
     #[serde(default)]
     pub think: Duration,
     #[serde(default)]
     pub sync: SyncMode,
-    /// A flush after every so many writes of a lane.
+    /// A flush after this number of writes of a lane.
     #[serde(default)]
     pub flush_every: Option<FlushEvery>,
     #[serde(default)]
@@ -336,7 +338,7 @@ pub struct Operations {
     pub trim: Percent,
 }
 
-/// What a stream does at all.
+/// What a stream does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Does {
     pub reads: bool,
@@ -394,12 +396,12 @@ pub struct SizeShare {
     pub size: Bytes,
     #[serde(default = "hundred_percent")]
     pub share: Percent,
-    /// The operation that has this size; all of them unless set. The shares of each operation sum to 100.
+    /// The operation that has this size; all operations unless set. The shares of each operation sum to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Moves>,
 }
 
-/// Operations that have a place and a size.
+/// Operations that have an offset and a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Moves {
@@ -465,17 +467,17 @@ pub enum Address {
     /// Uniform and independent.
     #[schemars(title = "RandomAddress")]
     Random,
-    /// Every block once a pass, in random order.
+    /// Every block once per pass, in random order.
     #[schemars(title = "PermutationAddress")]
     Permutation,
     /// Offsets `stride` apart, wrapping to the next block not yet touched.
     #[schemars(title = "StridedAddress")]
     Strided { stride: Bytes },
-    /// `random` per cent of requests uniform, the others continue a sequential cursor.
+    /// `random` per cent of requests are uniform; the others continue a sequential cursor.
     #[schemars(title = "MixedAddress")]
     Mixed { random: Percent },
-    /// Each lane goes on behind its last request, but that `random` per cent of requests go to a uniform place, where
-    /// the next run begins: as fio, diskspd and Iometer mix.
+    /// Each lane continues after its last request, except that `random` per cent of requests go to a uniform offset,
+    /// where the next run begins. fio, diskspd and Iometer mix in this way.
     #[schemars(title = "RunsAddress")]
     Runs { random: Percent },
     /// P(rank k) ∝ k^-theta over blocks in scattered order.
@@ -484,8 +486,8 @@ pub enum Address {
     /// Self-similar (Gray 1994): a share `1 - skew` of blocks gets `skew` of the requests, again within that part.
     #[schemars(title = "ParetoAddress")]
     Pareto { skew: Percent },
-    /// `requests` per cent fall into `spots` equal spots that together cover `space` per cent of the region; the rest
-    /// is uniform over the whole region.
+    /// `requests` per cent of requests go to `spots` equal spots that together cover `space` per cent of the region;
+    /// the others are uniform over the whole region.
     #[schemars(title = "HotSpotsAddress")]
     HotSpots { requests: Percent, space: Percent, spots: u32 },
     /// Each zone, a part of the stream's region, gets its share of the requests; uniform within a zone. With `apart`,
@@ -497,8 +499,8 @@ pub enum Address {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         apart: bool,
     },
-    /// fio's `normal`: ranks are means of twelve uniform numbers, spread over `deviation` per cent of the blocks more,
-    /// and stand for blocks in scattered order.
+    /// fio's `normal`: a rank is the mean of twelve uniform numbers, spread over `deviation` per cent more than the
+    /// blocks; ranks are assigned to blocks in scattered order.
     #[schemars(title = "NormalAddress")]
     Normal { deviation: Percent },
 }
@@ -591,16 +593,16 @@ impl<'de> Deserialize<'de> for Address {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(tag = "loop", rename_all = "snake_case")]
 pub enum Pace {
-    /// A request is due when the one before it in its slot ended, plus think time.
+    /// A request is due when the one before it in its slot has ended, plus think time.
     #[default]
     #[schemars(title = "ClosedPace")]
     Closed,
-    /// Requests are due at `rate` a second for the whole stream, whatever the storage does.
+    /// Requests of the whole stream are due at `rate` per second, whatever the storage does.
     #[schemars(title = "OpenPace")]
     Open {
         rate: f64,
         arrivals: Arrivals,
-        /// So many requests of a worker are due together each time; the rate stays the same.
+        /// This number of requests of a worker are due together each time; the rate stays the same.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         burst: Option<u32>,
     },
@@ -647,7 +649,7 @@ pub enum SyncMode {
     Sync,
     /// Data reaches the medium before a write ends (RWF_DSYNC).
     Dsync,
-    /// As a trace has it: the write alone (FUA). A flush behind it is a request of its own. No profile asks for it.
+    /// As in a trace: the write alone (FUA). A flush after it is a separate request. No profile uses this.
     #[serde(skip)]
     Fua,
 }
@@ -668,7 +670,7 @@ pub enum FlushCall {
     Fsync,
 }
 
-/// What is written. Incompressible and different in every block unless said otherwise.
+/// The data that are written. They are incompressible and different in every block unless set otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Data {

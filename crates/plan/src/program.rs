@@ -8,20 +8,20 @@ use crate::{PlanError, format_bytes, parse_bytes, server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// One program of a stream. Those over files have a target that is a directory: every worker runs it once, on files of
-/// its own where it makes them, and a stream of the same name in a later phase goes on with the files that are there.
-/// Those of a database server (from `database_file` on) have a file, a device or a model.
+/// One program of a stream. The target of a program over files is a directory: every worker runs the program once, on
+/// its own files if the program makes files. A stream of the same name in a later phase continues with these files. The
+/// target of a program of a database server (from `database_file` on) is a file, a device or a model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Program {
     /// Makes files: create, write in requests, close.
     #[schemars(title = "CreateFiles")]
     CreateFiles {
-        /// For each worker.
+        /// Number per worker.
         files: u64,
         #[serde(default)]
         size: SizeRange,
-        /// Directories of each worker over which its files are spread at random; below 2, it has one.
+        /// Directories per worker, over which its files are spread at random; below 2, each worker has one.
         #[serde(default)]
         subdirectories: u32,
         #[serde(default)]
@@ -33,21 +33,21 @@ pub enum Program {
     /// PostMark's transactions: read a file or append to one, then create a file or delete one.
     #[schemars(title = "Transactions")]
     Transactions {
-        /// For each worker; without it they go on until the phase ends.
+        /// Number per worker; without it, transactions continue until the phase ends.
         #[serde(default)]
         transactions: Option<u64>,
-        /// Sizes of files that are created; a file that has reached the upper one is not appended to.
+        /// Sizes of files that are created; a file that has reached the upper size is not appended to.
         size: SizeRange,
-        /// How many of ten are reads rather than appends; -1 does neither.
+        /// Reads among ten reads and appends; -1 does neither.
         #[serde(default = "five")]
         bias_read: i8,
-        /// How many of ten are creations rather than deletions; -1 does neither.
+        /// Creations among ten creations and deletions; -1 does neither.
         #[serde(default = "five")]
         bias_create: i8,
         #[serde(default)]
         fsync: bool,
     },
-    /// Asks for the attributes of every file.
+    /// Reads the attributes of every file (stat).
     #[schemars(title = "StatFiles")]
     StatFiles {},
     /// Deletes every file.
@@ -55,7 +55,7 @@ pub enum Program {
     DeleteFiles {},
     #[schemars(title = "MakeDirectories")]
     MakeDirectories {
-        /// For each worker.
+        /// Number per worker.
         directories: u64,
         #[serde(default)]
         directory: DirectoryChoice,
@@ -64,7 +64,7 @@ pub enum Program {
     StatDirectories {},
     #[schemars(title = "RemoveDirectories")]
     RemoveDirectories {},
-    /// Writes one file from its start to its end; one that is there is deleted first.
+    /// Writes one file from its start to its end; an existing file is deleted first.
     #[schemars(title = "WriteFile")]
     WriteFile {
         size: Bytes,
@@ -82,10 +82,10 @@ pub enum Program {
         #[serde(default)]
         by: Unit,
     },
-    /// Reads requests at random places of the file; a share of them is changed and written back.
+    /// Reads at random offsets of the file; a share of what was read is changed and written back.
     #[schemars(title = "SeekFile")]
     SeekFile {
-        /// For each worker.
+        /// Number per worker.
         seeks: u64,
         #[serde(default = "ten_percent")]
         update: Percent,
@@ -114,10 +114,10 @@ pub enum Program {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DirectoryChoice {
-    /// Each in a directory of its own.
+    /// Each worker in its own directory.
     #[default]
     Unique,
-    /// All in one.
+    /// All workers in one directory.
     Shared,
 }
 
@@ -125,9 +125,9 @@ pub enum DirectoryChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// One call a byte, through a buffer of a request's size.
+    /// One call per byte, through a buffer of a request's size.
     Character,
-    /// One call a request.
+    /// One call per request.
     #[default]
     Block,
 }

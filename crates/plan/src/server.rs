@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 pub const PAGE_BYTES: u64 = 8192;
 
 /// The data file and the log of one database, and the cache of its server. The log follows the data file on the same
-/// target, or has a target of its own.
+/// target, or has its own target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseFile {
-    /// What the data file has at the start.
+    /// Size of the data file at the start.
     pub size: Bytes,
-    /// What it may grow to; room for so much is kept on the target.
+    /// Size to which the data file may grow; room for this size is reserved on the target.
     pub most: Bytes,
     pub log_size: Bytes,
-    /// It grows and shrinks by multiples of this; not at all at 0.
+    /// The data file grows and shrinks by multiples of this; 0 keeps its size.
     #[serde(default)]
     pub increment: Bytes,
     #[serde(default = "one")]
@@ -36,15 +36,15 @@ pub struct DatabaseFile {
     /// New pages are written when the file grows.
     #[serde(default)]
     pub stamp: bool,
-    /// Of the server: pages that were used last stay in it.
+    /// Size of the server's cache, which keeps the most recently used pages.
     pub buffer_pool: Bytes,
-    /// Of the reads that the cache cannot serve, how many are taken for served.
+    /// Share of the reads not served by the cache that are treated as served.
     #[serde(default)]
     pub cache_hits: Percent,
-    /// The running average of the duration of requests above which their number is throttled.
+    /// Running average of the duration of requests above which the number of requests is throttled.
     #[serde(default = "hundred_ms")]
     pub target_io: Duration,
-    /// Requests in flight at the most on each file.
+    /// The most requests in flight on each file.
     #[serde(default = "most_requests")]
     pub most_io: u32,
 }
@@ -53,28 +53,28 @@ pub struct DatabaseFile {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RandomUser {
-    /// The chance to go on in another part of the file.
+    /// Probability of continuing in another part of the file.
     pub jump: Percent,
-    /// Pages of such a part.
+    /// Number of pages in a part of the file.
     pub chain_min: u32,
     pub chain_max: u32,
     /// Share of the pages that are updated.
     pub update: Percent,
-    /// Of each updated page.
+    /// Size of the log record of each updated page.
     pub log_record: SizeRange,
-    /// The chance that nothing is written to the log.
+    /// Probability that nothing is written to the log.
     pub rollback: Percent,
-    /// After each chain.
+    /// Pause after each chain.
     pub sleep: Duration,
 }
 
-/// Pages in a row that are written without having been read.
+/// Writes consecutive pages without reading them first.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BulkUpdate {
     pub pages_min: u32,
     pub pages_max: u32,
-    /// So many cycles, then the delay.
+    /// Number of cycles before the delay.
     pub delay_after: u32,
     pub delay: Duration,
 }
@@ -87,7 +87,7 @@ pub struct ReadAhead {
     pub pages_max: u32,
     pub delay_after: u32,
     pub delay: Duration,
-    /// Pages that the cache holds are read as well.
+    /// Pages that are in the cache are read as well.
     #[serde(default)]
     pub force: bool,
 }
@@ -96,7 +96,7 @@ pub struct ReadAhead {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Audit {
-    /// In a cycle.
+    /// Number per cycle.
     #[serde(default = "sixty_four")]
     pub pages: u32,
     #[serde(default = "one")]
@@ -106,7 +106,7 @@ pub struct Audit {
     /// Ends when the file has been read once.
     #[serde(default)]
     pub whole: bool,
-    /// Of the log rather than the data file.
+    /// Reads the log instead of the data file.
     #[serde(default)]
     pub log: bool,
     /// The target of the database whose log this is; the stream's own unless set.
@@ -125,7 +125,7 @@ pub struct Checkpoint {
     pub whole: bool,
 }
 
-/// Writes the pages that were changed first, as long as too much of the cache is changed pages.
+/// Writes the pages that were changed earliest, as long as too much of the cache is changed pages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LazyWriter {
@@ -136,7 +136,7 @@ pub struct LazyWriter {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogWriter {
-    /// Nobody waits for less than this; it is written when more has come together.
+    /// If no commit waits, less log than this is not written until more has accumulated.
     #[serde(default)]
     pub gather: Bytes,
     /// The target of the database whose log this is; the stream's own unless set.
@@ -150,10 +150,10 @@ pub struct LogWriter {
 pub struct MailboxUser {
     pub mailboxes: u64,
     pub mailbox_size: Bytes,
-    /// Requests a second of each mailbox; 0 is as fast as it goes.
+    /// Requests/s per mailbox; 0 is as fast as possible.
     #[serde(default)]
     pub mailbox_iops: f64,
-    /// Shares of the operations; what is left of 100 are seeks.
+    /// Shares of the operations; the rest up to 100 are seeks.
     pub insert: Percent,
     pub delete: Percent,
     pub replace: Percent,

@@ -6,7 +6,7 @@ use crate::validate::MAX_REQUEST_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The requests of a trace file. Whoever makes the plan has read the file, and says here what is in it.
+/// The requests of a trace file, and figures of the file, which the maker of the plan has read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
@@ -14,7 +14,7 @@ pub struct Trace {
     pub file: String,
     #[serde(default)]
     pub timing: TraceTiming,
-    /// So many times as fast as the trace; no meaning for `fire_hose`.
+    /// Speed relative to the trace; not used for `fire_hose`.
     #[serde(default = "one")]
     pub speed: f64,
     #[serde(default)]
@@ -22,16 +22,16 @@ pub struct Trace {
     /// Only requests of this device, counted from 0; all of them unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
-    /// Requests of the file that are issued.
+    /// Number of requests of the file that are issued.
     pub reads: u64,
     pub writes: u64,
     pub flushes: u64,
     pub discards: u64,
     /// The largest read or write.
     pub largest: Bytes,
-    /// How far requests reach.
+    /// The end of the requests that reach farthest.
     pub reach: Bytes,
-    /// How far arrivals stand out of order in the file.
+    /// By how much arrivals are out of order in the file.
     #[serde(default)]
     pub disorder_ns: u64,
 }
@@ -43,13 +43,13 @@ pub enum TraceTiming {
     /// At its instant in the trace, whatever the storage does.
     #[default]
     Timed,
-    /// When all requests have ended that had ended in the trace before it arrived, plus the time between.
+    /// When all requests have ended that had ended in the trace before it arrived, plus the time between in the trace.
     Dependent,
-    /// As soon as one of `depth` places is free.
+    /// As soon as fewer than `depth` requests are in flight.
     FireHose,
 }
 
-/// How offsets of a trace come onto a target of another size.
+/// How offsets of a trace are placed on a target of another size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceFit {

@@ -25,7 +25,7 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
     count = f"{len(found.trials)} simulated"
     belief = COMPUTED
     if not found.ranked:
-        none = f"None of {count} combinations meets them; the nearest are below."
+        none = f"None of {count} combinations meets the requirements; the nearest are below."
         return Answer(question, (none,), f"{belief} {untried(found, fastest=fastest)}".strip())
     first = found.ranked[0]
     kept = ""
@@ -78,9 +78,9 @@ def untried(found: Found, *, fastest: bool) -> str:
         return ""
     count = f"{found.left_out:,} combinations were not simulated"
     if not found.is_complete:
-        return f"{count} because the most that may be were: there may be a better one (--most)."
+        return f"{count}, since the limit on simulations was reached: there may be a better one (raise --most)."
     if fastest:
-        return f"{count}: they are smaller than those of their families that were, and taken to be slower."
+        return f"{count}: they are smaller than simulated ones of their families, and are assumed to be slower."
     if found.ranked:
         return f"{count}: they cost more, or a larger one of their family does not meet the requirements."
     return f"{count}: a larger one of the same family does not meet the requirements."
@@ -99,18 +99,19 @@ def _sureness(found: Found) -> str:
     if falling:
         seconds = max(state.simulated_s for state in first.states.values() if not state.holds)
         return (
-            f"How sure that is cannot be said: its rate {' and '.join(falling)} was still falling after"
+            f"It is not known how sure that is: its rate {' and '.join(falling)} was still falling after"
             f" {format_seconds(seconds)} of virtual time."
         )
     if first.spread is None:
         return (
-            "How sure that is cannot be said: too few published tables were compared with models of"
+            "It is not known how sure that is: too few published tables were compared with models of"
             f" {KINDS[first.kind]} (docs/truth.md)."
         )
     if first.is_sure:
-        return f"It does so at the worse end of the models' interval too ({first.spread.words})."
+        return f"It also meets the requirements at the worse end of the models' interval ({first.spread.words})."
     sure = next((trial for trial in found.ranked if trial.is_sure), None)
-    instead = f"; {sure.candidate.name} is surely enough" if sure else "; --sure asks for a brick that surely is"
+    find = "; use --sure to find a brick that is enough even then"
+    instead = f"; {sure.candidate.name} is enough even then" if sure else find
     off = f"models of {first.spread.kind} may be off by {first.spread.words}"
     return f"It may fall short, as {off}{instead}."
 
@@ -123,9 +124,9 @@ def _prices(trials: Sequence[Trial]) -> str:
     undated = [name for name, part in parts.items() if not part.dated]
     said = [f"Prices are of {' and '.join(sorted(years))}"] if years else []
     if undated:
-        said.append(f"no date is known of the price of {', '.join(undated)}")
+        said.append(f"the price of {', '.join(undated)} has no date")
     if assumed:
-        said.append(f"those of {', '.join(assumed)} are assumed, nobody's offer")
+        said.append(f"the prices of {', '.join(assumed)} are assumptions, not offers")
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
@@ -226,8 +227,8 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     off = ""
     if item.spread is not None and (ends := item.ends):
         off = (
-            f", {format_iops(ends[0])} to {format_iops(ends[1])} if the model is off by a factor of"
-            f" {item.spread.factor:.2f} as well, which is known of rates without a limit only"
+            f", {format_iops(ends[0])} to {format_iops(ends[1])} if the model is also off by a factor of "
+            f"{item.spread.factor:.2f}, which is known only for rates without a limit"
         )
     between = ""
     if rates.low is not None and rates.high is not None:

@@ -30,7 +30,7 @@ def assumptions(found: Found, wanted: Wanted) -> list[str]:
     if silent := sorted({part.name for part in parts if part.watts is None and part.volume is None and part.usd != 0}):
         lines.append(f"no power is known, and none counted, of {', '.join(silent)}")
     lines.append(
-        "in no cost: servers, ports, racks, people, drives that are replaced, discounts, traffic and snapshots of"
+        "not in the costs: servers, ports, racks, people, replaced drives, discounts, and traffic and snapshots of"
         " clouds"
     )
     if any(one.setting for one in made):
@@ -121,7 +121,7 @@ def _of_volumes(trials: list[Trial], wanted: Wanted) -> list[str]:
     )
     if not wanted.capacity_bytes:
         sizes = [trial.candidate.setting.gib for trial in trials if trial.candidate.setting]
-        lines.append(f"no --capacity is asked for: volumes are of {format_size(max(sizes) * GIB)} at the most")
+        lines.append(f"no --capacity was given: volumes have at most {format_size(max(sizes) * GIB)}")
     return lines
 
 

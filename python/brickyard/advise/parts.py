@@ -133,7 +133,7 @@ def _place(name: str) -> str:
     if "kind" in keys or "ports" in keys:
         return f"drives/{name}" if "kind" in keys else f"controllers/{name}"
     raise BadInputError(
-        f"{name}: an array of your own is no part; `brickyard run` and `advise predict` take sim:{name}"
+        f"{name}: an array of your own is not a part; use it as sim:{name} with `brickyard run` and `advise predict`"
     )
 
 

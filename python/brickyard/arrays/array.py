@@ -184,7 +184,7 @@ class Array:
 
     def limit_settings(self, rate_bytes_per_s: int) -> list[tuple[str, str]]:
         """Files and what to write to them so that a rebuild goes at this rate."""
-        raise self.cannot("be told a rate of rebuilding")
+        raise self.cannot("accept a rebuild rate")
 
     def pause_settings(self) -> list[tuple[str, str]]:
         """Files and what to write to them so that work that begins waits at its start; empty where it can't."""

@@ -164,7 +164,7 @@ class Btrfs(Array):
         """Since Linux 5.14: how fast each device is scrubbed, and read for a replacement."""
         paths = [os.path.join(self.base, "devinfo", name, "scrub_speed_max") for name in entries(self.base, "devinfo")]
         if not paths or not all(os.path.exists(path) for path in paths):
-            raise self.cannot("be told a rate of rebuilding (before Linux 5.14)")
+            raise self.cannot("accept a rebuild rate (before Linux 5.14)")
         return [(path, str(rate_bytes_per_s)) for path in paths]
 
 

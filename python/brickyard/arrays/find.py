@@ -42,7 +42,7 @@ def named(address: str, host: Host | None = None) -> Array:
     found = find(address, place)
     if found is None:
         raise BadInputError(
-            f"{address}: lies on no array that is known here; `brickyard array list` shows what there is"
+            f"{address}: is not on an array that is known here; `brickyard array list` shows what there is"
         )
     return found
 

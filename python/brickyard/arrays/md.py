@@ -212,8 +212,8 @@ class Md(Array):
         if state == "active":
             if self.state().missing:
                 raise BadInputError(
-                    f"{self.name}: lacks a member, which {new} would be rebuilt for first; give it one with"
-                    " `brickyard array spare`, and replace after the rebuild"
+                    f"{self.name}: a member is missing, and {new} would be rebuilt in its place first; add a member"
+                    " with `brickyard array spare`, and replace after the rebuild"
                 )
             if not is_spare:
                 self.add(new)

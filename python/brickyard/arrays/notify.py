@@ -160,7 +160,7 @@ def relay(file: Path) -> Relay:
     addresses = tuple(line for line in lines if line and not line.startswith("#"))
     wrong = next((n for n, one in enumerate(addresses, 1) if not apprise.Apprise.instantiate(one)), None)
     if wrong is not None or not addresses:
-        which = "no address is in it" if wrong is None else f"address {wrong} is none that Apprise knows"
+        which = "no address is in it" if wrong is None else f"address {wrong} is not one that Apprise knows"
         raise BadInputError(f"{file}: {which}; write lines such as mailto://user:password@example.org")
     return Relay(addresses)
 

@@ -134,7 +134,10 @@ class Watcher:
                         f"{pace.member} is slow beside the other members of {sheet.name}: its requests take"
                         f" {three_digits(pace.times)} times as long as {beside} at the same rate"
                     )
-                    end = f"{pace.member} is as fast as the other members of {sheet.name} again, or is none of them"
+                    end = (
+                        f"{pace.member} is as fast as the other members of {sheet.name} again, or is no longer one of"
+                        " them"
+                    )
                     yield Finding(key, "warning", words, end)
 
     def _begins(self, findings: dict[str, Finding]) -> Iterator[Notice]:

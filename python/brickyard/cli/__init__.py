@@ -111,8 +111,7 @@ ENDS = (
     "then edit it)."
 )
 PROGRESS = (
-    "Leave it out: progress is on stderr, a bar in a terminal and else a line every 5 s; brickyard export has each "
-    "second."
+    "Leave it out: progress is on stderr, as a bar in a terminal or a line every 5 s; brickyard export has each second."
 )
 HABITS = {
     "name": "A run has no job name here: leave it out.",
@@ -137,7 +136,7 @@ HABITS = {
     "write-iops-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
     "percentile-list": "Leave it out: every latency is kept, and all percentiles that have enough samples are shown.",
     "lat-percentiles": "Leave it out: service and response time both have percentiles.",
-    "refill-buffers": "Leave it out: what is written is always unique data.",
+    "refill-buffers": "Leave it out: the data written are always unique.",
     "randrepeat": "Leave it out: the same seed gives the same requests (--set seed=7 for others).",
     "thread": "Leave it out: workers share the process.",
     "eta": PROGRESS,

@@ -28,13 +28,13 @@ for _verb, _place, _help, _group in (
     (
         "characterize",
         "measuring.characterize:characterize",
-        "Request sizes × {sequential, random} × {read, write}.",
+        "Measure request sizes, sequential and random, reads and writes.",
         MEASURE,
     ),
     (
         "run",
         "measuring.run:run",
-        "One workload on its targets: a profile, or fio's options such as --rw randread.",
+        "Run one workload on its targets: a profile, or fio's options such as --rw randread.",
         MEASURE,
     ),
     (
@@ -53,7 +53,7 @@ for _verb, _place, _help, _group in (
     (
         "import",
         "measuring.importing:import_",
-        "Import workloads of other tools as profiles, and fio's results as runs.",
+        "Import workloads of other tools as profiles, and their results as runs.",
         MEASURE,
     ),
     ("study", "measuring.study:study_app", "Factors × levels × repetitions, and the tables made from them.", MEASURE),
@@ -76,7 +76,12 @@ for _verb, _place, _help, _group in (
         MEASURE,
     ),
     ("burn-in", "measuring.burn_in:burn_in", "Random I/O with every block checked, on many devices at once.", MEASURE),
-    ("terraserver", "databases.terraserver:app", "The TerraServer database: fill one, make its traffic.", MEASURE),
+    (
+        "terraserver",
+        "databases.terraserver:app",
+        "The TerraServer database: load it, generate its traffic, run a demonstration.",
+        MEASURE,
+    ),
     (
         "durable",
         "durability.durable:durable",
@@ -114,7 +119,7 @@ for _verb, _place, _help, _group in (
     (
         "fleet",
         "host.fleet:app",
-        "Many hosts: start Ray on them, show their state, collect the records that they kept.",
+        "Many hosts: start Ray on them, show their state, collect or remove the records that they kept.",
         HOST,
     ),
     ("web", "host.web:web", "Runs, results, modelled targets and arrays in a browser.", HOST),

@@ -36,7 +36,7 @@ def spoken(condition: str) -> str:
     if name == "checking":
         raise BadInputError("--condition checking: is named scrubbing")
     if name not in NAMES:
-        raise BadInputError(f"--condition {condition}: is none of {', '.join(NAMES)}")
+        raise BadInputError(f"--condition {condition}: is not one of {', '.join(NAMES)}")
     return name
 
 
@@ -188,7 +188,7 @@ def _arrays(target: str, name: str, neighbour: str | None, array: str | None, ho
     """The target's own array, and the neighbour where the condition is that of one."""
     own = named(array, host) if array else of_target(target, host)
     if own is None:
-        raise BadInputError(f"{target}: lies on no array that is known here, so it cannot be {_plain(name)}")
+        raise BadInputError(f"{target}: is not on an array that is known here, so it cannot be {_plain(name)}")
     if (neighbour is None) == (name == "neighbour_rebuilding"):
         raise BadInputError(
             "--condition neighbour-rebuilding: name the other array with --neighbour"
@@ -214,7 +214,7 @@ def finish_leftovers(host: Host, say: Say, array: str) -> None:
     """What a killed run has left is undone before anything else is changed; of other arrays it is only told."""
     for told in undo.restore(host, say):
         if told.error:
-            words = f"an earlier run left something to be undone: {told.error}"
+            words = f"an earlier run left changes to undo: {told.error}"
             if told.about.array == array:
                 raise BrickyardError(words)
             say(words)

@@ -187,7 +187,7 @@ def _rate(value: str) -> float:
     except ValueError:
         rate = -1.0
     if not 0 < rate < float("inf"):
-        raise BadInputError(f"--set rate={value}: transactions a second, such as 500")
+        raise BadInputError(f"--set rate={value}: write transactions/s, such as 500")
     return rate
 
 

@@ -66,7 +66,7 @@ def controller_caches(roots: Roots) -> dict[str, int]:
 def node_cache(roots: Roots, node: DeviceSheet, controllers: dict[str, int]) -> tuple[int | None, str]:
     """Cache bytes of one drive, its controller's first: a controller with its own cache hides that of its drives."""
     if node.type in ("zram", "ram", "null"):
-        return None, "not known: it lives in memory, where a cache means nothing"
+        return None, "not known: it is in memory, where a cache means nothing"
     if _address(node) in controllers:
         return controllers[_address(node)], ""
     if node.virtual:

@@ -355,7 +355,7 @@ def store_place(roots: Roots, store: str | None, facts: TargetSheet | None) -> l
     here = target_facts(path, False, roots)
     shared = set(here.leaf_devices) & set(facts.leaf_devices if facts else [])
     if shared:
-        words = f"The store {path} lies on the device under test and writes to it every second."
+        words = f"The store {path} is on the device under test and writes to it every second."
         return [line("store", "limited", words, "Put the store on another device with --store.")]
     mount = mount_of(roots, here.place or path)
     file_system = mount.file_system if mount else "a file system"
@@ -364,7 +364,7 @@ def store_place(roots: Roots, store: str | None, facts: TargetSheet | None) -> l
             line(
                 "store",
                 "limited",
-                f"The store {path} lies in memory and is gone after a restart.",
+                f"The store {path} is in memory and is lost at a restart.",
                 "Put it on a disk with --store.",
             )
         ]

@@ -178,7 +178,7 @@ def option(options: str, name: str) -> str | None:
 def plain_words(file_system: str) -> str | None:
     """What is to be said of a file system that has no device below it which could be looked at."""
     if file_system in MEMORY:
-        return f"{file_system} lives in memory: there is no device below"
+        return f"{file_system} is in memory: there is no device below"
     if file_system in NETWORK:
         return f"{file_system} is on another host: its devices cannot be seen from here"
     if file_system in ("9p", "virtiofs"):

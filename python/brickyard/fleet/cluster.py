@@ -109,8 +109,8 @@ def load() -> Cluster:
         raise BadInputError("there is no fleet; start one with `brickyard fleet up --hosts hosts.toml`") from error
     except (ValueError, msgspec.MsgspecError) as error:
         raise BadInputError(
-            f"{state_file()}: is not what `fleet up` wrote ({one_line(error)}), so that nobody knows which hosts run"
-            " Ray; end it there by hand, and remove the file"
+            f"{state_file()}: is not what `fleet up` wrote ({one_line(error)}), so it is not known which hosts run "
+            f"Ray; end Ray there by hand, and remove the file"
         ) from error
 
 

@@ -246,7 +246,7 @@ class FleetRun:
                 continue
             name = host.part.host
             if host.watched is None:
-                why = "it was lost" if host.lost_s is not None else "the load did not come to its end"
+                why = "it was lost" if host.lost_s is not None else "the workload did not run to its end"
                 self._watches[name] = HostWatched(host=name, why=why)
                 continue
             said, why = self._answer(host.watched, until_s)
@@ -276,7 +276,7 @@ class FleetRun:
         for one, other, same in shared_places(told):
             if forecast(self._division.plan, []).writes:
                 raise BadInputError(
-                    f"{same}, and each host would write over what the other wrote; use --share partition"
+                    f"{same}, and each host would overwrite the data of the other; use --share partition"
                 )
             self._note(f"{same}: every host reads all of it, and what one reads a cache may have from another")
             if one != other:
@@ -488,7 +488,7 @@ class FleetRun:
                 if not host.dead and not host.ended and silent_s < 1.0:
                     host.lost_s = None
                     self._merger.back(name)
-                    self._say(f"{name}: is heard again")
+                    self._say(f"{name}: answers again")
                     found.append(HostBack(host=name, at_ns=self._merger.last_ns))
                 continue
             if has_end or (not host.dead and not host.ended and silent_s < SILENT_S):

@@ -284,8 +284,8 @@ def refuse_in_the_clear(to: Sequence[str]) -> None:
     has_one = bool(os.environ.get("PGPASSWORD")) or any(PASSWORD.search(dsn) for dsn in to)
     if has_one and not cluster.certificate_file().is_file():
         raise BadInputError(
-            "--hosts: this fleet speaks no TLS, so the database's password would cross the network in the clear; put it"
-            " into ~/.pgpass of each host, or start the fleet with TLS"
+            "--hosts: this fleet does not use TLS, so the database's password would cross the network unencrypted; "
+            "put it into ~/.pgpass of each host, or start the fleet with TLS"
         )
 
 
@@ -295,8 +295,8 @@ def refuse_near(databases: Sequence[str]) -> None:
         host = urlsplit(shown).hostname or ""
         if host in ("", "localhost") or host.startswith("/") or _is_loopback(host):
             raise BadInputError(
-                f"--to, database {number}: {shown} is a place that only this host reaches; with --hosts give an address"
-                " that all hosts reach"
+                f"--to, database {number}: {shown} is an address that only this host reaches; with --hosts, give an "
+                f"address that all hosts reach"
             )
 
 

@@ -167,7 +167,7 @@ def _check(name: str, plan: Plan) -> None:
         ):
             if found:
                 raise BadInputError(
-                    f"{name}: {key} would end or pace each host apart; with --hosts only `duration` does"
+                    f"{name}: {key} would end or pace each host separately; with --hosts, use only `duration`"
                 )
         if phase.duration is None and not all(stream.trace for stream in phase.stream):
             raise BadInputError(f"{name}: with --hosts every phase needs a duration, such as --set duration=60s")

@@ -97,7 +97,7 @@ def _said(load: Load, word: str, letter: str, value: str) -> None:
         load.threads = whole_number("-F", value, 1, 4096)
         load.notes.append("-F: each of the threads works on all files; here each file has threads of its own.")
     elif letter == "C" and value.isdigit():
-        load.notes.append(f"{word}: the load ends with what is measured; there is no cool-down.")
+        load.notes.append(f"{word}: the workload ends with the measured time; there is no cool-down.")
     elif letter == "I":
         load.notes.append(f"{word}: no priority is set.")
     elif letter == "Z":

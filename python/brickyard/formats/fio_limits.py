@@ -62,7 +62,7 @@ def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int) -> Ends
         limits = replace(limits, steady=_steady(asked, asked.steadystate))
         if ramp := fio_time_us("steadystate_ramp_time", asked.steadystate_ramp_time, default="s"):
             warmup = max(warmup, ramp)
-            notes.append("ss_ramp is warm-up here, in no figure; fio keeps it in its figures.")
+            notes.append("ss_ramp is warm-up here, which all figures exclude; fio includes it.")
     if warmup:
         limits = replace(limits, warmup=toml_text.duration(warmup))
     return Ends(start_us, runtime, limits, tuple(notes))

@@ -72,7 +72,7 @@ def import_icf(name: str, text: str) -> Imported:
         raise BadInputError("this Iometer file has no access specification with a name, as files since 1999 have")
     notes: list[str] = []
     if not setup.run_s:
-        notes.append("The test set-up runs until it is stopped; a minute stands here.")
+        notes.append("The test set-up runs until it is stopped; the profile runs for a minute.")
     workers = _at_work(setup, notes)
     _apart(setup, workers, notes)
     targets = list(dict.fromkeys(target for worker in workers for target in worker.targets))

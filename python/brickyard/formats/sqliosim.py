@@ -101,7 +101,7 @@ class _Section:
         seen: set[str] = set()
         for key in given:
             if key.lower() in seen:
-                raise BadInputError(f"[{name}] {key}: stands there twice; leave one of them")
+                raise BadInputError(f"[{name}] {key}: is given twice; leave one of them")
             seen.add(key.lower())
             if key.lower() not in spelled:
                 raise BadInputError(f"[{name}] {key}: no key of SQLIOSim's; its keys are {', '.join(defaults)}")
@@ -156,7 +156,7 @@ def import_sqliosim(name: str, text: str) -> Imported:
             raise BadInputError(f"[{section}]: no section of SQLIOSim's; those are {', '.join(SECTIONS)} and File1 …")
     names = [section.lower() for section in parser.sections()]
     if twice := next((section for section in parser.sections() if names.count(section.lower()) > 1), None):
-        raise BadInputError(f"[{twice}]: stands there twice, written differently; leave one of them")
+        raise BadInputError(f"[{twice}]: is given twice, written differently; leave one of them")
     given = {known.get(section.lower(), section): dict(parser.items(section)) for section in parser.sections()}
     sections = _Sections(*(_Section(key, given.get(key, {}), defaults) for key, defaults in SECTIONS.items()))
     files = [_Section(key, values, FILE) for key, values in given.items() if key not in SECTIONS]

@@ -72,7 +72,7 @@ def figures(records: Iterable[Record]) -> Figures:
         rows = analysis.totals(record)
         errors += sum(row.errors for row in rows)
         if (start := record.info.start) and start.io == "buffered":
-            reason = reasons_of(start).io or "buffered I/O was asked for"
+            reason = reasons_of(start).io or "buffered I/O was requested"
         if record.info.profile == OVERWRITE:
             overwrite = _overwrite(record, rows)
         elif record.info.profile == GROUP:

@@ -25,7 +25,8 @@ GROWTH_MIN = 2.0  # a flush of 64 MiB that takes less than twice the time of an 
 
 EITHER = (
     "Either the cache survives a power cut (power-loss protection, a battery: then this is honest),"
-    " or flushes are not carried out. Only a power cut proves it either way: `brickyard honesty write` with a recorder."
+    " or flushes are not carried out. Only a power cut shows which of the two is true: `brickyard honesty write` "
+    "with a recorder."
 )
 
 
@@ -57,7 +58,7 @@ def findings(measured: Figures, facts: WriteCaches, *, protected: bool = False) 
         text = f"I/O was buffered ({measured.buffered_reason}): plain writes went to memory, and a flush wrote them."
         found.append(Finding("buffered", SILENT, text))
     if measured.errors:
-        text = f"{measured.errors:,} requests failed; what failed is in no figure, and a finding without it is weaker."
+        text = f"{measured.errors:,} requests failed. All figures exclude them, so findings are weaker."
         found.append(Finding("errors", SILENT, text))
     return [_forgiven(item) for item in found] if protected else found
 
@@ -83,32 +84,35 @@ def _volatile(facts: WriteCaches) -> bool:
 def _kernel(facts: WriteCaches) -> Iterator[Finding]:
     for drive in facts.drives:
         name, cache, said = drive.name, drive.write_cache, drive.drive_cache_type
-        fua = {True: "has FUA", False: "no FUA", None: "FUA not told"}[drive.fua]
+        fua = {True: "has FUA", False: "no FUA", None: "FUA unknown"}[drive.fua]
         if cache == "write through" and (said or "").startswith("write back"):
             text = (
-                f"{name}: the drive says that its cache is {said}, but the kernel was told to call it write through,"
-                " so it sends no flushes: what an unprotected cache holds is lost with the power."
+                f"{name}: the drive reports its cache as {said}, but the kernel is set to treat it as write through, "
+                f"so it sends no flushes: a power cut loses the data in an unprotected cache."
             )
             yield Finding("kernel_overruled", SUSPICIOUS, text)
         elif cache == "write back":
             text = (
-                f"{name}: the kernel knows a volatile write cache (write back, {fua}); a write is safe only after a"
-                " flush, and everything rests on the drive carrying flushes out."
+                f"{name}: the kernel reports a volatile write cache (write back, {fua}). A write is safe only after "
+                f"a flush, and only if the drive carries flushes out."
             )
             yield Finding("kernel_write_back", SILENT, text)
         elif cache == "write through":
             text = (
-                f"{name}: the kernel knows no volatile write cache (write through, {fua}) and sends no flushes; what"
-                " is acknowledged is said to be safe, as by a drive without a cache or with power-loss protection."
+                f"{name}: the kernel reports no volatile write cache (write through, {fua}) and sends no flushes. By "
+                f"this report, acknowledged writes are safe, as with a drive without a cache or with power-loss "
+                f"protection."
             )
             yield Finding("kernel_write_through", SILENT, text)
         else:
-            yield Finding("kernel_unknown", SILENT, f"{name}: the kernel does not tell whether there is a write cache.")
+            yield Finding(
+                "kernel_unknown", SILENT, f"{name}: the kernel does not report whether there is a write cache."
+            )
     if facts.no_barrier:
         text = (
-            "The file system is mounted without barriers: its flushes do not reach the drive, and an unprotected cache"
+            "The file system is mounted without barriers: its flushes do not reach the drive, and a power cut loses the"
+            " data in an unprotected cache."
         )
-        text += " loses what it holds with the power."
         yield Finding("no_barrier", SUSPICIOUS, text)
 
 
@@ -116,15 +120,16 @@ def _unjudged(measured: Figures, facts: WriteCaches, medium: str) -> Finding:
     rate = ""
     if measured.overwrite:
         fastest, ways = _durable(measured.overwrite)
-        rate = f" {three_digits(fastest)} durable overwrites a second were measured ({ways});"
+        rate = f" {three_digits(fastest)} durable overwrites per second were measured ({ways});"
     said = {
-        "virtual": f"{_names(facts)} is a virtual disk:{rate} its figures say nothing about the disks of its host,"
-        " whose caches and flushes cannot be seen from here. Ask whoever runs the host, or measure there.",
-        "memory": f"{_names(facts)} lives in memory:{rate} nothing in it survives a power cut anyway.",
-        "mixed": f"{_names(facts)} are of different kinds:{rate} no limit of one of them holds for all together.",
+        "virtual": f"{_names(facts)} is a virtual disk:{rate} its figures are no evidence about the disks of its "
+        f"host, whose caches and flushes cannot be seen from here. Ask the operator of the host, or "
+        f"measure on the host.",
+        "memory": f"{_names(facts)} is in memory:{rate} its data do not survive a power cut.",
+        "mixed": f"{_names(facts)} are of different kinds:{rate} no limit of one kind applies to all of them.",
     }
     why = facts.reason or "its kind is not known"
-    other = f"No drive can be judged ({why}):{rate} there is no limit to hold this against."
+    other = f"No drive can be judged ({why}):{rate} there is no limit to compare this with."
     text = said.get(medium, other)
     return Finding("not_judged", SILENT, text)
 
@@ -151,11 +156,12 @@ def _overwrite(measured: Figures, facts: WriteCaches, medium: str) -> Iterator[F
     if figures is None:
         return
     rate, ways = _durable(figures)
-    said = f"{format_size(figures.request_bytes)} was overwritten durably {three_digits(rate)} times a second ({ways})"
+    times = f"{three_digits(rate)} times per second ({ways})"
+    said = f"{format_size(figures.request_bytes)} was overwritten durably {times}"
     if medium == "rotating":
         rotation, how = _rotation(facts)
         limit = rotation / 60
-        bound = f"a block passes under the head {three_digits(limit)} times a second {how}"
+        bound = f"a block passes under the head {three_digits(limit)} times per second {how}"
         if rate > limit * TOLERANCE:
             text = f"{said}, but {bound}: {three_digits(rate / limit)} times too fast for the platter."
             yield Finding("overwrite_rate", SUSPICIOUS, f"{text} {EITHER}")
@@ -171,14 +177,12 @@ def _overwrite(measured: Figures, facts: WriteCaches, medium: str) -> Iterator[F
         yield Finding("overwrite_rate", PLAUSIBLE, text)
     elif 0 < each_ns < FASTEST_PROGRAM_NS:
         text = (
-            f"{said}, {format_ns(each_ns)} each, but no flash is programmed in less than"
-            f" {format_ns(FASTEST_PROGRAM_NS)}, and the drive calls its cache volatile."
+            f"{said}, {format_ns(each_ns)} each, but programming flash takes at least "
+            f"{format_ns(FASTEST_PROGRAM_NS)}, and the drive reports its cache as volatile."
         )
         yield Finding("overwrite_rate", SUSPICIOUS, f"{text} {EITHER}")
     else:
-        text = (
-            f"{said}, {format_ns(each_ns)} each; flash can be programmed in {format_ns(FASTEST_PROGRAM_NS)} and more."
-        )
+        text = f"{said}, {format_ns(each_ns)} each; programming flash takes at least {format_ns(FASTEST_PROGRAM_NS)}."
         yield Finding("overwrite_rate", PLAUSIBLE, text)
 
 
@@ -188,10 +192,12 @@ def _latency(measured: Figures, facts: WriteCaches) -> Iterator[Finding]:
         return
     said = f"A flush takes {format_ns(figures.flush_ns)} on average, a plain write {format_ns(figures.plain_write_ns)}"
     if not _volatile(facts):
-        text = f"{said}; without a volatile cache the kernel sends no flush to the drive, so it may cost nothing."
+        text = f"{said}; without a volatile cache, the kernel sends no flush to the drive, so a flush may cost nothing."
         yield Finding("flush_latency", PLAUSIBLE, text)
     elif measured.buffered_reason:
-        yield Finding("flush_latency", SILENT, f"{said}; the plain write went to memory, so the two do not compare.")
+        yield Finding(
+            "flush_latency", SILENT, f"{said}; the plain write went to memory, so the two cannot be compared."
+        )
     elif figures.flush_ns <= figures.plain_write_ns:
         text = (
             f"{said}: bringing the data from the cache to the medium takes no longer than bringing them to the cache."
@@ -199,7 +205,11 @@ def _latency(measured: Figures, facts: WriteCaches) -> Iterator[Finding]:
         yield Finding("flush_latency", SUSPICIOUS, f"{text} {EITHER}")
     else:
         ratio = three_digits(figures.flush_ns / figures.plain_write_ns) if figures.plain_write_ns else "–"
-        yield Finding("flush_latency", PLAUSIBLE, f"{said}: {ratio} times as long, as from a cache to its medium.")
+        yield Finding(
+            "flush_latency",
+            PLAUSIBLE,
+            f"{said}: {ratio} times as long, as expected when data go from a cache to its medium.",
+        )
 
 
 def _dirty(measured: Figures, facts: WriteCaches, medium: str) -> Iterator[Finding]:
@@ -214,14 +224,16 @@ def _dirty(measured: Figures, facts: WriteCaches, medium: str) -> Iterator[Findi
         else "alone"
     )
     said = (
-        f"After {format_size(most.dirty_bytes)} a flush takes {format_ns(most.flush_ns)}, {grown}; writes and flush"
-        f" together make {three_digits(most.bytes_per_s / MIB)} MiB/s"
+        f"After {format_size(most.dirty_bytes)} a flush takes {format_ns(most.flush_ns)}, {grown}; writes and flush "
+        f"together reach {three_digits(most.bytes_per_s / MIB)} MiB/s"
     )
     if medium != "rotating":
-        yield Finding("flush_growth", SILENT, f"{said}. How fast the flash takes it is not known, so nothing follows.")
+        yield Finding(
+            "flush_growth", SILENT, f"{said}. The write rate of the flash is not known, so this shows nothing."
+        )
         return
     limit = FASTEST_ROTATING_BYTES_PER_S * len(facts.drives)
-    bound = f"{three_digits(limit / MIB)} MiB/s is what the fastest rotating disks can take"
+    bound = f"the fastest rotating disks write at most {three_digits(limit / MIB)} MiB/s"
     if most.bytes_per_s > limit * TOLERANCE and (growth is None or growth < GROWTH_MIN):
         text = f"{said}, but {bound}, and the flush has not grown with the data."
         yield Finding("flush_growth", SUSPICIOUS, f"{text} {EITHER}")
@@ -247,8 +259,8 @@ def _groups(measured: Figures) -> Iterator[Finding]:
     gain = last.writes_per_s / first.writes_per_s
     what = f"grouping gains a factor of {three_digits(gain)}" if gain > 1 else "grouping gains nothing"
     text = (
-        f"A log with a flush after {last.writes:,} writes makes {three_digits(last.writes_per_s)} writes a second,"
-        f" with one after each {three_digits(first.writes_per_s)}: {what}."
+        f"A log makes {three_digits(last.writes_per_s)} writes/s with a flush after {last.writes:,} writes, and "
+        f"{three_digits(first.writes_per_s)} with a flush after each write: {what}."
     )
     yield Finding("group_commit", SILENT, text)
 
@@ -257,5 +269,5 @@ def _forgiven(item: Finding) -> Finding:
     if item.state != SUSPICIOUS:
         return item
     measured = item.text.removesuffix(EITHER).rstrip()
-    text = f"{measured} As the cache survives a power cut (--protected), this is fast and honest."
+    text = f"{measured} Since the cache survives a power cut (--protected), this is fast and honest."
     return Finding(item.id, PLAUSIBLE, text)

@@ -110,11 +110,12 @@ def _entries(path: Path, opened: BinaryIO, told: Extent) -> Iterator[Entry]:
             if torn > writers + 1:
                 raise BadInputError(
                     f"{path}: damaged from byte {told.sound_bytes:,} on, by more lines than a crash can tear (each of"
-                    f" {writers:,} writers waits for its own); it proves nothing any more"
+                    f" {writers:,} writers waits for its own); it no longer proves anything"
                 )
         elif told.torn_bytes:
             raise BadInputError(
-                f"{path}: damaged at byte {told.sound_bytes:,}, with sound lines behind it; it proves nothing any more"
+                f"{path}: damaged at byte {told.sound_bytes:,}, with sound lines after that; it no longer proves "
+                f"anything"
             )
         else:
             told.sound_bytes += len(line)
@@ -155,7 +156,9 @@ class Journal:
             _write_all(self._file, b"".join(lines))
             os.fdatasync(self._file)
         except OSError as error:
-            raise BrickyardError(f"{self.path}: {error.strerror}; nothing more is acknowledged, make room") from error
+            raise BrickyardError(
+                f"{self.path}: {error.strerror}; no further writes are recorded; free some space"
+            ) from error
 
     def close(self) -> None:
         os.close(self._file)

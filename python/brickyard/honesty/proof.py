@@ -29,12 +29,12 @@ class Proof:
 def prove(target: str, recorder_file: Path) -> Proof:
     """Reads both; nothing is written."""
     found = verify(target, recorder_file)
-    writes = f"{found.acknowledged:,} writes that the recorder knows were acknowledged as durable"
+    writes = f"{found.acknowledged:,} acknowledged writes in the recorder's file"
     if found.foreign_count:
         text = (
-            f"Of {writes}, {found.missing_count:,} are missing, and in the places of {found.foreign_count:,} lies"
-            " something that no run known to the recorder wrote. Only if nothing wrote to the target since did the"
-            " storage lose them."
+            f"Of {writes}, {found.missing_count:,} are missing, and the places of {found.foreign_count:,} of them "
+            f"hold data that no run known to the recorder wrote. The storage lost them only if no other program has "
+            f"written to the target since."
         )
         return Proof("", text, found.acknowledged, found.missing_count)
     if found.missing_count:
@@ -44,17 +44,20 @@ def prove(target: str, recorder_file: Path) -> Proof:
         text = f"{text}, but {NOT_STARTED} Something else lost them, such as a program that wrote to the target since."
         return Proof("", text, found.acknowledged, found.missing_count)
     if found.gaps:
-        text = f"All of {writes} are there, but the recorder's file has lost some of what it was told."
+        text = f"All of {writes} are there, but the file has lost some of its entries."
         return Proof("", text, found.acknowledged, 0)
     if not has_started_since(recorder_file):
         return Proof("", f"All of {writes} are there, but {NOT_STARTED}", found.acknowledged, 0)
-    text = f"All of {writes} are there after this host started again. That its power was cut is the word of who cut it."
+    text = (
+        f"All of {writes} are there after a restart of this host. Only the person who cut the power can confirm that"
+        " it was cut."
+    )
     return Proof(PROVED, text, found.acknowledged, 0)
 
 
 NOT_STARTED = (
-    "this host has not started since the recorder's file was last written, so no power cut lies between. (Where the"
-    " file was copied, copy it with its time: cp -p.)"
+    "this host has not been restarted since the recorder's file was last written, so there was no power cut. (If you "
+    "copied the file, copy it with its time stamp: cp -p.)"
 )
 
 

@@ -54,9 +54,7 @@ def verify(target: str, recorder_file: Path) -> Verified:
             if len(found.missing) < NAMED_MAX:
                 found.missing.append((entry.writer, entry.sequence))
     if not found.acknowledged:
-        raise BadInputError(
-            f"{recorder_file}: knows of no acknowledged write of run {layout.run}, so nothing is proven"
-        )
+        raise BadInputError(f"{recorder_file}: has no acknowledged write of run {layout.run}, so it proves nothing")
     found.torn_bytes = extent.torn_bytes
     return found
 

@@ -19,7 +19,7 @@ from brickyard.units import MIB, three_digits
 
 PICTURE = "cost-against-rate"
 NAMED = 4  # the best ones are named; more names would cover each other
-KINDS = ["meets the rulers", "does not"]
+KINDS = ["meets the requirements", "does not"]
 NORMAL = "normal"
 NEAR = 0.04  # of an axis: the height of a name
 WIDTH, HEIGHT = 640, 360
@@ -53,7 +53,7 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     _join_names(rows)
     asked = None if required is None else required / (MIB if throughput else 1)
     years = priced[0].candidate.terms.years
-    x, along = _scales(rows, asked, years, "MiB/s" if throughput else "requests a second")
+    x, along = _scales(rows, asked, years, "MiB/s" if throughput else "requests/s")
     y = along("worst")
     colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLUE, theme.VERMILLION]))
     base = alt.Chart(inlined(rows))
@@ -65,7 +65,7 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
         .mark_text(align="left", dx=9, fontSize=12, fontWeight=600, color=theme.INK)
         .encode(x=x, y=along(NORMAL), text="label:N"),
     ]
-    best = found.ranked[0].candidate.name if found.ranked else "none meets the rulers"
+    best = found.ranked[0].candidate.name if found.ranked else "none meets the requirements"
     named = [f"{number}: {trial.candidate.name}" for number, trial in enumerate(found.ranked[:NAMED], 1)]
     title = alt.TitleParams("Cost against delivered rate", subtitle=named or [best], subtitleColor=theme.PALE)
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)

@@ -202,7 +202,7 @@ def _costs(charts: Charts) -> Picture:
     ]
     prices = ", ".join(f"{kind.item} {kind.price:g}" for kind in charts.assumed.classes)
     title = alt.TitleParams(
-        "The cheapest bricks that meet what is asked, while rebuilding too",
+        "The cheapest bricks that meet the requirements, also while rebuilding",
         subtitle=f"cost in prices of a drive, assumed: {prices}",
         subtitleColor=theme.PALE,
     )

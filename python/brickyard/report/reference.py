@@ -106,7 +106,8 @@ def _render(tables: list[Table], ranked: Rankings, scatter: Picture, errors: Pic
             scatter=scatter,
             errors=errors,
             tables=shown,
-            rankings=f"Of {ranked.pairs} pairs that differ by more than 10 % as published, {agreed} are ordered alike.",
+            rankings=f"Of {ranked.pairs} pairs whose published figures differ by more than 10 %, {agreed} have the "
+            f"published order.",
             disagreements=[(high.name, low.name) for high, low in ranked.disagreements],
         )
     )

@@ -219,7 +219,7 @@ def response_rows(record: Record) -> list[_ResponsePoint]:
 def tables(records: list[Record]) -> list[Table]:
     made = [Table(title, columns, rows, text_columns=1) for title, columns, rows in terraserver.study_tables(records)]
     columns, rows = replay_pages.throughput_rows(records)
-    made.append(Table("Calls a second", columns, rows, text_columns=1))
+    made.append(Table("Calls per second", columns, rows, text_columns=1))
     points = replay_head_room.offered_points(records)
     if len(points) > 1:
         rows = [replay_head_room.curve_row(point) for point in points]

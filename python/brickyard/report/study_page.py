@@ -136,7 +136,7 @@ def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
             differing=differing_in_study(records),
             warnings=summaries.distinct_warnings(records),
             notes=[*view.notes, *view.observed.troubles],
-            unfinished=[f"Run {r.info.id} is in no table: {r.info.invalid}" for r in view.invalid],
+            unfinished=[f"Run {r.info.id} is excluded from the tables: {r.info.invalid}" for r in view.invalid],
             circumstances=_circumstances(view),
             about=" ".join(view.about.split()),
             workload=workload_words(records),

@@ -53,7 +53,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], n
     ]
     groups = (
         ("", 1 + len(over)),
-        ("requests a second", 2),
+        ("requests per second", 2),
         ("throughput", 2),
         ("service time", len(LATENCY_COLUMNS)),
         ("", 2),

@@ -206,11 +206,11 @@ def _requirement(at: str, item: Mapping[str, object]) -> Requirement:
         raise BadInputError(f"ruler {at}: {told.figure} needs {key} and no {other}")
     measure = told.measure or "response"
     if measure not in MEASURES:
-        raise BadInputError(f"ruler {at}: measure {measure} is none of {', '.join(MEASURES)}")
+        raise BadInputError(f"ruler {at}: measure {measure} is not one of {', '.join(MEASURES)}")
     if told.operation is not None and told.operation not in OPERATIONS:
-        raise BadInputError(f"ruler {at}: operation {told.operation} is none of {', '.join(OPERATIONS)}")
+        raise BadInputError(f"ruler {at}: operation {told.operation} is not one of {', '.join(OPERATIONS)}")
     if told.address is not None and told.address not in ADDRESSES:
-        raise BadInputError(f"ruler {at}: address {told.address} is none of {', '.join(ADDRESSES)}")
+        raise BadInputError(f"ruler {at}: address {told.address} is not one of {', '.join(ADDRESSES)}")
     least = told.request_at_least
     return Requirement(
         name=told.name or f"{told.figure} {limit}",
@@ -228,7 +228,7 @@ def _requirement(at: str, item: Mapping[str, object]) -> Requirement:
 def _condition(at: str, word: str | None) -> str | None:
     plain = word.replace("-", "_") if word else None
     if plain is not None and plain not in CONDITIONS:
-        raise BadInputError(f"ruler {at}: condition {word} is none of {', '.join(CONDITIONS)}")
+        raise BadInputError(f"ruler {at}: condition {word} is not one of {', '.join(CONDITIONS)}")
     return plain
 
 

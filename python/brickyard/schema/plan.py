@@ -26,18 +26,18 @@ class DirectoryChoice(StrEnum):
     """Where workers keep their files."""
 
     UNIQUE = "unique"
-    """Each in a directory of its own."""
+    """Each worker in its own directory."""
     SHARED = "shared"
-    """All in one."""
+    """All workers in one directory."""
 
 
 class EngineChoice(StrEnum):
-    """Which device carries requests to a real target."""
+    """The engine that sends requests to a real target."""
 
     IO_URING = "io_uring"
     PSYNC = "psync"
     AUTO = "auto"
-    """io_uring, or psync where the kernel does not allow it."""
+    """io_uring, or psync if the kernel does not allow io_uring."""
 
 
 class Figure(StrEnum):
@@ -63,7 +63,7 @@ class FlushCall(StrEnum):
 class IoMode(StrEnum):
     BUFFERED = "buffered"
     DIRECT = "direct"
-    """O_DIRECT; falls back to buffered, and says so, where the file system has none."""
+    """O_DIRECT; falls back to buffered, and reports this, if the file system does not support it."""
 
 
 class LimitFigure(StrEnum):
@@ -80,7 +80,7 @@ class LimitFigure(StrEnum):
 
 
 class Moves(StrEnum):
-    """Operations that have a place and a size."""
+    """Operations that have an offset and a size."""
 
     READ = "read"
     WRITE = "write"
@@ -148,7 +148,7 @@ class TimeKind(StrEnum):
 
 
 class TraceFit(StrEnum):
-    """How offsets of a trace come onto a target of another size."""
+    """How offsets of a trace are placed on a target of another size."""
 
     EXACT = "exact"
     """As they are; a smaller target is refused."""
@@ -164,18 +164,19 @@ class TraceTiming(StrEnum):
     TIMED = "timed"
     """At its instant in the trace, whatever the storage does."""
     DEPENDENT = "dependent"
-    """When all requests have ended that had ended in the trace before it arrived, plus the time between."""
+    """When all requests have ended that had ended in the trace before it arrived, plus the time between in the
+    trace."""
     FIRE_HOSE = "fire_hose"
-    """As soon as one of `depth` places is free."""
+    """As soon as fewer than `depth` requests are in flight."""
 
 
 class Unit(StrEnum):
     """How bytes pass between program and file."""
 
     CHARACTER = "character"
-    """One call a byte, through a buffer of a request's size."""
+    """One call per byte, through a buffer of a request's size."""
     BLOCK = "block"
-    """One call a request."""
+    """One call per request."""
 
 
 class SequentialAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="sequential"):
@@ -189,7 +190,7 @@ class RandomAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
 
 
 class PermutationAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="permutation"):
-    """Every block once a pass, in random order."""
+    """Every block once per pass, in random order."""
 
 
 class StridedAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="strided"):
@@ -199,14 +200,14 @@ class StridedAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
 
 class MixedAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="mixed"):
-    """`random` per cent of requests uniform, the others continue a sequential cursor."""
+    """`random` per cent of requests are uniform; the others continue a sequential cursor."""
 
     random: float
 
 
 class RunsAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="runs"):
-    """Each lane goes on behind its last request, but that `random` per cent of requests go to a uniform place, where
-    the next run begins: as fio, diskspd and Iometer mix."""
+    """Each lane continues after its last request, except that `random` per cent of requests go to a uniform offset,
+    where the next run begins. fio, diskspd and Iometer mix in this way."""
 
     random: float
 
@@ -224,8 +225,8 @@ class ParetoAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
 
 
 class HotSpotsAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hot_spots"):
-    """`requests` per cent fall into `spots` equal spots that together cover `space` per cent of the region; the rest is
-    uniform over the whole region."""
+    """`requests` per cent of requests go to `spots` equal spots that together cover `space` per cent of the region; the
+    others are uniform over the whole region."""
 
     requests: float
     space: float
@@ -241,14 +242,14 @@ class ZonesAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
 
 
 class NormalAddress(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="normal"):
-    """fio's `normal`: ranks are means of twelve uniform numbers, spread over `deviation` per cent of the blocks more,
-    and stand for blocks in scattered order."""
+    """fio's `normal`: a rank is the mean of twelve uniform numbers, spread over `deviation` per cent more than the
+    blocks; ranks are assigned to blocks in scattered order."""
 
     deviation: float
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written. Incompressible and different in every block unless said otherwise."""
+    """The data that are written. They are incompressible and different in every block unless set otherwise."""
 
     compressible: float = 0.0
     """Share of each block that a compressor can remove."""
@@ -262,20 +263,20 @@ class FlushEvery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Frames(msgspec.Struct, frozen=True, kw_only=True):
-    """Frames instead of single requests: each worker of the stream is one player or recorder of its own part of the
+    """Frames instead of single requests: each worker of the stream is one player or recorder with its own part of the
     region. A frame is dropped when its response time exceeds the buffer."""
 
     format: str | None = None
-    """The name of a format; or else `bytes` and `rate`."""
+    """The name of a format; without it, give `bytes` and `rate`."""
     bytes: int | None = None
-    """Bytes of a frame."""
+    """Bytes per frame."""
     rate: float | None = None
-    """Frames a second of each worker."""
+    """Frames/s of each worker."""
     buffer: float | str = 10.0
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit on a whole step of a ramp: a time that must not pass `above`, or a rate that must reach `below`."""
+    """A limit on a whole step of a ramp: a time that must not exceed `above`, or a rate that must reach `below`."""
 
     when: LimitFigure
     """`mean`, `p50`, `p90`, `p95`, `p99`, `p99.9`, `max`; `iops`, `throughput`; `dropped` frames."""
@@ -284,9 +285,9 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     above: float | str | None = None
     """A time such as `"20ms"`, or a number of dropped frames."""
     below: float | str | None = None
-    """Requests a second, or a throughput such as `"200MiB"` a second."""
+    """Requests/s, or a throughput such as `"200MiB"` per second."""
     operation: Moves | None = None
-    """Of these requests alone; of all unless set."""
+    """The operation to which the limit applies; all unless set."""
 
 
 class Lockstep(msgspec.Struct, frozen=True, kw_only=True):
@@ -364,16 +365,16 @@ class Outlier(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClosedPace(msgspec.Struct, frozen=True, kw_only=True, tag_field="loop", tag="closed"):
-    """A request is due when the one before it in its slot ended, plus think time."""
+    """A request is due when the one before it in its slot has ended, plus think time."""
 
 
 class OpenPace(msgspec.Struct, frozen=True, kw_only=True, tag_field="loop", tag="open"):
-    """Requests are due at `rate` a second for the whole stream, whatever the storage does."""
+    """Requests of the whole stream are due at `rate` per second, whatever the storage does."""
 
     rate: float
     arrivals: Arrivals
     burst: int | None = None
-    """So many requests of a worker are due together each time; the rate stays the same."""
+    """This number of requests of a worker are due together each time; the rate stays the same."""
 
 
 class PgbenchAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -408,25 +409,25 @@ class Phase(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None = None
     """Bytes of all streams together."""
     passes: float | None = None
-    """How often each stream goes through its region: a number, or a share such as `10%`."""
+    """Number of times that each stream goes through its region, or a share such as `10%`."""
     warmup: Duration = msgspec.field(default_factory=lambda: Duration(0))
-    """Time at the start of the phase that is recorded apart and in no figure."""
+    """Time at the start of the phase that is recorded separately and that no figure includes."""
     stop: Stop | None = None
     steady: SteadyRule | None = None
     ramp: Ramp | None = None
     stream: list[Stream] = msgspec.field(default_factory=list)
     lockstep: Lockstep | None = None
-    """All workers of the phase wait for each other after so many requests or bytes of each."""
+    """All workers of the phase wait for each other after each of them has done this number of requests or bytes."""
 
 
 class CreateFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="create_files"):
     """Makes files: create, write in requests, close."""
 
     files: int
-    """For each worker."""
+    """Number per worker."""
     size: str = "0B"
     subdirectories: int = 0
-    """Directories of each worker over which its files are spread at random; below 2, it has one."""
+    """Directories per worker, over which its files are spread at random; below 2, each worker has one."""
     directory: DirectoryChoice = DirectoryChoice.UNIQUE
     fsync: bool = False
     """Each file is flushed before it is closed."""
@@ -436,18 +437,18 @@ class Transactions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """PostMark's transactions: read a file or append to one, then create a file or delete one."""
 
     transactions: int | None = None
-    """For each worker; without it they go on until the phase ends."""
+    """Number per worker; without it, transactions continue until the phase ends."""
     size: str
-    """Sizes of files that are created; a file that has reached the upper one is not appended to."""
+    """Sizes of files that are created; a file that has reached the upper size is not appended to."""
     bias_read: int = 5
-    """How many of ten are reads rather than appends; -1 does neither."""
+    """Reads among ten reads and appends; -1 does neither."""
     bias_create: int = 5
-    """How many of ten are creations rather than deletions; -1 does neither."""
+    """Creations among ten creations and deletions; -1 does neither."""
     fsync: bool = False
 
 
 class StatFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="stat_files"):
-    """Asks for the attributes of every file."""
+    """Reads the attributes of every file (stat)."""
 
 
 class DeleteFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="delete_files"):
@@ -456,7 +457,7 @@ class DeleteFiles(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
 
 class MakeDirectories(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="make_directories"):
     directories: int
-    """For each worker."""
+    """Number per worker."""
     directory: DirectoryChoice = DirectoryChoice.UNIQUE
 
 
@@ -469,7 +470,7 @@ class RemoveDirectories(msgspec.Struct, frozen=True, kw_only=True, tag_field="ki
 
 
 class WriteFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="write_file"):
-    """Writes one file from its start to its end; one that is there is deleted first."""
+    """Writes one file from its start to its end; an existing file is deleted first."""
 
     size: int
     by: Unit = Unit.BLOCK
@@ -487,24 +488,24 @@ class ReadFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=
 
 
 class SeekFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="seek_file"):
-    """Reads requests at random places of the file; a share of them is changed and written back."""
+    """Reads at random offsets of the file; a share of what was read is changed and written back."""
 
     seeks: int
-    """For each worker."""
+    """Number per worker."""
     update: float = 10.0
 
 
 class DatabaseFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="database_file"):
     """The data file and the log of one database, and the cache of its server. The log follows the data file on the same
-    target, or has a target of its own."""
+    target, or has its own target."""
 
     size: int
-    """What the data file has at the start."""
+    """Size of the data file at the start."""
     most: int
-    """What it may grow to; room for so much is kept on the target."""
+    """Size to which the data file may grow; room for this size is reserved on the target."""
     log_size: int
     increment: int = 0
-    """It grows and shrinks by multiples of this; not at all at 0."""
+    """The data file grows and shrinks by multiples of this; 0 keeps its size."""
     increments_min: int = 1
     increments_max: int = 20
     every_min: Duration = msgspec.field(default_factory=lambda: Duration(120000000000))
@@ -513,40 +514,40 @@ class DatabaseFile(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     stamp: bool = False
     """New pages are written when the file grows."""
     buffer_pool: int
-    """Of the server: pages that were used last stay in it."""
+    """Size of the server's cache, which keeps the most recently used pages."""
     cache_hits: float = 0.0
-    """Of the reads that the cache cannot serve, how many are taken for served."""
+    """Share of the reads not served by the cache that are treated as served."""
     target_io: Duration = msgspec.field(default_factory=lambda: Duration(100000000))
-    """The running average of the duration of requests above which their number is throttled."""
+    """Running average of the duration of requests above which the number of requests is throttled."""
     most_io: int = 140000
-    """Requests in flight at the most on each file."""
+    """The most requests in flight on each file."""
 
 
 class RandomUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="random_user"):
     """Reads a chain of pages, updates most of them, and waits until its log record is on the medium."""
 
     jump: float
-    """The chance to go on in another part of the file."""
+    """Probability of continuing in another part of the file."""
     chain_min: int
-    """Pages of such a part."""
+    """Number of pages in a part of the file."""
     chain_max: int
     update: float
     """Share of the pages that are updated."""
     log_record: str
-    """Of each updated page."""
+    """Size of the log record of each updated page."""
     rollback: float
-    """The chance that nothing is written to the log."""
+    """Probability that nothing is written to the log."""
     sleep: Duration
-    """After each chain."""
+    """Pause after each chain."""
 
 
 class BulkUpdate(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="bulk_update"):
-    """Pages in a row that are written without having been read."""
+    """Writes consecutive pages without reading them first."""
 
     pages_min: int
     pages_max: int
     delay_after: int
-    """So many cycles, then the delay."""
+    """Number of cycles before the delay."""
     delay: Duration
 
 
@@ -558,20 +559,20 @@ class ReadAhead(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     delay_after: int
     delay: Duration
     force: bool = False
-    """Pages that the cache holds are read as well."""
+    """Pages that are in the cache are read as well."""
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="audit"):
     """Reads a file in order and checks its pages."""
 
     pages: int = 64
-    """In a cycle."""
+    """Number per cycle."""
     delay_after: int = 1
     delay: Duration = msgspec.field(default_factory=lambda: Duration(0))
     whole: bool = False
     """Ends when the file has been read once."""
     log: bool = False
-    """Of the log rather than the data file."""
+    """Reads the log instead of the data file."""
     database: int | None = None
     """The target of the database whose log this is; the stream's own unless set."""
 
@@ -585,7 +586,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", ta
 
 
 class LazyWriter(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lazy_writer"):
-    """Writes the pages that were changed first, as long as too much of the cache is changed pages."""
+    """Writes the pages that were changed earliest, as long as too much of the cache is changed pages."""
 
     dirty: float
 
@@ -594,7 +595,7 @@ class LogWriter(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     """Writes what users have put into the log, one write after the other."""
 
     gather: int = 0
-    """Nobody waits for less than this; it is written when more has come together."""
+    """If no commit waits, less log than this is not written until more has accumulated."""
     database: int | None = None
     """The target of the database whose log this is; the stream's own unless set."""
 
@@ -605,9 +606,9 @@ class MailboxUser(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     mailboxes: int
     mailbox_size: int
     mailbox_iops: float = 0.0
-    """Requests a second of each mailbox; 0 is as fast as it goes."""
+    """Requests/s per mailbox; 0 is as fast as possible."""
     insert: float
-    """Shares of the operations; what is left of 100 are seeks."""
+    """Shares of the operations; the rest up to 100 are seeks."""
     delete: float
     replace: float
     lazy_commits: float
@@ -622,15 +623,15 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     from_: float
     to: float
     step: float | None = None
-    """Added at each step; or else the knob is multiplied by `factor`."""
+    """Added to the knob at each step; without it, the knob is multiplied by `factor`."""
     factor: float | None = None
     every: Duration
     """Time between steps."""
     limit: Limit | None = None
-    """Judged over each whole step. The ramp ends with the first step that breaks it, or, where it is a rate, reaches
-    it."""
+    """Judged over each whole step. The ramp ends with the first step that breaks the limit, or that reaches it if it is
+    a rate."""
     search: float | None = None
-    """After that step, bisect between it and the one before until they are at most so many per cent apart."""
+    """After that step, bisect between it and the step before until the two are at most this many per cent apart."""
     settle: Duration | None = None
     """Time at the start of each step that is recorded as warm-up and not judged."""
 
@@ -672,12 +673,12 @@ class SizeShare(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     share: float = 100.0
     of: Moves | None = None
-    """The operation that has this size; all of them unless set. The shares of each operation sum to 100."""
+    """The operation that has this size; all operations unless set. The shares of each operation sum to 100."""
 
 
 class SteadyRule(msgspec.Struct, frozen=True, kw_only=True):
-    """Steady state after SNIA SSS PTS: over the last `rounds` rounds, range at most `range` of the mean and the fitted
-    slope over the window at most `slope` of it."""
+    """Steady state by SNIA SSS PTS: over the last `rounds` rounds, the range is at most `range` of the mean, and the
+    fitted slope over the window is at most `slope` of the mean."""
 
     measure: SteadyMeasure = SteadyMeasure.IOPS
     round: Duration = msgspec.field(default_factory=lambda: Duration(10000000000))
@@ -685,7 +686,7 @@ class SteadyRule(msgspec.Struct, frozen=True, kw_only=True):
     range: float = 20.0
     slope: float = 10.0
     stop: bool = False
-    """End the phase when the state is reached; otherwise it is only noted."""
+    """End the phase when the steady state is reached; otherwise this is only recorded."""
 
 
 class Think(msgspec.Struct, frozen=True, kw_only=True):
@@ -695,7 +696,7 @@ class Think(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """Ends a phase when a figure of one interval passes a limit."""
+    """Ends a phase when a figure of one interval exceeds a limit."""
 
     when: Figure
     """Figure of the response times of all streams: `mean`, `p50`, `p90`, `p95`, `p99`, `p99.9` or `max`."""
@@ -713,9 +714,10 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
         default_factory=lambda: Operations(flush=0.0, read=100.0, trim=0.0, write=0.0)
     )
     chain: list[Step] = msgspec.field(default_factory=list)
-    """Steps that depend on each other, instead of `operations`: each waits for the one before it, all at one place."""
+    """Steps that depend on each other, instead of `operations`: each begins when the one before has ended, all at one
+    offset."""
     request: list[SizeShare] = msgspec.field(default_factory=list)
-    """Needed but for programs whose calls move no data, and for traces."""
+    """Needed except for traces, and for programs whose calls move no data."""
     align: int | None = None
     """Offsets are multiples of this; the smallest request size unless set."""
     address: Address = msgspec.field(default_factory=lambda: SequentialAddress(apart=False))
@@ -724,17 +726,17 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 1
     pace: Pace = msgspec.field(default_factory=ClosedPace)
     think: Duration = msgspec.field(default_factory=lambda: Duration(0))
-    """Pause between the end of a request and the next one of its slot (closed loop)."""
+    """Pause between the end of a request and the next request of its slot (closed loop)."""
     sync: SyncMode = SyncMode.NONE
     flush_every: FlushEvery | None = None
-    """A flush after every so many writes of a lane."""
+    """A flush after this number of writes of a lane."""
     data: Data = msgspec.field(default_factory=lambda: Data(compressible=0.0, duplicate=0.0))
     verify: bool = False
     """Blocks are stamped when written and checked when read."""
     frames: Frames | None = None
-    """Video frames instead of single requests; they have a pace of their own."""
+    """Video frames instead of single requests; frames have their own pace."""
     hosts: list[str] = msgspec.field(default_factory=list)
-    """Of a run on many hosts, those that have this stream, by name or by number counted from 0; all unless set."""
+    """In a run on many hosts, the hosts that run this stream, by name or by number counted from 0; all unless set."""
     program: Program | None = None
     """A program over the files of a directory or of a database server, instead of `operations` on one target."""
     trace: Trace | None = None
@@ -742,25 +744,25 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of a trace file. Whoever makes the plan has read the file, and says here what is in it."""
+    """The requests of a trace file, and figures of the file, which the maker of the plan has read."""
 
     file: str
     """Path of the trace (`.byt`)."""
     timing: TraceTiming = TraceTiming.TIMED
     speed: float = 1.0
-    """So many times as fast as the trace; no meaning for `fire_hose`."""
+    """Speed relative to the trace; not used for `fire_hose`."""
     fit: TraceFit = TraceFit.EXACT
     reads: int
-    """Requests of the file that are issued."""
+    """Number of requests of the file that are issued."""
     writes: int
     flushes: int
     discards: int
     largest: int
     """The largest read or write."""
     reach: int
-    """How far requests reach."""
+    """The end of the requests that reach farthest."""
     disorder_ns: int = 0
-    """How far arrivals stand out of order in the file."""
+    """By how much arrivals are out of order in the file."""
     device: int | None = None
     """Only requests of this device, counted from 0; all of them unless set."""
 
@@ -774,35 +776,37 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A load: ordered phases, and how requests reach the target."""
+    """A workload: ordered phases, and how requests reach the target."""
 
     title: str = ""
     source: str = ""
-    """Where the load comes from: a study, a tool, a trace."""
+    """Where the workload comes from: a study, a tool, a trace."""
     about: str = ""
-    """What the load stands for and why its numbers are what they are."""
+    """What the workload represents, and the reasons for its numbers."""
     seed: int = 1
     engine: EngineChoice = EngineChoice.AUTO
     io: IoMode = IoMode.DIRECT
     cache: CacheState = CacheState.COLD
     """State of the page cache before a buffered run."""
     reap: int = 1
-    """How many completions a reap waits for. Above 1, requests wait for others of their own batch."""
+    """Number of completions that are reaped together. Above 1, a completed request waits for the others of its
+    batch."""
     interval: Duration = msgspec.field(default_factory=lambda: Duration(1000000000))
     """Length of an interval of the time series."""
     hang_after: Duration = msgspec.field(default_factory=lambda: Duration(15000000000))
-    """A request outstanding for longer than this is named while it hangs."""
+    """A request that is outstanding for longer than this is reported while it hangs."""
     stop_on_error: bool = False
     """End the run at the first failed request instead of counting it."""
     fill: FillChoice = FillChoice.AUTO
-    """Whether never-written parts of a target that may be written are filled with data before the first phase."""
+    """Whether parts that were never written are filled with data before the first phase, if the target may be
+    written."""
     phase: list[Phase] = msgspec.field(default_factory=list)
     each: bool = False
-    """Where several targets are named, every stream runs on each of them."""
+    """If several targets are named, every stream runs on each of them."""
     submit: int | None = None
-    """At most so many requests are submitted in one call. Unless it is set, the queue below the target decides."""
+    """The most requests that one call submits. Unless it is set, the queue below the target decides."""
     table: Table | None = None
-    """The figures are shown in the order and the units of this tool as well."""
+    """The figures are also shown in the order and the units of this tool."""
 
 
 Address = (

@@ -70,7 +70,7 @@ OUTCOMES = ("done", "interrupted", "failed")
 def check_outcome(value: object) -> None:
     """Raises ValueError where this is no way for a run or study to end."""
     if value is not None and value not in OUTCOMES:
-        raise ValueError(f"{value!r} is none of {', '.join(OUTCOMES)}")
+        raise ValueError(f"{value!r} is not one of {', '.join(OUTCOMES)}")
 
 
 def judged(row: Row, made: Callable[[Row], RunInfo]) -> RunInfo:

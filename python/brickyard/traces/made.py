@@ -121,7 +121,7 @@ def make_profile(examined: Examined, name: str) -> Made:
     if lost := examined.contents.summary.lost:
         making.notes.append(f"{name}: {lost:,} events were lost while it was taken; the profile does not have them")
     if torn := examined.contents.torn:
-        making.notes.append(f"{name}: cut off: {torn}; the profile is of what stands before that")
+        making.notes.append(f"{name}: cut off: {torn}; the profile is made from the part before that")
     if figures.discard.requests:
         making.notes.append(f"{figures.discard.requests:,} discards are left out")
     if figures.flush.requests and not figures.write.requests:

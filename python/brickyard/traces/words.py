@@ -17,7 +17,7 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
     contents, figures = examined.contents, examined.figures
     lines = [("trace", _origin(contents))]
     if contents.torn:
-        lines.append(("cut off", f"{contents.torn}; what stands before that is shown"))
+        lines.append(("cut off", f"{contents.torn}; only the part before that is shown"))
     if contents.summary.lost:
         lines.append(("lost", f"{format_count(contents.summary.lost)} events were lost while it was taken"))
     if contents.summary.bad:
@@ -125,7 +125,7 @@ def _arrivals(contents: Contents, figures: TraceFigures) -> str:
 def _depth(contents: Contents, figures: TraceFigures) -> str:
     if not contents.summary.completed:
         return "unknown: the trace does not say when requests ended"
-    return f"{figures.depth_mean:.2f} others under way when a request arrives, {figures.depth_max} at the most"
+    return f"{figures.depth_mean:.2f} other requests in flight when a request arrives, at most {figures.depth_max}"
 
 
 def _locality(figures: TraceFigures) -> str:
@@ -137,6 +137,6 @@ def _locality(figures: TraceFigures) -> str:
     )
     span = f"from {format_size(figures.from_bytes)} to {format_size(figures.to_bytes)}"
     return (
-        f"{format_count(found.blocks)} blocks of 4 KiB begin a request, {span}; "
-        f"{format_percent(found.reused)} of requests come back to one; {hot}"
+        f"requests begin in {format_count(found.blocks)} blocks of 4 KiB, {span}; "
+        f"{format_percent(found.reused)} of requests return to such a block; {hot}"
     )

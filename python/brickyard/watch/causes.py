@@ -24,16 +24,16 @@ BEFORE, SCHEDULER, FLUSH, OTHERS, OWN = (
 DEVICE, PERIODIC, RESYNC, STEAL, UNKNOWN = "device", "device, periodic", "resync", "CPU steal", "unknown"
 CAUSES = (BEFORE, SCHEDULER, FLUSH, OTHERS, OWN, DEVICE, PERIODIC, RESYNC, STEAL, UNKNOWN)
 MEANINGS = {
-    BEFORE: "waited for a free request: the queue was full, or write-back was held back",
+    BEFORE: "waited for a free request: the queue was full, or write-back was throttled",
     SCHEDULER: "waited in the kernel's queue: the device had all the requests that it takes",
     FLUSH: "a flush was under way for most of the time",
     OTHERS: "the device served other processes first",
     OWN: "the device served earlier requests of the same process first",
     DEVICE: "the device was slow: it ended fewer requests meanwhile than it usually does, or had no other",
     PERIODIC: "as before, and at regular times, as the work inside a drive is (garbage collection)",
-    RESYNC: "an array was rebuilding or being checked at that time",
+    RESYNC: "an array was rebuilding or being scrubbed at that time",
     STEAL: "the hypervisor ran something else on this CPU",
-    UNKNOWN: "the evidence does not say",
+    UNKNOWN: "the evidence does not show the cause",
 }
 HALF = 0.5
 STOLEN = 0.2
@@ -100,7 +100,7 @@ def _cause(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
     if one.flush_ns >= HALF * total:
         return FLUSH, f"a flush was in the device for {format_percent(one.flush_ns / total)} of its time"
     if one.resync_per_s > 0:
-        return RESYNC, f"it came forward at {one.resync_per_s / (1 << 20):.1f} MiB/s meanwhile"
+        return RESYNC, f"it progressed at {one.resync_per_s / (1 << 20):.1f} MiB/s meanwhile"
     if one.steal_share >= STOLEN:
         return STEAL, f"{format_percent(one.steal_share)} of all CPU time was stolen"
     return _in_device(one, device)
@@ -129,7 +129,7 @@ def _in_device(one: SlowRequest, device: DeviceTotals) -> tuple[str, str]:
             return UNKNOWN, f"{alone}; {waited}, and tasks of this host serve the device"
         return DEVICE, f"{alone}; {stalled}"
     if one.done_unknown:
-        return UNKNOWN, f"{alone}; {one.done_unknown:,} requests ended before it, of processes that were not told apart"
+        return UNKNOWN, f"{alone}; {one.done_unknown:,} requests of processes that cannot be told apart ended before it"
     if one.done_others > one.done_own and one.done_others >= 2:
         return (
             OTHERS,
@@ -186,7 +186,7 @@ def _sum_ns(times: Pairs) -> float:
 def _stalled(one: SlowRequest, device: DeviceTotals, ended: int) -> str:
     """How it shows that the device itself was slow, if it does."""
     if one.depth == 1 and not ended:
-        return "no other was there when it came, and none ended meanwhile"
+        return "no other request was in the device when it arrived, and none ended meanwhile"
     expected = one.device_ns / NS * device.active_per_s
     if expected >= LEAST_EXPECTED and ended < STALLED * expected:
         return f"meanwhile it ended {ended:,} others, usually about {expected:,.0f}"
@@ -214,7 +214,7 @@ def _periodic(told: list[Explained]) -> list[Explained]:
         mean = statistics.fmean(gaps)
         if statistics.stdev(gaps) > REGULAR * mean:
             continue
-        words = f"; one of {len(starts)} at distances of {format_ns(mean)}"
+        words = f"; one of {len(starts)} at intervals of {format_ns(mean)}"
         changed = [
             Explained(one.request, PERIODIC, one.evidence + words) if id(one) in kind else one for one in changed
         ]

@@ -263,13 +263,13 @@ def notes(watched: Watched) -> list[str]:
     lost, totals = watched.totals.lost, watched.totals
     found = [f"Not seen by this method: {watched.not_seen}."] if watched.not_seen else []
     if lost.entries:
-        found.append(f"{lost.entries:,} requests found no room in the tables and are in no figure.")
+        found.append(f"{lost.entries:,} requests had no room in the tables; all figures exclude them.")
     if lost.ring:
         found.append(f"{lost.ring:,} records of single requests were lost; the counts include those requests.")
     if lost.owners:
         found.append(f"{lost.owners:,} requests belong to processes beyond the table's room.")
     if lost.unknown:
-        found.append(f"{lost.unknown:,} requests began before the watch or unseen, and are in no figure.")
+        found.append(f"{lost.unknown:,} requests began before the watch or unseen; all figures exclude them.")
     if totals.programs.left_out:
         found.append(
             f"The kernel left out {totals.programs.left_out:,} runs of programs that were interrupted by themselves; a"

@@ -64,12 +64,15 @@ def _alignment(device: DeviceTotals, stripe_bytes: int) -> _Said:
         if full < 1 - MUCH:
             text = (
                 f"{format_percent(full)} of the bytes written fill whole stripes of {format_size(stripe_bytes)} within"
-                " one request; for the others an array with parity reads first, unless it gathers them"
+                " one request; for the others, an array with parity reads before it writes, unless it gathers them"
             )
             said.append((text, "full_stripe_share", full))
     aligned = aligned_share(writes, PAGE)
     if aligned is not None and aligned < 1 - MUCH:
-        text = f"{format_percent(1 - aligned)} of writes are not aligned to 4 KiB: drives with such sectors read first"
+        text = (
+            f"{format_percent(1 - aligned)} of writes are not aligned to 4 KiB: drives with 4 KiB sectors read before"
+            " they write them"
+        )
         said.append((text, "unaligned_to_4k_share", 1 - aligned))
     return said
 
@@ -120,8 +123,8 @@ def _waiting(device: DeviceTotals) -> _Said:
     if share <= WAITING:
         return []
     text = (
-        f"requests wait {format_percent(share)} of the sum of their times before they reach the device: they come"
-        " faster than it takes them, at least in bursts"
+        f"requests wait {format_percent(share)} of the sum of their times before they reach the device: they arrive "
+        f"faster than the device accepts them, at least in bursts"
     )
     return [(text, "waiting_share", share)]
 
@@ -135,7 +138,7 @@ def _sequence(device: DeviceTotals) -> _Said:
             if share > 0.8 and mean < SMALL:
                 text = (
                     f"{words} are sequential ({format_percent(share)} of their bytes) but small"
-                    f" ({format_size(mean)}): larger requests would cost fewer"
+                    f" ({format_size(mean)}): larger requests would reduce their number"
                 )
                 said.append((text, f"sequential_{words}_share", share))
     if reads.requests >= ENOUGH and reads.read_ahead_bytes > 0.5 * reads.bytes:
@@ -145,7 +148,7 @@ def _sequence(device: DeviceTotals) -> _Said:
         )
     if writes.requests >= ENOUGH and device.merged_bios > 0.5 * writes.requests:
         ratio = device.merged_bios / max(device.merged_bios + reads.requests + writes.requests, 1)
-        said.append((f"the kernel merged {format_percent(ratio)} of what was asked for", "merged_share", ratio))
+        said.append((f"the kernel merged {format_percent(ratio)} of the submitted I/O (bios)", "merged_share", ratio))
     return said
 
 
@@ -163,7 +166,7 @@ def held_back(device: str, cgroup: str, limit: Throttle, rates_per_s: Sequence[f
     unit = "requests/s" if limit.kind.endswith("iops") else "bytes/s"
     text = (
         f"cgroup {cgroup} ran at its limit of {limit.per_s:,} {unit} ({limit.kind}) in {len(at_limit):,} of"
-        f" {len(rates_per_s):,} intervals: it is held back before its requests arrive here, so their latency does not"
-        " show it"
+        f" {len(rates_per_s):,} intervals: the kernel holds its requests back before the watch sees them, so their "
+        f"latency does not include the delay"
     )
     return Opinion(device, text, "cgroup_at_limit_share", share)

@@ -219,7 +219,7 @@ async def _made(web: Web, share: str, handler: Callable[..., Any], *arguments: o
     try:
         return await web.shares[share].run(_calm, handler, *arguments)
     except BusyError:
-        raise ProblemError(503, f"too many {share} are asked for at once; try again in a moment") from None
+        raise ProblemError(503, f"too many {share} are requested at once; try again in a moment") from None
 
 
 async def _checked(request: Request, session: Session, least: Role) -> Body:

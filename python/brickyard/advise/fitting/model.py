@@ -120,7 +120,7 @@ class Model:
         if key in fitted:
             others = f"; {self.alike[key]} would do as well" if key in self.alike else ""
             return f"fitted to {fitted[key]}{others}"
-        return f"derived: {self.derived.get(key, 'no load tells it')}"
+        return f"derived: {self.derived.get(key, 'no workload determines it')}"
 
 
 def quoted(text: str) -> str:

@@ -242,7 +242,7 @@ LATE_COLUMNS = ["", "calls", "p50", "p99", "max"]
 
 def late_rows(records: list[Record]) -> list[list[str]]:
     """How late calls went after their due instants, and how much of it each driver itself added (driver lag)."""
-    measures = {"sent after due instant": "lateness", "of it driver lag": "driver_lag"}
+    measures = {"sent after due instant": "lateness", "of that, driver lag": "driver_lag"}
     found = {name: _measured(records, measure) for name, measure in measures.items()}
     return [_late_row(name, late) for name, late in found.items() if late is not None]
 

@@ -153,7 +153,7 @@ def served_words(found: Served) -> str:
     if not found.is_from_memory:
         return f"served from the disks: {reads}{_sizes(found)}"
     writes = f" and {per_hundred(found.writes_per_call)} writes" if found.writes_per_call >= READS_JUDGED else ""
-    return f"served from memory: {reads}{writes}; the figures say nothing about the disks{_sizes(found)}"
+    return f"served from memory: {reads}{writes}; the figures show nothing about the disks{_sizes(found)}"
 
 
 def _sizes(found: Served) -> str:

@@ -122,7 +122,7 @@ def mark(record: Record) -> str | None:
     found = doubt(record)
     share = _from_memory(record)
     if found is None and share > CACHED_SHARE_MAX:
-        return f"{format_percent(share)} of the pages that were read came out of memory"
+        return f"{format_percent(share)} of the pages that were read came from memory"
     return found
 
 

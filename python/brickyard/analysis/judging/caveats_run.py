@@ -153,7 +153,7 @@ def hangs(run: Judged) -> Iterator[RunWarning]:
             "outstanding",
             "warning",
             f"{left} {run.asked} had not completed when the run ended; their outcome is not known.",
-            "Do not interrupt the run twice, so that it can drain; or look for a "
+            f"Interrupt the run only once, so that it can wait for the {run.asked} in flight; or look for a "
             f"{'server' if run.is_replay else 'device'} that no longer answers.",
         )
 
@@ -243,12 +243,12 @@ def verification(run: Judged) -> Iterator[RunWarning]:
         if not unchecked or checked >= CHECKED_SHARE_MIN * (checked + unchecked):
             continue
         name, read = run.phase_name(end.phase), checked + unchecked
-        what = "none of them" if not checked else f"only {format_percent(checked / read)} of them"
+        what = "none" if not checked else f"only {format_percent(checked / read)}"
         yield item(
             "unverified",
             "warning",
-            f"{name.capitalize()} verifies, but of {format_count(read)} blocks that it read {what} could be checked: "
-            "only blocks that this run wrote itself can be checked.",
+            f"{name.capitalize()} verifies, but {what} of the {format_count(read)} blocks that it read could be "
+            f"checked: a run can check only blocks that it wrote itself.",
             "Add an earlier phase that writes the region, or write and read the region in the same phase.",
         )
 

@@ -120,7 +120,7 @@ def modelled_write_cache(run: Judged) -> Iterator[RunWarning]:
         )
         text = "may acknowledge a write before it is safe from a power cut"
         if target.path in kept:
-            text = f"{text}, one that is to be durable too, as `page_cache.barriers` is off"
+            text = f"{text}, even if it is a durable write, since `page_cache.barriers` is off"
             remedy = "To measure durable writes, use --set page_cache.barriers=true or --condition write-cache-off."
         yield item(
             "volatile_write_cache",
@@ -243,7 +243,7 @@ def modelled_page_cache(run: Judged) -> Iterator[RunWarning]:
             yield item(
                 "smaller_than_memory",
                 "warning",
-                f"{from_memory:.0%} of the pages that were read of {opened.path} came out of the {memory} of its "
+                f"{from_memory:.0%} of the pages that were read from {opened.path} came from the {memory} of its "
                 "modelled page cache: these are figures of the cache as well.",
                 'Use a larger region or less memory (--set memory=256MiB), or io = "direct".',
             )
@@ -278,7 +278,7 @@ def fits_memory(run: Judged, target: TargetSheet, total: int) -> Iterator[RunWar
             "smaller_than_memory",
             "warning",
             f"The {size(written)} that were written to {target.path} fit into the host's "
-            f"{size(total)} of memory: the figures are more those of the page cache than of the storage.",
+            f"{size(total)} of memory: the figures describe the page cache more than the storage.",
             "Use files that together are larger than the memory, or flush them (`fsync = true`).",
         )
 
@@ -484,7 +484,7 @@ def late(run: Judged) -> Iterator[RunWarning]:
                     "emulated_late",
                     "warning",
                     f"The emulated disk {name} answered {since:,} requests late: it was slower than its model.",
-                    "Run again while the host has less to do.",
+                    "Measure again when the host is less busy.",
                 )
 
 

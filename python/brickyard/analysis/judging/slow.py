@@ -190,7 +190,7 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
         f"{format_percent(busy)} of the time"
     )
     if isinstance(asked.pace, ClosedPace) and not around.is_modelled:
-        return GENERATOR, f"{late}; in a closed loop it was due as soon as a place in flight was free"
+        return GENERATOR, f"{late}; in a closed loop, it was due as soon as fewer requests than allowed were in flight"
     if deepest < asked.depth:
         return GENERATOR, words
     if deepest < places:
@@ -198,7 +198,7 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     late_ns, until_ns = sent_ns - due_ns, event.at_ns
     most = _taken(around.intervals(phase, event.stream, due_ns, until_ns + late_ns)) / (places * late_ns)
     if most < HALF:
-        return GENERATOR, f"{words}, and all of them for at most {format_percent(most)} of the time it was late"
+        return GENERATOR, f"{words}, on average at most {format_percent(most)} of them while it was late"
     share = _taken(around.intervals(phase, event.stream, due_ns, until_ns)) / (places * late_ns)
     if share < FULL or (busy >= BUSY and not around.is_modelled):
         return UNKNOWN, words

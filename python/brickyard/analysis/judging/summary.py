@@ -342,14 +342,14 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
         ),
         (
             "Clock",
-            _joined(clock.source, f"a reading costs {format_ns(cost_ns)}" if cost_ns else ""),
+            _joined(clock.source, f"reading it costs {format_ns(cost_ns)}" if cost_ns else ""),
         ),
         (
             "Generator",
             ""
             if cost == (0, 0) and not busy  # a model's requests cost the host nothing
             else _joined(
-                f"{format_ns(cost[0])} user and {format_ns(cost[1])} system CPU a request" if cost else "",
+                f"{format_ns(cost[0])} user and {format_ns(cost[1])} system CPU per request" if cost else "",
                 f"busiest loop {busy * 100:.0f} %" if busy is not None else "",
                 "the generator was the limit" if bound else "",
             ),
@@ -552,7 +552,7 @@ def _generator_range(records: list[Record]) -> str:
     if taken := sum(map(is_cpu_taken, records)):
         bound_words += f", in {taken} of {len(records)} runs beside other work on its CPUs"
     return _joined(
-        f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU a request" if costs else "",
+        f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU per request" if costs else "",
         *((f"busiest loop {busy * 100:.0f} %", bound_words) if known else ()),
     )
 

@@ -256,8 +256,8 @@ def _broken_below(curve: Curve, limit: Limit) -> str:
     worst = max(broke, key=lambda step: step.value_ns or 0)
     count = f"{len(broke)} lower levels" if len(broke) > 1 else "a lower level"
     return (
-        f"; but {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s, so the target "
-        "did not do the same at all times: measure again when nothing else runs"
+        f"; but {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s, so its "
+        f"performance varied over time: measure again when nothing else runs"
     )
 
 

@@ -50,7 +50,8 @@ def replay(
             name="--to",
             negative="",
             show_default=False,
-            help="Connection string; several, by comma or repeated, share the calls.",
+            help="Connection string. Several databases, separated by commas or given by repeating the option, share "
+            "the calls.",
         ),
     ] = (),
     explain: Annotated[
@@ -87,17 +88,21 @@ def replay(
     in_order: Annotated[
         str | None, Parameter(help="Calls of one client keep their order: client, or cookie:NAME.")
     ] = None,
-    format: Annotated[str, Parameter(help="auto, w3c, combined (common, too) or json.")] = "auto",  # noqa: A002
+    format: Annotated[  # noqa: A002
+        str, Parameter(help="Format of the logs: auto, w3c, combined (also for common) or json.")
+    ] = "auto",
     field: Annotated[
         tuple[str, ...],
         Parameter(
             negative="", show_default=False, help="Name a JSON key or W3C field, such as --field time=ts. Repeat."
         ),
     ] = (),
-    window: Annotated[str, Parameter(help="By how much time lines may be out of order.")] = "10s",
+    window: Annotated[str, Parameter(help="Time by which lines may be out of order.")] = "10s",
     sort: Annotated[
         Literal["auto", "always", "never"],
-        Parameter(help="Sort all calls first, on disk where they are many: auto does where --window is too short."),
+        Parameter(
+            help="Sort all calls before the replay, on disk if there are many; auto sorts if --window is too short."
+        ),
     ] = "auto",
     keep_outliers: Annotated[
         bool,
@@ -126,7 +131,7 @@ def replay(
             name="--check",
             negative="",
             show_default=False,
-            help="Exit with 1 when calls were not sent as the log has them, or a ruler is not met.",
+            help="Exit with 1 if calls were not sent as in the log, or a requirement is not met.",
         ),
     ] = False,
     since: Annotated[

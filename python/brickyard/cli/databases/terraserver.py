@@ -28,12 +28,12 @@ from brickyard.units import format_mib_per_s, format_size
 PLAIN_EVERY_S = 5.0  # as progress of a run
 DEFAULT_SIZE = "256MiB"
 
-app = App(name="terraserver", help="The TerraServer database: fill it, generate its traffic, run a demonstration.")
+app = App(name="terraserver", help="The TerraServer database: load it, generate its traffic, run a demonstration.")
 app.command("brickyard.cli.databases.terraserver_traffic:traffic", name="traffic", help="Web logs of a busy site.")
 app.command(
     "brickyard.cli.databases.terraserver_demo:demo",
     name="demo",
-    help="One full run on a server of its own, in 2 minutes.",
+    help="One full run on a temporary server, in 2 minutes.",
 )
 
 To = Annotated[
@@ -91,7 +91,9 @@ def load(
     to: To,
     size: Annotated[str, Parameter(help="Bytes of pictures in all bricks together, such as 2GiB.")] = DEFAULT_SIZE,
     seed: Seed = terraserver.DEFAULT_SEED,
-    workers: Annotated[int | None, Parameter(help="Connections to each brick; 2, with --measured 1.")] = None,
+    workers: Annotated[
+        int | None, Parameter(help="Connections to each brick: 2 by default, 1 with --measured.")
+    ] = None,
     measured: Annotated[
         bool,
         Parameter(
@@ -104,7 +106,7 @@ def load(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Fill a database with tiles at full speed; with several DSNs, each gets its share.
+    """Load tiles into a database at full speed; with several DSNs, each database gets its share.
 
     The tiles are in their own schema `terraserver`. A load that was interrupted or killed continues where it stopped
     when it is started again with the same size, seed and databases. With --measured, if all tiles are already loaded,

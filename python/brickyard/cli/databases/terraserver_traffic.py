@@ -47,8 +47,8 @@ def traffic(
     seed: Seed = terraserver.DEFAULT_SEED,
     json: options.Json = False,
 ) -> int:
-    """Write the logs of a busy site in IIS W3C format: people who pan and zoom, load that varies over the day, the
-    study's pages."""
+    """Write the logs of a busy site in IIS W3C format. People pan and zoom, the load varies over the day, and the mix
+    of pages is that of the study."""
     console = stderr()
     if (to is None) == (size is None):
         raise BadInputError(

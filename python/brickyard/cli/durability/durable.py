@@ -79,7 +79,7 @@ def durable(
         Parameter(
             negative="",
             show_default=False,
-            help="Exit code 1 when the write path is suspicious, or writes are missing.",
+            help="Exit with 1 if the write path is suspicious, or writes are missing.",
         ),
     ] = False,
     protected: Protected = False,
@@ -87,8 +87,8 @@ def durable(
         Path | None,
         Parameter(
             validator=options.READ,
-            help="The file of the recorder of `honesty write` from before a power cut; the target is checked "
-            "against it before anything is written.",
+            help="File that the recorder of `honesty write` wrote before a power cut; the target is compared with it "
+            "before anything is written.",
         ),
     ] = None,
     postgres: Annotated[

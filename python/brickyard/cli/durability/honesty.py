@@ -53,7 +53,7 @@ def honesty(
     /,
     *,
     check: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Exit code 1 when something is suspicious.")
+        bool, Parameter(negative="", show_default=False, help="Exit with 1 if something is suspicious.")
     ] = False,
     protected: Protected = False,
     overrides: options.Overrides = (),

@@ -27,7 +27,10 @@ LEAST_BYTES = 1 << 20  # of a disk on which anything can be done
 Name = Annotated[str, Parameter(help="The disk, as `lab up` named it.")]
 When = Annotated[
     str | None,
-    Parameter(name="--when", help="Do this once, later, at flush:NUMBER or write:OFFSET, such as flush:1000."),
+    Parameter(
+        name="--when",
+        help="Do this once, when this flush or write comes: flush:NUMBER or write:OFFSET, such as flush:1000.",
+    ),
 ]
 
 
@@ -37,7 +40,8 @@ def up(
     /,
     *,
     model: Annotated[
-        str | None, Parameter(help="A modelled brick, such as sim:msr-2003-wd; without one, no delays.")
+        str | None,
+        Parameter(help="A modelled brick, such as sim:msr-2003-wd; without a model, requests are not delayed."),
     ] = None,
     size: Annotated[
         str | None, Parameter(name="--size", help="Size of the disk, such as 4GiB; by default that of the model.")
@@ -73,14 +77,14 @@ def up(
         _print(about, None)
         if model is not None and size is not None:
             print_line(
-                stdout(), f"a part of {model}: where its arms move less, random requests are faster; see docs/lab.md"
+                stdout(), f"only a part of {model}: its arms move less, so random requests are faster; see docs/lab.md"
             )
     return 0
 
 
 @app.command(name="list")
 def list_(*, json: options.Json = False) -> int:
-    """List the disks that are up, after cleaning up what killed ones left behind."""
+    """List the disks that are up. What killed disks left behind is cleaned up first."""
     for why in disks.clean().values():
         print_line(stderr(), why)
     found = disks.listed()
@@ -110,7 +114,7 @@ def status(name: Name, /, *, json: options.Json = False) -> int:
 
 @app.command
 def down(name: Name, /) -> int:
-    """Unmount a disk and remove it, with all that it held."""
+    """Unmount a disk, and remove it with all its data."""
     disks.down(name)
     print_line(stdout(), f"{name} is down")
     return 0
@@ -134,8 +138,8 @@ def _broken(name: str, words: str, when: str | None) -> int:
 def power_cut(name: Name, /, *, when: When = None) -> int:
     """Fail all requests, and lose all volatile data.
 
-    The power of a disk with --fs comes back when the file system is unmounted, and it is mounted again. The power of
-    other disks, and after --when, stays off until `power-on`.
+    On a disk with --fs, the file system is unmounted, the power comes back, and the file system is mounted again. On
+    other disks, and after --when, the power stays off until `power-on`.
     """
     if when is not None:
         _broken(name, "power-cut", when)
@@ -155,8 +159,8 @@ def power_cut(name: Name, /, *, when: When = None) -> int:
 def power_on(name: Name, /) -> int:
     """Switch a disk on again after a power cut.
 
-    Its file system is unmounted before, and mounted again. What the kernel still holds in memory never reaches the
-    disk.
+    The file system of the disk is unmounted first, and mounted again afterwards. Data that the kernel still has in
+    memory never reach the disk.
     """
     about = power.switch_on(name)
     mounted = f", {about.file_system} mounted on {about.at} again" if about.at else ""
@@ -198,7 +202,7 @@ def corrupt(name: Name, kind: str, offset: str, /, *, when: When = None) -> int:
 
 @app.command
 def full(name: Name, state: str = "on", /, *, when: When = None) -> int:
-    """Let writes fail for want of space; `full NAME off` ends it."""
+    """Let writes fail for lack of space (ENOSPC); `full NAME off` ends it."""
     return _broken(name, f"full {state}", when)
 
 

@@ -83,7 +83,7 @@ def record(
     /,
     *command: Command,
     log: NewLog,
-    duration: Annotated[str, Parameter(help="How long the load lasts.")] = "10s",
+    duration: Annotated[str, Parameter(help="Duration of the workload.")] = "10s",
     fs: Annotated[str, Parameter(name="--fs", help="ext4, xfs or btrfs.")] = "ext4",
     mount_options: Annotated[str, Parameter(help="Mount options, such as nobarrier.")] = "",
     size: Annotated[str, Parameter(help="Size of the disk.")] = "1GiB",
@@ -256,7 +256,7 @@ def durability(
     states: Annotated[
         int, Parameter(help="Number of crash states for each configuration; controls get a tenth of it.")
     ] = 1000,
-    duration: Annotated[str, Parameter(help="How long each load lasts.")] = "10s",
+    duration: Annotated[str, Parameter(help="Duration of each workload.")] = "10s",
     fs: Annotated[str, Parameter(name="--fs", help="ext4, xfs or btrfs.")] = "ext4",
     seed: Seed = 1,
     logs: Annotated[
@@ -269,8 +269,8 @@ def durability(
     """Cut the power at many points of a database's workload, and count what it loses, compared with controls that must
     lose data.
 
-    Exit code 1 if a configuration that must keep everything does not, if a control is not found to lose data, or if a
-    state could not be judged.
+    Exit code 1 if a configuration that must keep everything loses data, if a control loses none, or if a state could
+    not be judged.
     """
     if states < 1:
         raise BadInputError("--states is at least 1")

@@ -33,7 +33,7 @@ def write(
     duration: Annotated[
         str | None, Parameter(help="End after this time; by default at the power cut or Ctrl-C.")
     ] = None,
-    writes: Annotated[int | None, Parameter(help="End after N writes each.")] = None,
+    writes: Annotated[int | None, Parameter(help="End after N writes of each writer.")] = None,
     size: options.Size = None,
     overwrite: options.Overwrite = (),
     i_know_this_destroys_data: options.DestroysData = False,
@@ -161,7 +161,8 @@ def _lines(found: Verified) -> list[str]:
     if found.foreign_count:
         lines.append(
             f"the places of {found.foreign_count:,} of them hold data that no run known to the recorder wrote: if "
-            "anything has written to the target since, such as `brickyard run`, this says nothing about the storage"
+            f"another program has written to the target since, such as `brickyard run`, this is no evidence about "
+            f"the storage"
         )
     lines += [f"  writer {writer}, sequence {sequence:,}" for writer, sequence in found.missing[:NAMES_SHOWN]]
     more = found.missing_count - len(found.missing[:NAMES_SHOWN])

@@ -221,7 +221,7 @@ def create(
     wait: Wait = False,
     json: options.Json = False,
 ) -> int:
-    """Everything on the devices is lost; one that is in use is refused."""
+    """All data on the devices are lost. A device that is in use is refused."""
     _need(manage, place)
     destroys = i_know_this_destroys_data
     made: Array
@@ -273,7 +273,7 @@ def fail(
     manage: options.Manage = False,
     json: options.Json = False,
 ) -> int:
-    """A hot spare, where there is one, takes its place at once."""
+    """If the array has a hot spare, the spare replaces the member at once."""
     array = _managed(address, manage)
     chosen = managing.take_out(array, member)
     _say(f"{chosen} was taken out of {array.name}; `brickyard array spare {address} {chosen} --manage` puts it back")

@@ -56,14 +56,13 @@ def run(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Find the slow ones among many hosts and volumes: run the same short workload on each, and compare it with its
-    peers.
+    """Find slow hosts and volumes: run the same short workload on every volume, and compare each volume with its peers.
 
     Parameters
     ----------
     targets
-        Volumes: with --hosts those that every host has, or HOST:PATH of one; without --hosts those of this host, which
-        are measured one after another. Modelled bricks (sim:NAME) are possible.
+        Volumes. With --hosts: paths that every host has, or HOST:PATH for the volume of one host. Without --hosts:
+        volumes of this host, which are measured one after another. Modelled bricks (sim:NAME) may be named too.
     """
     if not targets:
         raise BadInputError("name the volumes, such as /dev/sdb, or with --hosts a:/dev/sdb")

@@ -55,8 +55,8 @@ def up(
     storage_class: Annotated[str | None, Parameter(help="Storage class of the pods' volumes.")] = None,
     json: options.Json = False,
 ) -> int:
-    """Start a fleet: Ray on every host, with a token of its own and without a dashboard. If the fleet is up, start Ray
-    again on the hosts of the file that are down."""
+    """Start a fleet: start Ray on every host, with a new token and without a dashboard. If the fleet is up, start Ray
+    again on those hosts of the file that are down."""
     from brickyard.fleet import kubernetes as kubernetes_job
     from brickyard.fleet import up as starting
     from brickyard.fleet.hosts import read_hosts
@@ -159,13 +159,13 @@ def collect(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Make runs from records that hosts kept because they were not transferred; from the hosts of the fleet, or from
-    files.
+    """Make runs from the records that hosts kept because they could not be transferred. The records come from the hosts
+    of the fleet, or from files.
 
     Parameters
     ----------
     places
-        Records of hosts, or folders of them; without any, the hosts of the fleet are asked.
+        Records of hosts, or folders of records; without any, the records come from the hosts of the fleet.
     """
     from brickyard.fleet import cluster
     from brickyard.fleet import collect as collecting

@@ -46,7 +46,7 @@ def web(
         Parameter(
             negative="",
             show_default=False,
-            help="A file or device that may be measured and, if its name is typed, written over. May be repeated.",
+            help="A file or device that may be measured and, if its name is typed, overwritten. May be repeated.",
         ),
     ] = (),
     allow_trace: Annotated[

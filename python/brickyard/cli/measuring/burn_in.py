@@ -50,8 +50,8 @@ def burn_in(
 ) -> int:
     """Random 8 KiB reads and writes with every block checked, on many devices at once, for hours to weeks.
 
-    Run the same command again to continue after an interruption, a kill or a reboot. A read is checked against what
-    this session wrote there. Exit code 1: a device failed.
+    Run the same command again to continue after an interruption, a kill or a reboot. Each read is compared with
+    what this session wrote there. Exit code 1: a device failed.
 
     Parameters
     ----------
@@ -151,7 +151,8 @@ def _covered(account: Account) -> str:
     if account.verdict != "pass" or account.read_share is None or account.read_share >= WHOLE_SHARE:
         return ""
     return (
-        f"{account.read_share:.2g} times its size was read, at random places; blocks that were not read may be bad. "
+        f"{account.read_share:.2g} times its size was read, at random offsets; blocks that were not read may be "
+        f"damaged. "
         "A longer --duration reads more"
     )
 

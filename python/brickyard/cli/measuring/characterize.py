@@ -63,7 +63,7 @@ def characterize(
             study = Characterization(kept, terminal, interrupt, mode)
             result = study.run(aimed.targets[0], aimed.options, changes)
         records = [kept.record(run) for run in result.runs]
-        stderr().print("writing the report (Ctrl-C leaves it out; the runs are kept)", markup=False)
+        stderr().print("writing the report (Ctrl-C skips it and keeps the runs)", markup=False)
         page = _report(kept, result, records, output)
         if json:
             emit(document(result, records, page))

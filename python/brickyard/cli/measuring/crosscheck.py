@@ -29,7 +29,7 @@ def crosscheck(
     /,
     *targets: str,
     overrides: options.Overrides = (),
-    repeat: Annotated[int, Parameter(help="Number of runs of each of the two, in turn.")] = 5,
+    repeat: Annotated[int, Parameter(help="Number of runs with each engine; the two alternate.")] = 5,
     placing: options.Placing = options.AS_IT_IS,
     store: options.StorePlace = None,
     json: options.Json = False,

@@ -73,7 +73,9 @@ def import_(
     found = _format(file, text, format)
     if found == "fio-json":
         if output is not None:
-            raise BadInputError("fio's result becomes a run in the store; import its job file for a profile with -o")
+            raise BadInputError(
+                "a result of fio becomes a run in the store; for a profile with -o, import its job file"
+            )
         return _import_result(name, text, store, as_json=json)
     if found in RESULT_FORMATS:
         return _import_tool_result(found, place, text, store, output, as_json=json)
@@ -159,7 +161,9 @@ def _import_tool_result(
         raise BadInputError(f"{place.name}: {one_line(error)}") from error
     if output is not None:
         if not result.profile:
-            raise BadInputError(f"{place.name}: does not say enough of its load for a profile; leave --output out")
+            raise BadInputError(
+                f"{place.name}: does not describe its workload well enough for a profile; leave --output out"
+            )
         _write(output, result.profile)
     with Store(store) as kept:
         name = place.stem if place.stem.startswith(result.tool) else f"{result.tool}-{place.stem}"
@@ -173,7 +177,7 @@ def _show(kept: Store, run: int, *, is_known: bool, as_json: bool) -> int:
     from brickyard.cli.parts.tables import print_run
 
     if is_known:
-        stderr().print(f"note: this result is run {run} already; nothing was stored", markup=False, soft_wrap=True)
+        stderr().print(f"note: this result is already run {run}; nothing was stored", markup=False, soft_wrap=True)
     record = kept.record(run)
     if as_json:
         emit(run_document(record))

@@ -83,7 +83,7 @@ def interference(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """How many reads remain beside writes within a latency limit: read latency for both rates, found by search.
+    """Search how many reads remain beside writes within a latency limit.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _alone(found: InterferenceMap, record_of: Callable[..., Record], target: str
     found.most_writes_per_s = rate_of(record_of(0, None, RunMarks(alone="writes")), "write")
     found.most_reads_per_s = rate_of(record_of(None, 0, RunMarks(alone="reads")), "read")
     if found.most_reads_per_s <= 0 or found.most_writes_per_s <= 0:
-        raise BrickyardError(f"{target}: no read or no write ended; there is nothing to compare")
+        raise BrickyardError(f"{target}: no read or no write was completed; there is nothing to compare")
 
 
 def _sentence(found: InterferenceMap) -> str:
@@ -239,7 +239,7 @@ def _rest_words(found: InterferenceMap) -> str:
 def _load_words(asked: MapAsked, records: list[Record]) -> str:
     """What every figure of the map depends on."""
     sizes = f"random reads of {format_size(asked.read_bytes)} beside random writes of {format_size(asked.write_bytes)}"
-    return f"{sizes}, open loops with arrivals at random, {time_words(records)}"
+    return f"{sizes}, open loops with Poisson arrivals, {time_words(records)}"
 
 
 def _row(found: InterferenceMap, writes: float, reads: float | None) -> list[str]:
@@ -266,9 +266,9 @@ def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> No
         out.print(table(f"Reads with {limit}: {_load_words(asked, records)}", columns, rows))
     most = ((found.most_reads_per_s, "reads/s"), (found.most_writes_per_s, "writes/s"))
     alone = " and ".join(f"{format_iops(rate)} {unit}" for rate, unit in most if rate)
-    print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs, arrivals at random.")
+    print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs with Poisson arrivals.")
     if found.cut_short:
-        print_line(out, "The time was up before all rates were tried; allow more with --budget.")
+        print_line(out, "The time ended before all rates were tried; allow more with --budget.")
     out.print()
     print_circumstances(out, records)
     out.print()

@@ -55,7 +55,7 @@ def load_curve(
         str | None, Parameter(help="Also search for the highest rate within a limit, such as mean:100ms or p99:20ms.")
     ] = None,
     each: Annotated[
-        str, Parameter(help="How long each rate is measured; on a model longer, until its percentiles are known.")
+        str, Parameter(help="How long each rate is measured; on a model, longer if its percentiles need more requests.")
     ] = EACH,
     levels: Annotated[str, Parameter(help="Rates to offer, in per cent of the closed loop's.")] = LEVELS,
     max_rate: Annotated[

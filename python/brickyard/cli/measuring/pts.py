@@ -49,7 +49,9 @@ def pts(
         ),
     ] = (),
     round: Annotated[str, Parameter(help="How long each workload is measured; a minute in PTS.")] = "60s",  # noqa: A002
-    rounds: Annotated[int, Parameter(help="The most rounds until the state must be steady.")] = tests.ROUNDS_MAX,
+    rounds: Annotated[
+        int, Parameter(help="The most rounds in which the steady state must be reached.")
+    ] = tests.ROUNDS_MAX,
     range: Annotated[  # noqa: A002
         str | None, Parameter(help="Part of the target that is used; 75% for clients and 100% for enterprises in PTS.")
     ] = None,
@@ -123,7 +125,7 @@ def _draw(store: Store, found: Found, records: list[Record], output: Path) -> Pa
     """The report of the study, as `brickyard report` writes it."""
     from brickyard.report.page import write_report
 
-    print_line(stderr(), "writing the report (Ctrl-C leaves it out; the runs are kept)")
+    print_line(stderr(), "writing the report (Ctrl-C skips it and keeps the runs)")
     study = store.studies(found.study)[0]
     return write_report(records, study, output)
 
@@ -178,7 +180,7 @@ def _carry_out(store: Store, setting: Setting, names: list[str], aimed: Aim) -> 
             outcome = "interrupted"
             raise
         except BrickyardError as error:
-            raise BrickyardError(f"{error}; what was measured is study s{whole.found.study}") from error
+            raise BrickyardError(f"{error}; what was measured is kept as study s{whole.found.study}") from error
         finally:
             whole.end(outcome)
     return whole.found
@@ -261,4 +263,4 @@ def _print_stimuli(console: Console, found: Found) -> None:
     console.print(table(title, heads, rows))
     back = recovery(found.stimuli.get("A", []), found.stimuli.get("C", []), tests.WINDOW)
     said = "never" if back is None else f"in round {back}"
-    print_line(console, f"C returns to within 10 % of A's value at its end: {said}")
+    print_line(console, f"C returns to within 10 % of A's last value: {said}")

@@ -95,15 +95,15 @@ def run(
     Parameters
     ----------
     profile
-        The name of a profile that ships with Brickyard, or the path of a TOML file or of a trace (.byt), whose requests
-        are replayed; left out if the workload is given with fio's options, such as --rw randread --bs 4k --iodepth 32.
+        The name of a profile that ships with Brickyard, the path of a TOML file, or the path of a trace (.byt), whose
+        requests are replayed. Leave it out if you give the workload with fio's options, such as --rw randread --bs 4k
+        --iodepth 32.
     targets
-        Files or block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them); for
-        programs over files (postmark, bonnie, mdtest) directories, in each of which they make their own directory;
-        for pgbench
-        a directory, in which a server is made, or the DSN of a running one; for sqliosim and jetstress a file, device,
-        model or directory, or two of them for database and log. Without a target, a scratch file or directory is made,
-        and removed at the end.
+        Files, block devices, or modelled bricks such as sim:terraserver-2003 (`brickyard bricks` lists them). Programs
+        over files (postmark, bonnie, mdtest) need directories, and make their own directory in each. pgbench needs a
+        directory, in which it makes a server, or the DSN of a running server. sqliosim and jetstress need a file,
+        device, model or directory, or two of them for database and log. Without a target, a scratch file or directory
+        is made, and removed at the end.
     """
     _check_times(repeat)
     if profile == "pgbench" and not words.is_asked:
@@ -386,7 +386,7 @@ def _targets(count: int) -> str:
 
 def _refuse_unnamed(name: str, plan: Plan, targets: tuple[str, ...]) -> None:
     if not targets and _target_count(plan) > 1:
-        raise BadInputError(f"{name}: speaks of {_targets(_target_count(plan))}; name them")
+        raise BadInputError(f"{name}: uses {_targets(_target_count(plan))}; name them")
 
 
 def _check_targets(

@@ -84,7 +84,7 @@ def study(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Carry out a study: missing runs are measured, finished ones are not measured again.
+    """Run a study: measure the runs that are missing; finished runs are not measured again.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _told(
     print_differing(console, found.counted)
     print_warnings(console, found.counted)
     for record in found.invalid:
-        console.print(f"invalid, in no table: run {record.info.id}: {record.info.invalid}", markup=False)
+        console.print(f"invalid, excluded from the tables: run {record.info.id}: {record.info.invalid}", markup=False)
     for line in _closing(planned, result, len(found.counted)):
         console.print(line, markup=False, soft_wrap=True)
     if page:
@@ -406,7 +406,9 @@ def reference(
         out.print()
     agreed = ranked.pairs - len(ranked.disagreements)
     print_line(
-        out, f"rankings: {agreed} of {ranked.pairs} pairs that differ by more than 10 % as published are ordered alike"
+        out,
+        f"rankings: {agreed} of {ranked.pairs} pairs whose published figures differ by more than 10 % have the "
+        f"published order",
     )
     if page:
         out.print(f"report: {page}", markup=False, soft_wrap=True)

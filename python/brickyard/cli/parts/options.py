@@ -210,7 +210,7 @@ ExportPlace = Annotated[
         name=["--output", "-o"],
         group=OUTPUT,
         validator=Written(_check_export),
-        help="Where to write; what an export wrote is replaced, any other file is kept.",
+        help="Where to write. A file that an export wrote is replaced; any other existing file is refused.",
     ),
 ]
 Pictures = Annotated[

@@ -40,7 +40,7 @@ def _limits(phase: Phase) -> str:
     if phase.warmup:
         text += f", warm-up {_time(phase.warmup)}"
     if phase.stop:
-        text += f", or when {phase.stop.when} passes {_time(phase.stop.above)}"
+        text += f", or when {phase.stop.when} exceeds {_time(phase.stop.above)}"
     if phase.steady:
         text += ", or at steady state" if phase.steady.stop else ", steady state is recorded"
     if phase.ramp:

@@ -172,7 +172,7 @@ def buy(
         raise BadInputError(
             f"none of {len(among)} bricks has a price, fits the budget and has the capacity; add parts or --price"
         )
-    console.print(f"{len(fitting)} bricks can be put together; at most {most} are simulated", markup=False)
+    console.print(f"{len(fitting)} combinations are possible; at most {most} of them are simulated", markup=False)
     notes = [*_idle(fitting, wanted), *_summed(wanted)]
     for line in notes:
         print_line(console, line)
@@ -337,7 +337,7 @@ def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str]
         f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; in brackets: the models' interval",
     )
     if any(trial.loss_chance is not None for trial in shown):
-        print_line(out, f"data loss: mean time; in brackets: its chance within {wanted.terms.years:g} years")
+        print_line(out, f"data loss: mean time to it; in brackets: its probability within {wanted.terms.years:g} years")
     if any(len(t.states) < len(buying.conditions_of(t.candidate, wanted)) for t in shown):
         print_line(out, "–: not simulated, since an earlier condition failed")
     if any(trial.candidate.setting for trial in shown):

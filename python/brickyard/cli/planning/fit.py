@@ -266,7 +266,7 @@ def _one_target(records: list[Record]) -> tuple[str, int]:
         raise BadInputError(f"the runs are of several bricks: {names}; name those of one")
     sizes = [record.info.opened[0].data_bytes for record in records if record.info.opened]
     if not sizes:
-        raise BadInputError("the runs do not say how large their target was; measure it with `advise fit TARGET`")
+        raise BadInputError("the size of the runs' target is not known; measure the target with `advise fit TARGET`")
     return next(iter(targets))[0], max(sizes)
 
 

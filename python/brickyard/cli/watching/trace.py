@@ -105,7 +105,7 @@ def compare(
     trace_device: Device = None,
     json: options.Json = False,
 ) -> int:
-    """Whether one trace reproduces another: distances of sizes, order, gaps, depths, reuse and latencies.
+    """Report whether one trace reproduces another, by distances of sizes, order, gaps, depths, reuse and latencies.
 
     The exit code is 1 if it does not.
 
@@ -114,7 +114,7 @@ def compare(
     first
         The trace that was to be reproduced.
     second
-        The trace of what reproduced it, such as one by `brickyard run --save-trace`.
+        The trace of the replay, such as one by `brickyard run --save-trace`.
     trace_device
         Only the device with this number, counted from 0, of each trace that has several.
     """

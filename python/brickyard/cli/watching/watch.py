@@ -351,7 +351,7 @@ def print_watched(console: Console, watched: Watched) -> None:
             _table(console, f"{device.name}: {title}", (head, "reads", "writes"), found_rows)
         merged = (
             f"{device.name}: {device.merged_bios:,} bios merged into requests, {device.merged_requests:,} requests"
-            f" merged, {device.splits:,} split, {device.requeues:,} requeued, {device.turned_away:,} turned away"
+            f" merged, {device.splits:,} split, {device.requeues:,} requeued, {device.turned_away:,} rejected"
         )
         print_line(console, merged)
     _table(console, "By process", figures.OWNER_COLUMNS, figures.owner_rows(watched), texts=3)

@@ -135,13 +135,13 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
             cell = replace(cell, recipe=replace(cell.recipe, targets=_targets_of(target)))
         found.append(_filled(design, cell, combination))
     if not found:
-        raise BadInputError(f"{design.name}: no combination of levels is left to be run")
+        raise BadInputError(f"{design.name}: no combination of levels is left to run")
     _check_factors(design, found, aims)
     _check_changes(design, found, wishes.changes)
     notes = []
     if design.question and (narrowed := [name for name in design.answer if name in only]):
         kept = "; ".join(f"{name}: {', '.join(only[name])}" for name in narrowed)
-        notes.append(f"the question is answered of what --only leaves ({kept}), not of the other levels")
+        notes.append(f"the answer covers only the levels that --only leaves ({kept})")
     if aimless:
         are, them = ("is", "it") if aimless == 1 else ("are", "them")
         notes.append(f"{combinations_words(aimless)} {are} left out: no --target was named for {them}")
@@ -246,10 +246,10 @@ def _filled(design: Design, cell: StudyCell, combination: Sequence[Level]) -> St
         raise BadInputError(f"{design.name}: {cell.name}: no target; name one with --target, or write target = …")
     if recipe.condition is not None and recipe.condition.replace("-", "_") not in CONDITIONS:
         raise BadInputError(
-            f"{design.name}: {cell.name}: condition {recipe.condition} is none of {', '.join(CONDITIONS)}"
+            f"{design.name}: {cell.name}: condition {recipe.condition} is not one of {', '.join(CONDITIONS)}"
         )
     if recipe.share is not None and recipe.share not in SHARES:
-        raise BadInputError(f"{design.name}: {cell.name}: share {recipe.share} is none of {', '.join(SHARES)}")
+        raise BadInputError(f"{design.name}: {cell.name}: share {recipe.share} is not one of {', '.join(SHARES)}")
     if recipe.hosts is not None:
         _check_hosts(design, recipe, cell.name)
     return replace(cell, recipe=recipe)
@@ -345,7 +345,7 @@ def _factor_of(design: Design, word: str, place: str) -> tuple[str, str]:
         raise BadInputError(f"{place}: {word} is a level of several factors; write {ways}")
     if not found:
         known = [level.name for f in design.factors for level in f.levels]
-        raise BadInputError(f"{place}: {word} is no level{nearest(word, known)}")
+        raise BadInputError(f"{place}: {word} is not a level{nearest(word, known)}")
     return found[0]
 
 
@@ -430,7 +430,7 @@ class Specs:
     def _modelled(self, cell: StudyCell) -> RunOptions:
         """The condition is one of the model's own."""
         if not all(bricks.is_modelled(target) for target in cell.targets):
-            raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
+            raise BadInputError("real and modelled targets have different clocks; name targets of one kind only")
         overrides = (
             *(c for c in self._wishes.changes if bricks.is_override(c)),
             bricks.condition_override(cell.condition),

@@ -223,7 +223,7 @@ def _recipe(keys: Keys, *, closed: bool = False) -> Recipe:
     targets = keys.words("target", ())
     condition = keys.text("condition", "").replace("-", "_") or None
     if condition is not None and condition not in CONDITIONS and not PLACE.search(condition):
-        raise keys.wrong("condition", f"{condition} is none; there are {', '.join(CONDITIONS)}")
+        raise keys.wrong("condition", f"{condition} is not a condition; there are {', '.join(CONDITIONS)}")
     recipe = Recipe(
         profile=keys.text("profile", "") or None,
         targets=tuple(targets) or None,
@@ -245,7 +245,7 @@ def _factor(name: str, keys: Keys) -> Factor:
     if not NAME.fullmatch(name):
         raise BadInputError(f"{keys.where}: a factor's name is a letter and then letters, digits, - or _")
     if name in RESERVED:
-        raise BadInputError(f"{keys.where}: {name} has a meaning of its own; call the factor otherwise")
+        raise BadInputError(f"{keys.where}: {name} is a reserved name; choose another name for the factor")
     title = keys.text("title", name.replace("_", " ").replace("-", " "))
     recipe = _recipe(keys)
     plain = keys.values_or_tables("levels")
@@ -272,14 +272,14 @@ def _factor(name: str, keys: Keys) -> Factor:
         raise keys.wrong("levels", "names none")
     names = [level.name for level in levels]
     if doubled := next((n for n in names if names.count(n) > 1), None):
-        raise keys.wrong("levels", f"{doubled} stands there twice")
+        raise keys.wrong("levels", f"{doubled} is named twice")
     return Factor(name, title, tuple(levels), recipe)
 
 
 def _known_factor(name: str, factors: tuple[Factor, ...], place: str, also: tuple[str, ...] = ()) -> None:
     names = [factor.name for factor in factors]
     if name not in names and name not in also:
-        raise BadInputError(f"{place}: {name} is no factor{nearest(name, [*names, *also])}")
+        raise BadInputError(f"{place}: {name} is not a factor{nearest(name, [*names, *also])}")
 
 
 def _where(keys: Keys, factors: tuple[Factor, ...], also: tuple[str, ...] = ()) -> Where:
@@ -291,7 +291,7 @@ def _where(keys: Keys, factors: tuple[Factor, ...], also: tuple[str, ...] = ()) 
             levels = [level.name for level in next(f for f in factors if f.name == name).levels]
             for level in wanted:
                 if level not in levels:
-                    raise keys.wrong(name, f"{level} is no level of {name}{nearest(level, levels)}")
+                    raise keys.wrong(name, f"{level} is not a level of {name}{nearest(level, levels)}")
         found[name] = wanted
     return found
 
@@ -320,7 +320,7 @@ def _tables(keys: Keys, factors: tuple[Factor, ...]) -> tuple[TableSpec, ...]:
     for number, table in enumerate(keys.list_of_tables("table"), 1):
         spec = _table(number, table, factors)
         if spec.name in found:
-            raise table.wrong("name", f"{spec.name} is the name of an earlier table; give this one another")
+            raise table.wrong("name", f"{spec.name} is the name of an earlier table; give this table another name")
         found[spec.name] = spec
     return tuple(found.values())
 
@@ -335,7 +335,7 @@ def _table(number: int, keys: Keys, factors: tuple[Factor, ...]) -> TableSpec:
     shown = tuple(keys.words("show", ("value",)))
     for word in shown:
         if word not in SHOWN:
-            raise keys.wrong("show", f"{word} is none of {', '.join(SHOWN)}{nearest(word, SHOWN)}")
+            raise keys.wrong("show", f"{word} is not one of {', '.join(SHOWN)}{nearest(word, SHOWN)}")
     within = tuple(keys.words("within", ())) if keys.has("within") else None
     for factor in within or ():
         _known_factor(factor, factors, keys.place("within"), PARTS)
@@ -357,7 +357,7 @@ def _table(number: int, keys: Keys, factors: tuple[Factor, ...]) -> TableSpec:
     if not spec.baseline and {"difference", "penalty"} & set(shown):
         raise keys.wrong("show", "a difference or penalty needs baseline = { FACTOR = LEVEL }")
     if figure == "iops_within" and spec.limit is None:
-        raise keys.wrong("figure", 'iops_within needs limit = "100ms", the mean response up to which rates count')
+        raise keys.wrong("figure", 'iops_within needs limit = "100ms", the mean response time up to which rates count')
     return spec
 
 
@@ -410,7 +410,7 @@ def _conclusion(keys: Keys, tables: tuple[TableSpec, ...], factors: tuple[Factor
     )
     keys.done()
     if not found.says or not found.ahead or not found.behind:
-        raise keys.wrong("says", "a conclusion has a sentence, and the levels that are ahead and behind")
+        raise keys.wrong("says", "a conclusion needs a sentence (says) and the levels that are ahead and behind")
     return found
 
 

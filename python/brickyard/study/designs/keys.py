@@ -70,7 +70,7 @@ class Keys:
         if isinstance(found, bool):
             return "true" if found else "false"
         if not isinstance(found, str | int | float):
-            raise self.wrong(key, f"{found!r} is no text")
+            raise self.wrong(key, f"{found!r} is not a text")
         return found if isinstance(found, str) else f"{found}"
 
     def words(self, key: str, default: Sequence[str]) -> list[str]:
@@ -88,7 +88,7 @@ class Keys:
         listed = found if isinstance(found, list) else [] if found is None else [found]
         for item in listed:
             if not isinstance(item, str) or "=" not in item:
-                raise self.wrong(key, f'{item!r} is no change; write "depth=4"')
+                raise self.wrong(key, f'{item!r} is not a change; write "depth=4"')
         return list(listed)
 
     def number(self, key: str, default: float | None) -> float | None:
@@ -96,7 +96,7 @@ class Keys:
         if found is None:
             return default
         if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:
-            raise self.wrong(key, f"{found!r} is no number from 0 on")
+            raise self.wrong(key, f"{found!r} is not a number of 0 or more")
         return float(found)
 
     def whole(self, key: str, default: int, *, at_least: int) -> int:
@@ -104,7 +104,7 @@ class Keys:
         if found is None:
             return default
         if isinstance(found, bool) or not isinstance(found, int) or found < at_least:
-            raise self.wrong(key, f"{found!r} is no whole number from {at_least} on")
+            raise self.wrong(key, f"{found!r} is not a whole number of {at_least} or more")
         return found
 
     def truth(self, key: str, default: bool) -> bool:
@@ -121,7 +121,7 @@ class Keys:
         try:
             value = float(found.removesuffix("%")) / 100 if isinstance(found, str) else float(found)
         except (TypeError, ValueError) as error:
-            raise self.wrong(key, f'{found!r} is no share; write "5 %"') from error
+            raise self.wrong(key, f'{found!r} is not a share; write "5 %"') from error
         if not 0 < value < 1:
             raise self.wrong(key, f"{found!r} is not between 0 and 100 %")
         return value
@@ -157,7 +157,7 @@ class Keys:
     def table(self, key: str) -> Keys:
         found = self._take(key)
         if found is not None and not isinstance(found, dict):
-            raise self.wrong(key, "is no table")
+            raise self.wrong(key, "is not a table")
         return self._below(key, found or {})
 
     def tables(self, key: str) -> dict[str, Keys]:
@@ -170,7 +170,7 @@ class Keys:
         items = found if isinstance(found, list) else [] if found is None else [found]
         for item in items:
             if not isinstance(item, dict):
-                raise self.wrong(key, "is no list of tables")
+                raise self.wrong(key, "is not a list of tables")
         return [self._below(f"{key} {number}", item) for number, item in enumerate(items, 1)]
 
     def values_or_tables(self, key: str) -> list[tuple[str, Keys | None]]:

@@ -116,9 +116,9 @@ def _shuffled(block: list[StudyCell], dice: random.Random) -> list[StudyCell]:
 
 
 SHARED_WORDS = (
-    "conditions are set up once in a repetition and held for its runs; their order, and that of the runs within each,"
-    " is random or as written, but that an array that was degraded is rebuilt next; drift within a repetition can fall"
-    " on a condition, which further repetitions tell"
+    "conditions are set up once per repetition and held for its runs. Their order, and the order of the runs within "
+    "each, is random or as written, except that a degraded array is rebuilt next. Drift within a repetition may "
+    "affect one condition; further repetitions show this"
 )
 
 
@@ -244,7 +244,7 @@ class Matrix:
             if not kept.invalid:
                 return self._counted(step, last)
             self._keeper.close()  # whatever became of the condition, the next try has one of its own
-            more = "; once more" if attempt < self.design.retries else "; no more tries, see retries"
+            more = "; it is repeated" if attempt < self.design.retries else "; no tries are left (see retries)"
             self.listener.note(f"run {last.run} is invalid: {kept.invalid}{more}")
         self._note(f"{step.cell.name}, repetition {step.repetition}: no valid run in {self.design.retries + 1} tries")
         return True

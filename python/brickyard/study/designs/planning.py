@@ -87,9 +87,9 @@ class StudyPlan:
         open_ended = self.open_ended
         said = f"about {format_seconds(self.seconds)}"
         if open_ended:
-            said += f", and {open_ended} runs that last until their limits are reached"
+            said += f", and {open_ended} runs that end at their limits"
         if any(not line.is_done and not line.step.cell.is_modelled for line in self.lines):
-            said += ", and the time for filling what was never written"
+            said += ", and the time for filling the parts that were never written"
         return said
 
     def document(self) -> Document:

@@ -36,7 +36,7 @@ class Aim:
 def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_bytes_per_s: int | None = None) -> Aim:
     """Modelled bricks: nothing is touched, so nothing has to be allowed."""
     if not all(bricks.is_modelled(target) for target in targets):
-        raise BadInputError("real and modelled targets have different clocks; name only the ones or the others")
+        raise BadInputError("real and modelled targets have different clocks; name targets of one kind only")
     found = [bricks.resolve(target, brick_overrides) for target in targets]
     if rebuild_bytes_per_s is not None:
         brick_overrides = [*brick_overrides, *bricks.paced([item.brick for item in found], rebuild_bytes_per_s)]
@@ -126,7 +126,9 @@ def aim(
             raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
     if targets:
         if scratch is not None or keep:
-            raise BadInputError("--scratch and --keep belong to a scratch file; leave them or the target out")
+            raise BadInputError(
+                "--scratch and --keep are for a scratch file; leave out either these options or the target"
+            )
         missing = missing_targets(targets, size_bytes)
         notes = _size_notes(targets, missing, size_bytes)
         if missing:

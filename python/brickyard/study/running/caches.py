@@ -39,8 +39,8 @@ def into_caches(records: Iterable[Record], held_bytes: int | None, option: str) 
         return None
     if held_bytes is None:
         return (
-            "which caches end writes below the target is not known, so the rates may be those of a cache: a longer"
-            f" {option} tells whether they last"
+            "the caches below the target are not known, so the rates may be those of a cache: a longer {option} "
+            "shows whether they last"
         )
     if not short:
         return None

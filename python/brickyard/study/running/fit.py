@@ -137,6 +137,4 @@ def check_room(plan: Plan, targets: list[str]) -> None:
 
 def refuse_programs(name: str, plan: Plan, verb: str) -> None:
     if has_programs(plan):
-        raise BadInputError(
-            f"{name}: a program over files is no load of {verb}; `brickyard run {name} DIRECTORY` runs it"
-        )
+        raise BadInputError(f"{name}: {verb} cannot run a program over files; use `brickyard run {name} DIRECTORY`")

@@ -60,11 +60,11 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
         lasts = ("at most " if expected.ends_earlier else "") + format_seconds(expected.duration_s)
     if not expected.writes:
         # A target that exists and is not Brickyard's own is read as it is.
-        own = "filling the file that is made" if made else "filling what a file that Brickyard made still lacks"
+        own = "filling the new file" if made else "filling the rest of a file that Brickyard made"
         return [f"duration: {lasts}, and the time for {own}", f"writes: none, apart from {own}"]
-    lines = [f"duration: {lasts}, and the time for filling what was never written"]
+    lines = [f"duration: {lasts}, and the time for filling the parts that were never written"]
     if expected.written_bytes is None:
-        amount = "as much as the target takes in that time (a gigabyte a second would be 3.6 TB an hour)"
+        amount = "as much as the target takes in that time (at 1 GB/s, 3.6 TB per hour)"
     else:
         amount = format_size(expected.written_bytes)
     lines.append(f"writes: {amount}")

@@ -51,10 +51,10 @@ class Interrupt:
         waited_s = time.monotonic() - self._first_s
         if waited_s > SILENT_S and not self._has_said and self.count == 1:
             self._has_said = True
-            say(f"ending; requests in flight are waited for, {DRAIN_S:.0f} s at most; Ctrl-C again ends at once")
+            say(f"ending: waiting at most {DRAIN_S:.0f} s for requests in flight; press Ctrl-C again to end at once")
         if waited_s > DRAIN_S:
             self._has_given_up = True
-            say(f"ended without the requests that were still in flight after {DRAIN_S:.0f} s")
+            say(f"ended while requests were still in flight after {DRAIN_S:.0f} s")
             self._run.abandon()
 
     def __enter__(self) -> Self:

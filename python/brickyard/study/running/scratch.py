@@ -59,15 +59,15 @@ def plan_size(
         size -= size % ALIGN_BYTES
     if size < MIN_BYTES:
         raise BadInputError(
-            f"{directory}: room for {format_size(size)} only, at least {format_size(MIN_BYTES)} are needed;"
-            " free some space, or name another directory with --scratch"
+            f"{directory}: has room for only {format_size(size)}, but at least {format_size(MIN_BYTES)} are needed; "
+            f"free some space, or name another directory with --scratch"
         )
     if cache_bytes is None:
         return size, ["the cache size is unknown, so the scratch file may be smaller than four times the cache"]
     if size < CACHE_FACTOR * cache_bytes:
         return size, [
             f"the scratch file ({format_size(size)}) is smaller than four times the cache"
-            f" ({format_size(cache_bytes)}); --size {format_size(CACHE_FACTOR * cache_bytes)} would do"
+            f" ({format_size(cache_bytes)}); --size {format_size(CACHE_FACTOR * cache_bytes)} is enough"
         ]
     return size, []
 

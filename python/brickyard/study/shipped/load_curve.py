@@ -156,7 +156,9 @@ class LoadCurve:
         result = CurveResult(self._noted(), [last.run], sum(rates.values()))
         if last.outcome == "done" and (not rates or len(rates) < len(phase.stream) or min(rates.values()) <= 0):
             self.store.end_study(result.study, "failed", [])
-            raise BrickyardError("a stream completed nothing in the closed loop, so there is no rate; a longer --each?")
+            raise BrickyardError(
+                "a stream completed nothing in the closed loop, so there is no rate; use a longer --each"
+            )
 
         def level(share: float) -> bool:
             nonlocal last
