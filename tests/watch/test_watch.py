@@ -127,7 +127,7 @@ def test_a_watch_tells_what_its_own_programs_take(loop: str) -> None:
 
 @seen_by_kernel
 def test_nothing_stays_in_the_kernel_after_kill_9(loop: str) -> None:
-    with watching(loop) as running:
+    with watching(loop, "--read-ahead") as running:
         programs = loaded(running)
         assert programs, "they are seen while they are there"
         running.process.kill()

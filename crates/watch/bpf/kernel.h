@@ -50,7 +50,11 @@ struct block_device {
 struct bvec_iter {
 	u64 bi_sector;
 	u32 bi_size;
+	u32 bi_idx;
+	u32 bi_bvec_done;
 } RELOCATED;
+
+struct bio_vec;
 
 struct bio {
 	struct block_device *bi_bdev;
@@ -59,7 +63,59 @@ struct bio {
 	struct bvec_iter bi_iter;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg;
+	struct bio_vec *bi_io_vec;
 } RELOCATED;
+
+/* Where data stand in memory; a bio has an array of these. */
+struct bio_vec {
+	struct page *bv_page;
+	u32 bv_len;
+	u32 bv_offset;
+} RELOCATED;
+
+struct page {
+	u64 compound_head;
+} RELOCATED;
+
+struct inode {
+	s64 i_size;
+} RELOCATED;
+
+struct address_space {
+	struct inode *host;
+} RELOCATED;
+
+struct folio {
+	struct address_space *mapping;
+	u64 index;
+	u32 _nr_pages;
+} RELOCATED;
+
+/* Before 6.15 the count had this name. */
+struct folio___before {
+	u32 _folio_nr_pages;
+} RELOCATED;
+
+struct buffer_head {
+	struct folio *b_folio;
+} RELOCATED;
+
+struct file {
+	struct address_space *f_mapping;
+} RELOCATED;
+
+struct vm_area_struct {
+	struct file *vm_file;
+} RELOCATED;
+
+struct vm_fault {
+	struct vm_area_struct *vma;
+	u64 pgoff;
+} RELOCATED;
+
+enum pageflags {
+	PG_head = 6,
+};
 
 struct request {
 	struct request_queue *q;
@@ -110,6 +166,7 @@ static long (*const map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*const ktime_get_ns)(void) = (void *)5;
 static u64 (*const get_current_pid_tgid)(void) = (void *)14;
 static long (*const get_current_comm)(void *to, u32 bytes) = (void *)16;
+static long (*const probe_read_kernel)(void *to, u32 bytes, const void *from) = (void *)113;
 static void *(*const ringbuf_reserve)(void *map, u64 bytes, u64 flags) = (void *)131;
 static void (*const ringbuf_submit)(void *data, u64 flags) = (void *)132;
 
@@ -118,6 +175,8 @@ static void (*const ringbuf_submit)(void *data, u64 flags) = (void *)132;
 /* Such a map begins at a page, so that its values keep to the lines of the cache. */
 #define MMAPABLE (1 << 10)
 
+#define FIELD_EXISTS(field) __builtin_preserve_field_info(field, 2)
+#define SIZE_OF(type) __builtin_preserve_type_info(*(type *)0, 1)
 #define ENUM_EXISTS(kind, value) __builtin_preserve_enum_value(*(typeof(enum kind) *)value, 0)
 #define ENUM_VALUE(kind, value) __builtin_preserve_enum_value(*(typeof(enum kind) *)value, 1)
 

@@ -134,6 +134,15 @@ struct losses {
 	u64 missed;	/* requests whose end was missed: counted without their time */
 };
 
+/* Bytes that were read ahead, in whole pages. */
+struct ahead {
+	u64 followed;
+	u64 used;
+	u64 mapped; /* of `used`, those that were only mapped beside a page that a program touched */
+	u64 dropped; /* left the page cache before any use */
+	u64 unfollowed; /* not in the page cache as a file's, or found no room in the tables */
+};
+
 #define IS_SYNC 1
 #define IS_META 2
 #define IS_READ_AHEAD 4

@@ -6,13 +6,12 @@
  * request is counted when it ends, as the kernel's own statistics do, so that both agree.
  *
  * Refusal: changes nothing, waits for nothing, and reads no data. */
+#include "disks.h"
 #include "kernel.h"
 #include "shared.h"
 
 const char LICENSE[] SEC("license") = "GPL";
 
-const volatile u32 DEVICES[MOST_DEVICES] = {};
-const volatile u32 DEVICE_COUNT = 0;
 const volatile u64 STRIPE_BYTES = 0;
 
 #define SLOTS 16384
@@ -133,32 +132,6 @@ INLINE struct losses *losses(void)
 	return map_lookup(&lost, &ZERO);
 }
 
-INLINE u32 floor_log2(u64 value)
-{
-	u32 bits = 0;
-	if (value >> 32) {
-		value >>= 32;
-		bits += 32;
-	}
-	if (value >> 16) {
-		value >>= 16;
-		bits += 16;
-	}
-	if (value >> 8) {
-		value >>= 8;
-		bits += 8;
-	}
-	if (value >> 4) {
-		value >>= 4;
-		bits += 4;
-	}
-	if (value >> 2) {
-		value >>= 2;
-		bits += 2;
-	}
-	return bits + (value >> 1);
-}
-
 INLINE u32 time_bucket(u64 ns)
 {
 	if (ns < 8)
@@ -219,19 +192,6 @@ INLINE u32 unknown(u32 bucket)
 {
 	asm volatile("" : "+r"(bucket));
 	return bucket;
-}
-
-/* The number of a disk among those that are watched, or -1. */
-INLINE int slot_of(const struct gendisk *disk)
-{
-	u32 number = disk->part0->bd_dev;
-	for (u32 slot = 0; slot < MOST_DEVICES; slot++) {
-		if (slot >= DEVICE_COUNT)
-			break;
-		if (DEVICES[slot] == number)
-			return slot;
-	}
-	return -1;
 }
 
 INLINE struct device *device_of(u32 slot)

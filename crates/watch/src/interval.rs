@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::ahead::Ahead;
 use crate::layout::{self, Account, Cell, Device, Losses, NAMES, OPERATIONS, Owner, Sums, Told};
 use crate::samples::During;
 use crate::source::{Cost, Source};
@@ -38,6 +39,12 @@ pub struct ToldCell {
     pub stripe_aligned: u64,
     pub stripe_full_bytes: u64,
     pub queued: u64,
+    /// Of what was read ahead: see `layout::Ahead`.
+    pub ahead_followed_bytes: u64,
+    pub ahead_used_bytes: u64,
+    pub ahead_mapped_bytes: u64,
+    pub ahead_dropped_bytes: u64,
+    pub ahead_unfollowed_bytes: u64,
     /// Class of request sizes, requests, and the sum of their times in the device.
     pub classes: Vec<(usize, u64, u64)>,
     pub sizes: Pairs,
@@ -139,6 +146,7 @@ pub struct Interval {
 pub struct Seen {
     cells: Vec<Vec<Cell>>,
     devices: Vec<Device>,
+    aheads: Vec<layout::Ahead>,
     owners: BTreeMap<Owner, [Account; 1]>,
     lost: Losses,
     slow_ns: Vec<u64>,
@@ -150,6 +158,7 @@ impl Seen {
         let mut seen = Seen {
             cells: vec![],
             devices: vec![],
+            aheads: vec![layout::Ahead::default(); count],
             owners: BTreeMap::new(),
             lost: Losses::default(),
             slow_ns: vec![0; count],
@@ -164,7 +173,12 @@ impl Seen {
     }
 
     /// Each device since the last look. Slow is from then on what is slower than most of it.
-    pub fn devices(&mut self, kernel: &mut dyn Source, names: &[String]) -> Result<Vec<ToldDevice>, String> {
+    pub fn devices(
+        &mut self,
+        kernel: &mut dyn Source,
+        ahead: Option<&Ahead>,
+        names: &[String],
+    ) -> Result<Vec<ToldDevice>, String> {
         let mut told = vec![];
         for (slot, name) in names.iter().enumerate() {
             let mut cells = vec![];
@@ -179,6 +193,11 @@ impl Seen {
                     cells.push(told_cell(name, &now, before));
                 }
                 *before = now;
+            }
+            if let Some(ahead) = ahead {
+                let now = ahead.counts(slot)?;
+                tell_ahead(&mut cells, &now, &self.aheads[slot]);
+                self.aheads[slot] = now;
             }
             if let Some(ns) = slow_from(&times) {
                 self.slow_ns[slot] = ns;
@@ -337,7 +356,26 @@ fn told_cell(operation: &'static str, now: &Cell, before: &Cell) -> ToldCell {
         queue: pairs(&now.queue, &before.queue),
         device: pairs(&now.device, &before.device),
         total: pairs(&now.total, &before.total),
+        ..ToldCell::default()
     }
+}
+
+/// With the reads; what was read ahead may also be used while nothing is read.
+fn tell_ahead(cells: &mut Vec<ToldCell>, now: &layout::Ahead, before: &layout::Ahead) {
+    let read = NAMES[usize::from(layout::READ)];
+    if *now == *before {
+        return;
+    }
+    let place = cells.iter().position(|cell| cell.operation == read).unwrap_or_else(|| {
+        cells.insert(0, ToldCell { operation: read, ..ToldCell::default() });
+        0
+    });
+    let cell = &mut cells[place];
+    cell.ahead_followed_bytes = now.followed - before.followed;
+    cell.ahead_used_bytes = now.used - before.used;
+    cell.ahead_mapped_bytes = now.mapped - before.mapped;
+    cell.ahead_dropped_bytes = now.dropped - before.dropped;
+    cell.ahead_unfollowed_bytes = now.unfollowed - before.unfollowed;
 }
 
 /// Where the slowest of these times begin.

@@ -67,10 +67,7 @@ pub struct Wanted<'a> {
 impl Kernel {
     pub fn attach(wanted: &Wanted) -> Result<Kernel, String> {
         let btf = Btf::from_sys_fs().map_err(|error| no_btf(&error))?;
-        let mut numbers = [0u32; MOST_DEVICES];
-        for (place, number) in numbers.iter_mut().zip(wanted.devices) {
-            *place = *number;
-        }
+        let numbers = numbers_of(wanted.devices);
         let count = wanted.devices.len() as u32;
         let mut programs = EbpfLoader::new()
             .btf(Some(&btf))
@@ -118,18 +115,8 @@ impl Kernel {
         }
     }
 
-    /// By what the kernel tells of each program.
     fn cost(&self) -> Cost {
-        let mut sum = Cost::default();
-        for (_, program) in self._programs.programs() {
-            let Ok(fd) = program.fd() else { continue };
-            let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
-            let text = fs::read_to_string(path).unwrap_or_default();
-            sum.ns += number(&text, "run_time_ns");
-            sum.runs += number(&text, "run_cnt");
-            sum.left_out += number(&text, "recursion_misses");
-        }
-        sum
+        cost_of(&self._programs)
     }
 
     fn tell(&mut self) -> Result<(), String> {
@@ -227,6 +214,20 @@ impl Source for Kernel {
     }
 }
 
+/// By what the kernel tells of each program.
+pub(crate) fn cost_of(programs: &Ebpf) -> Cost {
+    let mut sum = Cost::default();
+    for (_, program) in programs.programs() {
+        let Ok(fd) = program.fd() else { continue };
+        let path = format!("/proc/self/fdinfo/{}", fd.as_fd().as_raw_fd());
+        let text = fs::read_to_string(path).unwrap_or_default();
+        sum.ns += number(&text, "run_time_ns");
+        sum.runs += number(&text, "run_cnt");
+        sum.left_out += number(&text, "recursion_misses");
+    }
+    sum
+}
+
 /// With what the programs leave out, since it follows from the rest: requests that did not wait, and in devices without
 /// requests, which have no queue, the time in the device.
 fn completed(mut cell: Cell, operation: usize, by_bios: bool) -> Cell {
@@ -245,6 +246,15 @@ fn completed(mut cell: Cell, operation: usize, by_bios: bool) -> Cell {
     cell
 }
 
+/// Of the disks that are watched, as the programs have them.
+pub(crate) fn numbers_of(devices: &[u32]) -> [u32; MOST_DEVICES] {
+    let mut numbers = [0; MOST_DEVICES];
+    for (place, number) in numbers.iter_mut().zip(devices) {
+        *place = *number;
+    }
+    numbers
+}
+
 fn program<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, String> {
     programs.program_mut(name).ok_or("the object lacks a program")?.try_into().map_err(plain)
 }
@@ -255,19 +265,19 @@ fn number(text: &str, name: &str) -> u64 {
     lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
 }
 
-fn taken(programs: &mut Ebpf, name: &str) -> Result<aya::maps::Map, String> {
+pub(crate) fn taken(programs: &mut Ebpf, name: &str) -> Result<aya::maps::Map, String> {
     programs.take_map(name).ok_or_else(|| format!("the object lacks the map {name}"))
 }
 
-fn plain(error: impl std::fmt::Display) -> String {
+pub(crate) fn plain(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-fn no_btf(error: &BtfError) -> String {
+pub(crate) fn no_btf(error: &BtfError) -> String {
     format!("no-btf: the kernel does not describe itself in /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {error}")
 }
 
-fn refused(what: &str, error: &(dyn Error + 'static)) -> String {
+pub(crate) fn refused(what: &str, error: &(dyn Error + 'static)) -> String {
     let log = match error.downcast_ref() {
         Some(ProgramError::LoadError { verifier_log, .. }) => verifier_log.to_string(),
         _ => String::new(),
@@ -282,7 +292,7 @@ fn refused(what: &str, error: &(dyn Error + 'static)) -> String {
 /// EACCES is also what the verifier answers, even to root; then there is its log. That is long: the reason is its last
 /// line, but for statistics.
 fn why(what: &str, code: Option<i32>, text: &str, log: &str) -> String {
-    let unsafe_since = log.lines().map(str::trim).rfind(|line| !line.is_empty() && !line.starts_with("processed "));
+    let unsafe_since = log.lines().map(str::trim).rfind(is_a_reason);
     match (code, unsafe_since) {
         (Some(libc::EPERM), _) | (Some(libc::EACCES), None) => {
             format!("no-rights: the kernel allows no program on {what}: {text}")
@@ -290,6 +300,11 @@ fn why(what: &str, code: Option<i32>, text: &str, log: &str) -> String {
         (_, Some(reason)) => format!("no-program: the kernel's verifier refuses the program for {what}: {reason}"),
         (_, None) => format!("no-program: the kernel does not take the program for {what}: {text}"),
     }
+}
+
+fn is_a_reason(line: &&str) -> bool {
+    let statistics = ["processed ", "stack depth ", "verification time "];
+    !line.is_empty() && !statistics.iter().any(|begin| line.starts_with(begin))
 }
 
 #[cfg(test)]
@@ -320,7 +335,8 @@ mod tests {
     #[test]
     fn root_is_not_told_to_become_root_where_the_verifier_refuses() {
         let log = "reg type unsupported for arg#0 function bio_complete#102\n541: (79) r2 = *(u64 *)(r0 +1584)\n\
-                   R0 unbounded memory access\nprocessed 1135 insns (limit 1000000)\n";
+                   R0 unbounded memory access\nverification time 1609 usec\nstack depth 40+0\n\
+                   processed 1135 insns (limit 1000000)\n";
         assert_eq!(
             why("block_bio_complete", Some(libc::EACCES), "not loaded", log),
             "no-program: the kernel's verifier refuses the program for block_bio_complete: R0 unbounded memory access"

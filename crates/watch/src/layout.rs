@@ -160,6 +160,16 @@ pub struct Losses {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy, Default, PartialEq)]
+pub struct Ahead {
+    pub followed: u64,
+    pub used: u64,
+    pub mapped: u64,
+    pub dropped: u64,
+    pub unfollowed: u64,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Told {
     pub arrived_ns: u64,
@@ -197,6 +207,7 @@ unsafe impl aya::Pod for Owner {}
 unsafe impl aya::Pod for Account {}
 unsafe impl aya::Pod for Control {}
 unsafe impl aya::Pod for Losses {}
+unsafe impl aya::Pod for Ahead {}
 
 impl Told {
     pub fn read(from: &[u8]) -> Option<Told> {
@@ -253,6 +264,7 @@ mod tests {
             ("Account", "account"),
             ("Control", "control"),
             ("Losses", "losses"),
+            ("Ahead", "ahead"),
             ("Told", "told"),
         ] {
             let here = between(ours, &format!("pub struct {rust} {{\n"));

@@ -4,6 +4,7 @@
 //! Refusal: it issues no request, changes nothing on the host, and judges nothing: causes and verdicts are computed by
 //! whoever listens. Nothing stays loaded when the process ends, however it ends.
 
+pub mod ahead;
 pub mod interval;
 pub mod kernel;
 pub mod layout;

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use trace::request::{FAILED, FUA, META, READ_AHEAD, SYNC};
 use trace::{Header, Operation, Request, Writer};
+use watch::ahead::Ahead;
 use watch::interval::{Interval, MOST_SLOW, Seen, slow};
 use watch::kernel::{Kernel, Wanted};
 use watch::layout::{self, Told};
@@ -42,6 +43,9 @@ struct Orders {
     method: Method,
     #[serde(default)]
     arrays: Vec<String>,
+    /// Whether it is to be seen how much of what is read ahead is used.
+    #[serde(default)]
+    read_ahead: bool,
 }
 
 #[derive(Deserialize, Default, PartialEq)]
@@ -106,6 +110,9 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 
 struct Watch {
     kernel: Box<dyn Source>,
+    ahead: Option<Ahead>,
+    /// When the time of programs began to be measured.
+    ahead_cost: Cost,
     names: Vec<String>,
     seen: Seen,
     samples: Samples,
@@ -125,9 +132,12 @@ fn watch(orders: &Orders) -> Result<(), String> {
     let origin_ns = now_ns();
     let trace = orders.trace_fd.map(|fd| begin_trace(orders, fd, origin_ns)).transpose()?;
     let kernel = attach(orders, &numbers, trace.is_some())?;
+    let (ahead, ahead_unseen) = attach_ahead(orders, &numbers);
     let mut watch = Watch {
         seen: Seen::new(kernel.as_ref())?,
         kernel,
+        ahead,
+        ahead_cost: Cost::default(),
         names: orders.devices.iter().map(|device| device.name.clone()).collect(),
         samples: Samples::new(orders.arrays.clone()),
         slow: vec![],
@@ -139,7 +149,11 @@ fn watch(orders: &Orders) -> Result<(), String> {
         cost_until_ns: None,
         cost: Cost::default(),
     };
-    if !say(&json!({ "ready": true, "start_ns": watch.from_ns })) {
+    let by_folios = watch.ahead.as_ref().is_some_and(Ahead::is_by_folios);
+    let ready = json!({
+        "ready": true, "start_ns": watch.from_ns, "ahead_unseen": ahead_unseen, "ahead_by_folios": by_folios,
+    });
+    if !say(&ready) {
         return Ok(());
     }
     let every_ns = orders.every_ms * 1_000_000;
@@ -174,6 +188,15 @@ fn attach(orders: &Orders, devices: &[u32], exact: bool) -> Result<Box<dyn Sourc
     }
     let names: Vec<String> = orders.devices.iter().map(|device| device.name.clone()).collect();
     Ok(Box::new(Points::attach(&points::Wanted { names: &names, devices, stripe_bytes, exact, ring_bytes })?))
+}
+
+/// Or why not. Requests are watched all the same.
+fn attach_ahead(orders: &Orders, devices: &[u32]) -> (Option<Ahead>, String) {
+    match orders.read_ahead.then(|| Ahead::attach(devices)) {
+        None => (None, String::new()),
+        Some(Ok(ahead)) => (Some(ahead), String::new()),
+        Some(Err(why)) => (None, why),
+    }
 }
 
 fn begin_trace(orders: &Orders, fd: i32, origin_ns: u64) -> Result<Writer<BufWriter<File>>, String> {
@@ -228,12 +251,14 @@ impl Watch {
 
     fn begin_cost(&mut self, every_ns: u64) {
         self.kernel.begin_cost();
+        self.ahead_cost = self.ahead.as_ref().map_or(Cost::default(), Ahead::cost);
         self.cost_until_ns = Some(now_ns() + every_ns / COST_SHARE);
     }
 
     fn end_cost(&mut self, now_ns: u64) {
         if self.cost_until_ns.take_if(|until_ns| now_ns >= *until_ns).is_some() {
-            self.cost = self.kernel.end_cost();
+            let ahead = self.ahead.as_ref().map_or(Cost::default(), Ahead::cost);
+            self.cost = self.kernel.end_cost().with(ahead, self.ahead_cost);
         }
     }
 
@@ -258,7 +283,7 @@ impl Watch {
         let told = Interval {
             start_ns: self.from_ns,
             end_ns,
-            devices: self.seen.devices(self.kernel.as_mut(), &self.names)?,
+            devices: self.seen.devices(self.kernel.as_mut(), self.ahead.as_ref(), &self.names)?,
             owners,
             slow,
             slow_count: std::mem::take(&mut self.slow_count),

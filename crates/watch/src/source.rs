@@ -14,6 +14,16 @@ pub struct Cost {
     pub left_out: u64,
 }
 
+impl Cost {
+    /// With what other programs took since then, while the kernel measured.
+    pub fn with(self, now: Cost, then: Cost) -> Cost {
+        if self.measured_ns == 0 {
+            return self;
+        }
+        Cost { ns: self.ns + now.ns - then.ns, runs: self.runs + now.runs - then.runs, ..self }
+    }
+}
+
 /// Counts only ever grow; whoever looks keeps what was there before.
 pub trait Source {
     /// Of one device and operation, in parts that belong together.

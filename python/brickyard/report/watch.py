@@ -91,6 +91,7 @@ def _device(watched: Watched, device: DeviceTotals, *, drawn: bool) -> WatchSect
         ),
         *_table("Where the time goes", figures.STAGE_COLUMNS, figures.stage_rows(device)),
         *_table("Shape of requests", figures.SHAPE_COLUMNS, figures.shape_rows(device, watched.stripe_bytes)),
+        *_table("Read ahead", figures.AHEAD_COLUMNS, figures.ahead_rows(watched, device)),
         *_table("Begin on a boundary", ("boundary", *sides), figures.alignment_rows(device)),
         *_table("Distance from the request before", ("distance", *sides), figures.seek_rows(device)),
         *_table("Sequential runs that ended", ("length", *sides), figures.run_rows(device)),

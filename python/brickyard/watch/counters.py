@@ -13,7 +13,8 @@ from brickyard.watch.seen import SeenCell, SeenDevice, WatchInterval
 
 NOT_SEEN = (
     "latency per request (only means), request sizes (only means), alignment, seek distance, depth per request,"
-    " processes, cgroups, slow requests and their causes, FUA; an empty flush is counted as a write"
+    " processes, cgroups, slow requests and their causes, FUA,"
+    " how much of what is read ahead is used; an empty flush is counted as a write"
 )
 MS_NS = 1_000_000
 GROUPS = (("read", 0), ("write", 4), ("discard", 11))

@@ -21,11 +21,12 @@ from brickyard.units import (
 )
 from brickyard.watch.causes import MEANINGS, Explained, cause_shares, explained
 from brickyard.watch.devices import part_name
-from brickyard.watch.seen import NS, OPERATIONS, Pairs, SeenCell, size_words, time_ns
+from brickyard.watch.seen import NS, OPERATIONS, READS, Pairs, SeenCell, size_words, time_ns
 from brickyard.watch.totals import (
     DeviceTotals,
     OwnerTotals,
     WatchTotals,
+    ahead_unused_bytes,
     aligned_shares,
     busiest,
     mean_depth,
@@ -59,6 +60,7 @@ class Watched:
     stripe_bytes: int = 0
     opinions: list[Opinion] = field(default_factory=list)
     cgroups: dict[int, str] = field(default_factory=dict)
+    ahead_note: str = ""
 
     @property
     def told(self) -> list[Explained]:
@@ -76,7 +78,7 @@ def operation_rows(device: DeviceTotals, seconds: float) -> Rows:
     rows = []
     for name in OPERATIONS:
         cell = device.cells.get(name)
-        if cell is None:
+        if cell is None or not cell.requests:
             continue
         timed = [percentile_ns(cell.total, share) for share in PERCENTILES.values()]
         rows.append(
@@ -156,6 +158,36 @@ def shape_rows(device: DeviceTotals, stripe_bytes: int) -> Rows:
 
 
 SHAPE_COLUMNS = ("", "reads", "writes")
+
+
+def ahead_rows(watched: Watched, device: DeviceTotals) -> Rows:
+    """What became of the pages that were read ahead, and its share of those that were followed."""
+    reads = device.cell(*READS)
+    followed = reads.ahead_followed_bytes
+    if not watched.totals.sees_ahead or not (followed or reads.ahead_unfollowed_bytes):
+        return []
+    rows = [("followed in the page cache", followed)]
+    rows += [(words, getattr(reads, name)) for name, words in AHEAD_WORDS.items()]
+    rows.append(("still in the page cache, not used yet", ahead_unused_bytes(reads)))
+    shown = [[words, format_size(part), format_percent(part / followed if followed else None)] for words, part in rows]
+    return [*shown, ["could not be followed", format_size(reads.ahead_unfollowed_bytes), "–"]]
+
+
+AHEAD_WORDS = {
+    "ahead_used_bytes": "used",
+    "ahead_mapped_bytes": "of these, only mapped beside a page that a program touched",
+    "ahead_dropped_bytes": "dropped from the page cache unused",
+}
+AHEAD_COLUMNS = ("read ahead", "bytes", "share")
+
+
+def ahead_line(watched: Watched, device: DeviceTotals) -> str:
+    """The same in one line, or nothing."""
+    rows = ahead_rows(watched, device)
+    if not rows:
+        return ""
+    (_, size, _), (_, _, used), _, (_, _, dropped), (_, _, left), _ = rows
+    return f"{device.name}: of {size} read ahead, {used} is used, {dropped} dropped unused, {left} not used yet"
 
 
 def size_label(bucket: int) -> str:
@@ -261,7 +293,7 @@ SLOW_COLUMNS = ("at", "operation", "size", "process", "took", "cause", "evidence
 def notes(watched: Watched) -> list[str]:
     """What limits belief."""
     lost, totals = watched.totals.lost, watched.totals
-    found = [f"Not seen by this method: {watched.not_seen}."] if watched.not_seen else []
+    found = _method_notes(watched)
     if lost.entries:
         found.append(f"{lost.entries:,} requests had no room in the tables; all figures exclude them.")
     if lost.ring:
@@ -293,6 +325,11 @@ def notes(watched: Watched) -> list[str]:
     return found
 
 
+def _method_notes(watched: Watched) -> list[str]:
+    found = [f"Not seen by this method: {watched.not_seen}."] if watched.not_seen else []
+    return [*found, watched.ahead_note] if watched.ahead_note else found
+
+
 def _histogram(pairs: Pairs) -> list[dict[str, int]]:
     return [{"from_ns": time_ns(bucket), "requests": count} for bucket, count in pairs]
 
@@ -301,7 +338,7 @@ def _cell_document(cell: SeenCell, seconds: float) -> dict[str, object]:
     counts = {
         name: getattr(cell, name)
         for name in SeenCell.__struct_fields__
-        if isinstance(getattr(cell, name), int) and name != "total_max_ns"
+        if isinstance(getattr(cell, name), int) and name != "total_max_ns" and not name.startswith("ahead_")
     }
     return {
         **counts,
@@ -330,6 +367,22 @@ def _cell_document(cell: SeenCell, seconds: float) -> dict[str, object]:
     }
 
 
+def _ahead_document(watched: Watched, device: DeviceTotals) -> dict[str, object] | None:
+    if not watched.totals.sees_ahead:
+        return None
+    reads = device.cell(*READS)
+    followed = reads.ahead_followed_bytes
+    return {
+        "followed_bytes": followed,
+        "used_bytes": reads.ahead_used_bytes,
+        "mapped_bytes": reads.ahead_mapped_bytes,
+        "dropped_bytes": reads.ahead_dropped_bytes,
+        "unused_bytes": ahead_unused_bytes(reads),
+        "unfollowed_bytes": reads.ahead_unfollowed_bytes,
+        "used_share": reads.ahead_used_bytes / followed if followed else None,
+    }
+
+
 def document(watched: Watched) -> dict[str, object]:
     """For `--json`."""
     totals = watched.totals
@@ -346,6 +399,7 @@ def document(watched: Watched) -> dict[str, object]:
                 "splits": device.splits,
                 "requeues": device.requeues,
                 "turned_away": device.turned_away,
+                "read_ahead": _ahead_document(watched, device),
                 "operations": {name: _cell_document(cell, totals.seconds) for name, cell in device.cells.items()},
             }
             for device in totals.devices.values()
@@ -376,12 +430,13 @@ CSV_FIELDS = (
 )  # fmt: skip
 
 
+AHEAD_FIELDS = ("ahead_followed_bytes", *AHEAD_WORDS)
 INTERVAL_COLUMNS: dict[str, type] = {
     "start_s": float,
     "end_s": float,
     "device": str,
     "operation": str,
-    **dict.fromkeys((*CSV_FIELDS, "p50_ns", "p99_ns"), int),
+    **dict.fromkeys((*CSV_FIELDS, "p50_ns", "p99_ns", *AHEAD_FIELDS), int),
 }
 
 
@@ -399,7 +454,12 @@ def interval_rows(totals: WatchTotals) -> Iterator[dict[str, object]]:
                     **{name: getattr(cell, name) for name in CSV_FIELDS},
                     "p50_ns": percentile_ns(cell.total, 0.5),
                     "p99_ns": percentile_ns(cell.total, 0.99),
+                    **{name: getattr(cell, name) if _has_ahead(totals, cell) else None for name in AHEAD_FIELDS},
                 }
+
+
+def _has_ahead(totals: WatchTotals, cell: SeenCell) -> bool:
+    return totals.sees_ahead and cell.operation in READS
 
 
 def csv_text(totals: WatchTotals) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from brickyard.watch.seen import Pairs, SeenCell, time_ns
+from brickyard.watch.seen import READS, Pairs, SeenCell, time_ns
 from brickyard.watch.totals import WatchTotals
 
 NS = 1e9
@@ -28,6 +28,11 @@ SCHEMA = 2
 """Four native buckets for each doubling, 19 % wide: those of the watch are at most an eighth wide, and narrower native
 ones would stay empty between them."""
 ZERO_S = 1e-9
+AHEAD = {
+    "ahead_followed_bytes": "Bytes that were read ahead and followed in the page cache.",
+    "ahead_used_bytes": "Bytes that were read ahead and used later.",
+    "ahead_dropped_bytes": "Bytes that were read ahead and dropped from the page cache unused.",
+}
 MOST_ACCEPTED = 64
 """Kinds of answers that one request may name."""
 
@@ -110,6 +115,12 @@ def _families(totals: WatchTotals, method: str) -> Iterator[WatchFamily]:
         yield WatchFamily(
             f"brickyard_watch_{name}_total", COUNTER, about,
             [(labels, getattr(cell, name)) for labels, cell in _cells(totals)],
+        )  # fmt: skip
+    for name, about in AHEAD.items() if totals.sees_ahead else ():
+        reads = [(labels["device"], cell) for labels, cell in _cells(totals) if labels["operation"] in READS]
+        yield WatchFamily(
+            f"brickyard_watch_{name}_total", COUNTER, about,
+            [({"device": device}, getattr(cell, name)) for device, cell in reads],
         )  # fmt: skip
     yield WatchFamily(
         "brickyard_watch_in_flight", GAUGE, "Requests in the device at the end of the last interval.",

@@ -33,9 +33,10 @@ SAVING = {
 }
 POINTS_DO_NOT_SEE = (
     "cgroups, the time before the queue apart from that in it, zeroes that the device writes by itself, the flushes"
-    " around a durable write"
+    " around a durable write, how much of what is read ahead is used"
 )
 """By tracepoints without programs in the kernel."""
+AHEAD_NEEDS = "only programs in the kernel (--method bpf) see the page cache"
 
 
 class NotHereError(BadInputError):
@@ -62,11 +63,14 @@ class _Orders(msgspec.Struct, omit_defaults=True):
     trace_fd: int | None = None
     method: str = BPF
     arrays: list[str] = []
+    read_ahead: bool = False
 
 
 class _Line(msgspec.Struct):
     ready: bool = False
     start_ns: int = 0
+    ahead_unseen: str = ""
+    ahead_by_folios: bool = False
     error: str = ""
     end: bool = False
     traced: int = 0
@@ -90,6 +94,7 @@ class Capture:
         stripe_bytes: int = 0,
         trace: int | None = None,
         method: str = BPF,
+        read_ahead: bool = False,
     ) -> None:
         place = Path(__file__).parent / NAME
         if not place.is_file():
@@ -102,6 +107,7 @@ class Capture:
             trace,
             method,
             md_arrays(devices),
+            read_ahead and method == BPF,
         )
         self.ended = Ended()
         self._process = subprocess.Popen(
@@ -119,20 +125,25 @@ class Capture:
         except OSError:
             pass  # it has ended; what it said last is read next
         try:
-            self.start_ns = self._ready()
+            said = self._ready()
         except BaseException:
             self.__exit__()
             raise
+        self.start_ns, self.ahead_by_folios = said.start_ns, said.ahead_by_folios
+        self.ahead_unseen = "" if method == BPF else AHEAD_NEEDS
+        """Why it is not seen how much of what is read ahead is used."""
+        if said.ahead_unseen:
+            self.ahead_unseen = one_line(said.ahead_unseen.partition(": ")[2])
 
     @property
     def process(self) -> int:
         return self._process.pid
 
-    def _ready(self) -> int:
+    def _ready(self) -> _Line:
         said = self._heard(self._line())
         if not said.ready:
             raise BrickyardError("brickyard-watch did not begin")
-        return said.start_ns
+        return said
 
     def _line(self) -> bytes:
         """Nothing where it has ended, also in the middle of a line."""

@@ -19,6 +19,9 @@ NS = 1_000_000_000
 class SeenCell(msgspec.Struct, omit_defaults=True):
     """One operation of a device. `durable_write`: with FUA or a flush before; `flush`: as programs ask for it;
     `flush_command`: what the kernel makes of those.
+
+    `ahead_…`, of reads: pages that were read ahead and followed in the page cache; used later; of these, only mapped
+    beside a page that a program touched; dropped from the cache unused; and those that could not be followed.
     """
 
     operation: str
@@ -39,6 +42,11 @@ class SeenCell(msgspec.Struct, omit_defaults=True):
     stripe_aligned: int = 0
     stripe_full_bytes: int = 0
     queued: int = 0
+    ahead_followed_bytes: int = 0
+    ahead_used_bytes: int = 0
+    ahead_mapped_bytes: int = 0
+    ahead_dropped_bytes: int = 0
+    ahead_unfollowed_bytes: int = 0
     classes: Classes = []
     sizes: Pairs = []
     alignments: Pairs = []

@@ -93,6 +93,8 @@ class WatchTotals:
     start_ns: int = 0
     end_ns: int = 0
     intervals: list[WatchInterval] = field(default_factory=list)
+    sees_ahead: bool = False
+    """Whether it is seen how much of what is read ahead is used."""
 
     @property
     def seconds(self) -> float:
@@ -183,6 +185,11 @@ def percentile_ns(times: Pairs, share: float) -> int | None:
         if left <= 0:
             return (time_ns(bucket) + time_ns(bucket + 1)) // 2
     return None
+
+
+def ahead_unused_bytes(cell: SeenCell) -> int:
+    """Of what was read ahead, what is in the page cache and was not used yet."""
+    return max(cell.ahead_followed_bytes - cell.ahead_used_bytes - cell.ahead_dropped_bytes, 0)
 
 
 def mean_depth(cell: SeenCell) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard.units import format_percent, format_size
+from brickyard.units import format_percent, format_size, three_digits
 from brickyard.watch.cgroups import Throttle
 from brickyard.watch.seen import NS, READS, WRITES, SeenCell
 from brickyard.watch.totals import DeviceTotals, aligned_share, mean_depth, share_at_depth_one
@@ -20,6 +20,8 @@ MUCH = 0.05
 AT_LIMIT = 0.9
 LEAST_AT_LIMIT = 2
 WAITING = 0.2
+WASTED = 2
+"""So many times what is used are read ahead; a stream that goes on has but its last windows unused."""
 LEAST_FLUSHES = 10
 """One flush that took long says nothing of flushes."""
 
@@ -42,6 +44,7 @@ def opinions(device: DeviceTotals, stripe_bytes: int, seconds: float) -> list[Op
         *_flushes(device, seconds),
         *_waiting(device),
         *_sequence(device),
+        *_ahead(device),
         *_failures(device),
     ]
     return [Opinion(device.name, text, figure, value) for text, figure, value in found]
@@ -150,6 +153,23 @@ def _sequence(device: DeviceTotals) -> _Said:
         ratio = device.merged_bios / max(device.merged_bios + reads.requests + writes.requests, 1)
         said.append((f"the kernel merged {format_percent(ratio)} of the submitted I/O (bios)", "merged_share", ratio))
     return said
+
+
+def _ahead(device: DeviceTotals) -> _Said:
+    reads = device.cell(*READS)
+    followed, used = reads.ahead_followed_bytes, reads.ahead_used_bytes
+    if reads.read_ahead < ENOUGH or not followed or followed < WASTED * used:
+        return []
+    brought = (
+        f"read-ahead reads {three_digits(followed / used)} times what is used"
+        if used
+        else "nothing of what is read ahead is used"
+    )
+    text = (
+        f"{brought} ({format_size(used)} of {format_size(followed)} so far): lower read_ahead_kb of the device, or let"
+        " the program advise that it reads at random (POSIX_FADV_RANDOM, MADV_RANDOM)"
+    )
+    return [(text, "read_ahead_used_share", used / followed)]
 
 
 def _failures(device: DeviceTotals) -> _Said:

@@ -15,13 +15,17 @@ from brickyard.watch.cgroups import cgroup_names, rate_of, throttles
 from brickyard.watch.counters import NOT_SEEN, Counters
 from brickyard.watch.devices import BlockDevice
 from brickyard.watch.figures import Watched
-from brickyard.watch.program import BPF, POINTS_DO_NOT_SEE, TRACEPOINTS, Capture, NotHereError
+from brickyard.watch.program import AHEAD_NEEDS, BPF, POINTS_DO_NOT_SEE, TRACEPOINTS, Capture, NotHereError
 from brickyard.watch.seen import SeenDevice, WatchInterval
 from brickyard.watch.totals import DeviceTotals, WatchTotals
 from brickyard.watch.verdicts import Opinion, held_back, opinions
 
 AUTO, COUNTERS = "auto", "counters"
 METHODS = (AUTO, BPF, TRACEPOINTS, COUNTERS)
+FOLIOS = (
+    "Before Linux 6.14, the kernel reports which folios of the page cache are used, not which of their pages: a large"
+    " one counts as used whole."
+)
 UNSEEN = {TRACEPOINTS: POINTS_DO_NOT_SEE, COUNTERS: NOT_SEEN}
 
 
@@ -34,9 +38,12 @@ class LiveWatch:
     method: str = AUTO
     stripe_bytes: int = 0
     trace: int | None = None
+    read_ahead: bool = False
     note: Callable[[str], None] = lambda _: None
     totals: WatchTotals = field(default_factory=WatchTotals)
     traced: int = 0
+    ahead_note: str = ""
+    """What limits belief in how much of what is read ahead is used, or why that is not available."""
     broken: str = ""
     """Why it ended before it was to."""
     process: int | None = None
@@ -91,7 +98,12 @@ class LiveWatch:
                 break
             try:
                 capture = Capture(
-                    self.devices, self.every_s, stripe_bytes=self.stripe_bytes, trace=self.trace, method=method
+                    self.devices,
+                    self.every_s,
+                    stripe_bytes=self.stripe_bytes,
+                    trace=self.trace,
+                    method=method,
+                    read_ahead=self.read_ahead,
                 )
             except NotHereError as error:
                 if self.trace is not None and method in (self.method, TRACEPOINTS):
@@ -101,13 +113,25 @@ class LiveWatch:
                 self.note(f"no watch by {method}: {error}")
             else:
                 self.method, self.process = method, capture.process
+                self._sees_ahead(capture.ahead_unseen, by_folios=capture.ahead_by_folios)
                 return ending.enter_context(capture)
         if self.trace is not None:
             raise BadInputError("--save: single requests are seen by --method bpf and tracepoints only")
         if self.method == AUTO:
             self.note("only the kernel's counters are watched")
         self.method = COUNTERS
+        self._sees_ahead(AHEAD_NEEDS)
         return Counters(self.devices, self.every_s)
+
+    def _sees_ahead(self, unseen: str, *, by_folios: bool = False) -> None:
+        if not self.read_ahead:
+            return
+        self.totals.sees_ahead = not unseen
+        if unseen:
+            self.ahead_note = f"How much of what is read ahead is used is not available: {unseen}."
+            self.note(self.ahead_note)
+        elif by_folios:
+            self.ahead_note = FOLIOS
 
     def watched(self) -> Watched:
         """What was seen so far, with what follows from it."""
@@ -121,7 +145,9 @@ class LiveWatch:
             devices = totals.devices.values()
             said = [one for device in devices for one in opinions(device, self.stripe_bytes, totals.seconds)]
             said += self._held_back(names)
-            return Watched(totals, self.method, UNSEEN.get(self.method, ""), self.stripe_bytes, said, names)
+            return Watched(
+                totals, self.method, UNSEEN.get(self.method, ""), self.stripe_bytes, said, names, self.ahead_note
+            )
 
     def _held_back(self, names: dict[int, str]) -> list[Opinion]:
         found = []

@@ -49,6 +49,13 @@ def watch(
             "the best that works."
         ),
     ] = AUTO,
+    read_ahead: Annotated[
+        bool,
+        Parameter(
+            help="Also show how much of what is read ahead is used later; needs bpf, and costs time for each read"
+            " that the page cache answers."
+        ),
+    ] = False,
     save: Annotated[
         Path | None,
         Parameter(
@@ -98,7 +105,8 @@ def watch(
     unprinted: OSError | None = None
     with ExitStack() as files:
         trace = files.enter_context(_kept(save)) if save else None
-        watching = LiveWatch(watched_devices, every_s, method, stripe_bytes, trace.fileno() if trace else None, note)
+        fd = trace.fileno() if trace else None
+        watching = LiveWatch(watched_devices, every_s, method, stripe_bytes, fd, read_ahead, note)
         with ExitStack() as ending:
             if listen:
                 ending.enter_context(_served(watching, listen, note))
@@ -318,6 +326,8 @@ def _drawn(watching: LiveWatch) -> Group:
             sizes = figures.size_rows(device)
             if sizes:
                 parts.append(Text("sizes of reads, writes: " + "; ".join(f"{n} {r}, {w}" for n, r, w in sizes[:8])))
+    ahead = [figures.ahead_line(watched, device) for device in watched.totals.devices.values()]
+    parts += [Text(line) for line in ahead if line]
     owners = figures.owner_rows(watched)[:LIVE_OWNERS]
     if owners:
         sides = [(name, LEFT if number < 3 else RIGHT) for number, name in enumerate(figures.OWNER_COLUMNS)]
@@ -349,6 +359,7 @@ def print_watched(console: Console, watched: Watched) -> None:
             ("sequential runs that ended", "length", figures.run_rows(device)),
         ):
             _table(console, f"{device.name}: {title}", (head, "reads", "writes"), found_rows)
+        _table(console, f"{name}: read ahead", figures.AHEAD_COLUMNS, figures.ahead_rows(watched, device))
         merged = (
             f"{device.name}: {device.merged_bios:,} bios merged into requests, {device.merged_requests:,} requests"
             f" merged, {device.splits:,} split, {device.requeues:,} requeued, {device.turned_away:,} rejected"

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Duty: which disks are watched, for every program. Refusal: counts nothing. */
+#ifndef BRICKYARD_DISKS_H
+#define BRICKYARD_DISKS_H
+
+#include "kernel.h"
+#include "shared.h"
+
+const volatile u32 DEVICES[MOST_DEVICES] = {};
+const volatile u32 DEVICE_COUNT = 0;
+
+INLINE u32 floor_log2(u64 value)
+{
+	u32 bits = 0;
+	if (value >> 32) {
+		value >>= 32;
+		bits += 32;
+	}
+	if (value >> 16) {
+		value >>= 16;
+		bits += 16;
+	}
+	if (value >> 8) {
+		value >>= 8;
+		bits += 8;
+	}
+	if (value >> 4) {
+		value >>= 4;
+		bits += 4;
+	}
+	if (value >> 2) {
+		value >>= 2;
+		bits += 2;
+	}
+	return bits + (value >> 1);
+}
+
+/* The number of a disk among those that are watched, or -1. */
+INLINE int slot_of(const struct gendisk *disk)
+{
+	u32 number = disk->part0->bd_dev;
+	for (u32 slot = 0; slot < MOST_DEVICES; slot++) {
+		if (slot >= DEVICE_COUNT)
+			break;
+		if (DEVICES[slot] == number)
+			return slot;
+	}
+	return -1;
+}
+
+#endif
