@@ -206,12 +206,15 @@ def counters() -> dict[str, list[int]]:
 def test_programs_in_this_kernel_count_an_array_and_its_disks(tmp_path: Path) -> None:
     """Linux 6.1 has another verifier than the kernels of the other tests."""
     create(1, 2)
-    words = ["--method", "bpf", "--save", str(tmp_path / "seen.byt"), "--json"]
+    words = ["--method", "bpf", "--read-ahead", "--save", str(tmp_path / "seen.byt"), "--json"]
     watch = brickyard("watch", "/dev/md0", "/dev/vda", "/dev/vdb", *words)
     try:
         wait_until(lambda: watch.err().endswith("\n"), "the watch", 120)
         assert "watching " in watch.err()
         before = counters()
+        with open("/dev/md0", "rb", buffering=0) as array:  # through the page cache
+            array.seek(8 << 20)
+            array.read(1 << 20)
         load("/dev/md0")
         after = counters()
         os.kill(watch.pid, signal.SIGINT)
@@ -239,6 +242,10 @@ def test_programs_in_this_kernel_count_an_array_and_its_disks(tmp_path: Path) ->
         # md's own durable writes are told as the flush before and the write.
         told += sum(requests.values()) - requests.get("flush_command", 0) + requests.get("durable_write", 0)
     assert found["traced"] == told
+    ahead = {device["name"]: device["read_ahead"] for device in found["devices"]}
+    assert ahead["md0"]["used_bytes"] >= 1 << 20
+    marked = {device["name"]: device["operations"]["read"]["read_ahead_bytes"] for device in found["devices"]}
+    assert {name: one["followed_bytes"] for name, one in ahead.items()} == marked, "RAID 1 may leave the mark out"
     assert os.getpid() in [one["process"] for one in found["processes"]]
 
 

@@ -9,32 +9,6 @@
 const volatile u32 DEVICES[MOST_DEVICES] = {};
 const volatile u32 DEVICE_COUNT = 0;
 
-INLINE u32 floor_log2(u64 value)
-{
-	u32 bits = 0;
-	if (value >> 32) {
-		value >>= 32;
-		bits += 32;
-	}
-	if (value >> 16) {
-		value >>= 16;
-		bits += 16;
-	}
-	if (value >> 8) {
-		value >>= 8;
-		bits += 8;
-	}
-	if (value >> 4) {
-		value >>= 4;
-		bits += 4;
-	}
-	if (value >> 2) {
-		value >>= 2;
-		bits += 2;
-	}
-	return bits + (value >> 1);
-}
-
 /* The number of a disk among those that are watched, or -1. */
 INLINE int slot_of(const struct gendisk *disk)
 {

@@ -132,6 +132,32 @@ INLINE struct losses *losses(void)
 	return map_lookup(&lost, &ZERO);
 }
 
+INLINE u32 floor_log2(u64 value)
+{
+	u32 bits = 0;
+	if (value >> 32) {
+		value >>= 32;
+		bits += 32;
+	}
+	if (value >> 16) {
+		value >>= 16;
+		bits += 16;
+	}
+	if (value >> 8) {
+		value >>= 8;
+		bits += 8;
+	}
+	if (value >> 4) {
+		value >>= 4;
+		bits += 4;
+	}
+	if (value >> 2) {
+		value >>= 2;
+		bits += 2;
+	}
+	return bits + (value >> 1);
+}
+
 INLINE u32 time_bucket(u64 ns)
 {
 	if (ns < 8)

@@ -117,10 +117,9 @@ def _families(totals: WatchTotals, method: str) -> Iterator[WatchFamily]:
             [(labels, getattr(cell, name)) for labels, cell in _cells(totals)],
         )  # fmt: skip
     for name, about in AHEAD.items() if totals.sees_ahead else ():
-        reads = [(labels["device"], cell) for labels, cell in _cells(totals) if labels["operation"] in READS]
         yield WatchFamily(
             f"brickyard_watch_{name}_total", COUNTER, about,
-            [({"device": device}, getattr(cell, name)) for device, cell in reads],
+            [({"device": one.name}, getattr(one.cell(*READS), name)) for one in totals.devices.values()],
         )  # fmt: skip
     yield WatchFamily(
         "brickyard_watch_in_flight", GAUGE, "Requests in the device at the end of the last interval.",
