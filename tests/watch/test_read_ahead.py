@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.units import format_percent
 from brickyard.watch import metrics
+from brickyard.watch.figures import Watched, ahead_line
 from brickyard.watch.seen import SeenCell, SeenDevice, WatchInterval
 from brickyard.watch.totals import WatchTotals
 from brickyard.watch.verdicts import opinions
@@ -108,6 +110,10 @@ def test_what_is_read_ahead_is_followed_until_it_is_used_or_dropped(ext4: tuple[
     assert any("not available: only programs in the kernel" in note for note in unseen["notes"])
 
 
+def left(used: int, dropped: int) -> str:
+    return format_percent((64 * MIB - used - dropped) / (64 * MIB))
+
+
 def test_read_ahead_that_is_hardly_used_has_a_verdict() -> None:
     def said(requests: int, used: int, dropped: int = 0) -> list[str]:
         reads = SeenCell("read", requests, 64 * MIB, read_ahead=requests, ahead_followed_bytes=64 * MIB,
@@ -116,6 +122,11 @@ def test_read_ahead_that_is_hardly_used_has_a_verdict() -> None:
         totals.add(WatchInterval(0, SECOND, [SeenDevice("sda", [reads])]))
         told = opinions(totals.devices["sda"], 0, totals.seconds)
         lines = metrics.exposition(totals, "bpf").splitlines()
+        line = ahead_line(Watched(totals, "bpf", ""), totals.devices["sda"])
+        assert line.startswith("sda: of 64 MiB read ahead, ")
+        assert line.endswith(
+            f" {format_percent(dropped / (64 * MIB))} dropped unused, {left(used, dropped)} not used yet"
+        )
         assert f'brickyard_watch_ahead_used_bytes_total{{device="sda"}} {used}' in lines
         return [one.text for one in told if one.figure == "read_ahead_used_share"]
 

@@ -52,6 +52,8 @@ def watch(
     read_ahead: Annotated[
         bool,
         Parameter(
+            negative="",
+            show_default=False,
             help="Also show how much of what is read ahead is used later; needs bpf, and costs time for each read"
             " that the page cache answers."
         ),
