@@ -287,8 +287,8 @@ def test_reads_of_flash_are_not_given_the_interval_of_durable_writes() -> None:
     }
     assert {asked: spread.kinds_of(drive, plan) for asked, plan in plans.items()} == {a: [a] for a in plans}
     mixes = {"": spread.READS, "sync=dsync": spread.DURABLE}
-    for durable, kind in mixes.items():
-        changes = ["operations={ read = 70, write = 30 }", *([durable] if durable else [])]
+    for sync, kind in mixes.items():
+        changes = ["operations={ read = 70, write = 30 }", *([sync] if sync else [])]
         assert spread.kind_of(drive, profiles.validate(profiles.read("random-4k-qd32"), changes)) == kind
     reads, durable = spread.spread_of(spread.READS), spread.spread_of(spread.DURABLE)
     assert reads is not None

@@ -44,8 +44,8 @@ fn drives_that_share_a_link_share_its_rate() {
 fn drives_of_a_software_array_share_the_link_that_its_host_has_for_them() {
     let of = |kind: Kind, link: u32| {
         let spoken = format!(
-            "samsung-pm9a3-960,drive.steady=false,members=4,level=raid0,stripe=256KiB,software.links=1,\
-             software.link_mb_per_s={link}"
+            "samsung-pm9a3-960,drive.steady=false,members=4,level=raid0,stripe=256KiB,software=linux-md,\
+             software.links=1,software.link_mb_per_s={link}"
         );
         streaming(&spoken, kind, 4_000)
     };
