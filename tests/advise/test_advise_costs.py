@@ -207,15 +207,25 @@ def test_zfs_and_page_caches_are_kinds_of_their_own() -> None:
     assert spread.spread_of("zfs") is spread.spread_of("buffered") is None
 
 
-def test_one_figure_makes_nothing_sure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_tables_make_nothing_sure(capsys: pytest.CaptureFixture[str]) -> None:
     assert spread.spread("volumes", tables_of("volumes", 1, 101)) is None
-    asked = ["buy", "random-4k-qd32", "--require", "iops>=150", "--parts", "hyperdisk-balanced", "--duration", "1s"]
+    pool = ["--parts", "nearline-20tb", "linux-zfs", "--level", "zmirror", "--members", "2", "--condition", "normal"]
+    asked = ["buy", "random-4k-qd32", "--require", "iops>=50", *pool, "--duration", "1s"]
     best = answer(capsys, *asked)["found"][0]
     assert (best["met"], best["met_within_interval"], best["interval_factor"]) == (True, False, None)
     assert main(["advise", *asked]) == 0
     shown = capsys.readouterr().out
     assert "surely" not in shown
     assert "too few published tables" in shown
+
+
+def test_an_answer_about_a_volume_has_the_interval_of_volumes(capsys: pytest.CaptureFixture[str]) -> None:
+    made = spread.spread_of("cloud")
+    assert made is not None
+    asked = ["buy", "random-4k-qd32", "--require", "iops>=150", "--parts", "hyperdisk-balanced", "--duration", "1s"]
+    best = answer(capsys, *asked)["found"][0]
+    assert best["interval_factor"] == pytest.approx(made.factor, rel=0.01)
+    assert best["met_within_interval"] == (best["conditions"]["normal"]["iops"] >= 150 * made.factor)
 
 
 def test_one_volume_is_recommended_where_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,8 +286,10 @@ def test_reads_of_flash_are_not_given_the_interval_of_durable_writes() -> None:
         }.items()
     }
     assert {asked: spread.kinds_of(drive, plan) for asked, plan in plans.items()} == {a: [a] for a in plans}
-    mixed = profiles.validate(profiles.read("random-4k-qd32"), ["operations={ read = 70, write = 30 }"])
-    assert spread.kind_of(drive, mixed) == spread.READS
+    mixes = {"": spread.READS, "sync=dsync": spread.DURABLE}
+    for sync, kind in mixes.items():
+        changes = ["operations={ read = 70, write = 30 }", *([sync] if sync else [])]
+        assert spread.kind_of(drive, profiles.validate(profiles.read("random-4k-qd32"), changes)) == kind
     reads, durable = spread.spread_of(spread.READS), spread.spread_of(spread.DURABLE)
     assert reads is not None
     assert durable is not None

@@ -65,11 +65,13 @@ pub(crate) fn drive_caches(brick: &Brick) -> Option<bool> {
     brick.write_cache
 }
 
-/// Links that drives share; one that each has for itself is in the drive's own interface.
+/// Links that drives share: a controller's, or the host's below a software array, such as what an instance gives all its
+/// volumes, or a bridge its drives. One that each drive has for itself is in its own interface.
 pub(crate) fn links_of(brick: &Brick) -> Vec<Link> {
-    let shared = brick.controller.as_ref().filter(|c| c.link_mb_per_s > 0.0);
-    let count = shared.map_or(0, |c| c.links * brick.controllers);
-    (0..count).map(|_| Link::new(shared.map_or(0.0, |c| c.link_mb_per_s))).collect()
+    let of_controller = brick.controller.as_ref().map(|p| (p, p.links * brick.controllers));
+    let of_host = brick.software.as_ref().map(|p| (p, p.links));
+    let shared = of_controller.into_iter().chain(of_host).find(|(p, links)| *links > 0 && p.link_mb_per_s > 0.0);
+    shared.map_or_else(Vec::new, |(p, links)| (0..links).map(|_| Link::new(p.link_mb_per_s)).collect())
 }
 
 /// A drive whose interface is no faster than the controller's port.

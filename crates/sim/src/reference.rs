@@ -33,8 +33,12 @@ const MIXED: &str = include_str!("../../../reference/ezfio_mixed_random.csv");
 const SATA_SSDS: &str = include_str!("../../../reference/sata_ssds_fio.csv");
 const SINGLE_RESULTS: &str = include_str!("../../../reference/single_results_fio.csv");
 const EBS_VOLUMES: &str = include_str!("../../../reference/ebs_volumes_fio.csv");
+const AZURE_VOLUMES: &str = include_str!("../../../reference/azure_volumes_fio.csv");
 const NEARLINE: &str = include_str!("../../../reference/nearline_fio.csv");
 const NVME_MIRROR: &str = include_str!("../../../reference/nvme_mirror_fio.csv");
+const NVME_STRIPE: &str = include_str!("../../../reference/nvme_stripe_fio.csv");
+const SATA_ARRAYS: &str = include_str!("../../../reference/sata_ssd_arrays_fio.csv");
+const EX920: &str = include_str!("../../../reference/ex920_fio.csv");
 const KBENCH: &str = include_str!("../../../reference/kbench_850_pro.csv");
 const KITGURU: &str = include_str!("../../../reference/kitguru_nm790.csv");
 const LEFT_OUT: &str = include_str!("../../../reference/left_out.toml");
@@ -182,10 +186,14 @@ pub fn cells() -> Vec<Cell> {
         (SATA_SSDS, "SATA SSDs by fio"),
         (SINGLE_RESULTS, "Single results by fio"),
         (EBS_VOLUMES, "EBS volumes by fio, random writes by size"),
+        (AZURE_VOLUMES, "Azure volumes by fio"),
         (NEARLINE, "Nearline disks of 16 TB by fio"),
         (NVME_MIRROR, "Mirror of NVMe drives by md"),
         (KBENCH, "kbench results, SATA SSD"),
         (KITGURU, "KitGuru, consumer NVMe"),
+        (NVME_STRIPE, "Stripe of NVMe drives by md"),
+        (SATA_ARRAYS, "SATA SSDs in a QNAP"),
+        (EX920, "EX920 by io_uring"),
     ] {
         flash_cells(text, table, &mut all);
     }

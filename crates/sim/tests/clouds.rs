@@ -147,6 +147,8 @@ fn offer_of(row: &Row) -> (&'static str, f64) {
             let size = sizes.iter().find(|(name, _)| w.ends_with(name)).expect("a size that is sold");
             ("azure-premium", size.1)
         }
+        () if w.contains("pd-balanced") => ("pd-balanced", 16_384.0),
+        () if w.contains("pd-ssd") => ("pd-ssd", 16_384.0),
         () if w.contains("Hyperdisk Balanced") => ("hyperdisk-balanced", 1_024.0),
         () if w.contains("Hyperdisk") => ("hyperdisk-extreme", 1_024.0),
         () if w.contains("OCI") => ("oci-balanced", number_after(w, "Balanced") * 1e9 / (1024.0 * MIB)),
@@ -184,7 +186,7 @@ fn at_most(offer: &str, gib: f64) -> Brick {
 #[test]
 fn every_documented_limit_is_kept() {
     let all = rows();
-    assert!(all.len() >= 136, "{} rows", all.len());
+    assert!(all.len() >= 142, "{} rows", all.len());
     let mut checked = 0;
     for row in &all {
         let (offer, gib) = offer_of(row);
@@ -193,6 +195,17 @@ fn every_documented_limit_is_kept() {
         match row.metric.as_str() {
             "iops_base" => near(iops(&plain(), kind), row, 0.01),
             "throughput_base" => near_mb(&plain(), kind, row),
+            "iops_max" if offer.starts_with("pd-") => near(iops(&plain(), kind), row, 0.01),
+            "iops_per_GiB_of_size" | "throughput_per_GiB_of_size" => {
+                let by_bytes = row.metric.starts_with("throughput");
+                let of = |gib: f64| {
+                    let brick = volume(offer, gib, "").expect("is sold");
+                    if by_bytes { mb_per_s(&brick, kind) } else { iops(&brick, kind) }
+                };
+                let each = if by_bytes { in_mb(row) } else { row.value };
+                let found = (of(1_500.0) - of(500.0)) / 1_000.0;
+                assert!((found / each - 1.0).abs() < 0.03, "{}: {found} a GiB, of {each}", row.what);
+            }
             "iops_max" => {
                 near(iops(&spent(&at_most(offer, gib)), kind), row, 0.01);
                 let more = format!(",drive.iops={}", row.value as u64 + 1);

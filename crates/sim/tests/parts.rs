@@ -41,6 +41,21 @@ fn drives_that_share_a_link_share_its_rate() {
 }
 
 #[test]
+fn drives_of_a_software_array_share_the_link_that_its_host_has_for_them() {
+    let of = |kind: Kind, link: u32| {
+        let spoken = format!(
+            "samsung-pm9a3-960,drive.steady=false,members=4,level=raid0,stripe=256KiB,software=linux-md,\
+             software.links=1,software.link_mb_per_s={link}"
+        );
+        streaming(&spoken, kind, 4_000)
+    };
+    for kind in [Kind::Read, Kind::Write] {
+        assert!((of(kind, 2_000) / 2_000.0 - 1.0).abs() < 0.03, "{kind:?}: {}", of(kind, 2_000));
+        assert!(of(kind, 0) > 4_000.0, "{kind:?} without a limit: {}", of(kind, 0));
+    }
+}
+
+#[test]
 fn a_port_slower_than_the_drive_is_the_limit() {
     let at = |rate: u32| streaming(&format!("msr-2003-wd,controller.link_mb_per_s={rate}"), Kind::Read, 4_000);
     assert!((at(20) / 20.0 - 1.0).abs() < 0.05, "{}", at(20));

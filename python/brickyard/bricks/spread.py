@@ -37,7 +37,8 @@ FEW_TABLES = 10
 FLASH = "ssd"
 """The kind of drives, in the words of their files."""
 READS, WRITES, DURABLE = "ssd-reads", "ssd-writes", "ssd-durable"
-"""What flash is asked for; mixes count as reads, since reads are what waits in them."""
+"""What flash is asked for. A mix counts as reads, since reads are what waits in it, unless its writes are durable: then
+these wait longer, and models are further off."""
 ZFS = "zfs"
 BUFFERED = "buffered"
 KINDS = {
@@ -192,7 +193,7 @@ def printed_kind(drive_kind: str, table: str, cell: str) -> str:
 
 def asked_of(*, reads: bool, durable: bool) -> str:
     """The kind of a load on flash."""
-    return READS if reads else DURABLE if durable else WRITES
+    return DURABLE if durable else READS if reads else WRITES
 
 
 def far_off(kind: str, every: Iterable[SpreadRow]) -> str | None:
@@ -218,11 +219,12 @@ def asked(plan: Plan | None) -> list[str]:
 
 def _asked(stream: Stream) -> str:
     operations, steps = stream.operations, set(stream.chain)
-    flushes = stream.flush_every is not None or stream.sync is not SyncMode.NONE
-    return asked_of(
-        reads=StepWord.READ in steps if steps else operations.read > 0,
-        durable=flushes or operations.flush > 0 or StepWord.FLUSH in steps,
+    reads, writes = (
+        (StepWord.READ in steps, StepWord.WRITE in steps) if steps else (operations.read > 0, operations.write > 0)
     )
+    flushes = StepWord.FLUSH in steps or (not steps and operations.flush > 0)
+    syncs = stream.flush_every is not None or stream.sync is not SyncMode.NONE
+    return asked_of(reads=reads, durable=flushes or (writes and syncs))
 
 
 def kinds_of(brick: ModelledBrick, plan: Plan | None = None) -> list[str]:

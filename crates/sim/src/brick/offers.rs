@@ -121,6 +121,13 @@ fn premium(gib: f64) -> Rates {
     Rates { iops: row.1, mb_per_s: row.2 }
 }
 
+/// A Persistent Disk by its size. What is added to each size (3,000 requests/s and 140 MiB/s, 6,000 and 240), and 1,200 MiB/s
+/// at the most, are from memory of Google's page on them.
+fn persistent(gib: f64, base: (f64, f64), each: (f64, f64), most_iops: u64) -> Rates {
+    let iops = ((base.0 + each.0 * gib).round() as u64).min(most_iops);
+    Rates { iops, mb_per_s: (base.1 + each.1 * gib).min(1_200.0) * MIB }
+}
+
 /// Disks of 375 GiB: reads, then writes; from four to eight of them there is no more than four give.
 fn local(gib: f64) -> (Rates, Rates) {
     let disks = (gib / 375.0).round().max(1.0);
@@ -135,7 +142,7 @@ fn local(gib: f64) -> (Rates, Rates) {
     (rates(each.0, each.2), rates(each.1, each.3))
 }
 
-const OFFERS: [Offer; 14] = [
+const OFFERS: [Offer; 16] = [
     Offer {
         name: "gp3",
         most_iops: |gib| ((500.0 * gib) as u64).clamp(3_000, 80_000),
@@ -265,6 +272,22 @@ const OFFERS: [Offer; 14] = [
         most_mb_per_s: |_, iops| (iops as f64 / 4.0).min(5_000.0) * MIB,
         merge_from_bytes: 0,
         latency: Latency(400, 400, 120),
+        ..PLAIN
+    },
+    Offer {
+        name: "pd-balanced",
+        sizes_gib: (10.0, 65_536.0),
+        provisioned: false,
+        included: |gib| persistent(gib, (3_000.0, 140.0), (6.0, 0.28), 80_000),
+        merge_from_bytes: 0,
+        ..PLAIN
+    },
+    Offer {
+        name: "pd-ssd",
+        sizes_gib: (10.0, 65_536.0),
+        provisioned: false,
+        included: |gib| persistent(gib, (6_000.0, 240.0), (30.0, 0.48), 100_000),
+        merge_from_bytes: 0,
         ..PLAIN
     },
     Offer {
