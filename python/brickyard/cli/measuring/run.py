@@ -17,6 +17,7 @@ from brickyard.cli.parts import again as traces
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts.ad_hoc import NO_WORDS, AdHoc, made_profile
+from brickyard.cli.parts.habits import profile_remedy
 from brickyard.cli.parts.on_hosts import HERE, Hosts, HostsLoad, run_on_hosts
 from brickyard.cli.parts.output import emit, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
@@ -266,12 +267,7 @@ def _two_loads(profile: str, words: AdHoc) -> str:
     if words.rw is not None:
         return f"{profile} and --rw are two workloads; leave one of them out"
     option = words.given[0].replace("_", "-")
-    key = FIO_KEYS.get(option)
-    remedy = f"with a profile, write --set {key}=VALUE" if key else "change keys of a profile with --set"
-    return f"--{option} is for a workload given with fio's options (--rw); {remedy}"
-
-
-FIO_KEYS = {"bs": "request", "iodepth": "depth", "numjobs": "workers", "runtime": "duration", "rwmixread": "operations"}
+    return f"--{option} is for a workload given with fio's options (--rw). {profile_remedy(option)}"
 
 
 def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:
