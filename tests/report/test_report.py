@@ -77,7 +77,7 @@ def test_a_cell_whose_requests_all_ended_too_late_has_no_rate(tmp_path: Path) ->
         records = [store.record(run.id) for run in store.runs()]
         assert [row.is_rated for record in records for row in totals(record)] == [True, True, False]
         assert [rate.is_rated for record in records for rate in phase_rates(record)] == [True, True, False]
-        (table,) = characterization_tables(characterization(records))
+        (table,) = characterization_tables(characterization(records), records)
         assert [row[1:5] for row in table.rows][-1] == ["–"] * 4
         assert "all requests ended after the measured time" in table.note
         assert [found.value for found in measured(records[2], FIGURES["iops"])] == [None]

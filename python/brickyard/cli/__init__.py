@@ -90,9 +90,9 @@ def _run(given: list[str]) -> int:
             result_action="return_value",
         )
     except cyclopts.CycloptsError as error:
-        from brickyard.cli.parts.habits import habit_words, without_guess
+        from brickyard.cli.parts.habits import habit_words, verb_words, without_guess
 
-        said = habit_words(given, error) or f"{without_guess(_parse_words(error))} {_see(given)}"
+        said = verb_words(given) or habit_words(given, error) or f"{without_guess(_parse_words(error))} {_see(given)}"
         return _complain(given, said, BAD_INPUT, error)
     return result if isinstance(result, int) else 0
 

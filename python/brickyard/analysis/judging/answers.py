@@ -379,6 +379,9 @@ def _limit(records: Sequence[Record]) -> str:
     if tools:
         do = "does" if len(tools) == 1 else "do"
         return f"Whether storage or generator was the limit is not known: {' and '.join(tools)} {do} not report it."
+    rows = [row for record in records for row in analysis.totals(record)]
+    if rows and all(row.requests and not row.phase_requests for row in rows):
+        return "What the limit was is not known, since no request ended within the measured time: measure for longer."
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound and any(map(unwatched, records)):
         return (

@@ -9,7 +9,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard import analysis, bricks
-from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.summary import distinct_warnings, totals_document
 from brickyard.cli.parts import options
@@ -120,7 +119,7 @@ def _print(result: StudyResult, records: list[Record], page: Path | None) -> Non
     patterns = analysis.characterization(records)
     if records:
         print_answer(console, answer(records, patterns, _planned(result)))
-    print_characterization(console, patterns, workload_words(records, "cell"))
+    print_characterization(console, patterns, records)
     if records:
         print_circumstances(console, records)
         console.print()

@@ -6,6 +6,7 @@ Refusal: what the formats mean is known in `brickyard.formats` alone.
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,6 +125,8 @@ def _format(file: str, text: str, asked: str | None) -> str:
     found = asked or known_as
     known = (*FORMATS, *RESULT_FORMATS)
     if found not in known:
+        if re.match(r"\s*(sudo\s+)?dd\s", text):
+            raise BadInputError("dd is not read: write brickyard run --rw write --bs 1M --size 1GiB FILE")
         raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(known)}")
     return found
 
@@ -144,6 +147,8 @@ def _read(place: Path) -> str:
     # are all that could suffer.
     is_utf16 = found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = found.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")
+    if "\0" in text:
+        raise BadInputError(f"{place}: is not text; name a job file, a command line or a result of another tool")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import pairwise
 
 MEASURING, KNOWN = ("run", "characterize"), ("run", "characterize", "compare", "import", "export")
 """Verbs that run something, and verbs that have remedies of their own."""
@@ -166,6 +167,11 @@ HABITS = (
 """Some are options of one verb and unknown to another."""
 BY_NAME = {name: habit for habit in HABITS for name in habit.names.split()}
 
+OF_PROFILES = ("load-curve", "crosscheck", "advise")
+WORKLOAD = frozenset(
+    ["rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "rwmixread", "direct", "sync", "fsync", "bssplit"]
+)
+A_PROFILE = "Name a profile here: `brickyard run --rw randread --bs 4k --save p.toml --dry-run` writes one."
 UNKNOWN = re.compile(r"[Uu]nknown option: \"?--?([\w-]+)")
 GUESS = re.compile(r" ?Did you mean (--[\w-]+)\?")
 NEAR = 0.75
@@ -180,6 +186,8 @@ DD_WORDS = (
 def habit_words(given: Sequence[str], error: Exception) -> str:
     """What replaces an option that the parser does not know; empty where nothing is known."""
     found = UNKNOWN.search(str(error))
+    if found is not None and given[:1] and given[0] in OF_PROFILES:
+        return f"Unknown option: --{found[1]}. {A_PROFILE}" if found[1].replace("_", "-") in WORKLOAD else ""
     if found is None or not given or given[0] not in KNOWN:
         return ""
     word = next((word for word in given[1:] if word.lstrip("-").startswith(found[1])), f"--{found[1]}")
@@ -217,5 +225,22 @@ def dd_words(given: Sequence[str]) -> str:
     """Words of dd where a profile or a target is expected."""
     if given[:1] not in (["run"], ["characterize"]):
         return ""
-    word = next((word for word in given[1:] if DD.fullmatch(word)), "")
+    # Behind an option such as --set it is a value of that.
+    word = next((word for before, word in pairwise(given) if DD.fullmatch(word) and not before.startswith("-")), "")
     return f"{word} {DD_WORDS}" if word else ""
+
+
+VERBS = {
+    "help": "Write brickyard --help, or brickyard VERB --help.",
+    **dict.fromkeys(("list", "ls"), "brickyard runs lists runs, profiles workloads, bricks models, and study studies."),
+    **dict.fromkeys(
+        ("fio", "bench", "benchmark", "test", "start", "exec"),
+        "Write brickyard run --rw randread --bs 4k --iodepth 32 FILE; a job file is read by brickyard import.",
+    ),
+    **dict.fromkeys(("diff", "cmp"), "Write brickyard compare BEFORE AFTER."),
+}
+
+
+def verb_words(given: Sequence[str]) -> str:
+    """What a command that there is not may have meant."""
+    return f'Unknown command "{given[0]}". {VERBS[given[0]]}' if given and given[0] in VERBS else ""

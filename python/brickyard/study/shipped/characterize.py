@@ -109,7 +109,8 @@ def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> Plan
 
 
 def forecast_lines(mode: Mode, target: str, options: RunOptions, overrides: list[str]) -> list[str]:
-    """How long it takes and how much is written, before it begins."""
+    """How long it takes and how much is written, before it begins; bad overrides are refused before that is said."""
+    plan_of(cells()[0], mode, TIMING[mode].cell_max_s if mode in TIMING else 0.0, overrides)
     if mode is Mode.FULL:
         return [
             f"duration: up to {len(cells())} cells, each until it is steady and at most half an hour",
