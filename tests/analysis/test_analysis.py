@@ -540,6 +540,7 @@ def test_no_mean_and_no_percentile_lies_beyond_the_extremes(tmp_path: Path) -> N
     for found in (*figures, together(figures), as_one(figures)):
         assert found is not None
         assert (found.mean_ns, found.max_ns) == (64_000, 64_000)
+        assert found.min_ns is not None
         assert found.min_ns <= 64_000
         assert set(found.percentiles.values()) - {None} == {64_000}
     for row in (*exported(record, "totals"), *exported(record, "intervals")):

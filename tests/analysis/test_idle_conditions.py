@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,15 @@ def test_a_study_says_so_in_its_conclusions(tmp_path: Path, capsys: pytest.Captu
     file = tmp_path / "caches.toml"
     file.write_text(STUDY)
     assert main(["study", str(file)]) == 0
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert re.search(r"(?m)^duration of \d+ runs: about [\d.]+ s of this computer$", err)
+    assert "writes: none" in err
     assert SAID in out
     assert "changes nothing of sim:wd2500jd" not in out
     assert main(["study", str(file), "--json", "-o", str(tmp_path / "page")]) == 0
-    assert json.loads(capsys.readouterr().out)["conclusions"][0] == SAID
+    again = capsys.readouterr()
+    assert json.loads(again.out)["conclusions"][0] == SAID
+    assert "duration" not in again.err, "nothing is missing"
     assert SAID in (tmp_path / "page" / "report.html").read_text()
 
 

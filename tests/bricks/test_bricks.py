@@ -277,8 +277,12 @@ def test_a_value_of_a_part_is_changed_by_set(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -> None:
-    document = answer(capsys, "characterize", "sim:barracuda-es-750", "--quick")
-    assert document["outcome"] == "done"
+    capsys.readouterr()
+    assert main(["characterize", "sim:barracuda-es-750", "--quick", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["outcome"] == "done"
+    assert "duration: about" in told.err.splitlines()[0]
+    assert "of this computer" in told.err.splitlines()[0]
 
 
 def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -131,6 +131,55 @@ def test_an_option_of_fio_that_is_not_needed_is_named(
     assert "Did you mean" not in err
 
 
+HABITS = {
+    "run sqlio-random-read-4 sim:msr-2003-wd": (
+        ("--duration=30", "--set duration=30s"), ("--threads=4", "--set workers=4"), ("-t4", "--set workers=4"),
+        ("--bs=4k", "--set request=4KiB"), ("--direct=1", "--set io=direct"), ("--qd 32", "--set depth=32"),
+        ("--rate=100", "--set 'pace="), ("--runs 5", "--repeat 5"), ("--export-json o.json", "--json"),
+        ("--export-csv o.csv", "--format csv -o run.csv"), ("--max-latency=5ms", "--ruler 'p99<=20ms'"),
+        ("bs=1M count=100", "a word of dd"), ("--verbose", "brickyard show"), ("--yes", "--overwrite DEVICE"),
+        ("-w30", "choose another"), ("-Sh", "a whole command line of diskspd"),
+    ),
+    "run --rw randread sim:msr-2003-wd": (
+        ("--duration=30", "Write --runtime 30s"), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
+        ("--warmup=3s", "Write --ramp-time 5s"), ("--nrfiles=4", "--each"), ("--filename=/tmp/x", "Name the file"),
+    ),
+    "characterize /tmp/none": (
+        ("--rw=randread", "brickyard run --rw randread"), ("--bs=4k", "--set request=4KiB"), ("--runs 3", "s1 s2"),
+        ("--iodepth=32", "--set depth=32"), ("--output-format=json", "--json"), ("--ioengine=libaio", "engine=psync"),
+    ),
+    "compare 1 2": (
+        ("--threshold 5%", "--check --tolerance 5%"), ("--old a", "BEFORE AFTER"), ("--bs=4k", "measures nothing"),
+        ("--export-json o.json", "Write --json"), ("--metric iops", "--figure iops"), ("--html o", "-o FOLDER"),
+    ),
+    "import job.fio": (
+        ("--bs=4k", "-o p.toml and change it"), ("--name=x", "has the name of its file"), ("--csv", "Write --json"),
+        ("--filename=x", "Name the file itself"), ("--runtime=3", "--set KEY="), ("--quiet", "on stderr"),
+    ),
+    "export latest": (
+        ("--csvfile x.csv", "--format csv -o FILE"), ("--export-json x", "--format json -o FILE"),
+        ("--iodepth=4", "measures nothing"), ("--force", "is replaced"), ("--percentile_list=99", "all percentiles"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", HABITS)
+def test_habits_of_other_tools_get_the_remedy_of_the_verb(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for option, said in HABITS[words]:
+        assert main([*words.split(), *option.split()]) == 2, option
+        err = capsys.readouterr().err
+        assert said in err, (option, err)
+        assert "Did you mean" not in err
+        assert err.count("\n") == 1, err
+
+
+def test_a_guess_is_made_only_where_letters_are_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--rw", "read", "--runtme=3"]) == 2
+    assert "Did you mean --runtime?" in capsys.readouterr().err
+    assert main(["runs", "--vus", "3"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
 def test_a_run_begins_with_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = ["--store", str(tmp_path / "runs.db")]
     assert main(["run", "--rw", "randread", "--runtime", "1s", "sim:iodrive-160-slc", *store]) == 0

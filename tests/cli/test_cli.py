@@ -55,6 +55,7 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "--set", "operations={ read = 101 }", "--dry-run"], "101"),
     (["run", "sqlio-random-read-4", "--repeat", "0"], "--repeat 0"),
     (["run", "sqlio-random-read-4", "--size", "lots"], "--size: `lots` is not a size"),
+    (["run", "sqlio-random-read-4", "--size", "100"], "a number alone is bytes: write 100MiB or 100GiB"),
     (["run", "sqlio-random-read-4", "--size", "100TiB"], "do not fit"),
     (["run", "sqlio-random-read-4", "--scratch", "/nowhere"], "no such directory"),
     (["run", "sqlio-random-read-4", "/nowhere/file"], "the directory /nowhere does not exist"),
@@ -384,10 +385,13 @@ def test_a_shell_completes_verbs_and_options(tmp_path: Path, capsys: pytest.Capt
 
 def test_options_of_other_tools_are_told_their_name_here(capsys: pytest.CaptureFixture[str]) -> None:
     for words, remedy in (
-        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--iodepth", "4"], "write --set depth=VALUE"),
-        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--duration", "4s"], "write --set duration=VALUE"),
-        (["run", "sqlio-random-read-4", "--qd", "4"], "write --set depth=VALUE"),
+        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--iodepth", "4"], "write --set depth=32"),
+        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--duration", "4s"], "write --set duration=30s"),
+        (["run", "sqlio-random-read-4", "--qd", "4"], "write --set depth=32"),
         (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--set", "bs=4k"], "fio's `bs` is `request` here"),
+        (["run", "f1", "bs=1M"], "bs=1M is a word of dd"),
+        (["fio", "job.fio"], "brickyard run --rw randread"),
+        (["load-curve", "--rw", "randread", "f1"], "--save p.toml"),
         (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--ruler", "throughput>=30"], "30 of what?"),
         (["load-curve", "sqlio-random-read-4", "sim:msr-2003-wd", "--limit", "p99:20"], "20 of what?"),
     ):

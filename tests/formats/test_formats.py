@@ -215,7 +215,7 @@ def test_fio_prefixes_are_turned_around() -> None:
         ("[j]\nrw=sideways", "rw=sideways"),
         ("[j]\nbs=lots", "bs=lots"),
         ("[j]\nioengine=libaio\niodepth=8\nthinktime=2ms", "thinktime with iodepth=8"),
-        ("[j]\nfilename=/a:/b", "several files"),
+        ("[j]\nfilename=/a:/b", "cannot be divided among 2 files"),
         ("[a]\nruntime=5\n[b]\nruntime=6", "begins or ends otherwise"),
         ("[a]\ndirect=1\n[b]\ndirect=0", "io differs"),
         ("bs=4k", "before any section"),

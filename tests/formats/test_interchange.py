@@ -322,13 +322,36 @@ def test_a_job_on_a_part_of_its_file_moves_as_much_as_in_fio(options: str, tmp_p
 
 
 def test_options_that_are_refused_say_what_to_do_instead() -> None:
-    for option, said in (("read_iolog=x", "brickyard trace import"), ("nrfiles=4", "a job for each file")):
+    refused = (
+        ("read_iolog=my.log", "brickyard trace import my.log -o load.byt` .* `brickyard run load.byt TARGET"),
+        ("nrfiles=4", "a job for each file"),
+        ("nrfiles=3\nioengine=libaio\niodepth=32", "iodepth=32 cannot be divided among 3 files"),
+        ("nrfiles=2\nioengine=libaio\niodepth=32\nfile_service_type=sequential", "a job for each file"),
+        ("flow=8", "rate_iops"),
+    )
+    for option, said in refused:
         with pytest.raises(BadInputError, match=said):
-            import_fio("x", f"[j]\nfilename=x\nrw=read\n{option}", HERE)
+            import_fio("x", f"[j]\nrw=read\n{option}", HERE)
     with pytest.raises(BadInputError, match="pre_read with buffered"):
         import_fio("x", "[j]\nfilename=x\nrw=read\npre_read=1", HERE)
     found = import_fio("x", "[j]\nfilename=x\nrw=write\ndirect=1\npre_read=1\nzero_buffers=1\nhipri=1", HERE)
     assert {note.split(":")[0] for note in found.notes} >= {"pre_read", "zero_buffers", "hipri"}
+
+
+def test_the_files_of_a_job_are_streams_that_divide_its_depth_size_and_rate() -> None:
+    job = "rw=randread\nbs=4k\nioengine=libaio\niodepth=8\ndirect=1\nsize=64m\nrate_iops=1000"
+    for files, names in (("nrfiles=4", [f"j.0.{n}" for n in range(4)]), ("filename=a:b\nnrfiles=9", ["a", "b"])):
+        made = import_fio("x", f"[j]\n{job}\n{files}", HERE)
+        assert made.targets == names
+        (phase,) = fio(f"[j]\n{job}\n{files}")["phase"]
+        count = len(names)
+        assert [stream["target"] for stream in phase["stream"]] == list(range(count))
+        assert {stream["depth"] for stream in phase["stream"]} == {8 // count}
+        assert {stream["pace"]["rate"] for stream in phase["stream"]} == {1000 / count}
+        ends = {stream["region"].split("..")[1] for stream in phase["stream"]}
+        assert {_core.parse_bytes(end) for end in ends} == {(64 << 20) // count}
+        assert any("takes turns" in note for note in made.notes)
+    assert import_fio("x", f"[j]\n{job}\nfilename=a\nnrfiles=9", HERE).targets == ["a"], "names hold, as in fio"
 
 
 def test_reads_and_writes_in_order_have_a_cursor_each_in_fio_and_that_is_said(tmp_path: Path) -> None:

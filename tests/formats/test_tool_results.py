@@ -3,14 +3,14 @@
 Samples: diskspd's texts are those of microsoft/VirtualClient (DiskSpdExample-ReadWrite.txt and
 DiskSpdExample-WriteOnly-v2.2.0.txt, with fewer threads and CPUs), its XML is that of GoogleCloudPlatform/
 PerfKitBenchmarker (tests/data/diskspd_result.xml, without its CPUs), the elements of latency are as diskspd's own
-XmlResultParser.cpp writes them. elbencho's CSV is the run of version 3.1 in the tests of elbencho_harness. No file of
-Iometer's results is public in the places that were searched: iometer-1.1.csv was made here after what Iometer's own
-ManagerList.cpp, Manager.cpp and PageSetup.cpp write.
+XmlResultParser.cpp writes them. elbencho's CSV is the run of version 3.1 in the tests of elbencho_harness; its JSON was
+made here after what elbencho's own Statistics.cpp writes in v3.1-9. No file of Iometer's results is public in the
+places that were searched: iometer-1.1.csv was made here after what Iometer's own ManagerList.cpp, Manager.cpp and
+PageSetup.cpp write.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.analysis.judging.answers import answer
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import read_tool_result, recognize
@@ -144,10 +145,54 @@ def test_figures_of_elbencho_stay_its_own(tmp_path: Path) -> None:
     assert (service.mean_ns, service.min_ns, service.max_ns) == (9_383_000, 1_661_000, 120_903_000)
     assert set(service.percentiles.values()) == {None}
     assert any("MKDIRS" in warning.text for warning in record.info.warnings)
-    # --jsonfile has the same names and values.
-    rows_read = list(csv.DictReader(text.splitlines()))
-    for form in (json.dumps(rows_read), "\n".join(map(json.dumps, rows_read))):
-        assert read(form).phases == read(text).phases
+
+
+def test_elbenchos_json_has_mixed_phases_and_says_what_was_not_aligned(tmp_path: Path) -> None:
+    text = sample("elbencho-3.1.json")
+    record = stored(tmp_path, text)
+    rows = by_operation(record)
+    assert {key: (row.requests, row.bytes, row.iops) for key, row in rows.items()} == {
+        (0, "read"): (70_000, 286_720_000, 70_000),
+        (0, "write"): (30_000, 122_880_000, 30_000),
+        (1, "read"): (98_000, 401_408_000, 98_000),
+    }
+    times = [rows[0, operation].measures["service"] for operation in ("read", "write")]
+    assert [(one.min_ns, one.mean_ns, one.max_ns) for one in times] == [
+        (61_000, 280_000, 4_100_000),
+        (20_000, 400_000, 9_000_000),
+    ]
+    assert "service" not in rows[1, "read"].measures
+    assert [phase.name for phase in record.info.plan.phase] == [
+        "1: random read and write 4 KiB, mixed",
+        "2: random read 4 KiB",
+    ]
+    assert (record.info.start and record.info.start.io, record.info.software_version) == ("direct", "elbencho 3.1-9")
+    said = " ".join(warning.text for warning in record.info.warnings)
+    assert "MKDIRS" in said
+    assert "--norandalign" in said
+    aligned = read(text.replace('"random_aligned":"false"', '"random_aligned":"true"'))
+    assert "read = 70" in aligned.profile
+    assert not read(text).profile, "no profile has offsets that are aligned otherwise"
+    # Before 3.0-37 there was no config.
+    (phase,) = read(re.sub(r'"config":{[^}]*},', "", text.splitlines()[2])).phases
+    assert (phase.name, phase.asked.size_bytes, phase.asked.workers) == ("1: read", None, None)
+    assert phase.moved[0].requests == 98_000
+
+
+def test_errors_are_said_as_far_as_the_tool_reported_them(tmp_path: Path) -> None:
+    for name, said in (
+        ("elbencho-3.1.csv", "Whether requests failed is not known: elbencho does not report it."),
+        ("diskspd-2.0-read.xml", "Whether requests failed is not known: diskspd does not report it."),
+        ("iometer-1.1.csv", "2 requests failed"),
+    ):
+        belief = answer([stored(tmp_path, sample(name))], {}).belief
+        assert said in belief
+        assert "No request failed" not in belief
+    # Iometer has no error in its first test.
+    text = sample("iometer-1.1.csv")
+    first = stored(tmp_path, text[: text.index("'Access specifications", text.index("'Results"))])
+    assert "Iometer reported no error." in answer([first], {}).belief
+    assert by_operation(first)[0, "read"].measures["service"].min_ns is None, "Iometer prints no minimum"
 
 
 @pytest.mark.parametrize(
@@ -197,6 +242,7 @@ def test_a_file_that_was_cut_or_garbled_is_one_clear_line(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert name in said
+    assert not re.search(r"JSON|`\$|Expected|column \d|Error|Object|token|char \d", said.replace("elbencho's JSON", ""))
 
 
 @pytest.mark.parametrize(
@@ -207,6 +253,8 @@ def test_a_file_that_was_cut_or_garbled_is_one_clear_line(
         ("<Results><TimeSpan><Error>The test was interrupted</Error></TimeSpan></Results>", "measured nothing"),
         ("ISO Date,Label,Phase,RuntimeMS,Rank\n2026-04-25T10:00:01,a,READ,1000,Total\n", "--csvfile"),
         ("ISO date,label,operation\n2026-04-25T10:00:01,,STAT\n", "only STAT"),
+        ("ISO date,label,operation,threads\n2026-04-25T10:00:01,,READ,x\n", "`threads` is missing or garbled"),
+        ('{"phase_type":"READ","iso_start_date":"2026-06-22T16:09:40.000+0200"}', "`last_done` is missing or garbled"),
         ("'Results\n'Target Type,Target Name\n", "cut off"),
     ],
 )

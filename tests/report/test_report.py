@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 from brickyard.analysis import phase_rates
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.totals import totals
-from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.summary import circumstances
@@ -77,7 +77,7 @@ def test_a_cell_whose_requests_all_ended_too_late_has_no_rate(tmp_path: Path) ->
         records = [store.record(run.id) for run in store.runs()]
         assert [row.is_rated for record in records for row in totals(record)] == [True, True, False]
         assert [rate.is_rated for record in records for rate in phase_rates(record)] == [True, True, False]
-        (table,) = characterization_tables(characterization(records))
+        (table,) = characterization_tables(characterization(records), records)
         assert [row[1:5] for row in table.rows][-1] == ["–"] * 4
         assert "all requests ended after the measured time" in table.note
         assert [found.value for found in measured(records[2], FIGURES["iops"])] == [None]
@@ -309,6 +309,28 @@ def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_pat
     assert "busiest loop" not in str(circumstances([foreign]))
     assert "pauses between requests" in answer([paused], {}).belief
     assert "10.0 ms pause after each request" in workload_words([paused])
+    assert "flush" not in workload_words([paused]), "it only reads"
+
+
+def test_what_a_write_has_to_survive_stands_beside_depth_and_time(tmp_path: Path) -> None:
+    measured = interval(0, SECOND, cell([MS] * 20, operation="write"))
+    loads: list[tuple[dict[str, object], str]] = [
+        ({}, "writes not flushed"),
+        ({"sync": "dsync"}, "O_DSYNC writes"),
+        ({"flush_every": {"writes": 1, "call": "fsync"}}, "fsync after each write"),
+        ({"flush_every": {"writes": 8}}, "fdatasync after every 8 writes"),
+        ({"operations": {"write": 80, "flush": 20}}, "20 % flushes"),
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        records = [
+            store.record(add_run(store, [measured, phase_end()],
+                                 plan_=plan(stream(**{"operations": {"write": 100}, **asked}))))
+            for asked, _ in loads
+        ]  # fmt: skip
+    for record, (_, said) in zip(records, loads, strict=True):
+        assert f", {said}, direct I/O" in workload_words([record])
+        assert said in io_words([record])
+    assert "writes not flushed or O_DSYNC writes" in workload_words(records[:2])
 
 
 def test_a_characterization_that_was_cut_short_says_how_much_of_it_there_is(tmp_path: Path) -> None:

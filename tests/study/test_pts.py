@@ -105,7 +105,9 @@ def test_a_test_without_steady_state_has_no_result(tmp_path: Path, capsys: pytes
     words = ["enterprise", "sim:nvme-tlc-3840", "--test", "iops", "--round", "5ms", "--rounds", "5", "--range", "0.1%"]
     place = ["--store", str(tmp_path / "runs.db")]
     assert main(["pts", *words, *place]) == 1
-    out = " ".join(capsys.readouterr().out.split())
+    told = capsys.readouterr()
+    assert re.match(r"duration: about [\d.]+ s of this computer if every test is steady after 5 rounds, ", told.err)
+    out = " ".join(told.out.split())
     assert "No result for IOPS: the state was not steady after 5 rounds." in out
     assert out.index("No result for IOPS") < out.index("Before you rely on it")
     with Store(tmp_path / "runs.db") as kept:
@@ -135,6 +137,8 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert ("No result for Latency: the state was not steady after 5 rounds." in out) == bool(code)
     assert "Response time, random, 1 thread × 1 in flight" in out
     assert "Steady state of Latency: 0/100, 4 KiB" in out
+    assert "duration: 0.4 s, and the time for preconditioning" in " ".join(err.split())
+    assert "writes: 12 MiB for preconditioning (the range 2 times), and as much" in " ".join(err.split())
     assert "not a PTS result" in err
     assert "This is not a PTS result" in " ".join(out.split())
     assert "purging" in err

@@ -27,7 +27,7 @@ from brickyard.advise.lifetime import (
     unreadable,
 )
 from brickyard.advise.parts import LEVELS, ZFS_LEVELS
-from brickyard.advise.simulate import Carrier, dearest, fill_s, filled, here, rates, simulate, writes
+from brickyard.advise.simulate import Carrier, dearest, fill_s, filled, here, rates, simulate
 from brickyard.analysis.figures.background import rebuild_pace
 from brickyard.analysis.figures.ramp import steps
 from brickyard.analysis.judging.verdict import Finding, Verdict, verdict, verdict_document
@@ -35,6 +35,7 @@ from brickyard.bricks import condition_override
 from brickyard.bricks.spread import Spread, kind_of, spread_of
 from brickyard.rulers import Ruler
 from brickyard.schema import Document, Duration
+from brickyard.schema.operations import writes
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record
 

@@ -16,7 +16,8 @@ from brickyard.bricks import caches
 from brickyard.bricks.resolved import ModelledBrick, Resolved, RotatingDrive
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.schema import Duration, End, RunFacts, RunOptions, RunOutcome, encode, failed_end, plan_text, told
-from brickyard.schema.plan import Phase, Plan, StepWord, Stream
+from brickyard.schema.operations import writes
+from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record, Store
 
 EVENT_WAIT_MS = 50
@@ -89,10 +90,6 @@ def filled(plan: Plan, brick: ModelledBrick) -> Plan:
     return structs.replace(plan, phase=[begun(phase) for phase in plan.phase])
 
 
-def writes(stream: Stream) -> bool:
-    return stream.operations.write > 0 or StepWord.WRITE in stream.chain
-
-
 MID_REBUILD = 50.0
 """Per cent: where a rebuild stands in a brick that says nothing of it."""
 
@@ -112,10 +109,15 @@ Carrier = Callable[[str, str, RunOptions], Iterable[str]]
 
 def here(plan: str, target: str, options: RunOptions) -> list[str]:
     """By the core of this process."""
+    return computed(plan, [target], options)
+
+
+def computed(plan: str, targets: list[str], options: RunOptions) -> list[str]:
+    """The events of a run on modelled targets."""
     from brickyard import _core
 
     try:
-        handle = _core.start(plan, [target], encode(options))
+        handle = _core.start(plan, targets, encode(options))
     except ValueError as error:
         raise BadInputError(one_line(error)) from error
     events: list[str] = []
@@ -123,7 +125,7 @@ def here(plan: str, target: str, options: RunOptions) -> list[str]:
         while not handle.finished():
             events += handle.events(EVENT_WAIT_MS)
     except RuntimeError as error:
-        raise BrickyardError(f"{target}: {one_line(error)}") from error
+        raise BrickyardError(f"{targets[0]}: {one_line(error)}") from error
     finally:
         if not handle.finished():
             handle.abandon()

@@ -9,13 +9,12 @@ import errno
 import gc
 import json
 import os
-import re
 import sqlite3
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BrickyardError, one_line
+from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BadInputError, BrickyardError, one_line
 from brickyard.printable import json_text, printable
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ def _run(given: list[str]) -> int:
         from brickyard.cli.parts.judging import spread_check
 
         given = spread_check(given)
+    if said := _other_words(given):
+        return _complain(given, said, BAD_INPUT, BadInputError(said))
     try:
         result = app(
             _with_stdin(given),
@@ -89,62 +90,26 @@ def _run(given: list[str]) -> int:
             result_action="return_value",
         )
     except cyclopts.CycloptsError as error:
-        said = _habit(given, error) or f"{_parse_words(error)} {_meant(given, error)}"
+        from brickyard.cli.parts.habits import habit_words, verb_words, without_guess
+
+        said = verb_words(given) or habit_words(given, error) or f"{without_guess(_parse_words(error))} {_see(given)}"
         return _complain(given, said, BAD_INPUT, error)
     return result if isinstance(result, int) else 0
+
+
+def _other_words(given: list[str]) -> str:
+    """Words of another tool that no parser refuses, since they could be names."""
+    if not any("=" in word and not word.startswith("-") for word in given):
+        return ""
+    from brickyard.cli.parts.habits import dd_words
+
+    return dd_words(given)
 
 
 def _verbs() -> list[str]:
     from brickyard.cli.app import app
 
     return [name for name in app if not name.startswith("-")]
-
-
-KEYS_OF_OPTIONS = {
-    "duration": "duration", "time": "duration", "depth": "depth", "qd": "depth", "queue-depth": "depth",
-    "workers": "workers", "threads": "workers", "request": "request", "size-of-request": "request", "seed": "seed",
-    "warmup": "warmup", "io": "io", "address": "address", "operations": "operations", "region": "region",
-}  # fmt: skip
-"""What people write as options of a run, with the key of a profile that means it."""
-ENDS = (
-    "--runtime ends a run; in a profile, a phase can also end after passes, bytes or requests (--save p.toml, "
-    "then edit it)."
-)
-PROGRESS = (
-    "Leave it out: progress is on stderr, as a bar in a terminal or a line every 5 s; brickyard export has each second."
-)
-HABITS = {
-    "name": "A run has no job name here: leave it out.",
-    "filename": "Name the file or device itself, without an option.",
-    "directory": "Name the file itself, without an option; --scratch DIRECTORY makes one there and removes it.",
-    "ioengine": "Write --engine, or leave it out: io_uring is used where the host has it.",
-    "time-based": "Leave it out: --runtime alone ends the run.",
-    "group-reporting": "Leave it out: all workers of a run are reported together.",
-    "output-format": "Write --json, or export a run with brickyard export.",
-    "output": "Write a report with brickyard report RUN -o NAME.",
-    "norandommap": 'Leave it out, or write a profile with address = "random".',
-    "rate-iops": "Write --rate 5000: requests/s of all jobs together.",
-    "buffered": "Write --direct 0 to go through the page cache.",
-    "rwmixwrite": "Write --rwmixread, the share of reads.",
-    "verify": "Write a profile with verify = true (--save p.toml, then change it there).",
-    "offset": 'Write a profile with region = "1GiB..100%" (--save p.toml, then change it there).',
-    "io-size": ENDS,
-    "loops": ENDS,
-    "number-ios": ENDS,
-    "write-lat-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
-    "write-bw-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
-    "write-iops-log": "Leave it out: every interval is in the record, and brickyard export writes it.",
-    "percentile-list": "Leave it out: every latency is kept, and all percentiles that have enough samples are shown.",
-    "lat-percentiles": "Leave it out: service and response time both have percentiles.",
-    "refill-buffers": "Leave it out: the data written are always unique.",
-    "randrepeat": "Leave it out: the same seed gives the same requests (--set seed=7 for others).",
-    "thread": "Leave it out: workers share the process.",
-    "eta": PROGRESS,
-    "eta-newline": PROGRESS,
-    "status-interval": PROGRESS,
-    "minimal": "Write --json, or export a run with brickyard export.",
-}
-"""Options of fio that a load in its words does not have, with what to do instead."""
 
 
 def _parse_words(error: cyclopts.CycloptsError) -> str:
@@ -155,24 +120,9 @@ def _parse_words(error: cyclopts.CycloptsError) -> str:
     return one_line(error)
 
 
-UNKNOWN = re.compile(r"[Uu]nknown option: \"?--([\w-]+)")
-
-
-def _habit(given: Sequence[str], error: Exception) -> str:
-    """What replaces an option of fio; a guess by its letters would name an option that means something else."""
-    found = UNKNOWN.search(str(error))
-    remedy = HABITS.get(found[1].replace("_", "-")) if found and given[:1] == ["run"] else None
-    return f"Unknown option: --{found[1]}. {remedy}" if found and remedy else ""
-
-
-def _meant(given: Sequence[str], error: Exception) -> str:
-    """Where an unknown option is a key of a profile: how to set it."""
-    found = UNKNOWN.search(str(error))
-    key = KEYS_OF_OPTIONS.get(found[1]) if found else None
-    if key is None or given[:1] == ["runs"]:
-        verb = f" {given[0]}" if given and given[0] in _verbs() else ""
-        return f"See brickyard{verb} --help."
-    return f"To change a key of the profile, write --set {key}=VALUE."
+def _see(given: Sequence[str]) -> str:
+    verb = f" {given[0]}" if given and given[0] in _verbs() else ""
+    return f"See brickyard{verb} --help."
 
 
 def _hide_passwords(given: list[str]) -> None:

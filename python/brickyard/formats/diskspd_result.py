@@ -18,7 +18,17 @@ import msgspec
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
-from brickyard.formats.tool_result import Moved, Printed, PrintedLoad, PrintedTimes, ToolResult, count_of, ns_of, span_s
+from brickyard.formats.tool_result import (
+    Moved,
+    Printed,
+    PrintedLoad,
+    PrintedTimes,
+    ToolResult,
+    count_of,
+    garbled,
+    ns_of,
+    span_s,
+)
 from brickyard.ready import ready
 from brickyard.schema import Counted, read_plan
 from brickyard.schema.plan import Plan
@@ -82,9 +92,9 @@ def read_diskspd(name: str, text: str) -> ToolResult:
     try:
         return _of_xml(name, text) if text.lstrip().startswith("<") else _of_text(name, text)
     except Xml.ParseError as error:
-        raise BadInputError(f"not diskspd's XML, or cut off: {error}") from error
+        raise BadInputError("diskspd's XML is cut off or damaged; copy the file again") from error
     except (ValueError, KeyError, IndexError, OverflowError, ZeroDivisionError) as error:
-        raise BadInputError(f"not as diskspd writes a result: {type(error).__name__} {error}") from error
+        raise garbled(TOOL, error) from error
 
 
 def _result(name: str, version: str, began: str, spans: list[_Span]) -> ToolResult:
@@ -166,7 +176,7 @@ def _times(mean_ns: float, values: dict[float, int]) -> PrintedTimes | None:
     if 100.0 not in values:
         return None
     between = {rank: value for rank, value in values.items() if 0 < rank < 100}
-    return PrintedTimes(mean_ns, values[100.0], values.get(0.0, 0), between)
+    return PrintedTimes(mean_ns, values[100.0], values.get(0.0), between)
 
 
 def _asked_xml(item: Xml.Element) -> _Span:

@@ -14,9 +14,10 @@ from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_cache import CacheUse
 from brickyard.formats.fio_file import Job, read_command_line, read_jobs
+from brickyard.formats.fio_files import each_file, file_names, shared_words
 from brickyard.formats.fio_limits import Ends, read_ends
 from brickyard.formats.fio_options import check_options
-from brickyard.formats.fio_stream import ENGINES, Work, file_names, read_region, read_work
+from brickyard.formats.fio_stream import ENGINES, Work, read_region, read_work
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
 from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream, Shares
 
@@ -94,7 +95,7 @@ def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = Non
     state = _Import()
     phases: list[ProfilePhase] = []
     for number, group in enumerate(_groups(jobs)):
-        loads = [_load(state, job, is_first=number == 0) for job in group]
+        loads = [_load(state, one, is_first=number == 0) for job in group for one in _files(state, job)]
         for phase in _phases(state, loads):
             phases.append(replace(phase, name=_unique(phase.name or "", phases)))
         for load in loads:
@@ -124,6 +125,16 @@ def _groups(jobs: list[Job]) -> Iterator[list[Job]]:
 
 def _at(job: Job, error: BadInputError) -> BadInputError:
     return BadInputError(f"job {job.name}: {str(error).removeprefix(f'job {job.name}: ')}")
+
+
+def _files(state: _Import, job: Job) -> list[Job]:
+    try:
+        made = each_file(job)
+    except BadInputError as error:
+        raise _at(job, error) from error
+    if len(made) > 1:
+        state.note(shared_words(job, len(made)))
+    return made
 
 
 def _load(state: _Import, job: Job, *, is_first: bool) -> _Load:

@@ -17,8 +17,10 @@ import msgspec
 
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_options import canonical
+from brickyard.formats.tool_result import garbled
 from brickyard.ready import ready
 from brickyard.schema import Counted, RunWarning
+from brickyard.store.record import FIO
 
 LARGEST = 1 << 62
 MS_NS, SECOND_MS = 1_000_000, 1_000
@@ -155,7 +157,7 @@ def read_result(text: str) -> PrintedByFio:
             told, end = json.JSONDecoder().raw_decode(text[begin:] if begin >= 0 else "")
         except (ValueError, RecursionError) as error:
             if not found:
-                raise BadInputError(f"not fio's JSON: {error}") from error
+                raise BadInputError("fio's JSON is cut off or damaged; copy the file again") from error
             is_cut = True
             break
         found.append((_typed(told), told))
@@ -175,7 +177,7 @@ def _typed(told: object) -> FioDocument:
     try:
         return msgspec.convert(told, FioDocument, str_keys=True)
     except msgspec.ValidationError as error:
-        raise BadInputError(f"fio's JSON is not as fio 3 writes it: {error}") from error
+        raise garbled(FIO, error) from error
 
 
 ready(FioDocument)

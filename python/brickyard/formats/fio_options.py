@@ -63,7 +63,6 @@ SILENT = frozenset(
         "error_dump",
         "experimental_verify",
         "fallocate",
-        "file_service_type",
         "filetype",
         "gtod_cpu",
         "gtod_reduce",
@@ -180,9 +179,18 @@ NOTED = {
 
 # What else there is where an option is refused.
 INSTEAD = {
-    "read_iolog": "; `brickyard trace import` reads the log itself",
-    "nrfiles": "; several files share one depth in fio: write a job for each file (filename)",
+    "read_iolog": "; `brickyard trace import {value} -o load.byt` reads the log, and `brickyard run load.byt TARGET` "
+    "replays it",
     "opendir": "; write a job for each file (filename)",
+    "flow": "; give each job a rate_iops, whose ratio then holds, or make one job of them (rwmixread, bssplit)",
+    "thinktime_blocks": "; a pause follows each request here: divide thinktime by thinktime_blocks and leave this out",
+    "trim_percentage": "; in a profile, write operations = { write = 90, trim = 10 }",
+    "bs_unaligned": "; in a profile, write align = 512",
+    "verify_only": "; a run checks what it wrote itself: write a profile with verify = true",
+    "verify_backlog": "; read back after the writes: leave this out",
+    "iodepth_low": "; in a profile, reap = N waits for N completions at a time",
+    "zonemode": "; in a profile, an address of the kind strided or zones",
+    "profile": "; write the jobs that it stands for",
 }
 
 # Options that change the load unless they have these values, which are fio's own defaults.
@@ -208,7 +216,6 @@ HARMLESS = {
     ),
     "kb_base": ("1024",),
     "unit_base": ("0", "8"),
-    "nrfiles": ("1",),
     "thinktime_blocks": ("1",),
     "zonemode": ("none",),
     "io_submit_mode": ("inline",),
@@ -239,6 +246,7 @@ class FioOptions(msgspec.Struct, frozen=True, kw_only=True):
     filename_format: str = "$jobname.$jobnum.$filenum"
     filesize: str | None = None
     fill_device: str | None = None
+    file_service_type: str = "roundrobin"
     fsync: str = "0"
     invalidate: str = "1"
     io_size: str | None = None
@@ -251,6 +259,7 @@ class FioOptions(msgspec.Struct, frozen=True, kw_only=True):
     loops: str = "1"
     max_latency: str | None = None
     norandommap: str = "0"
+    nrfiles: str = "1"
     number_ios: str | None = None
     numjobs: str = "1"
     offset: str = "0"
@@ -296,7 +305,7 @@ def check_options(options: dict[str, str]) -> list[str]:
             continue
         if name not in NOTED:
             shown = f"{name}={value}" if value else name
-            instead = INSTEAD.get(name, "")
+            instead = INSTEAD.get(name, "").replace("{value}", value)
             raise BadInputError(
                 f"fio's {shown} has no counterpart here, and the job without it is another load{instead}"
             )

@@ -5,7 +5,6 @@ Refusal: when jobs run and what ends them is `fio_job`'s business; what a stream
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from brickyard.errors import SECTOR_BYTES, BadInputError, sector_advice
@@ -419,27 +418,3 @@ def read_region(asked: FioOptions, shift: str = "") -> str | None:
             raise BadInputError(f"offset={offset} with size={size}: give both in bytes or both in per cent")
         return f"0..{fio_number('size', size.removesuffix('%'), high=100):g}%"
     return toml_text.region(low_bytes, fio_bytes("size", size))
-
-
-def file_names(job: Job, jobs: int) -> list[str]:
-    """What fio calls the file of each clone; one name where all share it."""
-    asked = job.asked
-    filename = asked.filename
-    if re.search(r"(?<!\\):", filename):
-        raise BadInputError(f"filename={filename}: several files share a job's depth in fio, and no stream does that")
-    if "$" in filename:
-        raise BadInputError(f"filename={filename}: fio's keywords in names have no counterpart here")
-    directory = asked.directory
-    if re.search(r"(?<!\\):", directory):
-        raise BadInputError(f"directory={directory}: several directories; name the file of each job with filename")
-    start = f"{directory.rstrip('/')}/" if directory else ""
-    if filename:
-        return [start + filename.replace("\\:", ":")]
-    form = asked.filename_format
-    names = [
-        form.replace("$jobname", job.name).replace("$jobnum", str(number)).replace("$filenum", "0")
-        for number in range(jobs)
-    ]
-    if any("$" in name for name in names):
-        raise BadInputError(f"filename_format={form}: there are $jobname, $jobnum and $filenum here")
-    return [start + name for name in dict.fromkeys(names)]

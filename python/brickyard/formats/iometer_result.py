@@ -1,7 +1,8 @@
 """Duty: Iometer's results (results.csv) → what was printed: of each access specification the row of all managers.
 
 Columns are found by their names, which Iometer's versions share (ManagerList::SaveResults); decimal and binary
-megabytes differ between them and are not read. Response times are means and maxima in ms; there are no percentiles.
+megabytes differ between them and are not read. Response times are means and maxima in ms; there are
+neither minima nor percentiles.
 
 Refusal: a file whose last test was cut off before its row of all managers is no result.
 """
@@ -26,6 +27,7 @@ from brickyard.formats.tool_result import (
     PrintedTimes,
     ToolResult,
     count_of,
+    garbled,
     ns_of,
     profile_of,
 )
@@ -82,7 +84,7 @@ def read_iometer(name: str, text: str) -> ToolResult:
         targets = list(dict.fromkeys(row[1] for row in rows if row[0:1] == ["DISK"] and len(row) > 1))
         began, version = _after(rows, "'Time Stamp"), _after(rows, "'Version")
     except (ValueError, KeyError, IndexError, OverflowError, csv.Error) as error:
-        raise BadInputError(f"not as Iometer writes results: {type(error).__name__} {error}") from error
+        raise garbled(TOOL, error) from error
     profile = profile_of(TOOL, name, "direct", phases)
     is_cut = sum(row[:1] == ["'Access specifications"] for row in rows) > len(tests)
     notes = (ROUGH, CUT) if is_cut else (ROUGH,)

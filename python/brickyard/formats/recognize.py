@@ -33,7 +33,7 @@ RESULTS = {
 READ_RESULTS = {
     "diskspd-result": r"\A\s*(Command Line: .*\n\s*)?Input parameters:|\A\s*(<\?xml.*\?>\s*)?(<!DOC.*\s*)?<Results>",
     "iometer-result": r"(?m)^'(Results|Target Type,Target Name)\b",
-    "elbencho-result": r"(?i)\AISO DATE,LABEL\b|\A\s*[\[{](?s:.*)\"IOPS \[last\]\"",
+    "elbencho-result": r"(?i)\AISO DATE,LABEL\b|\A\s*\{\s*\"phase_type\"",
 }
 FIO_RESULTS = r"(?m)^\S+: \(g=\d+\): rw=|^\d;fio-\d"
 REDIRECTION = re.compile(r"([12&]?>>?|<)(.*)", re.DOTALL)

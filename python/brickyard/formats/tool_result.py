@@ -9,8 +9,11 @@ Refusal: no percentile that the tool did not print is known, and operations that
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+import msgspec
 
 from brickyard import _core
 from brickyard.errors import BadInputError
@@ -43,6 +46,8 @@ from brickyard.store.record import OTHER_TOOLS
 
 LARGEST = 1 << 62
 SECONDS_MAX, AT_ONCE_MAX = 3e8, 1 << 24  # ten years, and more requests in flight than any host keeps
+WHERE = re.compile(r"missing required field `([^`]+)`|at `\$\.?([^`]+)`")
+"""How msgspec names the place of what it refuses."""
 AGREE_SHARE = 0.005
 """A count over a printed rate and a printed time differ by their digits alone; by more, they are not of one span."""
 PERCENTILES = RunWarning(
@@ -69,7 +74,7 @@ class PrintedTimes:
 
     mean_ns: float
     max_ns: int
-    min_ns: int = 0
+    min_ns: int | None = None
     percentiles: dict[float, int] = field(default_factory=dict)
 
 
@@ -130,6 +135,19 @@ class ToolResult:
     profile: str = ""
     """A profile that asks for the same, one stream a phase; empty where none can."""
     notes: tuple[str, ...] = ()
+
+
+def garbled(tool: str, error: Exception) -> BadInputError:
+    """What to say where a parser has refused a result; its own words would tell the user nothing."""
+    if isinstance(error, BadInputError):
+        return error
+    said = f"`{error.args[0]}`" if isinstance(error, KeyError) else "a value"
+    if isinstance(error, msgspec.ValidationError) and (place := WHERE.search(str(error))):
+        said = f"`{place[1] or place[2]}`"
+    return BadInputError(
+        f"not a result as {OTHER_TOOLS[tool]} writes it: {said} is missing or garbled; import the file as "
+        f"{OTHER_TOOLS[tool]} wrote it"
+    )
 
 
 def span_s(requests: int, rate_per_s: float, printed_s: float) -> float:

@@ -42,7 +42,7 @@ def without_p99(finding: Finding, flushes: Latency | None) -> Finding:
 
 def _beyond(flushes: Latency, limit: float) -> tuple[str, float] | None:
     """The lowest percentile beyond the limit."""
-    if flushes.min_ns > limit:
+    if flushes.min_ns is not None and flushes.min_ns > limit:
         return "the fastest", flushes.min_ns
     known = [(name, flushes.percentiles[name]) for name in map(percentile_name, PERCENTILES)]
     return next(((name, value) for name, value in known if value is not None and value > limit), None)

@@ -44,11 +44,25 @@ def read(name_or_path: str) -> ProfileText:
     if file.suffix.lower() in FOREIGN:
         made = f"`brickyard import {file} -o {file.stem}.toml` makes a profile of it"
         raise BadInputError(f"{file}: another tool's file, by its ending; {made}")
-    found = shipped.read("profile", __name__, name_or_path)
+    found = None if _is_target(file) else shipped.read("profile", __name__, name_or_path)
+    if found is None and (_is_target(file) or file.exists()):
+        doing = f"`brickyard run --rw randread {file}`, or name a profile before it (`brickyard profiles` lists them)"
+        raise BadInputError(f"{file}: is a target, and what to run on it is not said; write {doing}")
     if found is None:
         hint = shipped.hint(name_or_path, names(), "brickyard profiles")
         raise BadInputError(f"{name_or_path}: no such profile, and a path needs a slash or the ending .toml; {hint}")
     return ProfileText(found.name, found.text, found.place)
+
+
+def _is_target(file: Path) -> bool:
+    """A device, or a file that is no text: whoever names it where a profile is expected means the target."""
+    try:
+        if not file.is_file():
+            return file.is_relative_to("/dev") and not file.is_fifo() and str(file) != "/dev/stdin"
+        with file.open("rb") as opened:
+            return b"\0" in opened.read(4096)
+    except OSError:
+        return False
 
 
 def validate(profile: ProfileText, overrides: list[str]) -> Plan:

@@ -117,7 +117,7 @@ def _marks(rows: list[_PricedBrick], x: alt.X, y: alt.Y, colour: alt.Color) -> l
 def _line_of(asked: float | None, y: alt.Y) -> list[Any]:
     if asked is None:
         return []
-    base = alt.Chart(alt.InlineData(values=[{"worst": asked, "text": f"{three_digits(asked)} asked"}]))
+    base = alt.Chart(alt.InlineData(values=[{"worst": asked, "text": f"{three_digits(asked)} required"}]))
     rule = base.mark_rule(strokeDash=[6, 3], color=theme.INK, strokeWidth=1.2).encode(y=y)
     words = base.mark_text(align="left", dy=-7, fontSize=12, color=theme.INK).encode(x=alt.value(4), y=y, text="text:N")
     return [rule, words]

@@ -150,7 +150,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
     return draw("distributions", f"Percentiles of the {measures} before and after", whole, width=WIDTH, note=note)
 
 
-def history_picture(history: History, number: int) -> Picture:
+def history_picture(history: History, number: int, note: str = "") -> Picture:
     """Each run a point, each stretch its mean, each change a line."""
     rows = [{"run": p.run, "place": n, "value": p.value} for n, p in enumerate(history.points)]
     levels = [{"place": first - 0.4, "end": last + 0.4, "value": mean} for first, last, mean in history.levels]
@@ -191,4 +191,4 @@ def history_picture(history: History, number: int) -> Picture:
     title = format_name(history.name)
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
     said = f"{history.figure.title} of {title} over {len(rows)} runs with {len(turns)} changes"
-    return draw(f"history-{number}", said, chart, width=WIDTH)
+    return draw(f"history-{number}", said, chart, width=WIDTH, note=note)

@@ -113,8 +113,19 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
             f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} with any number of "
             "repetitions"
         )
-    said += [f"measured once, not judged: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in once]
-    return said
+    return [*said, *_once_lines(once, len(judged.judged))]
+
+
+def _once_lines(once: list[Change], count: int) -> list[str]:
+    """What is not judged, by name: the table has the figures."""
+    if not once:
+        return []
+    if len(once) == count:
+        return [f"measured once, not judged: {'the one figure' if count == 1 else f'all {count} figures'}"]
+    figures: dict[str, list[str]] = {}
+    for change in once:
+        figures.setdefault(format_name(change.name), []).append(change.figure.title)
+    return [f"measured once, not judged: {name}: {', '.join(titles)}" for name, titles in figures.items()]
 
 
 def _figures(count: int) -> str:

@@ -24,6 +24,7 @@ from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.studies import pts_points
+from brickyard.analysis.studies.characterization import pattern_words
 from brickyard.analysis.studies.curve_words import (
     NAMES,
     RESPONSE,
@@ -158,8 +159,7 @@ def draw_figures(records: list[Record]) -> list[Figure]:
     patterns = analysis.characterization(records)
     figures = []
     if analysis.is_graph(patterns):
-        note = workload_words(records, "cell")
-        figures += [_graph(patterns, note), _latency(patterns, note)]
+        figures += [_graph(patterns, records), _latency(patterns, records)]
     return figures + _ramps(records) + _over_time(records, patterns) + _slow(records)
 
 
@@ -203,33 +203,38 @@ def _ramps(records: list[Record]) -> list[Figure]:
 
 
 def _facets(
-    patterns: Patterns, chart: Callable[..., Any], name: str, what: str, note: str
+    patterns: Patterns, chart: Callable[..., Any], name: str, what: str, records: list[Record]
 ) -> tuple[list[Picture], Picture]:
     """One picture for each pattern, and one of all together for slides and papers."""
     sizes = [item.cell.request_bytes for cells in patterns.values() for item in cells]
     span = min(sizes), max(sizes)
     made = {pattern: chart(pattern, cells, sizes=span) for pattern, cells in patterns.items()}
     pictures = [
-        draw(f"{name}-{'-'.join(pattern)}", f"{what}, {charts.pattern_name(pattern)}", drawing, note=note)
+        draw(
+            f"{name}-{'-'.join(pattern)}",
+            f"{what}, {charts.pattern_name(pattern)}",
+            drawing,
+            note=pattern_words(records, patterns[pattern]),
+        )
         for pattern, drawing in made.items()
     ]
     whole = alt.concat(*made.values(), columns=2, spacing=36)
-    return pictures, draw(name, what, whole, width=WIDE, note=note)
+    return pictures, draw(name, what, whole, width=WIDE, note=workload_words(records, "cell"))
 
 
-def _graph(patterns: Patterns, note: str) -> Figure:
+def _graph(patterns: Patterns, records: list[Record]) -> Figure:
     pictures, whole = _facets(
-        patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size", note
+        patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size", records
     )
-    caption = "IOPS (left, blue, solid) and throughput (right, red, dashed) against request size."
+    caption = "IOPS (left, blue, solid) and throughput (right, orange, dashed) against request size."
     if any(item.cell.fills_caches for cells in patterns.values() for item in cells):
         caption += " Hollow points: not in steady state, so this rate may not last."
     return Figure("Characterization graph", caption, pictures, [], whole)
 
 
-def _latency(patterns: Patterns, note: str) -> Figure:
+def _latency(patterns: Patterns, records: list[Record]) -> Figure:
     pictures, whole = _facets(
-        patterns, charts.latency, "latency", "Percentiles of the service time against request size", note
+        patterns, charts.latency, "latency", "Percentiles of the service time against request size", records
     )
     caption = (
         "Service time, from submission to completion. A line has a gap where fewer than ten samples lie beyond its"
@@ -333,7 +338,7 @@ def render(
     graph = analysis.is_graph(patterns)
     replayed = all(is_replay(record) for record in records)
     workload = workload_words(records, "cell" if graph else "run")
-    tables: list[Table] = characterization_tables(patterns, workload) if graph else totals_tables(records)
+    tables: list[Table] = characterization_tables(patterns, records) if graph else totals_tables(records)
     if of_databases(records):
         tables = database_tables(records)
     outcomes = [r for r in records if r.info.outcome != "done"]

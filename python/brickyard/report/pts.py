@@ -64,7 +64,8 @@ def figures(found: Found, io: str) -> list[Drawn]:
     made: list[Drawn] = []
     for name, rounds in found.rounds.items():
         own = _OWN[name](rounds)
-        made += [_drawn(f"pts-{key}", title, caption, chart, rounds, io) for key, title, caption, chart in own]
+        load = _load(rounds, io)
+        made += [_drawn(f"pts-{key}", title, caption, chart, rounds, load) for key, title, caption, chart in own]
         if name == "dirth" and found.operating:
             made += _histogram(found.operating, io)
         if rounds.window is not None:
@@ -81,6 +82,12 @@ def figures(found: Found, io: str) -> list[Drawn]:
 
 def _drawn(key: str, title: str, caption: str, chart: Chart, rounds: Rounds, io: str) -> Drawn:
     return _both(key, title, caption, chart, ", ".join(part for part in (window_words(rounds), io) if part))
+
+
+def _load(rounds: Rounds, io: str) -> str:
+    """What all cells of a test depend on; where its queue varies, that is an axis."""
+    queues = {cell.queue_words for cell in rounds.test.cells}
+    return f"{queues.pop()}, {io}" if len(queues) == 1 else io
 
 
 def _both(key: str, title: str, caption: str, chart: Chart, note: str) -> Drawn:

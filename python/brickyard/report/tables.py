@@ -13,7 +13,7 @@ from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.further import further_tables
-from brickyard.analysis.studies.characterization import footnotes
+from brickyard.analysis.studies.characterization import footnotes, pattern_words
 from brickyard.schema import HangEvent, is_on_data, is_request
 from brickyard.store import METADATA, FailedRequest, Record
 from brickyard.units import (
@@ -37,7 +37,7 @@ class Table:
     """What its figures depend on, below the title."""
 
 
-def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], note: str = "") -> list[Table]:
+def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], records: list[Record]) -> list[Table]:
     """One table for each pattern; "% of best" compares with the best request size of the same pattern."""
     over = cells.over_columns(item.cell.row for ranked in patterns.values() for item in ranked)
     columns = [
@@ -78,7 +78,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], n
             ],
             text_columns=1 + len(over),
             groups=groups,
-            note="; ".join(words for words in (note, *footnotes(ranked)) if words),
+            note="; ".join(words for words in (pattern_words(records, ranked), *footnotes(ranked)) if words),
         )
         for (address, operation), ranked in patterns.items()
     ]

@@ -278,7 +278,8 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     max_ns: int
     mean_ns: float
     measure: Timed
-    min_ns: int
+    min_ns: int | None = None
+    """Absent where it was not printed."""
     operation: Counted
     percentiles: dict[str, int]
     """In ns, by name such as `p99.9`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from brickyard.schema.generated import Counted
-from brickyard.schema.plan import Operations, OtherStream, Stream
+from brickyard.schema.plan import Operations, OtherStream, StepWord, Stream
 
 CHAIN, FRAME = Counted.CHAIN, Counted.FRAME
 CHAINS: frozenset[str] = frozenset({CHAIN, Counted.CREATE_FILE, Counted.READ_FILE, Counted.APPEND_FILE, FRAME})
@@ -35,6 +35,11 @@ def in_rate(operations: Iterable[str]) -> frozenset[str]:
     which belongs to the write before it. Flushes are counted where nothing else was done."""
     found = frozenset(filter(is_request, operations))
     return found if found == {FLUSH} else frozenset(name for name in found if is_on_data(name) and name != FLUSH)
+
+
+def writes(stream: Stream) -> bool:
+    """Whether a profile's stream writes; a program and a trace say that themselves."""
+    return stream.operations.write > 0 or StepWord.WRITE in stream.chain
 
 
 def is_paced(operation: str, asked: Stream | OtherStream | None) -> bool:

@@ -120,6 +120,10 @@ OTHER_TOOLS = {FIO: FIO, "diskspd": "diskspd", "iometer": "Iometer", "elbencho":
 """Tools whose results are kept as runs: what the engine of such a run is called, and the tool's own name."""
 
 
+COUNT_ERRORS = frozenset({FIO, "Iometer"})
+"""Tools whose results say how many requests failed; those of the others say nothing of it."""
+
+
 class RunMarks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a study, a load curve or a search says of its run; it is kept as the run's labels, in this order."""
 

@@ -200,7 +200,9 @@ pub enum Event {
         operation: Counted,
         measure: Timed,
         mean_ns: f64,
-        min_ns: u64,
+        /// Absent where it was not printed.
+        #[serde(default)]
+        min_ns: Option<u64>,
         max_ns: u64,
         /// In ns, by name such as `p99.9`.
         percentiles: BTreeMap<String, u64>,

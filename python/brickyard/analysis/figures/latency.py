@@ -114,7 +114,8 @@ class Latency:
 
     count: int
     mean_ns: float
-    min_ns: int
+    min_ns: int | None
+    """None where another tool measured and did not print it."""
     max_ns: int
     percentiles: dict[str, int | None]
     histogram: Histogram
@@ -190,12 +191,13 @@ def _with_events(figures: Latency, peaks: tuple[Peak, ...]) -> Latency:
 
 def within(figures: Latency) -> Latency:
     """No mean and no percentile lies outside of the extremes: what is read from a bucket may be beyond its samples."""
-    low_ns, high_ns = min(figures.min_ns, figures.max_ns), figures.max_ns
+    low_ns, high_ns = min(figures.min_ns or 0, figures.max_ns), figures.max_ns
     held = {
         name: None if value is None else max(low_ns, min(value, high_ns)) for name, value in figures.percentiles.items()
     }
+    least_ns = None if figures.min_ns is None else low_ns
     return replace(
-        figures, min_ns=low_ns, mean_ns=max(float(low_ns), min(figures.mean_ns, float(high_ns))), percentiles=held
+        figures, min_ns=least_ns, mean_ns=max(float(low_ns), min(figures.mean_ns, float(high_ns))), percentiles=held
     )
 
 
@@ -203,6 +205,12 @@ def together(figures: Iterable[Latency]) -> Latency | None:
     """Several as one; one alone stays as it is."""
     found = list(figures)
     return found[0] if len(found) == 1 else as_one(found)
+
+
+def _least_ns(figures: list[Latency]) -> int | None:
+    """Unknown where one of them is."""
+    known = [item.min_ns for item in figures if item.min_ns is not None]
+    return min(known) if len(known) == len(figures) else None
 
 
 def as_one(figures: Iterable[Latency]) -> Latency | None:
@@ -215,7 +223,7 @@ def as_one(figures: Iterable[Latency]) -> Latency | None:
         replace(
             whole,
             mean_ns=sum(item.count * item.mean_ns for item in found) / sum(item.count for item in found),
-            min_ns=min(item.min_ns for item in found),
+            min_ns=_least_ns(found),
             max_ns=max(item.max_ns for item in found),
         )
     )

@@ -8,6 +8,7 @@ Refusal: nothing is measured here; a step is whatever the caller measures at a r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -78,6 +79,15 @@ def searched(
     if found[0].best:
         found += [_again(attempt, found[0].best.rate_per_s, number) for number in range(1, searches)]
     return found
+
+
+def expected_steps(searches: int, factor: float = FIRST_FACTOR) -> int:
+    """How many rates so many searches try, where the limit lies within one bracket of where each begins."""
+
+    def of_one(first: float) -> int:
+        return 2 + math.ceil(math.log2((first - 1) / TOLERANCE))
+
+    return of_one(factor) + (searches - 1) * of_one(NEXT_FACTOR)
 
 
 def _again(attempt: Callable[[float, int], Step], first_per_s: float, number: int) -> Carried:

@@ -1,4 +1,5 @@
-"""Duty: what runs asked of their target, in one line: workers and queue depth, time, direct or buffered I/O.
+"""Duty: what runs asked of their target, in one line: workers and queue depth, time, how durable a write is, direct or
+buffered I/O.
 
 A figure means nothing without these, so that every heading, table, picture and comparison has this line.
 
@@ -9,31 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from brickyard.schema.plan import OpenPace, OtherPhase, OtherStream, Phase, Plan, Stream
+from brickyard.schema.operations import writes
+from brickyard.schema.plan import OpenPace, OtherPhase, OtherStream, Phase, Plan, StepWord, Stream, SyncMode
 from brickyard.store import Record
 from brickyard.units import format_iops, format_ns
 
 IO_WORDS = {"direct": "direct I/O", "buffered": "buffered I/O (page cache)"}
+SYNC_WORDS = {SyncMode.DSYNC: "O_DSYNC writes", SyncMode.SYNC: "O_SYNC writes"}
 VIRTUAL = "virtual"
 
 
 def workload_words(records: Sequence[Record], each: str = "run") -> str:
-    """`2 workers × queue depth 32, 1.5 s a cell, direct I/O`. Empty for what has no workers, such as a replay."""
+    """`2 workers × queue depth 32, 1.5 s a cell, O_DSYNC writes, direct I/O`. Empty without workers, as of a replay."""
     loads = [record for record in records if _streams(record)]
     if not loads:
         return ""
-    parts = [_demand(loads), _time(loads, each), _io(loads)]
-    return ", ".join(part for part in parts if part)
+    return _joined(_demand(loads), _time(loads, each), io_words(loads))
 
 
 def time_words(records: Sequence[Record]) -> str:
     """`4 s to 15 s a run, direct I/O, modelled`: what is left where the demand is said otherwise."""
-    return ", ".join(part for part in (_time(list(records), "run"), _io(list(records))) if part)
+    return _joined(_time(records, "run"), io_words(records))
 
 
 def io_words(records: Sequence[Record]) -> str:
-    """`direct I/O, modelled`: what is left where demand and time are said otherwise."""
-    return _io(list(records))
+    """`O_DSYNC writes, direct I/O, modelled`: what is left where demand and time are said otherwise."""
+    return _joined(_durability(records), _io(records))
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
 
 
 def _streams(record: Record) -> list[Stream | OtherStream]:
@@ -125,6 +131,27 @@ def _io(records: Sequence[Record]) -> str:
     said = " and ".join(IO_WORDS.get(name, name) for name in names if name)
     clocks = {start.clock.source if start else "" for start in starts}
     return f"{said}, modelled" if clocks == {VIRTUAL} and said else said
+
+
+def _durability(records: Sequence[Record]) -> str:
+    """When what was written is durable; empty for loads that write nothing, and where it was not told."""
+    streams = [stream for record in records for stream in _streams(record) if isinstance(stream, Stream)]
+    return " or ".join(dict.fromkeys(word for stream in streams if (word := _durable(stream))))
+
+
+def _durable(stream: Stream) -> str:
+    """Of one stream; a program and a trace have flushes of their own, which their rows show."""
+    if not writes(stream):
+        return ""
+    if stream.sync is not SyncMode.NONE:
+        return SYNC_WORDS[stream.sync]
+    if (every := stream.flush_every) is not None:
+        return f"{every.call} after {'each write' if every.writes == 1 else f'every {every.writes:,} writes'}"
+    if StepWord.FLUSH in stream.chain:
+        return "a flush in each chain"
+    if stream.operations.flush > 0:
+        return f"{stream.operations.flush:g} % flushes"
+    return "writes not flushed"
 
 
 def _asked_io(record: Record) -> str:

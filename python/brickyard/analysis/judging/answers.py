@@ -26,6 +26,7 @@ from brickyard.bricks.spread import basis_words, kinds_of
 from brickyard.schema import Bound, Document, HangEvent, PhaseEnd, is_request
 from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
+from brickyard.store.record import COUNT_ERRORS
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 OPERATIONS = ("read", "write")
@@ -358,7 +359,19 @@ def _failures(records: Sequence[Record]) -> list[str]:
         said.append(f"{format_count(damaged)} reads returned data other than what was written.")
     if hangs:
         said.append(f"{format_count(hangs)} requests hung for longer than the limit.")
-    return said or ["No request failed."]
+    return said or _none_failed(records)
+
+
+def _none_failed(records: Sequence[Record]) -> list[str]:
+    """As far as whoever did the work counted failures."""
+    by = dict.fromkeys(record.info.tool for record in records)
+    said = [f"{tool} reported no error." for tool in by if tool in COUNT_ERRORS]
+    if silent := [tool for tool in by if tool and tool not in COUNT_ERRORS]:
+        do = "does" if len(silent) == 1 else "do"
+        said.append(f"Whether requests failed is not known: {' and '.join(silent)} {do} not report it.")
+    if not said:
+        return ["No request failed."]
+    return ["No request of Brickyard's runs failed.", *said] if "" in by else said
 
 
 def _limit(records: Sequence[Record]) -> str:
@@ -366,6 +379,9 @@ def _limit(records: Sequence[Record]) -> str:
     if tools:
         do = "does" if len(tools) == 1 else "do"
         return f"Whether storage or generator was the limit is not known: {' and '.join(tools)} {do} not report it."
+    rows = [row for record in records for row in analysis.totals(record)]
+    if rows and all(row.requests and not row.phase_requests for row in rows):
+        return "What the limit was is not known, since no request ended within the measured time: measure for longer."
     bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
     if not bound and any(map(unwatched, records)):
         return (

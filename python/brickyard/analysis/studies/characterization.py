@@ -5,11 +5,12 @@ Refusal: runs that mix sizes, operations or streams belong to no cell and are le
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.totals import Totals, shares_of_best, totals
+from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.cached import doubt
 from brickyard.schema import tag_of
 from brickyard.schema.operations import shares
@@ -54,6 +55,12 @@ class RankedCell:
     cell: Cell
     iops_share: float | None
     throughput_share: float | None
+
+
+def pattern_words(records: Sequence[Record], ranked: Iterable[RankedCell]) -> str:
+    """Of the cells of one pattern of a characterization: nothing of the writes of another stands beside its reads."""
+    runs = {item.cell.run for item in ranked}
+    return workload_words([record for record in records if record.info.id in runs], "cell")
 
 
 def cell_of(record: Record) -> Cell | None:

@@ -9,11 +9,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard import analysis, bricks
-from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.summary import distinct_warnings, totals_document
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import EXIT_CODES, emit, stderr, stdout
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_characterization, print_circumstances, print_warnings
 from brickyard.cli.parts.target import aim_at, named, split_overrides
@@ -22,7 +21,7 @@ from brickyard.schema import Document, stored
 from brickyard.store import Record, Store
 from brickyard.study.running.aim import Aim, aim_modelled
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.study.shipped.characterize import Characterization, Mode, StudyResult
+from brickyard.study.shipped.characterize import Characterization, Mode, StudyResult, forecast_lines
 
 
 def characterize(
@@ -57,6 +56,8 @@ def characterize(
     else:
         place = aim_at(targets, placing, quick=quick)
     with Store(store) as kept, place as aimed:
+        for line in forecast_lines(mode, aimed.targets[0], aimed.options, changes):
+            print_line(stderr(), line)
         with Interrupt() as interrupt, Terminal() as terminal:
             for note in aimed.notes:
                 terminal.note(note)
@@ -118,7 +119,7 @@ def _print(result: StudyResult, records: list[Record], page: Path | None) -> Non
     patterns = analysis.characterization(records)
     if records:
         print_answer(console, answer(records, patterns, _planned(result)))
-    print_characterization(console, patterns, workload_words(records, "cell"))
+    print_characterization(console, patterns, records)
     if records:
         print_circumstances(console, records)
         console.print()

@@ -6,6 +6,9 @@ Refusal: what the formats mean is known in `brickyard.formats` alone.
 from __future__ import annotations
 
 import codecs
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -76,13 +79,12 @@ def import_(
             raise BadInputError(
                 "a result of fio becomes a run in the store; for a profile with -o, import its job file"
             )
-        return _import_result(name, text, store, as_json=json)
+        with _of_file(place):
+            return _import_result(name, text, store, as_json=json)
     if found in RESULT_FORMATS:
         return _import_tool_result(found, place, text, store, output, as_json=json)
-    try:
+    with _of_file(Path("command") if command else place):
         imported = import_profile(found, name, text, place.parent)
-    except BadInputError as error:
-        raise BadInputError(f"{place.name if not command else 'command'}: {one_line(error)}") from error
     if output is not None:
         _write(output, imported.text)
     if json:
@@ -104,18 +106,27 @@ def import_(
     return 0
 
 
+@contextmanager
+def _of_file(place: Path) -> Iterator[None]:
+    """What is wrong with a file begins with its name."""
+    try:
+        yield
+    except BadInputError as error:
+        raise BadInputError(f"{place.name}: {one_line(error)}") from error
+
+
 def _format(file: str, text: str, asked: str | None) -> str:
     """Raises BadInputError where a text is no load, or nothing tells whose it is."""
-    try:
+    with _of_file(Path(file)):
         refuse_results(text)
-    except BadInputError as error:
-        raise BadInputError(f"{Path(file).name}: {one_line(error)}") from error
     known_as = recognize(text)
     if asked and known_as in RESULT_FORMATS and asked != known_as:
         raise BadInputError(f"{Path(file).name}: these are results, of the format {known_as}; leave --format out")
     found = asked or known_as
     known = (*FORMATS, *RESULT_FORMATS)
     if found not in known:
+        if re.match(r"\s*(sudo\s+)?dd\s", text):
+            raise BadInputError("dd is not read: write brickyard run --rw write --bs 1M --size 1GiB FILE")
         raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(known)}")
     return found
 
@@ -136,6 +147,8 @@ def _read(place: Path) -> str:
     # are all that could suffer.
     is_utf16 = found.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = found.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")
+    if "\0" in text:
+        raise BadInputError(f"{place}: is not text; name a job file, a command line or a result of another tool")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -155,10 +168,8 @@ def _import_tool_result(
 ) -> int:
     from brickyard.formats.tool_result import store_result
 
-    try:
+    with _of_file(place):
         result = read_tool_result(found, place.stem, text)
-    except BadInputError as error:
-        raise BadInputError(f"{place.name}: {one_line(error)}") from error
     if output is not None:
         if not result.profile:
             raise BadInputError(
@@ -167,7 +178,8 @@ def _import_tool_result(
         _write(output, result.profile)
     with Store(store) as kept:
         name = place.stem if place.stem.startswith(result.tool) else f"{result.tool}-{place.stem}"
-        run, is_known = store_result(kept, result, text, profile=name)
+        with _of_file(place):
+            run, is_known = store_result(kept, result, text, profile=name)
         return _show(kept, run, is_known=is_known, as_json=as_json)
 
 

@@ -29,10 +29,12 @@ from brickyard.store import Record, Store
 from brickyard.study.running.aim import Aim, aim_modelled
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import RunResult, RunSpec
+from brickyard.study.running.sizes import size_of
 from brickyard.study.snia import tests
+from brickyard.study.snia.loads import Setting, extent, forecast_lines
 from brickyard.study.snia.stored import pts_answer
 from brickyard.study.snia.tables import round_tables, saturation_table, steady_tables, stimuli_table
-from brickyard.study.snia.test import Found, Setting, Specification, document, extent
+from brickyard.study.snia.test import Found, Specification, document
 from brickyard.study.snia.tests import KINDS, TESTS, TITLES, Kind
 from brickyard.units import format_ns, format_seconds
 
@@ -167,6 +169,9 @@ class _Rounds(Terminal):
 
 
 def _carry_out(store: Store, setting: Setting, names: list[str], aimed: Aim) -> Found:
+    size_bytes = aimed.capacity_bytes or size_of(aimed.targets[0]) or aimed.options.size_bytes
+    for line in forecast_lines(setting, names, aimed.targets, aimed.options, size_bytes):
+        print_line(stderr(), line)
     with Interrupt() as interrupt, _Rounds() as terminal:
         for note in (*aimed.notes, *_notes(setting, modelled=aimed.options.is_modelled)):
             terminal.note(note)

@@ -17,6 +17,7 @@ from brickyard.cli.parts import again as traces
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts.ad_hoc import NO_WORDS, AdHoc, made_profile
+from brickyard.cli.parts.habits import profile_remedy
 from brickyard.cli.parts.on_hosts import HERE, Hosts, HostsLoad, run_on_hosts
 from brickyard.cli.parts.output import emit, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
@@ -155,7 +156,7 @@ def run(
         aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size)
         with Store(store) as kept, traces.taking(aimed, again, replay) as (aim, taken):
             return _measure(kept, text.name, plan, aim, repeat, judge, replay=replay, taken=taken, as_json=json)
-    _refuse_unnamed(text.name, plan, targets)
+    _refuse_count(text.name, plan, targets)
     with (
         Store(store) as kept,
         aim_at(targets, placing) as aimed,
@@ -266,12 +267,7 @@ def _two_loads(profile: str, words: AdHoc) -> str:
     if words.rw is not None:
         return f"{profile} and --rw are two workloads; leave one of them out"
     option = words.given[0].replace("_", "-")
-    key = FIO_KEYS.get(option)
-    remedy = f"with a profile, write --set {key}=VALUE" if key else "change keys of a profile with --set"
-    return f"--{option} is for a workload given with fio's options (--rw); {remedy}"
-
-
-FIO_KEYS = {"bs": "request", "iodepth": "depth", "numjobs": "workers", "runtime": "duration", "rwmixread": "operations"}
+    return f"--{option} is for a workload given with fio's options (--rw). {profile_remedy(option)}"
 
 
 def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:
@@ -384,9 +380,13 @@ def _targets(count: int) -> str:
     return "1 target" if count == 1 else f"{count} targets"
 
 
-def _refuse_unnamed(name: str, plan: Plan, targets: tuple[str, ...]) -> None:
-    if not targets and _target_count(plan) > 1:
-        raise BadInputError(f"{name}: uses {_targets(_target_count(plan))}; name them")
+def _refuse_count(name: str, plan: Plan, targets: tuple[str, ...]) -> None:
+    wanted = _target_count(plan)
+    if targets and len(targets) != wanted:
+        each = "; --each runs every stream on each of them" if wanted == 1 else ""
+        raise BadInputError(f"{name}: uses {_targets(wanted)}, but {len(targets)} were named{each}")
+    if not targets and wanted > 1:
+        raise BadInputError(f"{name}: uses {_targets(wanted)}; name them")
 
 
 def _check_targets(
@@ -421,10 +421,7 @@ def _dry_run(
     size = placing.size
     if targets and aimed is None:
         missing_targets(targets, parse_size(size))
-    wanted = _target_count(plan)
-    if targets and len(targets) != wanted:
-        raise BadInputError(f"{text.name}: uses {_targets(wanted)}, but {len(targets)} were named")
-    _refuse_unnamed(text.name, plan, targets)
+    _refuse_count(text.name, plan, targets)
     _check_targets(plan, targets, placing, aimed, by_fio=by_fio)
     sizes = _sizes(list(targets) or [""], parse_size(size))
     expected = forecast(plan, sizes)

@@ -112,6 +112,9 @@ def study(
     design, layout, planned = study.design, study.layout, study.steps
     if dry_run:
         return _dry_run(design, layout, planned, store, manage=manage, as_json=json)
+    if not no_run:
+        for line in _expected(design, planned, store):
+            print_line(stderr(), line)
     with Store(store) as kept, Interrupt() as interrupt:
         with Terminal(words=TRANSACTIONS if design.base.profile == KIND else IOPS) as terminal:
             for note in layout.notes:
@@ -124,6 +127,12 @@ def study(
             matrix = Matrix(kept, terminal, interrupt, design, wishes, planned, hosting)
             result = MatrixResult(None) if no_run else matrix.run()
         return _told(kept, design, layout, planned, result, output, as_json=json)
+
+
+def _expected(design: Design, planned: list[Step], place: Path | None) -> list[str]:
+    from brickyard.study.designs.planning import plan_of
+
+    return plan_of(design, planned, place).forecast_lines()
 
 
 def _told(

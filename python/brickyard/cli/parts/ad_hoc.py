@@ -26,6 +26,7 @@ from brickyard.units import format_iops
 NAME = "ad-hoc"
 RUNTIME = "30s"
 DECIMAL = re.compile(r"\d([kmgtp])b\b", re.IGNORECASE)
+OPTION = re.compile(r"\w+=")
 BARE = re.compile(r"\s*(\d+\.?\d*)\s*([kmgtp])(/s)?\s*", re.IGNORECASE)
 """Thousands of requests to fio's `rate_iops`, powers of 1024 bytes to its `rate`."""
 
@@ -97,7 +98,11 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
     if per_s is not None:
         options["rate_iops"] = _rate(per_s, asked)
     title = _title(words, asked, per_s)
-    imported = import_jobs(NAME, [Job(NAME, options)], "fio's options on the command line", title=title)
+    try:
+        imported = import_jobs(NAME, [Job(NAME, options)], "fio's options on the command line", title=title)
+    except BadInputError as error:
+        said = str(error).removeprefix(f"job {NAME}: ")
+        raise BadInputError(f"--{said}" if OPTION.match(said) else said) from error
     if words.save is not None:
         try:
             write_whole(words.save, imported.text, stream=True)

@@ -21,7 +21,7 @@ from brickyard.analysis.judging import slow, summary
 from brickyard.analysis.judging.answers import Answer, answer
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.judging.further import further_tables, further_words
-from brickyard.analysis.studies.characterization import RankedCell, footnotes
+from brickyard.analysis.studies.characterization import RankedCell, footnotes, pattern_words
 from brickyard.cli.parts.output import print_labelled, print_line, table, warning_text
 from brickyard.schema import HangEvent, is_on_data, is_request
 from brickyard.store import METADATA, Record
@@ -211,7 +211,7 @@ def print_conditions(console: Console, record: Record) -> None:
 
 
 def print_characterization(
-    console: Console, patterns: dict[tuple[str, str], list[RankedCell]], workload: str = ""
+    console: Console, patterns: dict[tuple[str, str], list[RankedCell]], records: list[Record]
 ) -> None:
     over = cells.over_columns(item.cell.row for ranked in patterns.values() for item in ranked)
     columns = [
@@ -249,7 +249,13 @@ def print_characterization(
             )
         heads = ["service time" if name in SERVICE else "" for name, _ in columns]
         console.print(
-            table(titled(f"{address.capitalize()} {operation}", workload), columns, rows, heads=heads, keys=1)
+            table(
+                titled(f"{address.capitalize()} {operation}", pattern_words(records, ranked)),
+                columns,
+                rows,
+                heads=heads,
+                keys=1,
+            )
         )
         print_dash(console, rows)
         for line in footnotes(ranked):

@@ -24,7 +24,7 @@ from brickyard.analysis.studies.curve_words import search_words
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import KINDS, Spread, kind_of, spread_of
 from brickyard.cli.parts import conditioning, options
-from brickyard.cli.parts.output import emit, stderr, stdout, table
+from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer
 from brickyard.cli.parts.target import split_overrides
@@ -33,12 +33,14 @@ from brickyard.rulers import Ruler
 from brickyard.schema import Document
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
-from brickyard.study.running.aim import aim
+from brickyard.study.running.aim import aim, aim_modelled
 from brickyard.study.running.caches import cache_bytes, into_caches
+from brickyard.study.running.computing import Computed, computing_lines, computing_s
 from brickyard.study.running.fit import refuse_programs
+from brickyard.study.running.forecast import forecast
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
-from brickyard.units import format_iops, format_ns
+from brickyard.units import format_iops, format_ns, format_seconds
 
 Measure = Callable[[Plan], Record]
 
@@ -85,9 +87,7 @@ def predict(
     modelled = bricks.is_modelled(target)
     if condition and not modelled:
         raise BadInputError("--condition: only a modelled brick (sim:NAME) can be put into a condition here")
-    for name, value in (("--per-mailbox", per_mailbox), ("--per-page", per_page)):
-        if value is not None and not 0 < value < float("inf"):
-            raise BadInputError(f"{name} {value:g}: must be above 0")
+    _check_shares(per_mailbox, per_page)
     ruler = predicting.limit(limit)
     try:
         length_s = _core.parse_duration_ns(duration or ("60s" if modelled else "10s")) / 1e9
@@ -106,7 +106,11 @@ def predict(
         conditioning.refuse_idle_switch((target,), condition, of_brick)
     kind = kind_of(bricks.resolve(target, of_brick).brick, plan) if modelled else None
     found = []
-    for state in conditioning.modelled_words(condition) or ("normal",):
+    states = conditioning.modelled_words(condition) or ("normal",)
+    runs = len(states) * (1 + search.expected_steps(searches))
+    for line in _forecast(plan, target, list(of_brick), runs, length_s):
+        print_line(stderr(), line)
+    for state in states:
         if modelled:
             resolved = bricks.resolve(target, [*of_brick, bricks.condition_override(state)])
             changed = [*of_brick, *dearest(state, resolved.brick, (target, *of_brick))]
@@ -125,6 +129,25 @@ def predict(
     far = far_off.words([kind]) if kind else []
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
     return 0 if all(item.rates for item in found) else 1
+
+
+def _check_shares(per_mailbox: float | None, per_page: float | None) -> None:
+    for name, value in (("--per-mailbox", per_mailbox), ("--per-page", per_page)):
+        if value is not None and not 0 < value < float("inf"):
+            raise BadInputError(f"{name} {value:g}: must be above 0")
+
+
+def _forecast(plan: Plan, target: str, of_brick: list[str], runs: int, length_s: float) -> list[str]:
+    """How long so many runs take, and what they write."""
+    timed = predicting.for_time(plan, length_s)
+    if bricks.is_modelled(target):
+        loaded = filled(timed, bricks.resolve(target, of_brick).brick)
+        run = Computed(loaded, [target], aim_modelled((target,), of_brick).options)
+        return computing_lines(runs * computing_s([run]))
+    expected = forecast(timed, [None])
+    lasts = format_seconds(runs * (expected.duration_s or length_s))
+    lines = [f"duration: about {lasts}: some {runs} runs, one for each rate that the search tries"]
+    return [*lines, f"writes: {'what the workload writes in that time' if expected.writes else 'none'}"]
 
 
 @dataclass(frozen=True)

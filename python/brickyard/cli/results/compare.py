@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -140,6 +141,7 @@ def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
     if found.changes:
         return
     none = "; ".join(["no workload was measured on both sides", *_only_words(found), *loads])
+    none += "; compare runs of one profile, also with other --set"
     why = "; ".join(map(lack_words, found.lacking)) or none
     raise BadInputError(f"nothing can be compared: {why}")
 
@@ -192,7 +194,8 @@ def parse_share(option: str, text: str) -> float:
     except ValueError as error:
         raise BadInputError(f"{option} {text}: write a share such as 5% or 0.05") from error
     if not 0 <= value < 1:
-        raise BadInputError(f"{option} {text}: from 0 to below 100 %")
+        percent = f"; write {value:g}% for {value:g} %" if 1 <= value < 100 else ""
+        raise BadInputError(f"{option} {text}: from 0 to below 100 %{percent}")
     return value
 
 
@@ -263,7 +266,7 @@ def _draw(found: Comparison, folder: Path, note: str) -> list[str]:
     return write_pictures([changes_picture(found, note), shifts_picture(found, note)], folder)
 
 
-def write_pictures(pictures: list[Picture | None], folder: Path) -> list[str]:
+def write_pictures(pictures: Sequence[Picture | None], folder: Path) -> list[str]:
     try:
         outputs.folder(folder)
         for picture in pictures:

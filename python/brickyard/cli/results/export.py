@@ -77,7 +77,7 @@ def export(
         emit(whole if tables is None else {**whole, "files": list(written)})
     else:
         for path, count in written.items():
-            print(f"{path}: {count:,} rows", file=sys.stderr)
+            print(f"{path}: {count:,} row{'' if count == 1 else 's'}", file=sys.stderr)
     return 0
 
 

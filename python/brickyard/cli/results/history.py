@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard.analysis.figures.named import COMPARABLE, FIGURES, Figure
+from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.differing import runs_words
 from brickyard.analysis.judging.history import RUNS_MIN, History, histories
 from brickyard.cli.parts import options
@@ -21,7 +22,7 @@ from brickyard.cli.results.runs import since_unix_ns
 from brickyard.errors import BadInputError
 from brickyard.facts.target import NO_PATH
 from brickyard.schema import Document
-from brickyard.store import RunHead
+from brickyard.store import RunHead, Store
 from brickyard.study.designs.keys import nearest
 from brickyard.study.running.summaries import figures_of_runs
 from brickyard.units import format_count, format_name
@@ -65,20 +66,23 @@ def history(
         figures = figures_of_runs(kept, list(good), leave_out, _note)
         known_runs = [(good[run], found) for run, found in figures.items()]
         found = histories(known_runs, figure, kept.record, confidence=sure)
-    pictures = _draw(found, output) if output else []
+        loads = {item.name: _workload(kept, item) for item in found}
+    pictures = _draw(found, loads, output) if output else []
     if json:
         emit(
             {
                 "target": target,
                 "figure": figure,
                 "unit": unit_of(FIGURES[figure]),
-                "histories": [{**_document(h), "unit": unit_of(h.figure)} for h in found],
+                "histories": [
+                    {**_document(h), "unit": unit_of(h.figure), "workload": loads[h.name] or None} for h in found
+                ],
                 "pictures": pictures,
             }
         )
         return 0
     shown = [item for item in found if len(item.points) >= RUNS_MIN or not good[item.points[0].run].marks.is_step]
-    _print(shown, pictures, sure)
+    _print(shown, loads, pictures, sure)
     if len(shown) < len(found):
         steps = (
             f"{len(found) - len(shown)} workloads whose rates were chosen by a search or load curve are left "
@@ -130,14 +134,20 @@ def unit_of(figure: Figure) -> str:
     return "ns" if figure.kind == "time" else figure.unit
 
 
-def _draw(found: list[History], folder: Path) -> list[str]:
+def _workload(store: Store, item: History) -> str:
+    """What the first and the newest run asked for; a profile may have changed between them."""
+    return workload_words([store.record(run) for run in dict.fromkeys((item.points[0].run, item.points[-1].run))])
+
+
+def _draw(found: list[History], loads: dict[tuple[str, ...], str], folder: Path) -> list[str]:
     from brickyard.report.compare_charts import history_picture
 
     long = [item for item in found if len(item.points) > 1]
-    return write_pictures([history_picture(item, number) for number, item in enumerate(long, 1)], folder)
+    drawn = [history_picture(item, number, loads[item.name]) for number, item in enumerate(long, 1)]
+    return write_pictures(drawn, folder)
 
 
-def _print(found: list[History], pictures: list[str], sure: float) -> None:
+def _print(found: list[History], loads: dict[tuple[str, ...], str], pictures: list[str], sure: float) -> None:
     console = stdout()
     title = " and ".join(dict.fromkeys(item.figure.title for item in found))
     columns = [("load", "left"), ("runs", "right"), ("first", "right"), ("newest", "right"), ("changes", "left")]
@@ -153,6 +163,9 @@ def _print(found: list[History], pictures: list[str], sure: float) -> None:
     ]
     if rows:
         console.print(table(title, columns, rows))
+    for item in found:
+        if words := loads[item.name]:
+            print_line(console, f"{format_name(item.name)}: {words}", "dim")
     if any(len(item.points) >= RUNS_MIN for item in found):
         note = (
             "if nothing changed and runs are independent, at most "

@@ -19,10 +19,10 @@ from brickyard.store import Store, default_place
 from brickyard.study.designs.design import Design
 from brickyard.study.designs.matrix import Step, finished
 from brickyard.study.running.check import check_run
+from brickyard.study.running.computing import MODELLED_WRITES, Computed, computing_s, computing_words
 from brickyard.study.running.forecast import forecast
 from brickyard.units import format_seconds
 
-MODELLED_S = 0.3  # a minute of virtual time with its record; a guess until this study's own runs tell
 OVERHEAD_S = 0.5  # opening, closing and committing, on top of the run's own time
 
 
@@ -37,7 +37,7 @@ class Line:
         cell = self.step.cell
         labels = [factor.level(cell.levels[factor.name]).label for factor in design.factors]
         lasts = "until its limits" if self.seconds is None else format_seconds(self.seconds)
-        done = "in the store" if self.is_done else ""
+        lasts, done = ("", "in the store") if self.is_done else (lasts, "")
         where = ", ".join(cell.targets) + (f" on {cell.recipe.hosts}" if cell.recipe.hosts else "")
         condition = "" if cell.condition == "normal" else cell.condition.replace("_", " ")
         return [
@@ -83,9 +83,28 @@ class StudyPlan:
         ]
         return list(dict.fromkeys(missing))
 
+    @property
+    def missing(self) -> list[Line]:
+        return [line for line in self.lines if not line.is_done]
+
+    def forecast_lines(self) -> list[str]:
+        """Before the missing runs begin: how long they take, and what they write."""
+        missing = self.missing
+        if not missing:
+            return []
+        lines = [f"duration of {len(missing)} runs: {self.duration_words()}"]
+        if all(line.step.cell.is_modelled for line in missing):
+            return [*lines, MODELLED_WRITES]
+        # A database server writes whatever it is asked.
+        plans = [None if line.step.spec.profile == KIND else line.step.spec.profile_plan for line in missing]
+        is_written = any(plan is None or forecast(plan, []).writes for plan in plans)
+        amount = "what the workloads write in that time" if is_written else "none, apart from filling made files"
+        return [*lines, f"writes: {amount}"]
+
     def duration_words(self) -> str:
         open_ended = self.open_ended
-        said = f"about {format_seconds(self.seconds)}"
+        all_modelled = all(line.step.cell.is_modelled for line in self.missing)
+        said = f"about {computing_words(self.seconds) if all_modelled else format_seconds(self.seconds)}"
         if open_ended:
             said += f", and {open_ended} runs that end at their limits"
         if any(not line.is_done and not line.step.cell.is_modelled for line in self.lines):
@@ -137,15 +156,24 @@ def refusals(plan: StudyPlan, *, manage: bool) -> list[str]:
 def plan_of(design: Design, planned: Sequence[Step], place: Path | None) -> StudyPlan:
     settle_s = _core.parse_duration_ns(design.settle) / 1e9
     done = _done(planned, place)
+    modelled = [
+        Computed(step.spec.profile_plan, step.spec.targets, step.spec.options)
+        for step in planned
+        if step.cell.is_modelled and step.identity not in done
+    ]
+    modelled_s = computing_s(modelled) / max(1, len(modelled))
     return StudyPlan(
-        [Line(number, step, seconds(step, settle_s), step.identity in done) for number, step in enumerate(planned, 1)]
+        [
+            Line(number, step, _seconds(step, settle_s, modelled_s), step.identity in done)
+            for number, step in enumerate(planned, 1)
+        ]
     )
 
 
-def seconds(step: Step, settle_s: float) -> float | None:
+def _seconds(step: Step, settle_s: float, modelled_s: float) -> float | None:
     """How long one run takes; None where only the storage's speed decides."""
     if step.cell.is_modelled:
-        return MODELLED_S
+        return modelled_s
     if step.spec.profile == KIND:
         return None
     expected = forecast(step.spec.profile_plan, [None] * len(step.cell.targets)).duration_s

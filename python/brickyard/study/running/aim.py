@@ -95,8 +95,6 @@ def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | No
             known = "" if size is None else f" with {format_size(size)}"
             raise BadInputError(f"{asked}: {path} exists{known}; name a new file or leave --size out")
     notes = []
-    if missing and size_bytes < ROUND_BYTES:
-        raise BadInputError(f"--size {format_size(size_bytes)}: at least {format_size(ROUND_BYTES)}")
     if missing and size_bytes % ROUND_BYTES:
         whole = -(-size_bytes // ROUND_BYTES) * ROUND_BYTES
         notes.append(f"{missing[0]} gets {format_size(whole)} of data: sizes are whole MiB")
@@ -104,7 +102,14 @@ def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | No
 
 
 def parse_size(text: str | None) -> int | None:
-    return None if text is None else parsed_bytes(text, "--size")
+    if text is None:
+        return None
+    size_bytes = parsed_bytes(text, "--size")
+    if size_bytes < ROUND_BYTES:
+        number = text.strip()
+        unit = f"; a number alone is bytes: write {number}MiB or {number}GiB" if number.strip("0").isdigit() else ""
+        raise BadInputError(f"--size {number}: a file is at least {format_size(ROUND_BYTES)}{unit}")
+    return size_bytes
 
 
 @contextmanager

@@ -52,6 +52,9 @@ def plan_size(
                 f"{directory}: {format_size(asked_bytes)} do not fit into {format_size(free)} of free space;"
                 " choose a smaller --size or another --scratch directory"
             )
+        if asked_bytes < MIN_BYTES:
+            asked, least = format_size(asked_bytes), format_size(MIN_BYTES)
+            raise BadInputError(f"--size {asked}: a scratch file is at least {least}")
         size = asked_bytes
     else:
         wanted = QUICK_BYTES if quick else MAX_DEFAULT_BYTES

@@ -21,15 +21,18 @@ from brickyard.schema import RunOptions
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
 from brickyard.store.record import RunMarks
+from brickyard.study.running.computing import Computed, computing_lines, computing_s
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
-from brickyard.units import format_percent, format_size
+from brickyard.units import format_percent, format_seconds, format_size
 
 SIZES_BYTES = tuple(512 << step for step in range(12))
 """512 B to 1 MiB, the x axis of the characterization graph in Overland's guide."""
 PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
 """Reads first, so that no read waits for what the writes have left behind in caches."""
 INTERVALS_A_CELL = 6  # enough to tell spread, which needs five
+AS_MUCH = "as much as the target takes"
+REPORT_S = 3  # drawing the report
 CELL_OVERHEAD_S = 0.15  # opening, closing and committing, on top of the cell's own time
 
 
@@ -105,6 +108,25 @@ def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> Plan
     return profiles.validate(profiles.read("characterize"), [*length, *load, *overrides])
 
 
+def forecast_lines(mode: Mode, target: str, options: RunOptions, overrides: list[str]) -> list[str]:
+    """How long it takes and how much is written, before it begins; bad overrides are refused before that is said."""
+    plan_of(cells()[0], mode, TIMING[mode].cell_max_s if mode in TIMING else 0.0, overrides)
+    if mode is Mode.FULL:
+        return [
+            f"duration: up to {len(cells())} cells, each until it is steady and at most half an hour",
+            f"writes: {AS_MUCH} in half of them",
+        ]
+    if bricks.is_modelled(target):
+        brick = bricks.resolve(target, options.changes).brick
+        plans = [filled(plan_of(cell, mode, MODELLED_CELL_S[mode], overrides), brick) for cell in cells()]
+        return computing_lines(computing_s([Computed(plan, [target], options) for plan in plans]))
+    lasts = format_seconds(TIMING[mode].total_s + REPORT_S)
+    return [
+        f"duration: about {lasts}, longer where filling what was never written takes most of it",
+        f"writes: if the target may be written, what fills it, and {AS_MUCH} in half of that time",
+    ]
+
+
 def into_caches(store: Store, runs: list[int]) -> str | None:
     """What is to be said of cells that were still filling caches; None where none was, as far as anybody knows."""
     found: dict[int, str] = {}
@@ -170,11 +192,6 @@ class Characterization:
             self.cell_s = MODELLED_CELL_S.get(self.mode, 0.0)
             self._brick = bricks.resolve(target, options.changes).brick
         plan_of(cells()[0], self.mode, self.cell_s, overrides)  # bad overrides are refused before anything is noted
-        if self.mode is Mode.FULL:
-            self.listener.note(
-                f"up to {len(cells())} cells, each until it is steady and at most half an hour; in half of them as much"
-                " is written as the target takes"
-            )
         began = time.monotonic()
         runs: list[int] = []
         last = RunResult(0, "done", "", None)

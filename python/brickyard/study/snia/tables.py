@@ -178,5 +178,5 @@ def stimuli_table(found: Found) -> Table:
                 format_ns(max(point.figures.max_ns for point in group)),
             ]
         )
-    columns = ["group", "stimulus", "first MB/s", "mean MB/s", "last MB/s", "average", "maximum"]
-    return ("Cross-stimulus recovery, in 10^6 bytes/s", columns, lines, 2)
+    columns = ["group", "stimulus", "first MB/s", "mean MB/s", "last MB/s", "mean latency", "max latency"]
+    return ("Cross-stimulus recovery (MB: 10^6 bytes)", columns, lines, 2)

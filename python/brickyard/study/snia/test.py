@@ -13,46 +13,24 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from brickyard import _core
 from brickyard.analysis.studies.pts import Measured, Point, Steadiness, mean_of, measured_phases, points, steadiness
 from brickyard.analysis.studies.pts_points import OperatingPoint, troubles
 from brickyard.errors import BrickyardError
-from brickyard.formats import toml_text
-from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Limits, ProfilePhase, ProfileStream
-from brickyard.schema import Document, RunOptions, read_plan
+from brickyard.formats.profile_parts import ProfilePhase
+from brickyard.schema import Document, RunOptions
 from brickyard.store import Record, Store
 from brickyard.store.record import RunMarks
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunSpec
 from brickyard.study.snia import tests
-from brickyard.study.snia.tests import Cell, Kind, RoundTest
+from brickyard.study.snia.loads import MODELLED_ROUNDS, Loads, Setting
+from brickyard.study.snia.tests import Cell, RoundTest
 
 DIRTH = "dirth"
 HISTOGRAMS = "histograms"
 """The part of DIRTH's test that has the runs of its operating points."""
 SHORTENED = "Shorter or smaller than PTS asks: no PTS result."
 """The note that a study has in the store where it is not by the book."""
-MODELLED_ROUNDS = 5  # of a model's first try, and how many more each further one has
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How a test is carried out: PTS's own, but where the user shortens it."""
-
-    kind: Kind
-    range_percent: float
-    round_s: float
-    rounds_max: int
-    seed: int = 1
-
-    @property
-    def region(self) -> str:
-        return f"0..{self.range_percent:g}%"
-
-    @property
-    def is_by_the_book(self) -> bool:
-        full = (self.kind.range_percent, tests.ROUND_S, tests.ROUNDS_MAX)
-        return (self.range_percent, self.round_s, self.rounds_max) == full
 
 
 @dataclass
@@ -123,6 +101,7 @@ class Specification:
     ) -> None:
         self.store, self.listener, self.interrupt, self.setting = store, listener, interrupt, setting
         self.targets, self.options, self.condition = targets, options, condition
+        self.loads = Loads(setting)
         self.runner = Runner(store, listener, interrupt)
         about = {"kind": setting.kind.name, "source": tests.SOURCE, "round_s": setting.round_s}
         study = store.add_study(f"pts-{setting.kind.name}", {**about, "region": setting.region})
@@ -152,17 +131,17 @@ class Specification:
         skipped = 0 if test.prewrite is None else 1
         size = skipped + len(test.cells)
         if not self.is_modelled:
-            self._run(name, [self._precondition()], RunMarks(part="precondition"))
+            self._run(name, [self.loads.precondition()], RunMarks(part="precondition"))
         wanted = MODELLED_ROUNDS if self.is_modelled else 1
         while not found.is_steady and len(found.rounds) < self.setting.rounds_max:
             if self.is_modelled:
-                planned = [phase for number in range(1, wanted + 1) for phase in self._round(test, number)]
-                phases = self._run(name, [self._precondition(), *planned], RunMarks(rounds=wanted))[1:]
+                planned = [phase for number in range(1, wanted + 1) for phase in self.loads.round(test, number)]
+                phases = self._run(name, [self.loads.precondition(), *planned], RunMarks(rounds=wanted))[1:]
                 found.rounds = [self._cells(phases[k * size :], skipped, test) for k in range(wanted)]
                 wanted = min(wanted + MODELLED_ROUNDS, self.setting.rounds_max)
             else:
                 number = len(found.rounds) + 1
-                phases = self._run(name, self._round(test, number), RunMarks(round=number))
+                phases = self._run(name, self.loads.round(test, number), RunMarks(round=number))
                 found.rounds.append(self._cells(phases, skipped, test))
             found.judge()
 
@@ -178,75 +157,29 @@ class Specification:
 
     def _saturate(self) -> None:
         """Random writes of 4 KiB from a new drive on, no preconditioning."""
-        queue = self.setting.kind.queue
-        cell = Cell(0, 4 * tests.KIB, True, queue.workers, queue.depth, tests.SATURATION_ROUNDS)
-        phase = self._phase(cell, f"random {cell.words}")
-        filling = replace(phase, limits=replace(phase.limits, passes=tests.SATURATION_FILLS))
-        run = self._kept("write-saturation", [filling], RunMarks())
+        run = self._kept("write-saturation", self.loads.saturation(), RunMarks())
         self.found.saturation = points(self.store.record(run), 0)
 
     def _cross(self) -> None:
         """Sequential, then random, then sequential writes again, no preconditioning."""
-        queue = self.setting.kind.queue
-        cells = {
-            name: Cell(0, size, is_random, queue.workers if is_random else 1, queue.depth, rounds)
-            for name, size, is_random, rounds in tests.STIMULI
-        }
-        planned = [self._phase(cell, f"{name}: {cell.words}") for name, cell in cells.items()]
-        run = self._kept("cross-stimulus", planned, RunMarks())
+        run = self._kept("cross-stimulus", self.loads.stimuli(), RunMarks())
         self.found.stimuli = stimuli_of(self.store.record(run))
 
     def _draw_histograms(self) -> None:
         """The rates with the least, middling and most demand, each measured for longer."""
         rounds = self.found.rounds[DIRTH]
         chosen = operating_points(rounds)
-        before = [self._precondition()] if self.is_modelled else []
-        planned = [self._phase(replace(cell, rounds=tests.POINT_ROUNDS), name) for name, cell in chosen]
+        before = [self.loads.precondition()] if self.is_modelled else []
+        planned = [self.loads.phase(replace(cell, rounds=tests.POINT_ROUNDS), name) for name, cell in chosen]
         run = self._kept(DIRTH, [*before, *planned], RunMarks(part=HISTOGRAMS))
         phases = measured_phases(self.store.record(run))[len(before) :]
         self.found.operating = _points(rounds, phases, run)
-
-    def _precondition(self) -> ProfilePhase:
-        """Workload-independent: the range twice, in order, by 128 KiB."""
-        stream = ProfileStream(
-            name="precondition",
-            operations=toml_text.operations(0),
-            request=toml_text.size(tests.PRECONDITION_BYTES),
-            address=SEQUENTIAL,
-            region=self.setting.region,
-            depth=32,
-        )
-        return ProfilePhase("precondition", Limits(passes=tests.PRECONDITION_PASSES), [stream])
-
-    def _round(self, test: RoundTest, number: int) -> list[ProfilePhase]:
-        before = [] if test.prewrite is None else [self._phase(test.prewrite, f"writes before round {number}")]
-        return [*before, *(self._phase(cell, f"{test.words(cell)} of round {number}") for cell in test.cells)]
-
-    def _phase(self, cell: Cell, name: str) -> ProfilePhase:
-        stream = ProfileStream(
-            name=f"{cell.mix} {toml_text.size(cell.size_bytes)}",
-            operations=toml_text.operations(cell.reads),
-            request=toml_text.size(cell.size_bytes),
-            address=RANDOM if cell.is_random else SEQUENTIAL,
-            region=self.setting.region,
-            workers=cell.workers,
-            depth=cell.depth,
-        )
-        duration = f"{round(cell.rounds * self.setting.round_s * 1e9)}ns"
-        return ProfilePhase(name, Limits(duration=duration), [stream])
 
     def _run(self, name: str, phases: list[ProfilePhase], marks: RunMarks) -> list[Measured | None]:
         return measured_phases(self.store.record(self._kept(name, phases, marks)))
 
     def _kept(self, name: str, phases: list[ProfilePhase], marks: RunMarks) -> int:
-        """One run. In tests that go on and on an interval is a round; else a round has ten, which show its spread."""
-        parts = 1 if name in ("write-saturation", "cross-stimulus") else 10
-        interval_ns = max(round(self.setting.round_s * 1e9) // parts, 1_000_000)
-        title = f"{self.setting.kind.title}: {tests.TITLES[name]}"
-        text = toml_text.profile_text(
-            f"pts-{name}", title, tests.SOURCE, [], phases, seed=self.setting.seed, interval=f"{interval_ns}ns"
-        )
-        plan = read_plan(_core.validate(text, []))
+        plan = self.loads.plan(name, phases)
         spec = RunSpec(
             f"pts-{name}", plan, self.targets, self.options, self.condition, structs.replace(marks, test=name)
         )
@@ -363,29 +296,3 @@ def _cell_document(cell: Cell) -> Document:
 
 def _point_document(point: Point) -> Document:
     return {"end_s": point.end_s, "written_bytes": point.written_bytes, **point.figures.document()}
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How long a test takes: seconds in all, or seconds a round of so many."""
-
-    loads: int
-    seconds: float
-    rounds: tuple[int, int] | None = None
-
-    def document(self) -> Document:
-        if self.rounds is None:
-            return {"loads": self.loads, "seconds": self.seconds}
-        return {"loads": self.loads, "seconds_a_round": self.seconds, "rounds": list(self.rounds)}
-
-
-def extent(setting: Setting, name: str) -> Extent:
-    """Without a target, and without preconditioning."""
-    if name == "write-saturation":
-        return Extent(1, tests.SATURATION_ROUNDS * setting.round_s)
-    if name == "cross-stimulus":
-        return Extent(len(tests.STIMULI), sum(rounds for *_, rounds in tests.STIMULI) * setting.round_s)
-    test = tests.round_test(name, setting.kind.queue)
-    prewrites = test.prewrite.rounds if test.prewrite else 0
-    seconds = (len(test.cells) + prewrites) * setting.round_s
-    return Extent(len(test.cells), seconds, (tests.WINDOW, setting.rounds_max))

@@ -1,0 +1,185 @@
+"""Duty: what a PTS test asks of its target, as plans; how long that takes and how much it writes.
+
+Refusal: nothing is run here but a little of a model's loads, to time it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from brickyard import _core, facts
+from brickyard.formats import toml_text
+from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Limits, ProfilePhase, ProfileStream
+from brickyard.schema import Document, RunOptions, read_plan
+from brickyard.schema.plan import Plan
+from brickyard.study.running.computing import MODELLED_WRITES, Computed, computing_s, computing_words
+from brickyard.study.snia import tests
+from brickyard.study.snia.tests import Cell, Kind, RoundTest
+from brickyard.units import format_seconds, format_size
+
+MODELLED_ROUNDS = 5  # of a model's first try, and how many more each further one has
+ON_AND_ON = frozenset({"write-saturation", "cross-stimulus"})
+"""Tests without rounds and without preconditioning."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a test is carried out: PTS's own, but where the user shortens it."""
+
+    kind: Kind
+    range_percent: float
+    round_s: float
+    rounds_max: int
+    seed: int = 1
+
+    @property
+    def region(self) -> str:
+        return f"0..{self.range_percent:g}%"
+
+    @property
+    def is_by_the_book(self) -> bool:
+        full = (self.kind.range_percent, tests.ROUND_S, tests.ROUNDS_MAX)
+        return (self.range_percent, self.round_s, self.rounds_max) == full
+
+
+@dataclass(frozen=True)
+class Loads:
+    """The phases of the tests."""
+
+    setting: Setting
+
+    def plan(self, name: str, phases: list[ProfilePhase]) -> Plan:
+        """One run. In tests that go on and on an interval is a round; else a round has ten, which show its spread."""
+        parts = 1 if name in ON_AND_ON else 10
+        interval_ns = max(round(self.setting.round_s * 1e9) // parts, 1_000_000)
+        title = f"{self.setting.kind.title}: {tests.TITLES[name]}"
+        text = toml_text.profile_text(
+            f"pts-{name}", title, tests.SOURCE, [], phases, seed=self.setting.seed, interval=f"{interval_ns}ns"
+        )
+        return read_plan(_core.validate(text, []))
+
+    def saturation(self) -> list[ProfilePhase]:
+        queue = self.setting.kind.queue
+        cell = Cell(0, 4 * tests.KIB, True, queue.workers, queue.depth, tests.SATURATION_ROUNDS)
+        phase = self.phase(cell, f"random {cell.words}")
+        return [replace(phase, limits=replace(phase.limits, passes=tests.SATURATION_FILLS))]
+
+    def stimuli(self) -> list[ProfilePhase]:
+        queue = self.setting.kind.queue
+        cells = {
+            name: Cell(0, size, is_random, queue.workers if is_random else 1, queue.depth, rounds)
+            for name, size, is_random, rounds in tests.STIMULI
+        }
+        return [self.phase(cell, f"{name}: {cell.words}") for name, cell in cells.items()]
+
+    def precondition(self) -> ProfilePhase:
+        """Workload-independent: the range twice, in order, by 128 KiB."""
+        stream = ProfileStream(
+            name="precondition",
+            operations=toml_text.operations(0),
+            request=toml_text.size(tests.PRECONDITION_BYTES),
+            address=SEQUENTIAL,
+            region=self.setting.region,
+            depth=32,
+        )
+        return ProfilePhase("precondition", Limits(passes=tests.PRECONDITION_PASSES), [stream])
+
+    def round(self, test: RoundTest, number: int) -> list[ProfilePhase]:
+        before = [] if test.prewrite is None else [self.phase(test.prewrite, f"writes before round {number}")]
+        return [*before, *(self.phase(cell, f"{test.words(cell)} of round {number}") for cell in test.cells)]
+
+    def phase(self, cell: Cell, name: str) -> ProfilePhase:
+        stream = ProfileStream(
+            name=f"{cell.mix} {toml_text.size(cell.size_bytes)}",
+            operations=toml_text.operations(cell.reads),
+            request=toml_text.size(cell.size_bytes),
+            address=RANDOM if cell.is_random else SEQUENTIAL,
+            region=self.setting.region,
+            workers=cell.workers,
+            depth=cell.depth,
+        )
+        duration = f"{round(cell.rounds * self.setting.round_s * 1e9)}ns"
+        return ProfilePhase(name, Limits(duration=duration), [stream])
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How long a test takes: seconds in all, or seconds a round of so many."""
+
+    loads: int
+    seconds: float
+    rounds: tuple[int, int] | None = None
+
+    def document(self) -> Document:
+        if self.rounds is None:
+            return {"loads": self.loads, "seconds": self.seconds}
+        return {"loads": self.loads, "seconds_a_round": self.seconds, "rounds": list(self.rounds)}
+
+
+def extent(setting: Setting, name: str) -> Extent:
+    """Without a target, and without preconditioning."""
+    if name == "write-saturation":
+        return Extent(1, tests.SATURATION_ROUNDS * setting.round_s)
+    if name == "cross-stimulus":
+        return Extent(len(tests.STIMULI), sum(rounds for *_, rounds in tests.STIMULI) * setting.round_s)
+    test = tests.round_test(name, setting.kind.queue)
+    prewrites = test.prewrite.rounds if test.prewrite else 0
+    seconds = (len(test.cells) + prewrites) * setting.round_s
+    return Extent(len(test.cells), seconds, (tests.WINDOW, setting.rounds_max))
+
+
+def forecast_lines(
+    setting: Setting, names: Sequence[str], targets: list[str], options: RunOptions, size_bytes: int | None
+) -> list[str]:
+    """How long the tests take and how much they write, before they begin. `size_bytes`: of the target, if known."""
+    range_bytes = None if size_bytes is None else round(size_bytes * setting.range_percent / 100)
+    if options.is_modelled:
+        return _modelled_lines(setting, names, targets, options, range_bytes or 0)
+    least, most = (sum(_seconds(extent(setting, name), at) for name in names) for at in (0, -1))
+    lasts = f"{format_seconds(least)} to {format_seconds(most)}" if least != most else format_seconds(most)
+    prepared = [name for name in names if name not in ON_AND_ON]
+    also = ", and the time for preconditioning" if prepared else ""
+    lines = [f"duration: {lasts}{also}"]
+    again = tests.PRECONDITION_PASSES * len(prepared)
+    if not prepared or range_bytes is None:
+        return [*lines, "writes: as much as the target takes in the loads that write"]
+    lines.append(
+        f"writes: {format_size(again * range_bytes)} for preconditioning (the range {again} times), and as much as the "
+        "target takes in the loads that write"
+    )
+    return [*lines, f"endurance of {targets[0]}: {facts.endurance(targets[0], again * range_bytes).text}"]
+
+
+def _seconds(item: Extent, at: int) -> float:
+    return item.seconds * (1 if item.rounds is None else item.rounds[at])
+
+
+def _modelled_lines(
+    setting: Setting, names: Sequence[str], targets: list[str], options: RunOptions, range_bytes: int
+) -> list[str]:
+    """A model begins anew with every run, so that further rounds are computed with those before them."""
+    loads = Loads(setting)
+    least = most = 0.0
+    tries = -(-setting.rounds_max // MODELLED_ROUNDS)
+    for name in names:
+        if name in ON_AND_ON:
+            phases = loads.saturation() if name == "write-saturation" else loads.stimuli()
+            spent = [_computing_s(loads, name, phases, targets, options)] * 2
+        else:
+            moved = Limits(bytes=toml_text.size(max(1, tests.PRECONDITION_PASSES * range_bytes)))
+            before = _computing_s(loads, name, [replace(loads.precondition(), limits=moved)], targets, options)
+            phases = loads.round(tests.round_test(name, setting.kind.queue), 1)
+            each = MODELLED_ROUNDS * _computing_s(loads, name, phases, targets, options)
+            spent = [before + each, tries * before + each * tries * (tries + 1) / 2]
+        least, most = least + spent[0], most + spent[1]
+    more = (
+        ""
+        if len(ON_AND_ON.intersection(names)) == len(names)
+        else (f" if every test is steady after {MODELLED_ROUNDS} rounds, {format_seconds(most)} at the most")
+    )
+    return [f"duration: about {computing_words(least)}{more}", MODELLED_WRITES]
+
+
+def _computing_s(loads: Loads, name: str, phases: list[ProfilePhase], targets: list[str], options: RunOptions) -> float:
+    return computing_s([Computed(loads.plan(name, phases), targets, options)])
