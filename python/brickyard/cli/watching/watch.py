@@ -55,7 +55,7 @@ def watch(
             negative="",
             show_default=False,
             help="Also show how much of what is read ahead is used later; needs bpf, and costs time for each read"
-            " that the page cache answers."
+            " that the page cache answers.",
         ),
     ] = False,
     save: Annotated[
