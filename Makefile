@@ -3,19 +3,30 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.bpf.o' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.bpf.o' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock pyproject.toml .cargo/static
+# What others wrote is compiled once: each build is of the whole workspace, since the features depend on which crates are
+# built, and in the release profile, in which only our own crates differ where they are checked.
+CHECKED := --workspace --release --config tests/checked.toml
 
-.PHONY: run test test-arrays lint bench bench-smoke fuzz schema worker wheel bpf clean
+# Where this is set, each of the many processes that tests start would compile our modules anew, a third of its time.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run test test-rust test-python test-arrays lint lint-rust lint-python compiled bench bench-smoke fuzz schema programs wheel bpf clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
 	$(BIN)/brickyard characterize
 
+test: test-rust test-python
+
 # Properties are checked with the same cases each time, as hypothesis does here; cargo test alone draws new ones.
-test: $(VENV)/.built $(VENV)/.fleet worker
+test-rust:
 	tests/install-programs
 	crates/watch/bpf/build --check
-	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test --workspace --exclude brickyard-python
+	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test $(CHECKED)
+
+test-python: $(VENV)/.built $(VENV)/.fleet
+	tests/install-programs
 	rm -f .pytest_cache/v/cache/lastfailed
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --durations=20 --durations-min=5 || tests/again $(BIN)/pytest
 
@@ -24,9 +35,13 @@ test-arrays: $(VENV)/.built
 	tests/install-programs
 	tests/guest/all
 
-lint: $(VENV)/.locked
+lint: lint-rust lint-python
+
+lint-rust:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --all-targets $(CHECKED) -- -D warnings
+
+lint-python: $(VENV)/.locked
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -49,25 +64,16 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/fleet.py
 	$(BIN)/python benches/census.py
 
-# Each bench once, too short for a figure: shows that it still starts.
-bench-smoke: $(VENV)/.built
-	tests/install-programs
-	$(BIN)/python benches/compare.py --smoke
-	$(BIN)/python benches/replay.py --smoke
-	$(BIN)/python benches/large_log.py --smoke
-	$(BIN)/python benches/store.py --smoke
-	$(BIN)/python benches/bonnie.py /dev/shm --smoke
-	$(BIN)/python benches/pgbench.py --smoke
-	$(BIN)/python benches/trace.py --smoke
-	$(BIN)/python benches/same_load.py --smoke
-	$(BIN)/python benches/watch.py --smoke
-	$(BIN)/python benches/web.py --smoke
-	$(BIN)/python benches/lab.py --smoke
-	$(BIN)/python benches/lab_ways.py --smoke
-	$(BIN)/python benches/lab_sim.py --smoke
-	$(BIN)/python benches/kirkwood.py --smoke
-	$(BIN)/python benches/fleet.py --smoke
-	$(BIN)/python benches/census.py --smoke
+# Of the checks what only compiles, and so needs nothing but processors: CI does it beside tests that wait.
+compiled: lint-rust
+	cargo test $(CHECKED) --no-run
+	fuzz/build
+
+# Each bench once, too short for a figure: shows that it still starts. Side by side with `make --jobs`.
+SMOKES := $(patsubst benches/%.py,smoke-%,$(wildcard benches/*.py))
+bench-smoke: $(SMOKES)
+$(SMOKES): smoke-%: $(VENV)/.built
+	$(BIN)/python benches/$*.py $(if $(filter bonnie,$*),/dev/shm) --smoke
 
 # Python's types of events, out of those in crates/record.
 schema: $(VENV)/.locked
@@ -81,22 +87,19 @@ schema: $(VENV)/.locked
 bpf:
 	crates/watch/bpf/build
 
-# The static worker, for guests, containers and hosts without Python.
-HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-worker:
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target $(HOST) -p brickyard-worker
-	install -s -m 755 target/$(HOST)/release/brickyard-worker python/brickyard/fleet/brickyard-worker
+# The programs of lab, watch and fleet, linked statically (`.cargo/static`): for guests, containers and hosts without Python.
+programs:
+	cargo build --release --workspace --bins
+	install -s -m 755 target/release/brickyard-lab python/brickyard/lab/brickyard-lab
+	install -s -m 755 target/release/brickyard-watch python/brickyard/watch/brickyard-watch
+	install -s -m 755 target/release/brickyard-worker python/brickyard/fleet/brickyard-worker
 
 # A wheel for every Python from 3.11 on, which needs no Rust where it is installed. maturin reads from the library which
-# glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. It doesn't look at the
-# programs of lab and watch, so these are linked statically, as the worker is. The wheel is then installed into a new
-# environment and measures.
+# glibc it needs and names the wheel by that (manylinux), so that pip refuses it on an older system. It doesn't look at our
+# programs, which need none. The wheel is then installed into a new environment and measures.
 WHEELS := target/wheels
-wheel: $(VENV)/.locked worker
+wheel: $(VENV)/.locked programs
 	rm -rf $(WHEELS)
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --quiet --target $(HOST) -p brickyard-lab -p brickyard-watch
-	install -s -m 755 target/$(HOST)/release/brickyard-lab python/brickyard/lab/brickyard-lab
-	install -s -m 755 target/$(HOST)/release/brickyard-watch python/brickyard/watch/brickyard-watch
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin build --release --quiet --strip --compatibility pypi --out $(WHEELS)
 	tests/wheel $(WHEELS)
 
@@ -124,11 +127,8 @@ $(VENV)/.fleet: python/brickyard/fleet/hosts.lock $(VENV)/.locked
 	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# Both in one build, so that what they share is compiled once, with the features of both.
 $(VENV)/.built: $(VENV)/.locked $(RUST_SOURCES)
-	cargo build --release --quiet -p brickyard-lab -p brickyard-watch -p brickyard-python
-	install -m 755 target/release/brickyard-lab python/brickyard/lab/brickyard-lab
-	install -m 755 target/release/brickyard-watch python/brickyard/watch/brickyard-watch
+	$(MAKE) --silent programs
 	PIP_QUIET=1 VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release --quiet
 	@touch $@
 

@@ -29,12 +29,7 @@ from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HOST = next(
-    line.removeprefix("host: ")
-    for line in subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout.splitlines()
-    if line.startswith("host: ")
-)
-BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / HOST / "release"
+BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "release"
 WORKER = BUILT / "brickyard-worker"
 TIMER = BUILT / "examples" / "timer_loop"
 # An older worker, to have it beside this one.
@@ -523,11 +518,9 @@ def main() -> None:
     size_bytes = SMOKE_BYTES if arguments.smoke else SIZE_BYTES
     if shutil.which("fio") is None:
         sys.exit("fio is needed as the peer; apt-get install fio")
-    # As `make worker` builds it, so that what is measured is what ships.
-    build = ["cargo", "build", "--release", "--target", HOST, "--examples", "--bins"]
-    build += ["-p", "brickyard-worker", "-p", "brickyard-block"]
-    flags = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static"}
-    subprocess.run(build, cwd=ROOT, check=True, env=flags)
+    # As `make programs` builds them, so that what is measured is what ships.
+    build = ["cargo", "build", "--release", "--workspace", "--bins", "--example", "timer_loop"]
+    subprocess.run(build, cwd=ROOT, check=True)
     version = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     lines = [
         "# Benchmarks",

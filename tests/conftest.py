@@ -8,19 +8,25 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
-from playwright.sync_api import Browser, sync_playwright
 
-from brickyard.databases.ephemeral import Server, ephemeral_postgres
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
-# Those in the guest need md, and disks that may be written over; `tests/guest/run` makes both.
+    from brickyard.databases.ephemeral import Server
+
+# Those in the guest need md, and disks that may be written over; `tests/guest/run` makes both. Its emulated processor
+# needs half a minute for imports that take a second elsewhere, so that each is made where it is used.
 collect_ignore = [] if os.environ.get("BRICKYARD_GUEST") else ["guest"]
 
-# No deadline: this machine may be shared, and how long a check takes is not what is checked.
-settings.register_profile("brickyard", deadline=None, max_examples=60, derandomize=True)
-settings.load_profile("brickyard")
+if collect_ignore:
+    from hypothesis import settings
+
+    # No deadline: this machine may be shared, and how long a check takes is not what is checked.
+    settings.register_profile("brickyard", deadline=None, max_examples=60, derandomize=True)
+    settings.load_profile("brickyard")
 
 
 # A shell that starts tests in the background has SIGINT ignored, and each program that they start would inherit that.
@@ -45,6 +51,8 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium, one for all tests of a file."""
+    from playwright.sync_api import sync_playwright
+
     chromium = shutil.which("chromium")
     assert chromium, "tests/install-programs installs Chromium"
     with sync_playwright() as playwright:
@@ -79,5 +87,7 @@ def mapping(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """A real server that the tests of a session share; each makes a database of its own in it."""
+    from brickyard.databases.ephemeral import ephemeral_postgres
+
     with ephemeral_postgres(settings={"fsync": "off", "shared_buffers": "64MB"}) as server:
         yield server

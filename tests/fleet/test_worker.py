@@ -22,13 +22,8 @@ operations = { read = 50, write = 50 }
 verify = true
 """
 PT_INTERP = 3
-
-
-def worker() -> Path:
-    """The program that `make worker` builds, which `make test` does first."""
-    built = sorted(ROOT.glob("target/*-*-*/release/brickyard-worker"))
-    assert built, "there is no static worker; run make worker"
-    return built[0]
+HOUSE = ROOT / "python/brickyard"
+WORKER = HOUSE / "fleet/brickyard-worker"
 
 
 def asks_for_an_interpreter(program: Path) -> bool:
@@ -42,10 +37,10 @@ def asks_for_an_interpreter(program: Path) -> bool:
 
 
 def test_runs_without_anything_else_on_the_host(tmp_path: Path) -> None:
-    program = worker()
-    assert not asks_for_an_interpreter(program)
+    for room in ("fleet/brickyard-worker", "lab/brickyard-lab", "watch/brickyard-watch"):
+        assert not asks_for_an_interpreter(HOUSE / room), f"{room}: `make programs` links it statically"
     scratch = tmp_path / "scratch"
-    command = ["env", "-i", str(program), "-", str(scratch), "--size", "4MiB"]
+    command = ["env", "-i", str(WORKER), "-", str(scratch), "--size", "4MiB"]
     done = subprocess.run(command, input=PLAN, capture_output=True, check=True)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     requests = sum(c["requests"] for e in events if e["event"] == "interval" for c in e["cells"])
@@ -59,7 +54,7 @@ def test_a_disk_that_is_full_from_the_start_costs_the_copy_and_not_the_run(tmp_p
         pytest.skip("mounting needs root")
     (home := tmp_path / "full").mkdir()
     (order := tmp_path / "order").write_text('{"brickyard_record": 1}')
-    command = [worker(), "-", tmp_path / "f", "--size", "1MiB", "--record", home / "x" / "a.jsonl", "--order", order]
+    command = [WORKER, "-", tmp_path / "f", "--size", "1MiB", "--record", home / "x" / "a.jsonl", "--order", order]
     words = " ".join(map(str, command))
     for size, filling in (("nr_inodes=1", ":"), ("size=4k", f"head -c 4096 /dev/zero >{home}/filled")):
         script = f"mount -t tmpfs -o {size} none {home} && {filling} && {words} && find {home} -type f >&2"
@@ -71,23 +66,21 @@ def test_a_disk_that_is_full_from_the_start_costs_the_copy_and_not_the_run(tmp_p
 
 
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    program = worker()
     for words, cause in (
         ([], "usage"),
         (["-", str(tmp_path / "nothing")], "does not exist"),
         (["--bad"], "unknown option"),
     ):
-        done = subprocess.run([str(program), *words], input=PLAN, capture_output=True, check=False)
+        done = subprocess.run([str(WORKER), *words], input=PLAN, capture_output=True, check=False)
         assert done.returncode == 2
         assert cause in done.stderr.decode()
         assert "panicked" not in done.stderr.decode()
 
 
 def test_a_modelled_brick_is_the_same_every_time() -> None:
-    program = worker()
     plan = b'title = "sim"\n[[phase]]\nduration = "5s"\n[[phase.stream]]\nrequest = "8KiB"\naddress = "random"\n'
     bricks = ROOT / "python" / "brickyard" / "bricks"
-    command = [str(program), "-", "sim:terraserver-2003,condition=rebuilding", "--bricks", str(bricks)]
+    command = [str(WORKER), "-", "sim:terraserver-2003,condition=rebuilding", "--bricks", str(bricks)]
     first, second = (subprocess.run(command, input=plan, capture_output=True, check=True).stdout for _ in range(2))
     assert first == second
     events = [json.loads(line) for line in first.splitlines()]
@@ -123,7 +116,7 @@ def together(tmp_path: Path) -> subprocess.Popen[str]:
         "--record",
         str(tmp_path / "a" / "kept"),
     ]
-    begun = subprocess.Popen([str(worker()), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    begun = subprocess.Popen([str(WORKER), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert begun.stdout is not None
     assert begun.stdin is not None
     for line in begun.stdout:

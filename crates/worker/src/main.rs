@@ -1,5 +1,5 @@
 //! Duty: a run without Python, for guests, containers and far hosts: a plan in as JSON or TOML, events out as JSON
-//! lines. Statically linked where it is built with `-C target-feature=+crt-static`.
+//! lines. Linked statically (`.cargo/static`).
 //!
 //! One of several hosts, it waits for a common start, and stops by itself when nobody speaks to it any more (`together`).
 //! So does a driver of a replay, which takes its orders from standard input.

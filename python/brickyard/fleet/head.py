@@ -130,7 +130,7 @@ def worker_program() -> bytes:
         return Path(named).read_bytes() if named else shipped.read_bytes()
     except OSError as error:
         raise BadInputError(
-            f"the worker for hosts cannot be read: {one_line(error)}; build it with `make worker`, or name it in"
+            f"the worker for hosts cannot be read: {one_line(error)}; build it with `make programs`, or name it in"
             f" {WORKER_VARIABLE}"
         ) from error
 
