@@ -112,9 +112,6 @@ def study(
     design, layout, planned = study.design, study.layout, study.steps
     if dry_run:
         return _dry_run(design, layout, planned, store, manage=manage, as_json=json)
-    if not no_run:
-        for line in _expected(design, planned, store):
-            print_line(stderr(), line)
     with Store(store) as kept, Interrupt() as interrupt:
         with Terminal(words=TRANSACTIONS if design.base.profile == KIND else IOPS) as terminal:
             for note in layout.notes:
@@ -125,7 +122,7 @@ def study(
             )
             hosting = hosting_of(kept, terminal, interrupt, placing) if far else None
             matrix = Matrix(kept, terminal, interrupt, design, wishes, planned, hosting)
-            result = MatrixResult(None) if no_run else matrix.run()
+            result = MatrixResult(None) if no_run else matrix.run(_expected(design, planned, store))
         return _told(kept, design, layout, planned, result, output, as_json=json)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
@@ -171,9 +171,12 @@ class Matrix:
     def missing(self) -> list[Step]:
         return [step for step in self.planned if not any(run.is_valid for run in self.earlier.get(step.identity, []))]
 
-    def run(self) -> MatrixResult:
+    def run(self, expected: Sequence[str] = ()) -> MatrixResult:
+        """`expected`: what the study is going to do, told once nothing refuses it."""
         todo = self.missing
         self._check(todo)
+        for line in expected:
+            self.listener.note(line)
         self.result.reused = len(self.planned) - len(todo)
         self.listener.expect(len(todo))
         if self.result.reused:
