@@ -219,7 +219,7 @@ def test_a_result_is_compared_with_a_run_of_ours(
     assert not found["only_after"]
     # A result that is there already is not stored again.
     assert main(["import", str(tmp_path / name), *store]) == 0
-    assert "is run 1 already" in capsys.readouterr().err
+    assert "is already run 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -46,8 +46,8 @@ from brickyard.store.record import OTHER_TOOLS
 
 LARGEST = 1 << 62
 SECONDS_MAX, AT_ONCE_MAX = 3e8, 1 << 24  # ten years, and more requests in flight than any host keeps
-WHERE = re.compile(r"missing required field `([^`]+)`|at `\$\.?([^`]+)`")
-"""How msgspec names the place of what it refuses."""
+FIELD, PLACE = re.compile(r"missing required field `([^`]+)`"), re.compile(r"(?:at|in) `\$\.?([^`]+)`")
+"""How msgspec names what it refuses."""
 AGREE_SHARE = 0.005
 """A count over a printed rate and a printed time differ by their digits alone; by more, they are not of one span."""
 PERCENTILES = RunWarning(
@@ -141,9 +141,11 @@ def garbled(tool: str, error: Exception) -> BadInputError:
     """What to say where a parser has refused a result; its own words would tell the user nothing."""
     if isinstance(error, BadInputError):
         return error
-    said = f"`{error.args[0]}`" if isinstance(error, KeyError) else "a value"
-    if isinstance(error, msgspec.ValidationError) and (place := WHERE.search(str(error))):
-        said = f"`{place[1] or place[2]}`"
+    said = str(error.args[0]) if isinstance(error, KeyError) else ""
+    if isinstance(error, msgspec.ValidationError):
+        found = (PLACE.search(str(error)), FIELD.search(str(error)))
+        said = ".".join(part[1] for part in found if part)
+    said = f"`{said}`" if said else "a value"
     return BadInputError(
         f"not a result as {OTHER_TOOLS[tool]} writes it: {said} is missing or garbled; import the file as "
         f"{OTHER_TOOLS[tool]} wrote it"
