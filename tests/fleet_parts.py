@@ -7,9 +7,12 @@ from brickyard.fleet.merging import Merger, merged_start
 from brickyard.fleet.shares import divide
 from brickyard.schema import (
     End,
+    EndAsWritten,
     Event,
+    HostAsWritten,
     HostEnd,
     HostLost,
+    LoadShare,
     PhaseStart,
     RunFacts,
     RunOutcome,
@@ -55,7 +58,7 @@ def told_to_all() -> Json:
 
 def two_hosts(store: Store, *more: Event) -> int:
     """Twelve intervals of 1 s, of which b told three before it was lost; each of 100 requests."""
-    division = divide("x", load(), ["a", "b"], ["/f"], "copies")
+    division = divide("x", load(), ["a", "b"], ["/f"], LoadShare.COPIES)
     merger = Merger(division.parts)
     number = store.add_run(
         profile="x",
@@ -82,11 +85,11 @@ def two_hosts(store: Store, *more: Event) -> int:
         if index == 3:
             merger.gone("b")
         events += merger.whole(0.0)
-    events.append(HostLost(host="b", at_ns=3 * SECOND, reason="killed", streams=["b"]))
+    events.append(HostLost(host="b", at_ns=3 * SECOND, reason=HostAsWritten(text="killed"), streams=["b"]))
     events += [
-        HostEnd(host=host, outcome=outcome, message="", kept="")
+        HostEnd(host=host, outcome=outcome, kept="")
         for host, outcome in (("a", RunOutcome.DONE), ("b", RunOutcome.FAILED))
     ]
     store.add_events(number, [*events, *more])
-    store.end_run(number, End(end_ns=12 * SECOND, outcome=RunOutcome.FAILED, message="b"), None, [])
+    store.end_run(number, End(end_ns=12 * SECOND, outcome=RunOutcome.FAILED, message=EndAsWritten(text="b")), None, [])
     return number

@@ -63,7 +63,7 @@ def start_event(**changes: Any) -> Json:
         "data_start_bytes": 4096,
         "data_bytes": (1 << 30) - 4096,
         "align_bytes": 512,
-        "unwritten": "none",
+        "unwritten": {"kind": "none"},
     }
     return {
         "event": "start",
@@ -177,7 +177,7 @@ def add_run(
     )
     store.add_events(run, map(told, [start_event(engine=engine, io=io), *events]))
     if outcome is not None:
-        end = End(end_ns=3 * SECOND, outcome=RunOutcome(outcome), message="")
+        end = End(end_ns=3 * SECOND, outcome=RunOutcome(outcome))
         store.end_run(run, end, watch, msgspec.convert(warnings or [], list[RunWarning]))
     return run
 

@@ -11,19 +11,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from brickyard import analysis, bricks, facts, profiles
+from brickyard import analysis, bricks, profiles
 from brickyard.analysis.figures.totals import Totals
 from brickyard.analysis.judging.comparison import valid_sides
 from brickyard.analysis.judging.gate import Compared, compared
+from brickyard.conditions import Held
 from brickyard.databases.connect import refuse_twice
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.report.export import COLUMNS, Rows, arrow_table, rows
-from brickyard.schema import RunOptions
+from brickyard.schema import RunOptions, RunWarning
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Record, Store
 from brickyard.study.designs.cells import Wishes
@@ -33,20 +34,18 @@ from brickyard.study.replays.run import ReplaySpec
 from brickyard.study.replays.series import (
     MAX_ERRORS,
     carry_out,
-    length_ns,
     planned,
-    read_mapping,
     refuse_impossible,
+    spec_of,
     why_failed,
 )
-from brickyard.study.running.aim import Aim, aim, aim_modelled, parse_size
+from brickyard.study.running.aim import Aim, aimed, check_unnamed
 from brickyard.study.running.check import check_run
 from brickyard.study.running.fit import refuse_programs
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.repeat import repeat
-from brickyard.study.running.runner import Silent
-from brickyard.study.running.scratch import cache_home, check_scratch
-from brickyard.study.shipped.characterize import TIMING, Characterization, Mode, cells, plan_of
+from brickyard.study.running.runner import Listener, RunResult, Silent
+from brickyard.study.shipped.characterize import TIMING, Characterization, Mode, StudyResult, cells, plan_of
 
 
 @dataclass(frozen=True)
@@ -163,25 +162,45 @@ def run(
     refuse_programs(found.name, found.plan, "brickyard.run()")
     if repetitions < 1:
         raise BadInputError(f"repetitions = {repetitions}: at least 1")
-    listener = _Notes(say)
-    with _aimed(targets, condition, brick_changes, size, overwrite, destroys_data=destroys_data) as aimed:
-        for note in aimed.notes:
-            listener.note(note)
-        with _interruptible() as interrupt:
-            results = repeat(
-                store,
-                listener,
-                interrupt,
-                found.name,
-                found.plan,
-                aimed.targets,
-                aimed.options,
-                repetitions,
-                aimed.condition,
-            )
+    with (
+        _aimed(targets, condition, brick_changes, size, overwrite, destroys_data=destroys_data) as aim,
+        _interruptible() as interrupt,
+    ):
+        results = run_at(store, _Notes(say), interrupt, found, aim, repetitions)
     last = results[-1]
     _refuse_failed(f"run {last.run}", last.outcome, last.message)
     return [Measured(store.record(result.run)) for result in results]
+
+
+def run_at(
+    store: Store,
+    listener: Listener,
+    interrupt: Interrupt,
+    load: Load,
+    aim: Aim,
+    repetitions: int = 1,
+    by: str = "brickyard",
+    holding: Callable[[], AbstractContextManager[Held | None]] = nullcontext,
+    judged: Callable[[Record], list[RunWarning]] = lambda _: [],
+) -> list[RunResult]:
+    """What `run` and `brickyard run` do with targets that are known: see `repeat`."""
+    for note in aim.notes:
+        listener.note(note)
+    targets, options, condition = aim.targets, aim.options, aim.condition
+    return repeat(
+        store,
+        listener,
+        interrupt,
+        load.name,
+        load.plan,
+        targets,
+        options,
+        repetitions,
+        condition,
+        by,
+        holding,
+        judged,
+    )
 
 
 def check(
@@ -199,12 +218,12 @@ def check(
     found = profile(load) if isinstance(load, str) else load
     refuse_programs(found.name, found.plan, "brickyard.run()")
     if any(bricks.is_modelled(target) for target in targets):
-        aimed = aim_modelled(tuple(targets), [bricks.condition_override(condition)] if condition else [])
-        check_run(found.plan, aimed.targets, aimed.options)
+        with _aimed(targets, condition, (), None, (), destroys_data=False) as aim:
+            check_run(found.plan, aim.targets, aim.options)
     elif targets:
         check_run(found.plan, list(targets), RunOptions(create_bytes=None, overwrite=list(overwrite)))
     else:
-        place, size_bytes = check_scratch(None, parse_size(size), facts.cache_bytes(str(cache_home())))
+        place, size_bytes = check_unnamed(size=size, scratch=None, overwrite=overwrite)
         check_run(found.plan, [str(place)], RunOptions(create_bytes=size_bytes))
 
 
@@ -248,18 +267,22 @@ def characterize(
 
     Raises as `run` does.
     """
-    listener = _Notes(say)
     targets = () if target is None else (target,)
     is_quick = mode == "quick"
     aiming = _aimed(targets, None, (), None, overwrite, destroys_data=destroys_data, quick=is_quick)
-    with aiming as aimed:
-        for note in aimed.notes:
-            listener.note(note)
-        with _interruptible() as interrupt:
-            studying = Characterization(store, listener, interrupt, Mode(mode))
-            result = studying.run(aimed.targets[0], aimed.options, list(changes))
+    with aiming as aim, _interruptible() as interrupt:
+        result = characterize_at(store, _Notes(say), interrupt, aim, Mode(mode), changes)
     _refuse_failed(f"study s{result.study}", result.outcome, result.message)
     return Studied(result.study, result.runs, result.notes)
+
+
+def characterize_at(
+    store: Store, listener: Listener, interrupt: Interrupt, aim: Aim, mode: Mode, changes: Sequence[str] = ()
+) -> StudyResult:
+    """What `characterize` and `brickyard characterize` do with a target that is known."""
+    for note in aim.notes:
+        listener.note(note)
+    return Characterization(store, listener, interrupt, mode).run(aim.targets[0], aim.options, list(changes))
 
 
 def run_study(
@@ -312,19 +335,8 @@ def web_log(
     if not logs or not databases:
         raise BadInputError("a replay needs a log and a database at least")
     refuse_twice(databases, "databases")
-    place = Path(mapping)
-    return ReplaySpec(
-        logs=list(logs),
-        mapping_text=read_mapping(place),
-        mapping_name=place.name,
-        to=list(databases),
-        speed=speed,
-        drivers=drivers,
-        sessions=sessions,
-        duration_ns=None if duration is None else length_ns(duration),
-        again=again,
-        seed=seed,
-    )
+    found = spec_of(logs, Path(mapping), databases, duration)
+    return replace(found, speed=speed, drivers=drivers, sessions=sessions, again=again, seed=seed)
 
 
 def check_replay(load: ReplaySpec, pace: str = "time-synchronized", repetitions: int = 1) -> None:
@@ -409,19 +421,16 @@ def _aimed(
     destroys_data: bool,
     quick: bool = False,
 ) -> AbstractContextManager[Aim]:
-    if any(bricks.is_modelled(target) for target in targets):
-        changes = [*brick_changes, *([bricks.condition_override(condition)] if condition else [])]
-        return nullcontext(aim_modelled(tuple(targets), changes))
-    if condition is not None or brick_changes:
+    modelled = any(bricks.is_modelled(target) for target in targets)
+    if not modelled and (condition is not None or brick_changes):
         raise BadInputError(
             "condition, brick_changes: of modelled bricks alone; `brickyard run --condition` holds arrays"
         )
-    return aim(
-        tuple(targets),
+    return aimed(
+        targets,
+        brick_changes=[*brick_changes, *([bricks.condition_override(condition)] if condition else [])],
         size=size,
-        scratch=None,
-        keep=False,
-        overwrite=tuple(overwrite),
+        overwrite=overwrite,
         destroys_data=destroys_data,
         quick=quick,
     )

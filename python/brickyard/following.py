@@ -14,7 +14,7 @@ from brickyard import bricks
 from brickyard.analysis.figures.moments import Moment, done_share, moments, planned_ns
 from brickyard.analysis.figures.totals import phase_name
 from brickyard.errors import BrickyardError
-from brickyard.schema import ConditionSample, Event, Fill, HangEvent, PhaseStart, Steady
+from brickyard.schema import ConditionSample, Event, Fill, HangEvent, PhaseStart, Steady, words_of
 from brickyard.store import Cursor, Record, RunInfo, Store
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
@@ -129,7 +129,7 @@ class Follower:
             notes = [words for event in news.events if (words := _note(followed, event))]
             if info.start and not followed.has_begun:
                 followed.has_begun = True
-                notes = [*info.start.notes, *notes]
+                notes = [*map(words_of, info.start.notes), *notes]
             fresh = moments(news.intervals, news.costs)
             followed.info = info
             followed.notes += notes

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from brickyard import _core
+
 MIB = 1 << 20
 _FRACTION = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -76,12 +78,7 @@ def format_name(parts: Iterable[str]) -> str:
 
 def format_seconds(seconds: float) -> str:
     """`8 s`, `1 min 20 s`, `2 h 5 min` for remaining times and durations."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return _core.format_seconds(seconds)
 
 
 def postgresql_bytes(text: str) -> int:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from brickyard.cli.parts.tables import print_run
 from brickyard.facts import OwnIo
 from brickyard.report import export
 from brickyard.rulers import read as ruler
-from brickyard.schema import TargetFacts
+from brickyard.schema import AllWritten, TargetFacts, TargetKind, Unwritten, UnwrittenBytes, UnwrittenUnknown
 from brickyard.store import Json, Record, Store
 from brickyard.study.running.circumstances import ours
 from support import MS, SECOND, US, add_run, cell, histogram, interval, phase_end, plan, slow, stream
@@ -373,14 +374,13 @@ def test_what_verification_checked_is_told(tmp_path: Path) -> None:
 
 
 def test_unwritten_is_a_count_of_bytes() -> None:
-    def words(unwritten: str) -> str:
-        return summary.unwritten_words(
-            TargetFacts(kind="file", path="/a", size_bytes=4 << 30, data_bytes=4 << 30, unwritten=unwritten)
-        )
+    def words(unwritten: Unwritten | None) -> str:
+        opened = TargetFacts(kind=TargetKind.FILE, path="/a", size_bytes=4 << 30, data_bytes=4 << 30)
+        return summary.unwritten_words(msgspec.structs.replace(opened, unwritten=unwritten))
 
-    assert words(str(1 << 30)) == "1 GiB (25 %) of it never written"
-    assert words("none") == "all of it written before the run"
-    assert words("unknown") == "unwritten share unknown"
+    assert words(UnwrittenBytes(bytes=1 << 30)) == "1 GiB (25 %) of it never written"
+    assert words(AllWritten()) == "all of it written before the run"
+    assert words(UnwrittenUnknown()) == words(None) == "unwritten share unknown"
 
 
 def test_merged_warnings_give_the_range_of_their_figures(tmp_path: Path) -> None:

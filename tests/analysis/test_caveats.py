@@ -92,7 +92,7 @@ def sound() -> dict[str, Any]:
                     "kind": "file",
                     "size_bytes": 64 * GIB,
                     "data_bytes": 64 * GIB,
-                    "unwritten": "none",
+                    "unwritten": {"kind": "none"},
                 }
             ],
         },
@@ -315,8 +315,13 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "2 requests hung; the longest had been outstanding for 16.0 s when it was reported",
     ),
     ("outstanding", "warning", {"phase_ends.0.outstanding": 7}, "7 requests"),
-    ("unwritten_unknown", "warning", {"start.targets.0.unwritten": "unknown"}, "/data/scratch"),
-    ("unwritten", "warning", {"start.targets.0.unwritten": str(16 * GIB)}, "16.0 GiB of /data/scratch (25.0%)"),
+    ("unwritten_unknown", "warning", {"start.targets.0.unwritten": {"kind": "unknown"}}, "/data/scratch"),
+    (
+        "unwritten",
+        "warning",
+        {"start.targets.0.unwritten": {"kind": "bytes", "bytes": 16 * GIB}},
+        "16.0 GiB of /data/scratch (25.0%)",
+    ),
     (
         "virtual_disk",
         "note",
@@ -432,7 +437,7 @@ def test_a_simulated_run_is_not_blamed_for_the_host() -> None:
             "watch.cpu.steal_share": 0.5,
             "facts.target.cache_bytes": None,
             "facts.host.frequency.governors": {"powersave": 8},
-            "start.targets.0.unwritten": "unknown",
+            "start.targets.0.unwritten": {"kind": "unknown"},
         }
     )
     assert caveats.warnings(judged(record)) == []

@@ -21,20 +21,22 @@ from brickyard.conditions import journal
 from brickyard.conditions.verdict import Sample, judge
 from brickyard.errors import BadInputError
 from brickyard.facts.roots import NoTools, Roots
+from brickyard.schema import HeldCondition, SampledState, words_of
 
 S = 1_000_000_000
 
 
 def samples(*states: str, shares: list[float | None] | None = None) -> list[Sample]:
     found = shares or [None] * len(states)
-    return [(second * S, state, share) for second, (state, share) in enumerate(zip(states, found, strict=True))]
+    each = enumerate(zip(states, found, strict=True))
+    return [(second * S, SampledState(state), share) for second, (state, share) in each]
 
 
 def test_a_condition_that_held_throughout_is_valid() -> None:
-    assert judge("degraded", samples("degraded", "degraded")).valid
-    assert judge("rebuilding", samples("rebuilding", "rebuilding", shares=[0.1, 0.2])).valid
-    assert judge("neighbour_rebuilding", samples("rebuilding", "rebuilding", shares=[0.1, 0.2])).valid
-    assert judge("write_cache_off", samples("write_cache_off")).valid
+    assert judge(HeldCondition.DEGRADED, samples("degraded", "degraded")).valid
+    assert judge(HeldCondition.REBUILDING, samples("rebuilding", "rebuilding", shares=[0.1, 0.2])).valid
+    assert judge(HeldCondition.NEIGHBOUR_REBUILDING, samples("rebuilding", "rebuilding", shares=[0.1, 0.2])).valid
+    assert judge(HeldCondition.WRITE_CACHE_OFF, samples("write_cache_off")).valid
 
 
 @pytest.mark.parametrize(
@@ -53,20 +55,22 @@ def test_a_condition_that_held_throughout_is_valid() -> None:
     ],
 )
 def test_what_did_not_hold_is_said_with_its_time(condition: str, states: list[str], reason: str) -> None:
-    verdict = judge(condition, samples(*states))
+    verdict = judge(HeldCondition(condition), samples(*states))
     assert not verdict.valid
-    assert reason in verdict.reason
+    assert reason in words_of(verdict.reason)
 
 
 def test_a_rebuild_that_stands_still_is_no_rebuild() -> None:
-    still = judge("rebuilding", samples(*["rebuilding"] * 12, shares=[0.25] * 12))
+    still = judge(HeldCondition.REBUILDING, samples(*["rebuilding"] * 12, shares=[0.25] * 12))
     assert not still.valid
-    assert still.reason == "the rebuild stood still at 25.0 %"
-    assert judge("rebuilding", samples(*["rebuilding"] * 5, shares=[0.25] * 5)).valid, "too short to be told"
+    assert words_of(still.reason) == "the rebuild stood still at 25.0 %"
+    assert judge(HeldCondition.REBUILDING, samples(*["rebuilding"] * 5, shares=[0.25] * 5)).valid, (
+        "too short to be told"
+    )
 
 
 def test_a_run_that_never_looked_proves_nothing() -> None:
-    assert not judge("normal", []).valid
+    assert not judge(HeldCondition.NORMAL, []).valid
 
 
 def test_names_are_taken_with_either_dash() -> None:

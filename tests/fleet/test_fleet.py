@@ -20,7 +20,7 @@ from brickyard.analysis.databases import replay_runs
 from brickyard.databases.ephemeral import Server
 from brickyard.fleet import tls
 from brickyard.fleet.shares import divide
-from brickyard.schema import plan_text
+from brickyard.schema import LoadShare, plan_text
 from brickyard.store import Store
 from fleet_support import Fleet, network, ray_left
 from replay_support import MAPPING, execute, fill, items, w3c
@@ -116,7 +116,7 @@ def test_the_merged_histogram_is_that_of_all_requests(fleet: Fleet) -> None:
     run = fleet.run("sqlio-random-read-4", target, "--hosts", "all", "--set", changes[0])
     plan = profiles.validate(profiles.read("sqlio-random-read-4"), changes)
     own: list[str] = []
-    for one in divide("sqlio-random-read-4", plan, ["a", "b", "c"], [target], "copies").plans:
+    for one in divide("sqlio-random-read-4", plan, ["a", "b", "c"], [target], LoadShare.COPIES).plans:
         handle = _core.start(plan_text(one), [target], json.dumps({"bricks": bricks.texts(), "overrides": []}))
         events: list[Any] = []
         while not handle.finished():

@@ -14,15 +14,7 @@ from brickyard.errors import BrickyardError
 from brickyard.fleet import agent, collect
 from brickyard.fleet.answers import HostFacts, Taken, answer_of
 from brickyard.fleet.shares import divide
-from brickyard.schema import (
-    ProcessMark,
-    RunFacts,
-    Start,
-    StartReasons,
-    encode,
-    plan_document,
-    reasons_of,
-)
+from brickyard.schema import LoadShare, ProcessMark, RunFacts, Start, StartReasons, encode, plan_document, reasons_of
 from brickyard.store import Store
 from brickyard.store.process import own_process
 from fleet_parts import load, of_host, told_to_all, two_hosts
@@ -57,7 +49,7 @@ def test_what_an_agent_answers_is_read_as_a_type_and_anything_else_names_the_hos
 
 def kept_record(folder: Path, run: str, host: str, intervals: int) -> Path:
     """As a worker writes it; without intervals it never began."""
-    parts = divide("x", load(), ["a", "b"], ["/f"], "copies")
+    parts = divide("x", load(), ["a", "b"], ["/f"], LoadShare.COPIES)
     note = {
         "brickyard_record": 1,
         "run": run,
@@ -165,7 +157,7 @@ def begun_on_hosts(store: Store, name: str, runner: ProcessMark) -> None:
     store.add_run(
         profile="x",
         profile_hash="",
-        plan=divide("x", load(), ["a", "b"], ["/f"], "copies").plan,
+        plan=divide("x", load(), ["a", "b"], ["/f"], LoadShare.COPIES).plan,
         condition="normal",
         targets=["a:/f", "b:/f"],
         options={"hosts": ["a", "b"], "share": "copies", "fleet_run": name},

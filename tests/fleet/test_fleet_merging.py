@@ -26,6 +26,7 @@ from brickyard.fleet.merging import Merger
 from brickyard.fleet.shares import divide
 from brickyard.report.tables import slowest_table
 from brickyard.schema import (
+    AllWritten,
     CellEvent,
     DeviceSheet,
     Event,
@@ -34,9 +35,11 @@ from brickyard.schema import (
     HostWatched,
     Identity,
     Interval,
+    LoadShare,
     PhaseStart,
     Start,
     TargetFacts,
+    TargetKind,
     TargetSheet,
     typed,
 )
@@ -75,7 +78,7 @@ def cells(event: Event) -> list[CellEvent]:
 
 
 def test_histograms_of_hosts_are_merged_and_a_late_host_is_waited_for() -> None:
-    division = divide("x", load(), HOSTS, ["/f"], "copies")
+    division = divide("x", load(), HOSTS, ["/f"], LoadShare.COPIES)
     merger = Merger(division.parts)
     for host in HOSTS:
         merger.hear(host, PhaseStart(phase=0, name="m", start_ns=0), 0.0)
@@ -93,7 +96,7 @@ def test_histograms_of_hosts_are_merged_and_a_late_host_is_waited_for() -> None:
 
 
 def test_a_host_that_is_gone_holds_nobody_up() -> None:
-    merger = Merger(divide("x", load(), HOSTS, ["/f"], "copies").parts)
+    merger = Merger(divide("x", load(), HOSTS, ["/f"], LoadShare.COPIES).parts)
     for host in HOSTS:
         merger.hear(host, PhaseStart(phase=0, name="m", start_ns=0), 0.0)
     merger.gone("c")
@@ -190,7 +193,7 @@ def test_a_host_without_anything_of_ours_is_looked_at_as_this_one_is(tmp_path: P
 
 
 def opened(path: str, io: str = "buffered") -> Start:
-    target = TargetFacts(path=path, kind="file", size_bytes=8 << 20, unwritten="none")
+    target = TargetFacts(path=path, kind=TargetKind.FILE, size_bytes=8 << 20, unwritten=AllWritten())
     start = typed(start_event(io=io))
     assert isinstance(start, Start)
     return msgspec.structs.replace(start, targets=[target])

@@ -17,9 +17,7 @@ from brickyard.fleet.cluster import Node
 from brickyard.fleet.hosts import HostEntry, read_hosts, refuse_near
 from brickyard.fleet.sending import traces_of, with_traces_at
 from brickyard.fleet.shares import Division, divide, shared_places
-from brickyard.schema import (
-    plan_document,
-)
+from brickyard.schema import LoadShare, plan_document
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
 from fleet_parts import HOSTS, load
@@ -33,9 +31,9 @@ def phases_of(division: Division, host: str) -> list[Json]:
 
 def test_copies_split_and_partition_are_arithmetic() -> None:
     asked = load("workers=7", pace='pace = { loop = "open", rate = 1000 }')
-    copies = divide("x", asked, HOSTS, ["/data/f"], "copies")
-    split = divide("x", asked, HOSTS, ["/data/f"], "split")
-    partition = divide("x", asked, HOSTS, ["/data/f"], "partition")
+    copies = divide("x", asked, HOSTS, ["/data/f"], LoadShare.COPIES)
+    split = divide("x", asked, HOSTS, ["/data/f"], LoadShare.SPLIT)
+    partition = divide("x", asked, HOSTS, ["/data/f"], LoadShare.PARTITION)
     rates = [phases_of(split, host)[0]["stream"][0]["pace"]["rate"] for host in HOSTS]
     assert sum(rates) == pytest.approx(1000, rel=1e-9)
     assert [phases_of(copies, host)[0]["stream"][0]["pace"]["rate"] for host in HOSTS] == [1000.0] * 3
@@ -45,10 +43,10 @@ def test_copies_split_and_partition_are_arithmetic() -> None:
 
 
 def test_a_closed_loop_is_split_by_its_workers() -> None:
-    split = divide("x", load("workers=7"), HOSTS, ["/data/f"], "split")
+    split = divide("x", load("workers=7"), HOSTS, ["/data/f"], LoadShare.SPLIT)
     assert [phases_of(split, host)[0]["stream"][0]["workers"] for host in HOSTS] == [3, 2, 2]
     with pytest.raises(BadInputError, match="cannot be divided over 3 hosts; raise workers or depth"):
-        divide("x", load("workers=1", "depth=2"), HOSTS, ["/data/f"], "split")
+        divide("x", load("workers=1", "depth=2"), HOSTS, ["/data/f"], LoadShare.SPLIT)
 
 
 def ramped(ramp: str, *changes: str, pace: str = "") -> Plan:
@@ -62,15 +60,15 @@ def test_a_ramp_of_the_rate_is_divided_like_the_rate() -> None:
     pace = 'pace = { loop = "open", rate = 90 }'
     for rule, step in (("step = 90", 30.0), ("factor = 2", None)):
         asked = ramped(f'knob = "rate", from = 90, to = 270, {rule}', pace=pace)
-        for share in ("split", "partition"):
+        for share in (LoadShare.SPLIT, LoadShare.PARTITION):
             found = divide("x", asked, HOSTS, ["/data/f"], share)
             for plan in (*found.plans, found.plan):
                 ramp = plan.phase[0].ramp
                 assert ramp is not None
                 assert (ramp.from_, ramp.to, ramp.step) == (30.0, 90.0, step)
-        assert divide("x", asked, HOSTS, ["/data/f"], "copies").plans[0].phase[0].ramp == asked.phase[0].ramp
+        assert divide("x", asked, HOSTS, ["/data/f"], LoadShare.COPIES).plans[0].phase[0].ramp == asked.phase[0].ramp
     load_of = ramped('knob = "load", from = 10, to = 100, step = 10', pace=pace)
-    assert divide("x", load_of, HOSTS, ["/f"], "split").plans[0].phase[0].ramp == load_of.phase[0].ramp
+    assert divide("x", load_of, HOSTS, ["/f"], LoadShare.SPLIT).plans[0].phase[0].ramp == load_of.phase[0].ramp
 
 
 def test_ramps_that_hosts_cannot_divide_are_refused() -> None:
@@ -78,15 +76,17 @@ def test_ramps_that_hosts_cannot_divide_are_refused() -> None:
     depth = 'knob = "depth", from = 1, to = 7, step = 3'
     for asked in (workers, ramped(depth, "workers=2")):
         with pytest.raises(BadInputError, match="cannot be divided over 3 hosts; ramp the rate"):
-            divide("x", asked, HOSTS, ["/data/f"], "split")
-    each = divide("x", ramped(depth, "workers=6"), HOSTS, ["/data/f"], "split").plans[0].phase[0]
+            divide("x", asked, HOSTS, ["/data/f"], LoadShare.SPLIT)
+    each = divide("x", ramped(depth, "workers=6"), HOSTS, ["/data/f"], LoadShare.SPLIT).plans[0].phase[0]
     assert each.ramp is not None
     assert (each.stream[0].workers, each.ramp.to) == (2, 7), "the depth is that of each worker"
 
 
 def test_streams_for_named_hosts_and_targets_of_their_own() -> None:
     two = profiles.validate(profiles.read("overland-oltp-two-hosts"), ["workers=8"])
-    found = divide("oltp", two, ["a", "b"], ["a:/dev/sdb", "b:/dev/sdc"], "copies", ["a:/dev/sdb", "b:/dev/sdc"])
+    found = divide(
+        "oltp", two, ["a", "b"], ["a:/dev/sdb", "b:/dev/sdc"], LoadShare.COPIES, ["a:/dev/sdb", "b:/dev/sdc"]
+    )
     assert found.targets == ["a:/dev/sdb", "b:/dev/sdc"]
     assert [part.targets for part in found.parts] == [["/dev/sdb"], ["/dev/sdc"]]
     assert [part.overwrite for part in found.parts] == [["/dev/sdb"], ["/dev/sdc"]]
@@ -109,14 +109,14 @@ def test_what_has_no_answer_is_refused(
     changes: list[str], targets: list[str], overwrite: list[str], words: str
 ) -> None:
     with pytest.raises(BadInputError, match=words):
-        divide("x", load(*changes), HOSTS, targets, "copies", overwrite)
+        divide("x", load(*changes), HOSTS, targets, LoadShare.COPIES, overwrite)
 
 
 @pytest.mark.parametrize("name", ["sqliosim", "jetstress", "postmark", "bonnie"])
 def test_programs_are_refused_as_such(name: str) -> None:
     plan = profiles.validate(profiles.read(name), [])
     with pytest.raises(BadInputError, match="programs over files and servers run on one host; leave --hosts out"):
-        divide(name, plan, HOSTS, ["/data/f"], "copies")
+        divide(name, plan, HOSTS, ["/data/f"], LoadShare.COPIES)
 
 
 def traced(place: Path) -> Plan:
@@ -132,12 +132,12 @@ trace = {{ file = "{place}", reads = 3, writes = 0, flushes = 0, discards = 0, l
 
 def test_a_trace_is_issued_whole_by_each_host_and_never_divided(tmp_path: Path) -> None:
     asked = traced(tmp_path / "load.byt")
-    found = divide("again", asked, HOSTS, ["/data/f"], "copies")
+    found = divide("again", asked, HOSTS, ["/data/f"], LoadShare.COPIES)
     assert traces_of(found.plan) == [f"{tmp_path}/load.byt"]
     moved = with_traces_at(found.plans[1], {f"{tmp_path}/load.byt": "/proc/self/fd/9"})
     assert traces_of(moved) == ["/proc/self/fd/9"]
     assert traces_of(found.plans[1]) == [f"{tmp_path}/load.byt"], "the plan of the record keeps the name"
-    for share in ("split", "partition"):
+    for share in (LoadShare.SPLIT, LoadShare.PARTITION):
         with pytest.raises(BadInputError, match="a trace is not divided; with --share copies each host issues all"):
             divide("again", asked, HOSTS, ["/data/f"], share)
 

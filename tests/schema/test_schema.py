@@ -99,10 +99,55 @@ def test_reasons_that_were_texts_are_types_with_the_same_words(store_of_texts: P
 def test_every_text_of_version_1_has_the_words_of_its_type() -> None:
     for key, kinds in older.START.items():
         for text in kinds:
-            kept = support.start_event() | {"engine_reason": "asked for", "io_reason": "", key: text}
+            written = {"path": "/data/target", "kind": "file", "size_bytes": 4096, "unwritten": "none"}
+            texts = {"engine_reason": "asked for", "io_reason": "", "targets": [written], key: text}
+            kept = support.start_event() | texts
             start = schema.typed(kept)
             assert isinstance(start, schema.Start)
             assert schema.start_document(kept, start) == kept
+
+
+def test_texts_of_version_2_are_types_with_the_same_words(tmp_path: Path) -> None:
+    """Notes of a model, two files that were never written or of which nobody knows, and two hosts of which one is lost
+    while an array below them is in another condition."""
+    with Store(kept_store(tmp_path, "events-2.sql")) as store:
+        model, never, unknown, fleet = [store.record(info.id) for info in store.runs()]
+    starts = [record.info.start for record in (model, never, unknown, fleet)]
+    assert starts[0] is not None
+    assert [schema.words_of(note) for note in starts[0].notes] == model.info.engine["notes"]
+    assert [start.targets[0].unwritten for start in starts if start] == [
+        generated.AllWritten(),
+        generated.UnwrittenBytes(bytes=16 << 20),
+        generated.UnwrittenUnknown(),
+        generated.AllWritten(),
+    ]
+    for record in (model, never, unknown, fleet):
+        shown = schema.start_document(record.info.engine, record.info.start)
+        assert all(shown[key] == record.info.engine[key] for key in ("targets", "notes") if key in shown)
+    (lost,), (first, _) = fleet.of(schema.HostLost), fleet.of(schema.HostEnd)
+    assert (lost.reason, first.message) == (generated.HostAsWritten(text="killed"), None)
+    (judged,) = fleet.of(schema.Condition)
+    assert schema.words_of(judged.reason) == "the rebuild had not yet begun: the array was degraded"
+    for kind in (schema.HostLost, schema.HostEnd, schema.Condition):
+        tag = schema.tag_of(kind)
+        assert fleet.documents_of(kind) == [event for event in fleet.events if event["event"] == tag]
+
+
+def test_reasons_are_shown_in_words_whatever_the_version() -> None:
+    lost = {"event": "host_lost", "host": "b", "at_ns": 5, "reason": {"kind": "silent", "silent_ns": 5_000_000_000}}
+    assert schema.event_document({**lost, "streams": ["b"]})["reason"] == "it has not been heard for 5 s"
+    late = schema.StartLate(late_ns=2_500_000, allowed_ns=500_000)
+    assert schema.words_of(late) == "the start may be apart by 2.50 ms, 0.5 ms allowed"
+    missing = [schema.HostNamed(host="b", reason=schema.HostWorkerEnded(exit_code=3, after=schema.HostDied()))]
+    with Store(":memory:") as store:
+        run = support.add_run(store, [], outcome=None)
+        reason = schema.HostsMissing(ended=1, hosts=2, missing=missing)
+        store.end_run(run, schema.failed_end(reason), None, [])
+        assert store.record(run).info.message == schema.words_of(reason)
+    assert schema.words_of(reason) == (
+        "1 of 2 hosts to the end; b: its worker ended unexpectedly (exit code 3): "
+        "its Ray node or our process on it has died"
+    )
 
 
 def test_a_reason_that_no_version_knew_keeps_its_words(old_store: Path) -> None:
@@ -114,7 +159,12 @@ def test_a_reason_that_no_version_knew_keeps_its_words(old_store: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "words"), [("store-2.sql", "terraserver-load"), ("events-1.sql", "vda has the scheduler")]
+    ("sample", "words"),
+    [
+        ("store-2.sql", "terraserver-load"),
+        ("events-1.sql", "vda has the scheduler"),
+        ("events-2.sql", "NOT normal: the rebuild had not yet begun"),
+    ],
 )
 def test_runs_of_an_old_store_are_shown(
     sample: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -234,8 +284,9 @@ def test_a_loader_tells_a_failed_call_as_a_replay_does() -> None:
     """`sqlstate`, with the state before the text; the counts go by the state."""
     import psycopg
 
-    target = msgspec.convert(support.start_event()["targets"][0], schema.TargetFacts)
-    load = MeasuredLoad([], [target], None)
+    start = schema.typed(support.start_event())
+    assert isinstance(start, schema.Start)
+    load = MeasuredLoad([], start.targets, None)
     load._count_error(0, psycopg.errors.UniqueViolation("twice"), 5)
     told = [schema.typed(json.loads(text)) for _ in range(2) for text in load.events(1)]
     (error,) = [event for event in told if isinstance(event, schema.ErrorEvent)]

@@ -28,7 +28,7 @@ from brickyard.errors import BadInputError
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
 from brickyard.report.matrix_tables import entry_text, footnotes, matrix_table
 from brickyard.report.study_page import cells_csv, write_study_report
-from brickyard.schema import Start, Told
+from brickyard.schema import SampledState, Start, Told
 from brickyard.store import Json, Store
 from brickyard.study.designs.cells import Specs, Wishes, lay_out
 from brickyard.study.designs.design import read_design
@@ -609,7 +609,8 @@ def test_a_condition_is_held_for_as_many_runs_as_fit() -> None:
     def measured(held: Held | None, share: float) -> None:
         """A run of 10 s that takes the rebuild so much further."""
         assert held is made[-1]
-        held.samples[:] = [(0, "rebuilding", made[-1].share), (10 * SECOND, "rebuilding", made[-1].share + share)]
+        before, after = made[-1].share, made[-1].share + share
+        held.samples[:] = [(0, SampledState.REBUILDING, before), (10 * SECOND, SampledState.REBUILDING, after)]
         made[-1].share += share
 
     keeper, what = Keeper(hold), SetUp(("/dev/md0",), "rebuilding")

@@ -49,7 +49,7 @@ def use(monkeypatch: pytest.MonkeyPatch, *cores: Core) -> None:
 
 
 BEGIN = [start_event(), {"event": "phase", "phase": 0, "name": "measure", "start_ns": 0}]
-END: Json = {"event": "end", "end_ns": 3 * SECOND, "outcome": "done", "message": ""}
+END: Json = {"event": "end", "end_ns": 3 * SECOND, "outcome": "done"}
 SPEC = RunSpec(profile="p", plan=plan_of(plan()), targets=["/nowhere/a"])
 
 

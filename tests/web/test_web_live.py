@@ -238,7 +238,7 @@ def test_of_many_browsers_one_that_does_not_read_is_cut_off_and_the_others_miss_
                 time.sleep(0.6)
             becomes(lambda: hub.browsers == READERS)
             becomes(lambda: len(server.server_state.connections) == READERS)
-            store.end_run(run, End(end_ns=1801 * SECOND, outcome=RunOutcome.DONE, message=""), None, [])
+            store.end_run(run, End(end_ns=1801 * SECOND, outcome=RunOutcome.DONE), None, [])
         for thread in threads:
             thread.join(60)
         assert [requests_of(moments) for moments in found] == [1801 * 3] * READERS
@@ -314,7 +314,7 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
         (change,) = follower.look()
         assert [one.requests for one in change.moments] == [5]
         assert "has been outstanding for 16" in change.notes[0]
-        store.end_run(run, End(end_ns=2 * SECOND, outcome=RunOutcome.DONE, message=""), None, [])
+        store.end_run(run, End(end_ns=2 * SECOND, outcome=RunOutcome.DONE), None, [])
         (ended,) = follower.look()
         assert (ended.has_ended, ended.run.info.outcome) == (True, "done")
         assert follower.look() == []

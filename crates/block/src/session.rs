@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::conductor::{self, Filled, RunControl};
+use engine::conductor::{self, Filled, NotFilled, RunControl};
 use engine::control::State;
 use engine::device::Devices;
-use engine::event::{ClockFacts, Event, PhaseFacts, RunOutcome, SCHEMA, Start, StreamFacts, TargetFacts};
+use engine::event::{
+    ClockFacts, EndReason, Engine, Event, IoPath, PhaseFacts, RunOutcome, SCHEMA, Start, StartNote, StreamFacts,
+    TargetFacts, TargetKind as Kind, Unwritten,
+};
 use engine::program::{NoPrograms, Programs};
 use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::{CacheState, EngineChoice, FillChoice, IoMode, Profile};
@@ -86,7 +89,7 @@ pub fn prepare_with(
 ) -> Result<Session, GuardError> {
     check_count(&profile, paths)?;
     let mut targets: Vec<Target> = Vec::new();
-    let mut ready = || -> Result<(Arc<Storage>, Clock, Vec<String>), GuardError> {
+    let mut ready = || -> Result<(Arc<Storage>, Clock, Vec<StartNote>), GuardError> {
         for path in paths {
             targets.push(open_target(&profile, Path::new(path), options)?);
         }
@@ -353,27 +356,25 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
     let choice = storage.choice();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let buffered = targets.iter().find_map(|t| t.guarded.buffered.clone());
+    let kind = |t: &Target| if t.guarded.kind == TargetKind::Block { Kind::Block } else { Kind::File };
     let target_facts = |t: &Target| TargetFacts {
-        path: t.area.path.clone(),
-        kind: if t.guarded.kind == TargetKind::Block { "block".into() } else { "file".into() },
-        size_bytes: t.guarded.size_bytes,
         data_start_bytes: t.area.start_bytes,
         data_bytes: t.area.length_bytes,
         align_bytes: t.guarded.offset_align_bytes,
         unwritten: match &t.guarded.header {
-            _ if t.area.writable && profile.fill == FillChoice::Auto => "none".into(),
-            Some(h) if h.filled_bytes >= t.area.length_bytes => "none".into(),
-            Some(h) => format!("{}", t.area.length_bytes - h.filled_bytes),
-            None => "unknown".into(),
+            _ if t.area.writable && profile.fill == FillChoice::Auto => Some(Unwritten::None),
+            Some(h) if h.filled_bytes >= t.area.length_bytes => Some(Unwritten::None),
+            Some(h) => Some(Unwritten::Bytes { bytes: t.area.length_bytes - h.filled_bytes }),
+            None => Some(Unwritten::Unknown),
         },
-        ..TargetFacts::default()
+        ..TargetFacts::new(t.area.path.clone(), kind(t), t.guarded.size_bytes)
     };
     Start {
         schema: SCHEMA,
         start_unix_ns: now.as_nanos() as u64,
-        engine: if choice.uring { "io_uring".into() } else { "psync".into() },
+        engine: if choice.uring { Engine::IoUring } else { Engine::Psync },
         engine_reason: choice.reason.clone(),
-        io: if buffered.is_some() { "buffered".into() } else { "direct".into() },
+        io: if buffered.is_some() { IoPath::Buffered } else { IoPath::Direct },
         io_reason: buffered,
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
         reap: Some(profile.reap),
@@ -422,7 +423,10 @@ impl Session {
                 };
                 retrace::run_to_end(run, || taken.finish().map(|_| ()), emit);
             }
-            Err(message) => emit(Event::End { end_ns: self.clock.now_ns(), outcome: RunOutcome::Failed, message }),
+            Err(why) => {
+                let (end_ns, message) = (self.clock.now_ns(), EndReason::other(why));
+                emit(Event::End { end_ns, outcome: RunOutcome::Failed, message });
+            }
         }
     }
 
@@ -447,7 +451,7 @@ impl Session {
         verifiers: &mut Verifiers,
         control: &RunControl,
         emit: &mut dyn FnMut(Event),
-    ) -> Result<(), String> {
+    ) -> Result<(), Option<EndReason>> {
         for number in 0..self.targets.len() {
             if self.profile.fill == FillChoice::Auto && self.targets[number].unfilled_bytes() > 0 {
                 let filling = verifiers.to_fill(&self.profile, number, &self.targets[number].area);
@@ -458,15 +462,12 @@ impl Session {
             if let Some(trimmed_from) = first_trimmed(&self.profile, number, target.area.length_bytes) {
                 // Trimmed blocks answer like never-written ones, so the next run has to fill again from there on.
                 let filled = target.guarded.header.as_ref().map_or(0, |h| h.filled_bytes.min(trimmed_from));
-                record_filled(target, filled)?;
+                record_filled(target, filled).map_err(EndReason::other)?;
             }
             if self.profile.io == IoMode::Buffered && self.profile.cache == CacheState::Cold {
-                drop_cache(&target.guarded).map_err(|e| {
-                    format!(
-                        "{}: its page cache could not be dropped ({e}); use cache = \"as_is\"",
-                        target.path.display()
-                    )
-                })?;
+                let target_path = target.path.display().to_string();
+                drop_cache(&target.guarded)
+                    .map_err(|e| EndReason::CacheNotDropped { target: target_path, error: e.to_string() })?;
             }
         }
         Ok(())
@@ -479,16 +480,16 @@ impl Session {
         filling: Verifiers,
         control: &RunControl,
         emit: &mut dyn FnMut(Event),
-    ) -> Result<(), String> {
+    ) -> Result<(), Option<EndReason>> {
         let target = &mut self.targets[number];
         let before_bytes = target.area.length_bytes - target.unfilled_bytes();
         let total_bytes = target.area.length_bytes;
         let mut area = TargetArea { keep_dir: None, ..target.area.clone() };
         area.start_bytes += before_bytes;
         area.length_bytes -= before_bytes;
-        let profile = Profile::from_toml(FILL, &[]).map_err(|e| e.to_string())?;
-        let opened = target.opened().map_err(|e| e.message)?;
-        let storage = Storage::new(vec![opened], &profile, self.clock, false)?;
+        let profile = Profile::from_toml(FILL, &[]).map_err(|e| EndReason::other(e.to_string()))?;
+        let opened = target.opened().map_err(|e| EndReason::other(e.message))?;
+        let storage = Storage::new(vec![opened], &profile, self.clock, false).map_err(EndReason::other)?;
         let mut done_bytes = 0;
         let mut progress = |filled: Filled| match filled {
             Filled::Bytes(bytes) => {
@@ -503,15 +504,15 @@ impl Session {
         // Requests are issued in order and all that were issued have ended, so without a failure what was done is a
         // prefix. What is abandoned has ended in no order, on storage that may answer nothing any more.
         if result.is_ok() || control.state() == State::Drain {
-            target.guarded.file.sync_data().map_err(|e| format!("{}: {e}", target.path.display()))?;
-            record_filled(target, before_bytes + done_bytes)?;
+            let synced = target.guarded.file.sync_data();
+            synced.map_err(|e| EndReason::other(format!("{}: {e}", target.path.display())))?;
+            record_filled(target, before_bytes + done_bytes).map_err(EndReason::other)?;
         }
-        result.map_err(|e| {
-            if control.state() == State::Run {
-                format!("filling {}: {e}", target.path.display())
-            } else {
-                String::new()
+        result.map_err(|e| match e {
+            NotFilled::Failed(error) if control.state() == State::Run => {
+                Some(EndReason::NotFilled { target: target.path.display().to_string(), error })
             }
+            NotFilled::Failed(_) | NotFilled::Interrupted => None,
         })
     }
 }

@@ -62,9 +62,11 @@ impl Told {
         end.unwrap_or_else(|| panic!("phase {phase} did not end: {:?}", self.0.last()))
     }
 
-    fn outcome(&self) -> (RunOutcome, &str) {
+    fn outcome(&self) -> (RunOutcome, String) {
         match self.0.last() {
-            Some(Event::End { outcome, message, .. }) => (*outcome, message),
+            Some(Event::End { outcome, message, .. }) => {
+                (*outcome, message.as_ref().map_or_else(String::new, |reason| reason.to_string()))
+            }
             other => panic!("the last event is {other:?}"),
         }
     }
@@ -111,10 +113,10 @@ fn what_was_written_is_read_back_and_a_changed_block_is_named() {
             let path = scratch.path("file");
             let profile = write_then_read(engine, io, depth);
             let told = run_on(&profile, &path, Some(2 * MIB));
-            assert_eq!((told.start().engine.as_str(), told.start().io.as_str()), (engine, io));
+            assert_eq!((told.start().engine.name(), told.start().io.name()), (engine, io));
             assert_eq!(told.totals(0)["write"], (512, 2 * MIB, 0), "{engine} {io} {depth}");
             assert_eq!(told.totals(1)["read"], (512, 2 * MIB, 0), "{engine} {io} {depth}: {:?}", told.damage().first());
-            assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+            assert_eq!(told.outcome(), (RunOutcome::Done, String::new()));
 
             let victims = [DATA_START, DATA_START + 77 * 4096, DATA_START + 511 * 4096];
             let file = File::options().read(true).write(true).open(&path).expect("the target");
@@ -240,7 +242,7 @@ fn requests_that_are_submitted_by_pieces_all_arrive_and_are_checked() {
         assert_eq!(told.start().submit_reason, Some(SubmitReason::Requested));
         assert_eq!(told.totals(0)["write"], (512, 2 * MIB, 0), "submit = {submit}");
         assert_eq!(told.totals(1)["read"], (512, 2 * MIB, 0), "submit = {submit}");
-        assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+        assert_eq!(told.outcome(), (RunOutcome::Done, String::new()));
     }
 }
 
@@ -263,7 +265,7 @@ fn a_scheduler_makes_rings_submit_few_requests_a_call() {
             None => SubmitReason::NoScheduler { device },
         };
         assert_eq!((told.start().submit, &told.start().submit_reason), (at_most, &Some(reason)));
-        assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+        assert_eq!(told.outcome(), (RunOutcome::Done, String::new()));
     }
 }
 
@@ -398,7 +400,7 @@ fn a_file_that_vanishes_under_the_run_is_read_on() {
             std::fs::remove_file(&path).expect("the file");
         }
     });
-    assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+    assert_eq!(told.outcome(), (RunOutcome::Done, String::new()));
     assert_eq!(told.totals(0)["read"].2, 0);
 }
 
@@ -530,7 +532,7 @@ fn mean_latency_agrees_with_the_kernels_own() {
     let inner = Loop::new(16 * MIB);
     let outer = Attached(attach(&inner.path, &["--direct-io=on"]));
     let fill = run_on("title = 't'\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = '4K'\n", &outer.0, None);
-    assert_eq!(fill.outcome(), (RunOutcome::Done, ""));
+    assert_eq!(fill.outcome(), (RunOutcome::Done, String::new()));
     let _throttle = Throttle::new(&inner.path, 100);
     for engine in ["io_uring", "psync"] {
         let profile = format!(

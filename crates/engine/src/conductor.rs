@@ -11,8 +11,8 @@ use record::CellSet;
 use crate::control::{Control, Knobs, State};
 use crate::device::{Blocked, Device, Devices, Setup, Submissions};
 use crate::event::{
-    Bound, Cpu, ErrorEvent, Event, FramesEnd, PhaseEnd, PhaseReason, RunOutcome, SlowEvent, depth_reached, errno_name,
-    interval,
+    Bound, Cpu, EndReason, ErrorEvent, Event, FailedStream, FramesEnd, PhaseEnd, PhaseReason, RunOutcome, SlowEvent,
+    depth_reached, errno_name, interval,
 };
 use crate::lane::LaneSpec;
 use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, cells_of, needs};
@@ -113,7 +113,8 @@ fn carry_out<D: Devices>(
     emit: &mut dyn FnMut(Event),
 ) {
     // Sessions have checked it before they touched anything; a device without such a session is checked here.
-    if let Err(message) = devices.honours().check(profile, false) {
+    if let Err(refusal) = devices.honours().check(profile, false) {
+        let message = EndReason::other(refusal);
         emit(Event::End { end_ns: devices.now_ns(), outcome: RunOutcome::Failed, message });
         return;
     }
@@ -131,18 +132,18 @@ fn carry_out<D: Devices>(
         fruitless: Vec::new(),
     };
     let mut outcome = RunOutcome::Done;
-    let mut message = String::new();
+    let mut message = None;
     for phase in 0..profile.phase.len() {
         match conductor.phase(phase) {
             Ok(PhaseReason::Interrupted) => outcome = RunOutcome::Interrupted,
             Ok(PhaseReason::Error) => {
                 outcome = RunOutcome::Failed;
-                message = "stopped at the first failed request, as asked".into();
+                message = Some(EndReason::StoppedAtError);
             }
             Ok(_) => continue,
             Err(text) => {
                 outcome = RunOutcome::Failed;
-                message = text;
+                message = EndReason::other(text);
             }
         }
         break;
@@ -150,7 +151,7 @@ fn carry_out<D: Devices>(
     if outcome == RunOutcome::Done && !conductor.fruitless.is_empty() {
         // Failures are data, but where there is nothing else, nothing was measured.
         outcome = RunOutcome::Failed;
-        message = format!("nothing was measured: every request failed in {}", conductor.fruitless.join(", "));
+        message = Some(EndReason::NothingMeasured { streams: std::mem::take(&mut conductor.fruitless) });
     }
     let end_ns = conductor.devices.now_ns();
     emit(Event::End { end_ns, outcome, message });
@@ -163,6 +164,13 @@ pub enum Filled {
     Failed(Box<ErrorEvent>),
 }
 
+/// Why a target was not filled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotFilled {
+    Interrupted,
+    Failed(String),
+}
+
 /// Runs one phase quietly, telling only how many bytes are done: how a target is filled.
 pub fn fill<D: Devices>(
     profile: &Profile,
@@ -171,7 +179,7 @@ pub fn fill<D: Devices>(
     verifiers: Verifiers,
     control: &RunControl,
     progress: &mut dyn FnMut(Filled),
-) -> Result<(), String> {
+) -> Result<(), NotFilled> {
     let mut done_bytes = 0;
     let mut failed = None;
     let mut interrupted = false;
@@ -186,14 +194,16 @@ pub fn fill<D: Devices>(
             progress(Filled::Failed(error));
         }
         Event::PhaseEnd(end) => interrupted = end.reason == PhaseReason::Interrupted,
-        Event::End { outcome: RunOutcome::Failed, message, .. } => failed = failed.take().or(Some(message)),
+        Event::End { outcome: RunOutcome::Failed, message, .. } => {
+            failed = failed.take().or(Some(message.map_or_else(String::new, |reason| reason.to_string())));
+        }
         _ => {}
     };
     // A target is filled at once, whoever is waited for afterwards.
     carry_out(profile, targets, devices, verifiers, &NoPrograms, control, None, &mut listen);
     match failed {
-        Some(text) => Err(text),
-        None if interrupted => Err("interrupted".into()),
+        Some(text) => Err(NotFilled::Failed(text)),
+        None if interrupted => Err(NotFilled::Interrupted),
         None => Ok(()),
     }
 }
@@ -210,7 +220,7 @@ struct Conductor<'a, D: Devices> {
     failures_told: usize,
     drops_told: usize,
     /// Streams of which no request succeeded, in words.
-    fruitless: Vec<String>,
+    fruitless: Vec<FailedStream>,
 }
 
 /// What a phase has come to so far.
@@ -568,7 +578,7 @@ impl<D: Devices> Conductor<'_, D> {
         frames.sort_by_key(|f| (f.stream, f.worker));
         let fruitless = progress.counts.iter().enumerate().filter(|(_, (good, bad))| *good == 0 && *bad > 0);
         self.fruitless
-            .extend(fruitless.map(|(stream, (_, bad))| fruitless_words(plan, stream, *bad, &progress.failures)));
+            .extend(fruitless.map(|(stream, (_, bad))| failed_stream(plan, stream, *bad, &progress.failures)));
         let limit = if plan.requests.is_some() {
             PhaseReason::Requests
         } else if plan.bytes.is_some() {
@@ -623,11 +633,10 @@ impl<D: Devices> Conductor<'_, D> {
     }
 }
 
-fn fruitless_words(plan: &plan::Phase, stream: usize, failed: u64, failures: &FailureCounts) -> String {
-    let (phase, name) = (&plan.name, &plan.stream[stream].name);
+fn failed_stream(plan: &plan::Phase, stream: usize, requests: u64, failures: &FailureCounts) -> FailedStream {
     let most = failures.by_errno.iter().max_by_key(|(_, count)| **count);
-    let cause = most.map_or_else(String::new, |(errno, _)| format!(", {}", std::io::Error::from_raw_os_error(*errno)));
-    format!("{phase}, {name} ({failed} requests{cause})")
+    let error = most.map(|(errno, _)| std::io::Error::from_raw_os_error(*errno).to_string());
+    FailedStream { phase: plan.name.clone(), stream: plan.stream[stream].name.clone(), requests, error }
 }
 
 /// Time that a ramp takes at the most, where it alone ends its phase.

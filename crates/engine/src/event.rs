@@ -132,12 +132,14 @@ impl Note {
                 let (kind, errno, text) = match &failure {
                     Failure::Errno(errno) => {
                         let cause = std::io::Error::from_raw_os_error(*errno);
-                        ("errno", Some(*errno), format!("{}{of} failed: {cause}", operation.name()))
+                        (ErrorKind::Errno, Some(*errno), format!("{}{of} failed: {cause}", operation.name()))
                     }
-                    Failure::Short(moved) => {
-                        ("short", None, format!("{}{of} moved {moved} of {request_bytes} bytes", operation.name()))
-                    }
-                    Failure::Damage(damage) => ("damage", None, damage.text.clone()),
+                    Failure::Short(moved) => (
+                        ErrorKind::Short,
+                        None,
+                        format!("{}{of} moved {moved} of {request_bytes} bytes", operation.name()),
+                    ),
+                    Failure::Damage(damage) => (ErrorKind::Damage, None, damage.text.clone()),
                 };
                 let dump = match failure {
                     Failure::Damage(damage) => Some(damage.dump),
@@ -150,7 +152,7 @@ impl Note {
                     operation: operation.into(),
                     offset_bytes,
                     request_bytes,
-                    kind: kind.into(),
+                    kind,
                     errno,
                     text,
                     dump,

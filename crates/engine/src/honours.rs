@@ -4,6 +4,7 @@
 use plan::{CacheState, EngineChoice, FillChoice, IoMode, Profile};
 
 use crate::device::Operation;
+use crate::event::StartNote;
 use crate::streams::does;
 
 /// What a device obeys. Every device states every field, so that a new setting asks each of them, present and future.
@@ -51,7 +52,7 @@ impl Honours {
 
     /// One line for the user where the device would ignore what the profile measures with; else a note for each setting
     /// that has no effect and does no harm.
-    pub fn check(&self, profile: &Profile, nop: bool) -> Result<Vec<String>, String> {
+    pub fn check(&self, profile: &Profile, nop: bool) -> Result<Vec<StartNote>, String> {
         // Taken apart by name, so that a new field cannot be forgotten here.
         let Honours { device, reap, submit, engine, page_cache, fill, data, hangs, flush, trim, nop: nops } = *self;
         let verifies = streams(profile).any(|s| s.verify);
@@ -72,17 +73,15 @@ impl Honours {
             return Err(refusal);
         }
         let shaped = streams(profile).any(|s| s.data != plan::Data::default());
+        let (device, engine_asked) = (device.to_string(), engine_name(profile.engine).to_string());
         let notes = [
             (
                 !engine && profile.engine != EngineChoice::Auto,
-                format!("engine = \"{}\" has no effect on {device}", engine_name(profile.engine)),
+                StartNote::EngineIgnored { engine: engine_asked, device: device.clone() },
             ),
-            (!fill && profile.fill != FillChoice::Auto, format!("fill = \"never\" has no effect on {device}")),
-            (!data && shaped, format!("data has no effect on {device}, which carries none")),
-            (
-                !hangs && profile.hang_after != plan::default_hang_after(),
-                format!("hang_after has no effect on {device}, where nobody waits"),
-            ),
+            (!fill && profile.fill != FillChoice::Auto, StartNote::FillIgnored { device: device.clone() }),
+            (!data && shaped, StartNote::DataIgnored { device: device.clone() }),
+            (!hangs && profile.hang_after != plan::default_hang_after(), StartNote::HangAfterIgnored { device }),
         ];
         Ok(notes.into_iter().filter(|(ignored, _)| *ignored).map(|(_, note)| note).collect())
     }

@@ -3,7 +3,7 @@
 mod virtual_storage;
 
 use engine::device::Operation;
-use engine::event::{Event, RunOutcome};
+use engine::event::{EndReason, Event, RunOutcome};
 use std::collections::BTreeMap;
 use virtual_storage::*;
 
@@ -43,7 +43,7 @@ fn found(told: &Told) -> Vec<(u64, String)> {
     let mut found: Vec<(u64, String)> = told
         .errors()
         .iter()
-        .inspect(|e| assert_eq!((e.kind.as_str(), e.phase, e.operation.name()), ("damage", 2, "read"), "{e:?}"))
+        .inspect(|e| assert_eq!((e.kind.name(), e.phase, e.operation.name()), ("damage", 2, "read"), "{e:?}"))
         .map(|e| (e.offset_bytes, e.text.split(" at offset").next().unwrap_or_default().to_string()))
         .collect();
     found.sort();
@@ -72,7 +72,7 @@ fn damaged_writes(fault: Fault, kind: &str, expected: impl Fn(u64) -> Vec<(u64, 
         assert_eq!(told.requests(2) + told.failures(2), BLOCKS);
         assert_eq!(told.failures(2), wanted.len() as u64, "a damaged read is no success");
         assert_eq!((told.failures(0), told.failures(1)), (0, 0));
-        assert_eq!(told.outcome(), (RunOutcome::Done, ""));
+        assert_eq!(told.outcome(), (RunOutcome::Done, None));
     }
 }
 
@@ -278,7 +278,7 @@ fn every_failure_is_described_up_to_a_limit_and_counted_beyond() {
     let bytes: u64 = told.totals(0).values().map(|t| t.1).sum();
     assert_eq!(bytes, 0, "failures stand in no throughput figure");
     let error = told.errors()[0];
-    assert_eq!((error.kind.as_str(), error.errno, error.operation.name()), ("errno", Some(EIO), "read"));
+    assert_eq!((error.kind.name(), error.errno, error.operation.name()), ("errno", Some(EIO), "read"));
     assert!(error.text.contains("Input/output error"), "{}", error.text);
 }
 
@@ -331,7 +331,7 @@ fn stop_on_error_ends_the_run_at_the_first() {
     assert_eq!((end.reason.name(), end.phase), ("error", 0));
     assert_eq!(end.errors_by_errno, BTreeMap::from([("EIO".to_string(), 1)]));
     assert!(told.world().submitted < 1_020, "{} were submitted", told.world().submitted);
-    assert_eq!(told.outcome().0, RunOutcome::Failed);
+    assert_eq!(told.outcome(), (RunOutcome::Failed, Some(&EndReason::StoppedAtError)));
     let phases = told.events.iter().filter(|e| matches!(e, Event::Phase { .. })).count();
     assert_eq!(phases, 1, "no further phase begins");
 }

@@ -9,7 +9,10 @@ use block::clock::Clock;
 use block::guard::GuardError;
 use block::session::{Options, phase_facts};
 use engine::conductor::{self, RunControl};
-use engine::event::{BufferedReason, ClockFacts, EngineReason, Event, SCHEMA, Start, TargetFacts};
+use engine::event::{
+    BufferedReason, ClockFacts, EndReason, Engine, EngineReason, Event, IoPath, RunOutcome, SCHEMA, Start, StartNote,
+    TargetFacts, TargetKind, Unwritten,
+};
 use engine::streams::{TargetArea, Verifiers, build_lanes_with};
 use plan::Profile;
 
@@ -38,7 +41,7 @@ pub fn check(profile: &Profile, paths: &[String], options: &Options) -> Result<(
 }
 
 /// Lanes can be made of it on these areas; and what of the profile has no effect.
-type Planned = (Vec<TargetArea>, Apps, Vec<String>);
+type Planned = (Vec<TargetArea>, Apps, Vec<StartNote>);
 
 /// What can be checked without a look at the targets.
 fn try_plan(profile: &Profile, paths: &[String], options: &Options) -> Result<Planned, GuardError> {
@@ -66,7 +69,7 @@ pub fn prepare(profile: Profile, paths: &[String], options: &Options) -> Result<
     let (areas, apps, mut notes) = try_plan(&profile, paths, options)?;
     let mut workplaces = Vec::new();
     for path in paths {
-        notes.extend(remove_leftovers(Path::new(path))?.iter().map(|left| left.words()));
+        notes.extend(remove_leftovers(Path::new(path))?);
         workplaces.push(Workplace::make(Path::new(path))?);
     }
     let clock = Clock::start();
@@ -95,29 +98,26 @@ fn start_facts(
     workplaces: &[Workplace],
     paths: &[String],
     clock: Clock,
-    notes: Vec<String>,
+    notes: Vec<StartNote>,
 ) -> Result<Start, GuardError> {
     let mut targets = Vec::new();
     for (workplace, path) in workplaces.iter().zip(paths) {
         let found = rustix::fs::fstatvfs(workplace.root()).map_err(|e| refuse(format!("{path}: {e}")))?;
+        let size_bytes = found.f_blocks.saturating_mul(found.f_frsize);
         targets.push(TargetFacts {
-            path: path.clone(),
-            kind: "directory".into(),
-            size_bytes: found.f_blocks.saturating_mul(found.f_frsize),
-            data_start_bytes: 0,
             data_bytes: found.f_bavail.saturating_mul(found.f_frsize),
             align_bytes: 1,
-            unwritten: "none".into(),
-            ..TargetFacts::default()
+            unwritten: Some(Unwritten::None),
+            ..TargetFacts::new(path.clone(), TargetKind::Directory, size_bytes)
         });
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(Start {
         schema: SCHEMA,
         start_unix_ns: now.as_nanos() as u64,
-        engine: "files".into(),
+        engine: Engine::Files,
         engine_reason: EngineReason::Files,
-        io: "buffered".into(),
+        io: IoPath::Buffered,
         io_reason: Some(BufferedReason::Programs),
         clock: ClockFacts { source: clock.name().into(), read_cost_ns: clock.read_cost_ns },
         reap: Some(1),
@@ -155,15 +155,16 @@ impl Session {
                     &mut hold_end,
                 );
             }
-            Err(message) => {
-                let end_ns = self.clock.now_ns();
-                end = Some(Event::End { end_ns, outcome: engine::event::RunOutcome::Failed, message });
+            Err(why) => {
+                let (end_ns, message) = (self.clock.now_ns(), EndReason::other(why));
+                end = Some(Event::End { end_ns, outcome: RunOutcome::Failed, message });
             }
         }
-        let left: Vec<String> = self.workplaces.iter_mut().filter_map(|w| w.remove().err()).collect();
+        let left = self.workplaces.iter_mut().filter_map(|w| w.remove().err()).filter_map(EndReason::other);
+        let left: Vec<EndReason> = left.collect();
         if let Some(Event::End { end_ns, outcome, message }) = end {
-            let said = [message].into_iter().chain(left).filter(|text| !text.is_empty());
-            emit(Event::End { end_ns, outcome, message: said.collect::<Vec<_>>().join("; ") });
+            let message = EndReason::of_all(message.into_iter().chain(left).collect());
+            emit(Event::End { end_ns, outcome, message });
         }
     }
 }

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use block::guard::{GuardError, new_uuid};
+use engine::event::StartNote;
 use rustix::fs::{
     Access, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat,
 };
@@ -32,25 +33,6 @@ pub struct Workplace {
     /// Locked as long as we are at work.
     marker: File,
     removed: bool,
-}
-
-/// What a killed run had left, and that was taken away.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leftover {
-    pub path: PathBuf,
-    pub files: u64,
-    /// Something in it is not ours, so it is still there.
-    pub kept: bool,
-}
-
-impl Leftover {
-    pub fn words(&self) -> String {
-        let (path, files) = (self.path.display(), self.files);
-        match self.kept {
-            false => format!("removed {path} ({files} files), the directory of a run that was killed"),
-            true => format!("{path} of a run that was killed holds files that are not Brickyard's, so they were left"),
-        }
-    }
 }
 
 fn refuse(target: &Path, message: String) -> GuardError {
@@ -156,7 +138,7 @@ impl Drop for Workplace {
 }
 
 /// Takes away what killed runs have left in a directory, and says what that was.
-pub fn remove_leftovers(target: &Path) -> Result<Vec<Leftover>, GuardError> {
+pub fn remove_leftovers(target: &Path) -> Result<Vec<StartNote>, GuardError> {
     let handle = open_target(target)?;
     let mut found = Vec::new();
     let listing = Dir::read_from(&handle).map_err(|e| refuse(target, format!("cannot be listed: {e}")))?;
@@ -164,11 +146,12 @@ pub fn remove_leftovers(target: &Path) -> Result<Vec<Leftover>, GuardError> {
     names.sort();
     for name in names.iter().filter_map(|name| name.to_str().ok()) {
         let Some((root, marker)) = abandoned(&handle, name) else { continue };
-        let path = target.join(name);
-        match clear(&root, &handle, name, &marker) {
-            Ok(files) => found.push(Leftover { path, files, kept: false }),
-            Err(_) => found.push(Leftover { path, files: 0, kept: true }),
-        }
+        let path = target.join(name).display().to_string();
+        // Where something in it is not ours, it is still there.
+        found.push(match clear(&root, &handle, name, &marker) {
+            Ok(files) => StartNote::LeftoverRemoved { path, files },
+            Err(_) => StartNote::LeftoverKept { path },
+        });
     }
     Ok(found)
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use block::session::Options;
 use engine::conductor::RunControl;
-use engine::event::{Event, PhaseEnd, RunOutcome};
+use engine::event::{EndReason, Event, PhaseEnd, RunOutcome, StartNote};
 use files::session::prepare;
 use files::workplace::{NAME, Workplace, remove_leftovers};
 use plan::Profile;
@@ -99,8 +99,8 @@ struct Told {
     ends: Vec<PhaseEnd>,
     /// At the end of each phase.
     witnesses: Vec<Witness>,
-    notes: Vec<String>,
-    outcome: Option<(RunOutcome, String)>,
+    notes: Vec<StartNote>,
+    outcome: Option<(RunOutcome, Option<EndReason>)>,
 }
 
 impl Told {
@@ -156,7 +156,7 @@ fn postmark(files: u64, transactions: &str, stream: &str, rest: &str) -> String 
 fn check_postmark(place: &Place) {
     let text = postmark(300, "", "workers = 2", ", subdirectories = 3");
     let told = measure(place, &text, false);
-    assert_eq!(told.outcome.clone(), Some((RunOutcome::Done, String::new())));
+    assert_eq!(told.outcome.clone(), Some((RunOutcome::Done, None)));
     assert_eq!((told.errors, told.ends.len()), (0, 3));
     assert!(told.ends.iter().all(|end| end.reason == "program"));
     let [created, changed, deleted] = told.witnesses[..] else { panic!("three phases") };
@@ -201,7 +201,7 @@ fn what_is_written_by_character_is_as_large_as_by_block() {
     ]
     .concat();
     let told = measure(&place, &text, false);
-    assert_eq!((told.outcome.clone(), told.errors), (Some((RunOutcome::Done, String::new())), 0));
+    assert_eq!((told.outcome.clone(), told.errors), (Some((RunOutcome::Done, None)), 0));
     assert!(told.witnesses.iter().all(|w| (w.files, w.bytes) == (1, 1_000_001)), "{:?}", told.witnesses);
     let moved = [(0, "put"), (1, "get"), (2, "read"), (2, "write"), (3, "write"), (4, "read")];
     assert!(moved.iter().all(|(phase, operation)| told.bytes(*phase, operation) == 1_000_001));
@@ -289,10 +289,7 @@ fn leftovers_are_known_by_marker_and_lock() {
     let linked = place.path.join(format!("{NAME}3123456789abcdef"));
     std::os::unix::fs::symlink(&at_work.path, &linked).expect("a link");
     let found = remove_leftovers(&place.path).expect("a directory");
-    assert_eq!(
-        found.iter().map(|f| (f.path.clone(), f.files, f.kept)).collect::<Vec<_>>(),
-        [(killed.clone(), 1, false)]
-    );
+    assert_eq!(found, [StartNote::LeftoverRemoved { path: killed.display().to_string(), files: 1 }]);
     assert!(!killed.exists() && unmarked.exists() && renamed.exists() && linked.exists());
     assert!(at_work.path.join("BRICKYARD").exists(), "a run that is at work is left alone");
 }

@@ -24,7 +24,8 @@ pub use reading::{Fault, NO_SUCH_KEY, line_of, near, reader_words};
 pub use server::*;
 pub use trace::{Trace, TraceFit, TraceTiming};
 pub use units::{
-    Bytes, Duration, Passes, Percent, Position, Span, format_bytes, parse_bytes, parse_bytes_per_s, parse_duration_ns,
+    Bytes, Duration, Passes, Percent, Position, Span, format_bytes, format_seconds, parse_bytes, parse_bytes_per_s,
+    parse_duration_ns,
 };
 pub use validate::{MAX_DEPTH, MAX_REQUEST_BYTES, MAX_WORKERS};
 

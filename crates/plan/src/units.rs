@@ -108,6 +108,18 @@ pub fn parse_bytes_per_s(text: &str) -> Result<f64, String> {
     read.map(|(scaled, scale)| scaled as f64 / scale as f64)
 }
 
+/// A remaining time or duration as people read it: `8 s`, `1 min 20 s`, `2 h 5 min`.
+pub fn format_seconds(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round_ties_even() as u64;
+    match (whole, whole % 60) {
+        (0..60, _) if seconds < 9.95 => format!("{seconds:.1} s"),
+        (0..60, _) => format!("{whole} s"),
+        (60..3600, 0) => format!("{} min", whole / 60),
+        (60..3600, rest) => format!("{} min {rest} s", whole / 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
 /// Writes a size with the largest binary prefix that leaves a whole number, such as `8KiB`.
 pub fn format_bytes(bytes: u64) -> String {
     for (prefix, shift) in PREFIXES.iter().rev() {

@@ -52,12 +52,12 @@ fn spread(plan_json: &str, targets: Vec<String>) -> PyResult<String> {
     spread.map(|p| p.to_json()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Why a run's requests reached its targets as they did, in words: of the engine, of buffered I/O, of submission. Each is
-/// empty where there is none.
+/// A reason of an event in words; `of` is the kind that it is of, such as `engine` or `end`.
 #[pyfunction]
-fn reasons_in_words(reasons_json: &str) -> PyResult<(String, String, String)> {
-    let reasons: Result<engine::event::Reasons, _> = serde_json::from_str(reasons_json);
-    reasons.map(|r| r.words()).map_err(|e| PyValueError::new_err(e.to_string()))
+fn reason_in_words(of: &str, reason_json: &str) -> PyResult<String> {
+    let text = format!(r#"{{"of":"{of}","reason":{reason_json}}}"#);
+    let reason: Result<engine::event::Reason, _> = serde_json::from_str(&text);
+    reason.map(|r| r.words()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
 /// Name, bytes of a frame and frames a second of every video format.
@@ -79,6 +79,12 @@ fn parse_bytes_per_s(text: &str) -> PyResult<f64> {
 #[pyfunction]
 fn format_bytes(bytes: u64) -> String {
     plan::format_bytes(bytes)
+}
+
+/// A remaining time or duration as people read it.
+#[pyfunction]
+fn format_seconds(seconds: f64) -> String {
+    plan::format_seconds(seconds)
 }
 
 #[pyfunction]
@@ -110,11 +116,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(validate, module)?)?;
     module.add_function(wrap_pyfunction!(canonical, module)?)?;
     module.add_function(wrap_pyfunction!(spread, module)?)?;
-    module.add_function(wrap_pyfunction!(reasons_in_words, module)?)?;
+    module.add_function(wrap_pyfunction!(reason_in_words, module)?)?;
     module.add_function(wrap_pyfunction!(video_formats, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes_per_s, module)?)?;
     module.add_function(wrap_pyfunction!(format_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(format_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(parse_duration_ns, module)?)?;
     module.add_function(wrap_pyfunction!(parse_limit_ns, module)?)?;
     module.add_function(wrap_pyfunction!(check_idle, module)?)?;

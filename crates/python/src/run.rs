@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ::run::{Options, Refusal};
 use engine::conductor::RunControl;
 use engine::control::State;
-use engine::event::{Event, RunOutcome};
+use engine::event::{EndReason, Event, RunOutcome};
 use plan::Profile;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -95,7 +95,7 @@ impl Run {
                     }
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => {
-                        let message = "the core stopped unexpectedly; please report this".into();
+                        let message = Some(EndReason::CoreStopped);
                         taken.push(Event::End { end_ns: 0, outcome: RunOutcome::Failed, message }.to_json());
                         queue.finished = true;
                     }

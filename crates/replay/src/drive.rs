@@ -13,7 +13,9 @@ use std::time::Duration;
 use crate::clock::{Timer, now_ns, process_cpu, thread_cpu};
 use crate::counts::Document;
 use crate::database::{Database, Failure};
-use crate::event::{Bound, Cpu, Event, Measure, PhaseEnd, PhaseReason, ReplayDriver, ReplayEnd, RunOutcome, interval};
+use crate::event::{
+    Bound, Cpu, EndReason, Event, Measure, PhaseEnd, PhaseReason, ReplayDriver, ReplayEnd, RunOutcome, interval,
+};
 use crate::feed::{Feed, probe};
 use crate::mapping::Mapping;
 use crate::postgres::{Dsn, Postgres, ServerFacts};
@@ -159,7 +161,7 @@ impl Driver {
             let conducting = match conducting {
                 Ok(thread) => thread,
                 Err(error) => {
-                    let message = format!("no thread could be started: {error}");
+                    let message = Some(EndReason::NoThread { error: error.to_string() });
                     return emit(Event::End { end_ns: 0, outcome: RunOutcome::Failed, message });
                 }
             };
@@ -176,7 +178,7 @@ impl Driver {
                 }
             }
             if conducting.join().is_err() {
-                let message = "the driver stopped unexpectedly; please report this".into();
+                let message = Some(EndReason::DriverStopped);
                 emit(Event::End { end_ns: 0, outcome: RunOutcome::Failed, message });
             }
         });
@@ -232,7 +234,8 @@ async fn conduct(
 ) {
     let timer = Timer::new();
     let Ok(timer) = timer else {
-        return shared.tell_end(0, RunOutcome::Failed, "no timer could be made; too many files are open".into());
+        let message = EndReason::other("no timer could be made; too many files are open");
+        return shared.tell_end(0, RunOutcome::Failed, message);
     };
     let _ = timer.until(start_ns).await;
     let (cpu, thread) = (process_cpu(), thread_cpu());
@@ -269,8 +272,8 @@ async fn look_after(
     dispatcher: &tokio::task::JoinHandle<()>,
     start_ns: u64,
     control: &Control,
-) -> (PhaseReason, RunOutcome, String) {
-    let mut ending: Option<(PhaseReason, RunOutcome, String)> = None;
+) -> (PhaseReason, RunOutcome, Option<EndReason>) {
+    let mut ending: Option<(PhaseReason, RunOutcome, Option<EndReason>)> = None;
     let until_ns = spec.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d));
     loop {
         let now = now_ns();
@@ -280,19 +283,15 @@ async fn look_after(
         let now = now_ns();
         shared.tally().tick(now);
         match control.state() {
-            ABANDON => return (PhaseReason::Interrupted, RunOutcome::Interrupted, String::new()),
-            DRAIN => _ = ending.get_or_insert((PhaseReason::Interrupted, RunOutcome::Interrupted, String::new())),
-            _ if now >= until_ns => _ = ending.get_or_insert((PhaseReason::Duration, RunOutcome::Done, String::new())),
+            ABANDON => return (PhaseReason::Interrupted, RunOutcome::Interrupted, None),
+            DRAIN => _ = ending.get_or_insert((PhaseReason::Interrupted, RunOutcome::Interrupted, None)),
+            _ if now >= until_ns => _ = ending.get_or_insert((PhaseReason::Duration, RunOutcome::Done, None)),
             _ => {}
         }
         let is_dead = shared.dead_for_ns(now) > spec.patience_ns;
         if is_dead && ending.is_none() {
-            let seconds = spec.patience_ns as f64 / 1e9;
-            let message = format!(
-                "no database could be reached for {seconds} s ({}); what was measured before is kept",
-                shared.last_failure()
-            );
-            return (PhaseReason::Lost, RunOutcome::Failed, message);
+            let reason = EndReason::NoDatabase { patience_ns: spec.patience_ns, error: shared.last_failure() };
+            return (PhaseReason::Lost, RunOutcome::Failed, Some(reason));
         }
         if ending.is_some() && !dispatcher.is_finished() {
             dispatcher.abort();
@@ -309,8 +308,9 @@ async fn look_after(
             shared.tally().issuing_ended = true;
         }
         if all_issued && shared.tally().in_flight_all == 0 {
-            let done = (PhaseReason::EndOfLog, RunOutcome::Done, String::new());
-            let at_end = shared.take_log_trouble().map_or(done, |why| (PhaseReason::Lost, RunOutcome::Failed, why));
+            let done = (PhaseReason::EndOfLog, RunOutcome::Done, None);
+            let lost = |why: String| (PhaseReason::Lost, RunOutcome::Failed, EndReason::other(why));
+            let at_end = shared.take_log_trouble().map_or(done, lost);
             return ending.unwrap_or(at_end);
         }
     }
@@ -325,7 +325,7 @@ struct End<'e> {
     spec: &'e Spec,
     reason: PhaseReason,
     outcome: RunOutcome,
-    message: String,
+    message: Option<EndReason>,
     abandoned: bool,
     start_ns: u64,
     cpu: crate::clock::CpuTime,

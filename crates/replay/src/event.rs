@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 pub use record::event::{
-    Bound, CellEvent, Counted, Cpu, ErrorEvent, Event, Interval, Measure, PhaseEnd, PhaseReason, ReplayDriver,
-    ReplayEnd, RunOutcome, SlowCall, Timed,
+    Bound, CellEvent, Counted, Cpu, EndReason, ErrorEvent, ErrorKind, Event, Interval, Measure, PhaseEnd, PhaseReason,
+    ReplayDriver, ReplayEnd, RunOutcome, SlowCall, Timed,
 };
 
 use crate::tally::{Cell, Closed};

@@ -216,7 +216,7 @@ impl Tally {
                 operation: Counted::Call,
                 offset_bytes: 0,
                 request_bytes: 0,
-                kind: "sqlstate".into(),
+                kind: crate::event::ErrorKind::Sqlstate,
                 errno: None,
                 text: format!("{}: {}", failure.sqlstate, failure.text),
                 dump: None,

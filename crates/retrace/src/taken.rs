@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::device::{Blocked, Completion, Device, Devices, Operation, Order, Setup, Submissions, Until};
-use engine::event::{Event, RunOutcome};
+use engine::event::{EndReason, Event, RunOutcome};
 use engine::honours::Honours;
 use plan::SyncMode;
 use trace::{Header, Operation as Traced, Request, Summary, Writer, request};
@@ -89,7 +89,9 @@ pub fn run_to_end(
     let written = finish();
     if let Some((end_ns, outcome, message)) = last {
         emit(match written {
-            Err(why) if outcome == RunOutcome::Done => Event::End { end_ns, outcome: RunOutcome::Failed, message: why },
+            Err(why) if outcome == RunOutcome::Done => {
+                Event::End { end_ns, outcome: RunOutcome::Failed, message: EndReason::other(why) }
+            }
             _ => Event::End { end_ns, outcome, message },
         });
     }

@@ -60,7 +60,7 @@ fn answer(text: &str, target: &str, options: &Options) -> Result<Vec<String>, St
     let mut notes = Vec::new();
     session.run(&RunControl::default(), &mut |event| {
         if let Event::Start(start) = event {
-            notes = start.notes;
+            notes = start.notes.iter().map(ToString::to_string).collect();
         }
     });
     Ok(notes)

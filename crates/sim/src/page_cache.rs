@@ -17,7 +17,7 @@ mod read_ahead;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
-use engine::event::PageCacheFacts;
+use engine::event::{ModelledFileSystem, PageCacheFacts, WrittenBy};
 
 use crate::NEVER;
 use crate::brick::{Brick, FileSystem, PageCacheParameters, WriteOrder};
@@ -753,19 +753,17 @@ fn facts_of(brick: &Brick) -> PageCacheFacts {
         dirty_expire_ns: rules.dirty_expire.ns,
         dirty_writeback_ns: rules.dirty_writeback.ns,
         write_order: match rules.write_order {
-            WriteOrder::Offset => "offset",
-            WriteOrder::Age => "age",
-        }
-        .into(),
+            WriteOrder::Offset => WrittenBy::Offset,
+            WriteOrder::Age => WrittenBy::Age,
+        },
         write_requests: rules.write_requests,
         barriers: rules.barriers,
         new_file: rules.new_file,
         file_system: match brick.file_system {
-            FileSystem::None => "none",
-            FileSystem::Ext2 => "ext2",
-            FileSystem::Ext3 => "ext3",
-            FileSystem::Xfs => "xfs",
-        }
-        .into(),
+            FileSystem::None => ModelledFileSystem::No,
+            FileSystem::Ext2 => ModelledFileSystem::Ext2,
+            FileSystem::Ext3 => ModelledFileSystem::Ext3,
+            FileSystem::Xfs => ModelledFileSystem::Xfs,
+        },
     }
 }

@@ -430,7 +430,7 @@ pub fn simulate(cell: &Cell, bricks: &Texts, seed: u64, left_out: bool) -> Resul
         _ => {}
     });
     if let Some(message) = failed {
-        return Err(at(message));
+        return Err(at(message.map_or_else(String::new, |reason| reason.to_string())));
     }
     let seconds = measured_ns as f64 / 1e9;
     Ok(match cell.unit {

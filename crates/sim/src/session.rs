@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use engine::conductor::{self, RunControl};
 use engine::event::{
-    BufferedReason, ClockFacts, EngineReason, Event, PhaseFacts, RunOutcome, SCHEMA, Start, StreamFacts, TargetFacts,
+    BrickState, BufferedReason, ClockFacts, EndReason, Engine, EngineReason, Event, IoPath, PhaseFacts, RunOutcome,
+    SCHEMA, Start, StartNote, StreamFacts, TargetFacts, TargetKind, Unwritten,
 };
 use engine::program::{NoPrograms, Programs};
 use engine::streams::{TargetArea, Verifiers, build_lanes_with};
@@ -99,26 +100,20 @@ pub fn prepare_with(
         let length_bytes = size_bytes / SECTOR_BYTES * SECTOR_BYTES;
         areas.push(area(target, length_bytes));
         facts.push(TargetFacts {
-            path: target.clone(),
-            kind: "sim".into(),
-            size_bytes,
-            data_start_bytes: 0,
             data_bytes: length_bytes,
             align_bytes: SECTOR_BYTES as u32,
-            unwritten: "none".into(),
+            unwritten: Some(Unwritten::None),
             page_cache,
-            ..TargetFacts::default()
+            ..TargetFacts::new(target.clone(), TargetKind::Sim, size_bytes)
         });
-        features.push(format!("condition={}", word(brick.condition)));
+        features.push(format!("condition={}", state_of(brick.condition)));
     }
     let tried = programs();
     for phase in 0..profile.phase.len() {
         build_lanes_with(&profile, phase, &areas, &mut Verifiers::new(0), &*tried)?;
     }
     if profile.cache == CacheState::AsIs {
-        notes.push(
-            "cache = \"as_is\" has no effect on a modelled brick: its page cache is empty when a run begins".into(),
-        );
+        notes.push(StartNote::CacheIgnored);
     }
     let start = Start { notes, ..start_facts(&profile, options.start_unix_ns, facts, features) };
     Ok(Session {
@@ -135,18 +130,18 @@ pub fn prepare_with(
 }
 
 fn condition_of(options: &Options) -> Vec<String> {
-    let condition = options.condition.map(|c| format!("condition={}", word(c)));
+    let condition = options.condition.map(|c| format!("condition={}", state_of(c)));
     options.overrides.iter().cloned().chain(condition).collect()
 }
 
-fn word(condition: Condition) -> &'static str {
+fn state_of(condition: Condition) -> BrickState {
     match condition {
-        Condition::Normal => "normal",
-        Condition::Degraded => "degraded",
-        Condition::Rebuilding => "rebuilding",
-        Condition::NeighbourRebuilding => "neighbour_rebuilding",
-        Condition::Initializing => "initializing",
-        Condition::Scrubbing => "scrubbing",
+        Condition::Normal => BrickState::Normal,
+        Condition::Degraded => BrickState::Degraded,
+        Condition::Rebuilding => BrickState::Rebuilding,
+        Condition::NeighbourRebuilding => BrickState::NeighbourRebuilding,
+        Condition::Initializing => BrickState::Initializing,
+        Condition::Scrubbing => BrickState::Scrubbing,
     }
 }
 
@@ -176,9 +171,9 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
     Start {
         schema: SCHEMA,
         start_unix_ns,
-        engine: "sim".into(),
+        engine: Engine::Sim,
         engine_reason: EngineReason::Modelled,
-        io: if is_buffered { "buffered" } else { "direct" }.into(),
+        io: if is_buffered { IoPath::Buffered } else { IoPath::Direct },
         io_reason: is_buffered.then_some(BufferedReason::Modelled),
         clock: ClockFacts { source: "virtual".into(), read_cost_ns: 0.0 },
         reap: Some(profile.reap),
@@ -193,7 +188,7 @@ fn start_facts(profile: &Profile, start_unix_ns: u64, targets: Vec<TargetFacts>,
 
 fn told_of(target: usize, change: Change) -> Event {
     match change {
-        Change::Condition { at_ns, condition } => Event::BrickCondition { target, at_ns, condition: condition.into() },
+        Change::Condition { at_ns, condition } => Event::BrickCondition { target, at_ns, condition },
         Change::PowerCut { at_ns, lost } => Event::PowerCut {
             target,
             at_ns,
@@ -211,7 +206,8 @@ fn told_of(target: usize, change: Change) -> Event {
 
 fn background_of(target: usize, at_ns: u64, done: Progress) -> Event {
     let Progress { done_bytes, spent_ns, whole_bytes, .. } = done;
-    Event::BrickBackground { target, at_ns, condition: word(done.condition).into(), done_bytes, spent_ns, whole_bytes }
+    let condition = state_of(done.condition);
+    Event::BrickBackground { target, at_ns, condition, done_bytes, spent_ns, whole_bytes }
 }
 
 impl Session {
@@ -269,7 +265,7 @@ impl Session {
                 };
                 retrace::run_to_end(run, || taken.finish().map(|_| ()), &mut tell);
             }
-            Err(message) => tell(Event::End { end_ns: 0, outcome: RunOutcome::Failed, message }),
+            Err(why) => tell(Event::End { end_ns: 0, outcome: RunOutcome::Failed, message: EndReason::other(why) }),
         }
     }
 }

@@ -17,6 +17,8 @@ mod resync;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use engine::event::BrickState;
+
 use crate::NEVER;
 use crate::array::{Array, Operations};
 use crate::assembly::{background_of, cache_of, drive_caches, is_rebuilding, links_of, members_of};
@@ -121,8 +123,8 @@ pub(crate) struct Cache {
 /// What happened to a brick at an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// From then on it is in this condition: a word of [`Condition`], or `failed` where data are lost.
-    Condition { at_ns: u64, condition: &'static str },
+    /// From then on it is in this condition.
+    Condition { at_ns: u64, condition: BrickState },
     /// The power failed and came back: acknowledged writes that were in caches without a battery are lost, requests under
     /// way failed.
     PowerCut { at_ns: u64, lost: Losses },
@@ -155,7 +157,7 @@ pub struct System {
     brick: Box<Brick>,
     spares_used: u32,
     turns: u32,
-    condition: &'static str,
+    condition: BrickState,
     changes: Vec<Change>,
     member_next_ns: Vec<u64>,
     arrays: Vec<Array>,
@@ -246,7 +248,7 @@ impl System {
             brick: Box::new(brick.clone()),
             spares_used: 0,
             turns: 0,
-            condition: "normal",
+            condition: BrickState::Normal,
             changes: Vec::new(),
             arrays,
             controllers,

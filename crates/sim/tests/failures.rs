@@ -3,7 +3,7 @@
 mod common;
 
 use engine::conductor::RunControl;
-use engine::event::Event;
+use engine::event::{BrickState, Event};
 use plan::Profile;
 use sim::session::{Options, prepare};
 
@@ -20,14 +20,14 @@ fn options(overrides: &[&str]) -> Options {
 
 #[derive(Debug, Default)]
 struct Told {
-    conditions: Vec<(u64, String)>,
+    conditions: Vec<(u64, BrickState)>,
     /// (end of the interval, requests, errors)
     intervals: Vec<(u64, u64, u64)>,
     errnos: Vec<(String, u64)>,
     outstanding: u64,
     /// Instant, bytes in drives, drives, bytes in controllers, requests that failed.
     cuts: Vec<[u64; 5]>,
-    background: Vec<(String, u64, u64, u64)>,
+    background: Vec<(BrickState, u64, u64, u64)>,
 }
 
 impl Told {
@@ -36,7 +36,7 @@ impl Told {
     }
 
     fn words(&self) -> Vec<&str> {
-        self.conditions.iter().map(|c| c.1.as_str()).collect()
+        self.conditions.iter().map(|c| c.1.name()).collect()
     }
 
     /// Requests a second between two instants.
@@ -88,7 +88,7 @@ fn a_spare_takes_over_and_the_array_is_normal_again() {
     assert_eq!(began_ns, 30_000_000_000);
     assert_eq!((told.errors(), told.outstanding), (0, 0), "a mirror loses nothing");
     let (ref condition, done_bytes, spent_ns, whole_bytes) = told.background[0];
-    assert_eq!((condition.as_str(), spent_ns), ("rebuilding", ended_ns - began_ns));
+    assert_eq!((condition.name(), spent_ns), ("rebuilding", ended_ns - began_ns));
     assert_eq!(done_bytes, whole_bytes, "one member, once");
     // No faster than the controller's 1.7 MB/s beside reads, and not much slower.
     let rebuild_s = spent_ns as f64 / 1e9;

@@ -99,7 +99,7 @@ const GOLDEN: u64 = 0xaaae_444e_812a_9f34;
 fn the_events_are_those_of_a_real_run() {
     let found = events(MIX, &["sim:msr-2003-wd-software-mirror"], &options()).expect("a run");
     let Event::Start(start) = &found[0] else { panic!("a start comes first") };
-    assert_eq!((start.engine.as_str(), start.clock.source.as_str(), start.start_unix_ns), ("sim", "virtual", 0));
+    assert_eq!((start.engine.name(), start.clock.source.as_str(), start.start_unix_ns), ("sim", "virtual", 0));
     assert_eq!(start.targets[0].kind, "sim");
     assert!(start.features.contains(&"condition=normal".to_string()), "{:?}", start.features);
     let names: Vec<&str> = found

@@ -441,7 +441,7 @@ fn members_fail_and_spares_take_over() {
             .take_changes()
             .into_iter()
             .map(|change| match change {
-                sim::system::Change::Condition { condition, .. } => condition,
+                sim::system::Change::Condition { condition, .. } => condition.name(),
                 sim::system::Change::PowerCut { .. } => "power cut",
             })
             .collect();

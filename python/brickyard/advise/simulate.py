@@ -15,7 +15,19 @@ from brickyard.analysis.figures.totals import rated_rows, totals
 from brickyard.bricks import caches
 from brickyard.bricks.resolved import ModelledBrick, Resolved, RotatingDrive
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.schema import Duration, End, RunFacts, RunOptions, RunOutcome, encode, failed_end, plan_text, told
+from brickyard.schema import (
+    CoreSilent,
+    Duration,
+    End,
+    RunFacts,
+    RunOptions,
+    RunOutcome,
+    encode,
+    failed_end,
+    plan_text,
+    told,
+    words_of,
+)
 from brickyard.schema.operations import writes
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record, Store
@@ -146,9 +158,9 @@ def simulate(
     options = RunOptions(bricks=brick.texts(), overrides=changes)
     target = bricks.MODELLED + brick.name
     events = [told(text) for text in carry(plan_text(plan), target, options)]
-    end = events.pop().event if events else failed_end("the core ended without a word")
+    end = events.pop().event if events else failed_end(CoreSilent())
     if not isinstance(end, End) or end.outcome is not RunOutcome.DONE:
-        message = end.message if isinstance(end, End) else ""
+        message = words_of(end.message) if isinstance(end, End) else ""
         raise BrickyardError(f"{target}: {one_line(message or 'the simulation did not end')}")
     with Store(":memory:") as store:
         run = store.add_run(

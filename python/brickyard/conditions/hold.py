@@ -21,6 +21,7 @@ from brickyard.conditions.undo import Say, silent
 from brickyard.conditions.verdict import STATE_OF, Sample, Validity, judge
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts.roots import text
+from brickyard.schema import HeldCondition, SampledState
 from brickyard.units import format_percent, format_seconds
 
 NAMES = tuple(STATE_OF)
@@ -77,7 +78,7 @@ class Held:
         if self.begin_work is not None:
             self.begin()
         state = self.look()
-        self.samples.append((time.time_ns(), state.name, state.progress_share))
+        self.samples.append((time.time_ns(), SampledState(state.name), state.progress_share))
         return state
 
     def look(self) -> State:
@@ -94,7 +95,7 @@ class Held:
         return self.neighbour.state()
 
     def verdict(self) -> Validity:
-        return judge(self.condition, self.samples)
+        return judge(HeldCondition(self.condition), self.samples)
 
 
 @contextmanager

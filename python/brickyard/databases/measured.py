@@ -33,10 +33,13 @@ from brickyard.schema import (
     Cpu,
     Duration,
     End,
+    Engine,
     EngineOfLoader,
     ErrorEvent,
+    ErrorKind,
     Event,
     Interval,
+    IoPath,
     Measure,
     PhaseEnd,
     PhaseReason,
@@ -44,7 +47,9 @@ from brickyard.schema import (
     RunOutcome,
     Start,
     TargetFacts,
+    TargetKind,
     encode,
+    other_end,
 )
 from brickyard.schema.plan import (
     ClosedPace,
@@ -147,7 +152,7 @@ def _target(connection: psycopg.Connection[Any], name: str) -> TargetFacts:
     directory = place[0] if place else None
     return TargetFacts(
         path=name,
-        kind="postgresql",
+        kind=TargetKind.POSTGRESQL,
         size_bytes=size,
         version=version,
         server_address=address,
@@ -222,9 +227,9 @@ class MeasuredLoad:
         start = Start(
             schema=SCHEMA,
             start_unix_ns=time.time_ns(),
-            engine="postgresql",
+            engine=Engine.POSTGRESQL,
             engine_reason=EngineOfLoader(clients=len(clients) // len(targets)),
-            io="",
+            io=IoPath.NO,
             clock=ClockFacts(source="CLOCK_MONOTONIC", read_cost_ns=0.0),
             targets=list(targets),
         )
@@ -307,7 +312,7 @@ class MeasuredLoad:
                         operation=OPERATION,
                         offset_bytes=0,
                         request_bytes=0,
-                        kind="sqlstate",
+                        kind=ErrorKind.SQLSTATE,
                         text=f"{state}: {one_line(error)}",
                     )
                 )
@@ -366,7 +371,7 @@ class MeasuredLoad:
                 loops=1,
                 loop_busy_share=self._most_busy,
             ),
-            End(end_ns=self._boundary_ns, outcome=self._outcome(), message=self._lost),
+            End(end_ns=self._boundary_ns, outcome=self._outcome(), message=other_end(self._lost)),
         ]
         self._ended = True
 

@@ -40,10 +40,13 @@ from brickyard.schema import (
     Counted,
     Cpu,
     End,
+    Engine,
     EngineOfPgbench,
     ErrorEvent,
+    ErrorKind,
     Event,
     Fill,
+    IoPath,
     PgbenchEnd,
     PhaseEnd,
     PhaseReason,
@@ -52,7 +55,9 @@ from brickyard.schema import (
     ServerSample,
     Start,
     TargetFacts,
+    TargetKind,
     encode,
+    other_end,
 )
 from brickyard.study.replays.run import local_volume
 
@@ -144,7 +149,7 @@ class PgbenchRun:
             outcome = RunOutcome.INTERRUPTED if self._stopped else RunOutcome.FAILED
         except Exception as error:  # a thread's traceback would reach nobody, and the run would never end
             message = f"unexpected {type(error).__name__}: {one_line(error)}"
-        self._told.put(End(end_ns=self._end_ns, outcome=outcome, message=message))
+        self._told.put(End(end_ns=self._end_ns, outcome=outcome, message=other_end(message)))
         self._ended = True
 
     def _prepare(self) -> None:
@@ -210,7 +215,7 @@ class PgbenchRun:
         said = subprocess.run([self._home.pgbench, "--version"], capture_output=True, text=True, check=False).stdout
         target = TargetFacts(
             path=self._home.shown,
-            kind="postgresql",
+            kind=TargetKind.POSTGRESQL,
             size_bytes=size,
             version=version,
             server_address=address,
@@ -222,9 +227,9 @@ class PgbenchRun:
         return Start(
             schema=SCHEMA,
             start_unix_ns=time.time_ns(),
-            engine="pgbench",
+            engine=Engine.PGBENCH,
             engine_reason=EngineOfPgbench(version=whose, server=self._home.origin),
-            io="",
+            io=IoPath.NO,
             clock=ClockFacts(source="pgbench's own, in microseconds", read_cost_ns=0.0),
             targets=[target],
         )
@@ -349,7 +354,7 @@ class PgbenchRun:
                     operation=Counted.CALL,
                     offset_bytes=0,
                     request_bytes=0,
-                    kind="aborted",
+                    kind=ErrorKind.ABORTED,
                     text=text,
                 )
             )

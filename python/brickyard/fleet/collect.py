@@ -27,9 +27,16 @@ from brickyard.schema import (
     End,
     Event,
     Fleet,
+    FleetEnd,
     HostEnd,
+    HostEnded,
     HostLost,
+    HostReason,
+    HostRecordCut,
+    HostRecordMissing,
+    HostRecordOpen,
     Interval,
+    RunCollected,
     RunFacts,
     RunOutcome,
     Start,
@@ -298,21 +305,23 @@ def merge(store: Store, run_name: str, kept: list[KeptRecord]) -> int:
     present = {item.host for item in kept}
     for part in parts:
         end = merger.ends.get(part.host)
-        reason = "" if end else ("its record has no end" if part.host in present else "no record of it was found")
+        why: HostReason = HostRecordOpen() if part.host in present else HostRecordMissing()
         outcome = end.outcome if end else RunOutcome.FAILED
         if part.host in cut:
-            reason, outcome = "its record ends where the run did", RunOutcome.INTERRUPTED
+            why, outcome = HostRecordCut(), RunOutcome.INTERRUPTED
         elif end is None:  # its rate is over the time that it delivered, and in no sum
             streams = list(dict.fromkeys(stream for phase in part.names for stream in phase))
-            events.append(HostLost(host=part.host, at_ns=merger.last_ns, reason=reason, streams=streams))
-        events.append(HostEnd(host=part.host, outcome=outcome, message=end.message if end else reason, kept=""))
+            events.append(HostLost(host=part.host, at_ns=merger.last_ns, reason=why, streams=streams))
+        events.append(HostEnd(host=part.host, outcome=outcome, message=_said(end) if end else why, kept=""))
     store.add_events(number, events)
     missing = [part.host for part in parts if part.host not in merger.ends and part.host not in cut]
     stopped = [host for host, end in merger.ends.items() if end.outcome is not RunOutcome.DONE]
     outcome = RunOutcome.FAILED if missing else (RunOutcome.INTERRUPTED if stopped or cut else RunOutcome.DONE)
-    message = f"collected from {len(present)} of {len(parts)} hosts"
-    message += f"; no end of {', '.join(missing)}" if missing else ""
-    message += f"; the run died, and is here up to the last interval that {' and '.join(cut)} have" if cut else ""
-    message += f"; stopped early: {', '.join(stopped)}" if stopped else ""
-    store.end_run(number, End(end_ns=merger.last_ns, outcome=outcome, message=message), None, [])
+    found = FleetEnd(found=len(present), hosts=len(parts), without_end=missing, cut=cut, stopped=stopped)
+    store.end_run(number, End(end_ns=merger.last_ns, outcome=outcome, message=RunCollected(found=found)), None, [])
     return number
+
+
+def _said(end: End) -> HostReason | None:
+    """What the end of a host's own load says."""
+    return HostEnded(reason=end.message) if end.message is not None else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
@@ -32,23 +32,39 @@ from brickyard.fleet.shares import Division, HostPart, shared_places
 from brickyard.fleet.words import ClockState, HeadLost, RecordLost, Word, WorkerBegan, WorkerReady, heard
 from brickyard.schema import (
     End,
+    EndReason,
     Event,
     Fleet,
     FleetHost,
+    HostAbandoned,
+    HostAsWritten,
     HostBack,
     HostBegan,
+    HostClockUnknown,
+    HostDied,
     HostEnd,
+    HostEnded,
     HostKnown,
     HostLost,
+    HostNamed,
+    HostNeverBegan,
+    HostReason,
+    HostsFailed,
+    HostSilent,
+    HostsMissing,
     HostWatched,
+    HostWorkerEnded,
+    LoadShare,
     RunOutcome,
     Start,
+    StartLate,
+    StartRefused,
     encode,
     plan_document,
     plan_text,
+    words_of,
 )
 from brickyard.schema.plan import Plan
-from brickyard.study.designs.cells import Share
 from brickyard.study.running.circumstances import HostSeen
 from brickyard.study.running.forecast import forecast
 
@@ -76,7 +92,7 @@ Late = Literal["mark", "refuse"]
 class FleetWishes:
     """What is asked of a run on many hosts, beside its load."""
 
-    share: Share = "copies"
+    share: LoadShare = LoadShare.COPIES
     tolerance_ns: int = 1_000_000
     late: Late = "mark"
     lost: Lost = "keep"
@@ -113,7 +129,8 @@ class FarHost:
     """Of the files that lie here, where it has them."""
     instants: dict[int, Any] = field(default_factory=dict)
     """Of each phase, what its worker was told."""
-    message: str = ""
+    why: HostReason | None = None
+    """What there is to say of how its load ended, or of why it was lost."""
     known: HostKnown | None = None
     """None where its targets are models."""
     looking: Any = None
@@ -155,7 +172,7 @@ class FleetRun:
         self._wants: list[str] = []
         self._ending_s: float | None = None
         self._abandoned_s: float | None = None
-        self._refused = ""
+        self._refused: StartRefused | None = None
         self._waiting_for: FarHost | None = None
         self._queue: list[FarHost] = []
         self._began_s = time.monotonic()
@@ -202,7 +219,9 @@ class FleetRun:
         for host in first:
             if host.ended and host.start is None:
                 kind = BadInputError if host.code == BadInputError.exit_code else BrickyardError
-                raise kind(f"{host.part.host}: {host.part.named(host.message) or 'the worker ended before it began'}")
+                raise kind(
+                    f"{host.part.host}: {host.part.named(words_of(host.why)) or 'the worker ended before it began'}"
+                )
 
     def _look(self) -> None:
         """Asks each host what is known of it and its targets; a model is known here."""
@@ -268,7 +287,7 @@ class FleetRun:
     def _look_for_shared(self) -> None:
         """One device under several hosts is meant where they have parts of it, or streams of their own; else refused
         where it is written to, since each host would write over what another wrote, and said where it is read."""
-        meant = self._wishes.share == "partition" or self._division.has_named_hosts
+        meant = self._wishes.share is LoadShare.PARTITION or self._division.has_named_hosts
         for host in self.hosts:
             host.shares = meant and not any(bricks.is_modelled(target) for target in host.part.targets)
         told = [] if meant else [(host.part.host, host.part.targets, host.facts.identities) for host in self.hosts]
@@ -397,11 +416,11 @@ class FleetRun:
             taken = answer_of(host.part.host, self._ray.get(ref), Taken)
         except BrickyardError as error:
             host.dead = True
-            host.message = host.message or str(error)
+            host.why = host.why or HostAsWritten(text=str(error))
             return
         except self._ray.exceptions.ActorDiedError:
             host.dead = True
-            host.message = host.message or "its Ray node or our process on it has died"
+            host.why = host.why or HostDied()
             return
         except self._ray.exceptions.RayError:
             host.retry_s = time.monotonic() + 0.2  # cut off for a moment, or for longer: silence decides
@@ -415,7 +434,8 @@ class FleetRun:
             host.code = taken.code
             host.ended = True
             errors = [line for line in taken.errors.splitlines() if line.strip()]
-            host.message = host.message or (errors[-1].removeprefix("brickyard-worker: ") if errors else "")
+            if errors and host.why is None:
+                host.why = HostAsWritten(text=errors[-1].removeprefix("brickyard-worker: "))
 
     def _heard(self, host: FarHost, line: str) -> None:
         said = heard(line)
@@ -431,7 +451,8 @@ class FleetRun:
                 starts = {other.part.host: other.start for other in self.hosts if other.start is not None}
                 self._told.append(merged_start(self._division.parts, starts, phases_of(self._division.plan)))
         if isinstance(said, End):
-            host.message = said.message or host.message
+            if said.message is not None:
+                host.why = HostEnded(reason=said.message)
             if host.is_watched and host.watched is None:
                 host.watched = host.agent.watched.remote()
         self._told += self._merger.hear(host.part.host, said, time.monotonic())
@@ -449,7 +470,7 @@ class FleetRun:
                 self._note(f"{name}: keeps no copy of its record: {said.message}")
                 host.kept = ""
             case HeadLost():
-                host.message = f"stopped by itself after {said.silent_ns / 1e9:.1f} s without a word from here"
+                host.why = HostAbandoned(silent_ns=said.silent_ns)
 
     def _began(self, host: FarHost, said: WorkerBegan) -> None:
         name, phase = host.part.host, host.part.phases[said.phase]
@@ -466,14 +487,16 @@ class FleetRun:
             )
         )
         if late_ns > self._wishes.tolerance_ns:
-            allowed = self._wishes.tolerance_ns / 1e6
-            late = f"{name}: began {late_ns / 1e6:.2f} ms after the common start, {allowed:g} ms allowed"
-            self._say(late)
-            if self._wishes.late == "refuse" and not self._refused:
-                self._refused = f"{late}; raise --clock-tolerance, or use --late-start mark"
-                self.stop()
+            self._take_late(StartLate(host=name, late_ns=late_ns, allowed_ns=self._wishes.tolerance_ns))
         if abs(moved_ns) > self._wishes.tolerance_ns:
             self._say(f"{name}: its clock was set by {moved_ns / 1e6:.1f} ms during the phase")
+
+    def _take_late(self, late: StartLate) -> None:
+        """A start that is looser than was allowed is said, and may be refused."""
+        self._say(words_of(late))
+        if self._wishes.late == "refuse" and self._refused is None:
+            self._refused = StartRefused(late=late)
+            self.stop()
 
     def _silences(self, now_s: float) -> list[Event]:
         """Hosts that fell silent, or whose worker ended before its load did; and those that are heard again."""
@@ -493,20 +516,13 @@ class FleetRun:
                 continue
             if has_end or (not host.dead and not host.ended and silent_s < SILENT_S):
                 continue
-            if host.dead:
-                reason = host.message
-            elif host.ended:
-                reason = f"its worker ended unexpectedly (exit code {host.code})" + (
-                    f": {host.message}" if host.message else ""
-                )
-                host.dead = True
-            else:
-                reason = f"it has not been heard for {silent_s:.1f} s"
+            reason = _why_lost(host, silent_s)
+            host.dead = host.dead or host.ended
             host.lost_s = now_s
-            host.message = reason
+            host.why = reason
             self._merger.gone(name)
             streams = list(dict.fromkeys(stream for phase in host.part.names for stream in phase))
-            self._say(f"{name}: lost: {reason}; its share is missing: {', '.join(streams)}")
+            self._say(f"{name}: lost: {words_of(reason)}; its share is missing: {', '.join(streams)}")
             found.append(HostLost(host=name, at_ns=self._merger.last_ns, reason=reason, streams=streams))
             if self._wishes.lost == "end" or self._next_phase == 0:
                 self._note(f"ending the run without {name}")
@@ -562,7 +578,7 @@ class FleetRun:
         known = [host for host in hosts if host.offset is not None]
         for host in hosts:
             if host.offset is None:
-                host.message = "did not answer when clocks were compared"
+                host.why = HostClockUnknown()
                 host.agent.say.remote("abandon")
         found: list[Event] = []
         told = self._fleet_event()
@@ -570,12 +586,8 @@ class FleetRun:
         if is_first or not told.within_tolerance:
             found.append(told)
             if not told.within_tolerance:
-                bound, allowed = told.bound_ns / 1e6, told.tolerance_ns / 1e6
-                late = f"the start may be apart by {bound:.2f} ms, {allowed:g} ms allowed"
-                self._say(late)
-                if self._wishes.late == "refuse":
-                    self._refused = f"{late}; raise --clock-tolerance, or use --late-start mark"
-                    self.stop()
+                self._take_late(StartLate(late_ns=told.bound_ns, allowed_ns=told.tolerance_ns))
+                if self._refused is not None:
                     return found
         if is_first:
             kept = encode(told)
@@ -669,26 +681,27 @@ class FleetRun:
         stopped = [host for host, outcome in told if outcome is RunOutcome.INTERRUPTED]
         if not missing:
             self._forget()
-        outcome, message = RunOutcome.DONE, ""
-        if self._refused:
+        outcome = RunOutcome.DONE
+        message: EndReason | None = None
+        if self._refused is not None:
             outcome, message = RunOutcome.FAILED, self._refused
         elif missing:
             outcome = RunOutcome.FAILED
-            named = "; ".join(f"{host.part.host}: {host.message or 'never began'}" for host in missing)
-            message = f"{len(ends)} of {len(self.hosts)} hosts to the end; {named}"
+            named = [HostNamed(host=host.part.host, reason=host.why or HostNeverBegan()) for host in missing]
+            message = HostsMissing(ended=len(ends), hosts=len(self.hosts), missing=named)
         elif failed:
-            outcome, message = RunOutcome.FAILED, "; ".join(f"{host.part.host}: {host.message}" for host in failed)
+            outcome, message = RunOutcome.FAILED, _hosts_failed(failed)
         elif stopped or len(ends) < len(self.hosts):
-            by_itself = [f"{host.part.host}: {host.message}" for host in stopped if host.message]
+            by_itself = [host for host in stopped if host.why is not None]
             outcome = RunOutcome.FAILED if by_itself and self._ending_s is None else RunOutcome.INTERRUPTED
-            message = "; ".join(by_itself)
+            message = _hosts_failed(by_itself) if by_itself else None
         for host in self.hosts:
             end = ends.get(host.part.host)
             found.append(
                 HostEnd(
                     host=host.part.host,
                     outcome=end.outcome if end else RunOutcome.FAILED,
-                    message=host.message,
+                    message=host.why,
                     kept=host.kept if missing else "",
                 )
             )
@@ -717,6 +730,18 @@ class FleetRun:
         for host in self.hosts:
             with suppress(Exception):
                 self._ray.kill(host.agent)
+
+
+def _why_lost(host: FarHost, silent_s: float) -> HostReason:
+    if host.dead:
+        return host.why or HostDied()
+    if host.ended:
+        return HostWorkerEnded(exit_code=host.code, after=host.why)
+    return HostSilent(silent_ns=round(silent_s * 1e9))
+
+
+def _hosts_failed(hosts: Iterable[FarHost]) -> HostsFailed:
+    return HostsFailed(hosts=[HostNamed(host=host.part.host, reason=host.why) for host in hosts])
 
 
 def _read(text: str, kind: type[Told]) -> Told | None:

@@ -20,15 +20,21 @@ from brickyard.schema import (
     Cpu,
     End,
     Event,
+    HostsDiffer,
+    HostsValue,
     Interval,
+    NoteOfHosts,
     PhaseEnd,
     PhaseFacts,
     PhaseReason,
     PhaseStart,
     SlowEvent,
     Start,
+    StartFact,
+    StartNote,
     StreamFacts,
     VerifiedEvent,
+    encode,
 )
 from brickyard.schema.plan import Plan
 
@@ -215,21 +221,21 @@ def _cpu(told: Iterable[Cpu]) -> Cpu:
 def merged_start(parts: list[HostPart], starts: Mapping[str, Start], phases: list[PhaseFacts]) -> Start:
     """What all hosts said at their beginning; where they are not alike, a note says so."""
     told = [starts[part.host] for part in parts if part.host in starts]
-    noted: dict[str, list[str]] = defaultdict(list)
+    noted: dict[str, tuple[StartNote, list[str]]] = {}
     for host, start in starts.items():
-        for note in dict.fromkeys(start.notes):
-            noted[note].append(host)
-    notes = [f"{', '.join(hosts)}: {note}" for note, hosts in noted.items()]
-    for key, values in (
-        ("engine", {host: start.engine for host, start in starts.items()}),
-        ("io", {host: start.io for host, start in starts.items()}),
+        for text, note in {encode(note): note for note in start.notes}.items():
+            noted.setdefault(text, (note, []))[1].append(host)
+    notes: list[StartNote] = [NoteOfHosts(hosts=hosts, note=note) for note, hosts in noted.values()]
+    for fact, values in (
+        (StartFact.ENGINE, {host: start.engine.value for host, start in starts.items()}),
+        (StartFact.IO, {host: start.io.value for host, start in starts.items()}),
     ):
         by_value: dict[str, list[str]] = defaultdict(list)
         for host, value in values.items():
             by_value[value].append(host)
         if len(by_value) > 1:
-            said = "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in by_value.items())
-            notes.append(f"{key} is not the same on all hosts: {said}")
+            said = [HostsValue(value=value, hosts=hosts) for value, hosts in by_value.items()]
+            notes.append(HostsDiffer(fact=fact, values=said))
     return replace(
         told[0],
         start_unix_ns=min(start.start_unix_ns for start in told),

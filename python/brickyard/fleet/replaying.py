@@ -38,7 +38,22 @@ from brickyard.fleet.head import (
     worker_program,
 )
 from brickyard.fleet.sending import pieces
-from brickyard.schema import Fleet, FleetHost, HostEnd, HostLost, RunOutcome, encode
+from brickyard.schema import (
+    Fleet,
+    FleetHost,
+    HostAsWritten,
+    HostDied,
+    HostDriverEnded,
+    HostEnd,
+    HostLost,
+    HostReason,
+    HostReasons,
+    HostSilent,
+    LoadShare,
+    RunOutcome,
+    encode,
+    words_of,
+)
 from brickyard.study.replays.drivers import Driver
 
 if TYPE_CHECKING:
@@ -61,7 +76,7 @@ class DriverPlace:
     facts: HostFacts
     offset: Offset
     clock: tuple[bool, int]
-    why: str = ""
+    why: HostReason | None = None
 
 
 class FarDriver:
@@ -86,16 +101,16 @@ class FarDriver:
         while not self._over.is_set():
             patience_s = heard_s + SILENT_S - time.monotonic()
             if patience_s <= 0:
-                self._place.why = f"it has not been heard for {SILENT_S:.0f} s"
+                self._place.why = HostSilent(silent_ns=round(SILENT_S * 1e9))
                 break
             try:
                 asked = self._place.agent.take.remote(since, TAKE_S)
                 taken = answer_of(self._place.host, self._ray.get(asked, timeout=patience_s), Taken)
             except BrickyardError as error:
-                self._place.why = str(error)
+                self._place.why = HostAsWritten(text=str(error))
                 break
             except self._ray.exceptions.ActorDiedError:
-                self._place.why = "its Ray node or our process on it has died"
+                self._place.why = HostDied()
                 break
             except self._ray.exceptions.RayError:  # cut off for a moment, or for longer
                 self._over.wait(RETRY_S)
@@ -104,8 +119,7 @@ class FarDriver:
             for line in taken.lines:
                 self._tell(self._named(line))
             if taken.code is not None:
-                said = one_line(taken.errors)[-200:]
-                self._place.why = f"exit code {taken.code}" + (f": {said}" if said else "")
+                self._place.why = HostDriverEnded(exit_code=taken.code, said=one_line(taken.errors)[-200:])
                 break
         self._tell(None)
 
@@ -121,8 +135,8 @@ class FarDriver:
         with suppress(Exception):
             self._place.agent.say.remote(text)
 
-    def why_ended(self) -> str:
-        return self._place.why
+    def why_ended(self) -> HostReason:
+        return self._place.why or HostAsWritten(text="")
 
     def kill(self) -> None:
         with suppress(Exception):
@@ -157,7 +171,7 @@ class ReplayHosts:
         self._seed = seed
         self._when_lost = lost
         self._places: dict[int, DriverPlace] = {}
-        self._gone: dict[int, str] = {}
+        self._gone: dict[int, HostReason] = {}
         self._begins_ns = 0
         self._program: Any = None
         self._agents: list[Any] = []
@@ -249,7 +263,7 @@ class ReplayHosts:
             for place in by_host.values()
         ]
         told = Fleet(
-            share="split",
+            share=LoadShare.SPLIT,
             bound_ns=bound_ns,
             tolerance_ns=TOLERANCE_NS,
             within_tolerance=bound_ns <= TOLERANCE_NS,
@@ -257,11 +271,11 @@ class ReplayHosts:
         )
         return [encode(told)]
 
-    def lost(self, number: int, why: str) -> list[str] | None:
+    def lost(self, number: int, why: HostReason) -> list[str] | None:
         host = self._places[number].host
         self._gone[number] = why
         share = f"driver {number + 1}"
-        self.say(f"{host}: lost: {why}; its share is missing: {share}")
+        self.say(f"{host}: lost: {words_of(why)}; its share is missing: {share}")
         if self._when_lost == "end":
             self.say(f"ending the run without {host}")
             return None
@@ -274,7 +288,8 @@ class ReplayHosts:
             own = [number for number, place in self._places.items() if place.host == host]
             said = [outcomes.get(number, RunOutcome.FAILED) for number in own]
             bad = (word for word in (RunOutcome.FAILED, RunOutcome.INTERRUPTED) if word in said)
-            message = "; ".join(self._gone[number] for number in own if number in self._gone)
+            gone = [self._gone[number] for number in own if number in self._gone]
+            message = HostReasons(reasons=gone) if len(gone) > 1 else next(iter(gone), None)
             found.append(encode(HostEnd(host=host, outcome=next(bad, RunOutcome.DONE), message=message, kept="")))
         return found
 

@@ -18,9 +18,8 @@ from msgspec.structs import replace
 
 from brickyard.bricks import is_modelled
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import Knob, plan_text, read_plan
+from brickyard.schema import Knob, LoadShare, plan_text, read_plan
 from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Stream
-from brickyard.study.designs.cells import Share
 
 END = re.compile(r"(?P<number>[0-9.]+)(?P<unit>%|[A-Za-z]*)")
 
@@ -58,7 +57,7 @@ class Division:
 
 
 def divide(
-    name: str, plan: Plan, hosts: Sequence[str], targets: Sequence[str], share: Share, overwrite: Sequence[str] = ()
+    name: str, plan: Plan, hosts: Sequence[str], targets: Sequence[str], share: LoadShare, overwrite: Sequence[str] = ()
 ) -> Division:
     """The load over its hosts; raises BadInputError where its arithmetic has no answer."""
     _check(name, plan)
@@ -142,7 +141,7 @@ def _read(plan: Plan, name: str) -> Plan:
         raise BadInputError(f"{name}: {one_line(error)}") from error
 
 
-def _refuse_divided_traces(plan: Plan, hosts: Sequence[str], share: Share) -> None:
+def _refuse_divided_traces(plan: Plan, hosts: Sequence[str], share: LoadShare) -> None:
     for stream in (stream for phase in plan.phase for stream in phase.stream):
         if stream.trace and share != "copies" and len(stream.hosts or hosts) > 1:
             raise BadInputError(
@@ -213,7 +212,7 @@ def _overwrite_of(host: str, hosts: Sequence[str], named: Sequence[str]) -> list
     return [text.partition(":")[2] for text in named if text.partition(":")[0] == host]
 
 
-def _shared(stream: Stream, share: Share, position: int, count: int) -> Stream:
+def _shared(stream: Stream, share: LoadShare, position: int, count: int) -> Stream:
     """One host's part of a stream."""
     if share == "copies" or count == 1:
         return stream
@@ -228,7 +227,7 @@ def _shared(stream: Stream, share: Share, position: int, count: int) -> Stream:
     return one
 
 
-def _ramp_of(phase: Phase, hosts: Sequence[str], share: Share) -> Ramp | None:
+def _ramp_of(phase: Phase, hosts: Sequence[str], share: LoadShare) -> Ramp | None:
     """One host's part of a ramp, which turns its knob for every stream alike; a per cent of a rate is divided with the
     rate."""
     ramp = phase.ramp

@@ -26,10 +26,12 @@ from brickyard.schema import (
     Counted,
     Cpu,
     End,
+    Engine,
     EngineOfImport,
     Event,
     Imported,
     Interval,
+    IoPath,
     Measure,
     PhaseEnd,
     PhaseReason,
@@ -39,6 +41,7 @@ from brickyard.schema import (
     RunWarning,
     Start,
     Timed,
+    other_end,
 )
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
@@ -77,7 +80,7 @@ def store_result(
     plan: Plan | None = None,
     targets: Sequence[str] = (),
     facts: RunFacts | None = None,
-    io: str = "",
+    io: IoPath | None = None,
     study: int | None = None,
     labels: RunMarks | None = None,
     warnings: Sequence[RunWarning] = (),
@@ -105,7 +108,9 @@ def store_result(
     message = f"fio: job {failed.jobname} ended with error {failed.error}" if failed else ""
     is_rebuilt = any(one.is_rebuilt for phase in phases for one in phase.moved)
     found = [REBUILT] * is_rebuilt + [FLAGS_UNKNOWN] * layout.is_guessed
-    store.end_run(run, End(end_ns=phases[-1].end_ns, outcome=outcome, message=message), None, [*warnings, *found])
+    store.end_run(
+        run, End(end_ns=phases[-1].end_ns, outcome=outcome, message=other_end(message)), None, [*warnings, *found]
+    )
     return run
 
 
@@ -238,15 +243,15 @@ def _imported(phase: int, moved: _Moved) -> Imported:
     )
 
 
-def _start(document: FioDocument, io: str) -> Start:
+def _start(document: FioDocument, io: IoPath | None) -> Start:
     """`io` as it is known beside fio; else as the jobs ask for it."""
     is_direct = ("direct", "1") in [option for job in document.jobs for option in document.options_of(job).items()]
     return Start(
         schema=SCHEMA,
         start_unix_ns=document.printed_unix_ns,
-        engine="fio",
+        engine=Engine.FIO,
         engine_reason=EngineOfImport(version=document.version),
-        io=io or ("direct" if is_direct else "buffered"),
+        io=io or (IoPath.DIRECT if is_direct else IoPath.BUFFERED),
         targets=[],
     )
 

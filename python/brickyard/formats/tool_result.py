@@ -25,10 +25,12 @@ from brickyard.schema import (
     Counted,
     Cpu,
     End,
+    Engine,
     EngineOfImport,
     Event,
     Imported,
     Interval,
+    IoPath,
     Measure,
     PhaseEnd,
     PhaseReason,
@@ -220,7 +222,7 @@ def store_result(store: Store, result: ToolResult, text: str, *, profile: str) -
         facts=RunFacts(),
     )
     store.add_events(run, events)
-    store.end_run(run, End(end_ns=end_ns, outcome=RunOutcome.DONE, message=""), None, _warnings(result))
+    store.end_run(run, End(end_ns=end_ns, outcome=RunOutcome.DONE), None, _warnings(result))
     return run, False
 
 
@@ -280,9 +282,9 @@ def _stream(phase: Printed) -> OtherStream:
 def _events(result: ToolResult) -> Iterable[Event]:
     yield Start(
         start_unix_ns=result.began_unix_ns,
-        engine=result.tool,
+        engine=Engine(result.tool),
         engine_reason=EngineOfImport(version=result.version),
-        io=result.io or "unknown",
+        io=IoPath(result.io or IoPath.UNKNOWN),
         targets=[],
     )
     at_ns, none = 0, Cpu(user_ns=0, system_ns=0)

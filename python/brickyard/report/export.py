@@ -24,7 +24,7 @@ from brickyard.errors import BadInputError
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.hdr_log import HDR_HEAD, histogram_log
 from brickyard.report.metrics import RUN, metrics_text
-from brickyard.schema import Document, HostSheet
+from brickyard.schema import Document, HostSheet, event_document
 from brickyard.store import Interval, Record, RunInfo
 
 Form = Literal["csv", "json", "parquet", "hdr", "prometheus", "openmetrics"]
@@ -199,7 +199,7 @@ def documents(records: list[Record]) -> list[Document]:
         {
             **run_document(record),
             "intervals": [{name: getattr(item, name) for name in _FIELDS} for item in record.intervals],
-            "events": record.events,
+            "events": [event_document(event) for event in record.events],
         }
         for record in records
     ]

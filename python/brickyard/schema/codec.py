@@ -11,11 +11,17 @@ import msgspec
 from brickyard import _core
 from brickyard.ready import ready
 from brickyard.schema.duration import Duration, read_duration
-from brickyard.schema.generated import End, Event, RunOutcome
+from brickyard.schema.generated import (
+    End,
+    EndAsWritten,
+    EndReason,
+    Event,
+    RunOutcome,
+)
 from brickyard.schema.older import plan_kind, upgraded
 from brickyard.schema.plan import OtherPlan, Plan
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of the events as they are described here (`record::event::SCHEMA`); a writer puts it into its `Start`."""
 
 Document = dict[str, object]
@@ -43,8 +49,9 @@ def told(text: str) -> Told:
     return Told(decode(text), text)
 
 
-def failed_end(message: str) -> End:
-    """The end of a run that could not tell its own."""
+def failed_end(reason: EndReason | str) -> End:
+    """The end of a run that could not tell its own; a text is what somebody else said."""
+    message = EndAsWritten(text=reason) if isinstance(reason, str) else reason
     return End(end_ns=0, outcome=RunOutcome.FAILED, message=message)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -63,12 +63,14 @@ class RunWatch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Of a run on many hosts."""
 
 
+Severity = Literal["error", "warning", "note"]
+
+
 class RunWarning(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a reader must know before believing a figure of a run."""
 
     id: str
-    severity: str
-    """`error`, `warning` or `note`."""
+    severity: Severity
     text: str
     remedy: str = ""
     reason: str = ""

@@ -8,6 +8,14 @@ from typing import Any
 import msgspec
 
 
+class BackgroundWork(StrEnum):
+    """What an array does by itself."""
+
+    REBUILD = "rebuild"
+    SCRUB = "scrub"
+    INITIALIZATION = "initialization"
+
+
 class Bound(StrEnum):
     """Why the generator was the limit."""
 
@@ -17,6 +25,19 @@ class Bound(StrEnum):
     """Its own work took more than half of its time."""
     CPU = "cpu"
     """It used whole cores, the kernel's work for the storage included."""
+
+
+class BrickState(StrEnum):
+    """What a modelled brick is like."""
+
+    NORMAL = "normal"
+    DEGRADED = "degraded"
+    REBUILDING = "rebuilding"
+    NEIGHBOUR_REBUILDING = "neighbour_rebuilding"
+    SCRUBBING = "scrubbing"
+    INITIALIZING = "initializing"
+    FAILED = "failed"
+    """Data are lost."""
 
 
 class Counted(StrEnum):
@@ -45,6 +66,56 @@ class Counted(StrEnum):
     LOAD = "load"
 
 
+class Engine(StrEnum):
+    """What sends a run's requests, or the program whose results were imported."""
+
+    IO_URING = "io_uring"
+    PSYNC = "psync"
+    SIM = "sim"
+    FILES = "files"
+    POSTGRESQL = "postgresql"
+    PGBENCH = "pgbench"
+    FIO = "fio"
+    DISKSPD = "diskspd"
+    IOMETER = "iometer"
+    ELBENCHO = "elbencho"
+
+
+class ErrorKind(StrEnum):
+    """What went wrong with a request."""
+
+    ERRNO = "errno"
+    DAMAGE = "damage"
+    SQLSTATE = "sqlstate"
+    ABORTED = "aborted"
+    SHORT = "short"
+    """Fewer bytes were moved than were asked for."""
+
+
+class HeldCondition(StrEnum):
+    """What a run's target was to be like while it went on, as far as an array below it can be."""
+
+    NORMAL = "normal"
+    DEGRADED = "degraded"
+    REBUILDING = "rebuilding"
+    NEIGHBOUR_REBUILDING = "neighbour_rebuilding"
+    SCRUBBING = "scrubbing"
+    INITIALIZING = "initializing"
+    WRITE_CACHE_ON = "write_cache_on"
+    WRITE_CACHE_OFF = "write_cache_off"
+
+
+class IoPath(StrEnum):
+    """Whether requests go through a page cache."""
+
+    DIRECT = "direct"
+    BUFFERED = "buffered"
+    UNKNOWN = "unknown"
+    """An imported result does not say."""
+    NO = ""
+    """Of a database."""
+
+
 class Knob(StrEnum):
     DEPTH = "depth"
     """Requests in flight a lane."""
@@ -54,6 +125,23 @@ class Knob(StrEnum):
     """Lanes at work a stream."""
     LOAD = "load"
     """Per cent of each stream's own rate, so that streams keep their proportions."""
+
+
+class LoadShare(StrEnum):
+    """What each host of a fleet does of the load."""
+
+    COPIES = "copies"
+    SPLIT = "split"
+    PARTITION = "partition"
+
+
+class ModelledFileSystem(StrEnum):
+    """The file system of a modelled page cache."""
+
+    NONE = "none"
+    EXT2 = "ext2"
+    EXT3 = "ext3"
+    XFS = "xfs"
 
 
 class PhaseReason(StrEnum):
@@ -82,6 +170,51 @@ class RunOutcome(StrEnum):
     FAILED = "failed"
 
 
+class SampledState(StrEnum):
+    """What an array, or the write caches below it, said at a look."""
+
+    NORMAL = "normal"
+    DEGRADED = "degraded"
+    REBUILDING = "rebuilding"
+    SCRUBBING = "scrubbing"
+    INITIALIZING = "initializing"
+    RESHAPING = "reshaping"
+    FAILED = "failed"
+    INACTIVE = "inactive"
+    WRITE_CACHE_ON = "write_cache_on"
+    WRITE_CACHE_OFF = "write_cache_off"
+    UNKNOWN = "unknown"
+    TARGET_REBUILDING = "target_rebuilding"
+    TARGET_SCRUBBING = "target_scrubbing"
+    TARGET_INITIALIZING = "target_initializing"
+    TARGET_RESHAPING = "target_reshaping"
+    TARGET_DELAYED = "target_delayed"
+    TARGET_FAILED = "target_failed"
+    TARGET_INACTIVE = "target_inactive"
+    TARGET_UNKNOWN = "target_unknown"
+    DELAYED = "delayed"
+    """Its work waits for other work."""
+    MIXED = "mixed"
+    """Of the drives' caches, some are on and some are off."""
+    TARGET_DEGRADED = "target_degraded"
+    """A neighbour is to be rebuilt, but the array below the target itself is not at rest, and so the next ones."""
+
+
+class StartFact(StrEnum):
+    """A field of a start that should be the same on all hosts."""
+
+    ENGINE = "engine"
+    IO = "io"
+
+
+class TargetKind(StrEnum):
+    BLOCK = "block"
+    FILE = "file"
+    DIRECTORY = "directory"
+    SIM = "sim"
+    POSTGRESQL = "postgresql"
+
+
 class Timed(StrEnum):
     """Which time of a request; events have them in this order."""
 
@@ -90,6 +223,13 @@ class Timed(StrEnum):
     LATENESS = "lateness"
     RESPONSE = "response"
     SERVICE = "service"
+
+
+class WrittenBy(StrEnum):
+    """In which order a modelled page cache writes."""
+
+    OFFSET = "offset"
+    AGE = "age"
 
 
 class Fill(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="fill"):
@@ -112,7 +252,7 @@ class BrickCondition(msgspec.Struct, frozen=True, kw_only=True, tag_field="event
     """From `at_ns` on a modelled target is in this condition; reported before the interval that goes on beyond it."""
 
     at_ns: int
-    condition: str
+    condition: BrickState
     target: int
 
 
@@ -170,7 +310,7 @@ class BrickBackground(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     member has `whole_bytes`."""
 
     at_ns: int
-    condition: str
+    condition: BrickState
     done_bytes: int
     spent_ns: int
     target: int
@@ -234,7 +374,7 @@ class HostLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 
     at_ns: int
     host: str
-    reason: str
+    reason: HostReason
     streams: list[str]
 
 
@@ -250,7 +390,7 @@ class HostEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
 
     host: str
     kept: str
-    message: str
+    message: HostReason | None = None
     outcome: RunOutcome
 
 
@@ -258,7 +398,7 @@ class ConditionSample(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     """A look at the array below a target while the run goes on."""
 
     progress_share: float | None = None
-    state: str
+    state: SampledState
     unix_ns: int
 
 
@@ -266,8 +406,9 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     """Whether the array below a target stayed in the run's condition. `array` is its sheet."""
 
     array: dict[str, Any] | None = None
-    condition: str
-    reason: str
+    condition: HeldCondition
+    reason: ConditionReason | None = None
+    """Where it did not."""
     valid: bool
 
 
@@ -289,7 +430,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="end"):
     end_ns: int
-    message: str
+    message: EndReason | None = None
     outcome: RunOutcome
 
 
@@ -354,6 +495,74 @@ class ClockFacts(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class ArrayNeverLookedAt(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="never_looked_at"):
+    pass
+
+
+class ArrayInOtherState(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="other_state"):
+    """From the first sample on, or, with `after_ns`, so long after it."""
+
+    after_ns: int | None = None
+    state: SampledState
+    wanted: SampledState
+
+
+class WorkDelayedAtBegin(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="delayed_at_begin"):
+    """The work waited for other work from the beginning on."""
+
+    work: BackgroundWork
+
+
+class WorkNotYetBegun(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="not_yet_begun"):
+    """It began after the run."""
+
+    state: SampledState
+    work: BackgroundWork
+
+
+class WorkNotUnderWay(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="not_under_way"):
+    """It never began."""
+
+    state: SampledState
+    work: BackgroundWork
+
+
+class WorkDelayed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="delayed"):
+    work: BackgroundWork
+
+
+class WorkEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ended"):
+    """`before_ns` before the run did."""
+
+    before_ns: int
+    work: BackgroundWork
+
+
+class WorkBrokeOff(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="broke_off"):
+    """The array is degraded again."""
+
+    before_ns: int
+    work: BackgroundWork
+
+
+class ArrayTurned(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="turned"):
+    after_ns: int
+    state: SampledState
+
+
+class WorkStoodStill(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="stood_still"):
+    """Nothing moved from the first sample to the last."""
+
+    at_share: float
+    work: BackgroundWork
+
+
+class ConditionAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="written"):
+    """As it was written before version 3."""
+
+    text: str
+
+
 class Cpu(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time of the whole process, kernel workers of its rings included."""
 
@@ -406,6 +615,98 @@ class DropEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     phase: int
     stream: int
     worker: int
+
+
+class StoppedAtError(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="stopped_at_error"):
+    """At the first failed request, as the profile asks."""
+
+
+class NothingMeasured(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="nothing_measured"):
+    """Every request of these streams failed."""
+
+    streams: list[FailedStream]
+
+
+class NotFilled(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="not_filled"):
+    error: str
+    target: str
+
+
+class CacheNotDropped(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cache_not_dropped"):
+    error: str
+    target: str
+
+
+class NoThread(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="no_thread"):
+    error: str
+
+
+class CoreStopped(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="core_stopped"):
+    """A panic of ours."""
+
+
+class CoreSilent(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="core_silent"):
+    pass
+
+
+class DriverStopped(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver_stopped"):
+    pass
+
+
+class DriverLost(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver_lost"):
+    """A driver of a replay ended without a word; counted from 1."""
+
+    driver: int
+    drivers: int
+    host: str
+    reason: HostReason
+
+
+class NoDatabase(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="no_database"):
+    """`error` is the last that a database said."""
+
+    error: str
+    patience_ns: int
+
+
+class StoreFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="store_failed"):
+    error: str
+
+
+class StartRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="start_refused"):
+    """A start that was too loose, and refused for it."""
+
+    late: StartLate
+
+
+class HostsMissing(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hosts_missing"):
+    ended: int
+    hosts: int
+    missing: list[HostNamed]
+
+
+class HostsFailed(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hosts_failed"):
+    """Hosts that failed or stopped by themselves."""
+
+    hosts: list[HostNamed]
+
+
+class RunCollected(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="collected"):
+    """Put together out of what hosts had kept."""
+
+    found: FleetEnd
+
+
+class EndReasons(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="several"):
+    """What also went wrong at the end."""
+
+    reasons: list[EndReason]
+
+
+class EndAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="other"):
+    """In the words of who refused; or as it was written before version 3."""
+
+    text: str
 
 
 class EngineRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="requested"):
@@ -487,14 +788,23 @@ class ErrorEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     dump: DamageDump | None = None
     """Of damaged data."""
     errno: int | None = None
-    kind: str
-    """`errno`, `short`, `damage`; of a database `sqlstate`, with the state before the text; of pgbench `aborted`."""
+    kind: ErrorKind
     offset_bytes: int
     operation: Counted
     phase: int
     request_bytes: int
     stream: int
     text: str
+    """Of a database with its SQLSTATE first."""
+
+
+class FailedStream(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream of which every request failed; `error` is the most frequent of theirs."""
+
+    error: str | None = None
+    phase: str
+    requests: int
+    stream: str
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="fleet"):
@@ -503,11 +813,21 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="f
     bound_ns: int
     """By how much the common instant may differ between two hosts, at the most."""
     hosts: list[FleetHost]
-    share: str
-    """What each host does of the load: `copies`, `split`, `partition`."""
+    share: LoadShare
     tolerance_ns: int
     """What was allowed."""
     within_tolerance: bool
+
+
+class FleetEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of a run on many hosts."""
+
+    cut: list[str]
+    """Hosts whose records end where the run did."""
+    found: int
+    hosts: int
+    stopped: list[str]
+    without_end: list[str]
 
 
 class FleetHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -555,6 +875,86 @@ class HangEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", ta
     phase: int
     request_bytes: int
     stream: int | None = None
+
+
+class HostNamed(msgspec.Struct, frozen=True, kw_only=True):
+    """A host, and what there is to say of it."""
+
+    host: str
+    reason: HostReason | None = None
+
+
+class HostDied(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="died"):
+    pass
+
+
+class HostWorkerEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="worker_ended"):
+    """Its worker is gone. `after` is what was known of it before."""
+
+    after: HostReason | None = None
+    exit_code: int | None = None
+
+
+class HostSilent(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="silent"):
+    silent_ns: int
+
+
+class HostAbandoned(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="abandoned"):
+    """It heard nothing of the host that starts the others."""
+
+    silent_ns: int
+
+
+class HostClockUnknown(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="clock_unknown"):
+    pass
+
+
+class HostNeverBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="never_began"):
+    pass
+
+
+class HostDriverEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="driver_ended"):
+    """Of a driver of a replay. `said` is what it wrote last."""
+
+    exit_code: int
+    said: str
+
+
+class HostRecordOpen(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="record_open"):
+    """The record that the host kept has no end."""
+
+
+class HostRecordMissing(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="record_missing"):
+    pass
+
+
+class HostRecordCut(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="record_cut"):
+    """Its record ends where the run did."""
+
+
+class HostEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="ended"):
+    """As the end of its own load says."""
+
+    reason: EndReason
+
+
+class HostReasons(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="several"):
+    """Several drivers on one host."""
+
+    reasons: list[HostReason]
+
+
+class HostAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="other"):
+    """In the words of its worker; or as it was written before version 3."""
+
+    text: str
+
+
+class HostsValue(msgspec.Struct, frozen=True, kw_only=True):
+    """What such a field says on some of the hosts."""
+
+    hosts: list[str]
+    value: str
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="interval"):
@@ -627,15 +1027,13 @@ class PageCacheFacts(msgspec.Struct, frozen=True, kw_only=True):
     dirty_expire_ns: int
     dirty_percent: float
     dirty_writeback_ns: int
-    file_system: str
-    """`none`, `ext2`, `ext3`, `xfs`."""
+    file_system: ModelledFileSystem
     memory_bytes: int
     new_file: bool
     page_bytes: int
     read_ahead_bytes: int
     request_bytes: int
-    write_order: str
-    """`offset`, `age`."""
+    write_order: WrittenBy
     write_requests: int
 
 
@@ -833,13 +1231,13 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="s
     """How requests reach the targets, and on what clock they are timed."""
 
     clock: ClockFacts = msgspec.field(default_factory=lambda: ClockFacts(read_cost_ns=0.0, source=""))
-    engine: str
+    engine: Engine
     engine_reason: EngineReason
     features: list[str] = msgspec.field(default_factory=list)
-    io: str
+    io: IoPath
     io_reason: BufferedReason | None = None
     """Of buffered I/O."""
-    notes: list[str] = msgspec.field(default_factory=list)
+    notes: list[StartNote] = msgspec.field(default_factory=list)
     """What was found and done before the run began."""
     phases: list[PhaseFacts] = msgspec.field(default_factory=list)
     reap: int | None = None
@@ -852,6 +1250,72 @@ class Start(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="s
     submit_reason: SubmitReason | None = None
     """Absent where no ring submits."""
     targets: list[TargetFacts]
+
+
+class StartLate(msgspec.Struct, frozen=True, kw_only=True):
+    """How far apart hosts began, or may have begun where no `host` is named."""
+
+    allowed_ns: int
+    host: str | None = None
+    late_ns: int
+
+
+class EngineIgnored(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="engine_ignored"):
+    """`engine` of the profile, on a device that has no choice of them."""
+
+    device: str
+    engine: str
+
+
+class FillIgnored(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fill_ignored"):
+    """`fill = "never"`."""
+
+    device: str
+
+
+class DataIgnored(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="data_ignored"):
+    """`data` of a stream."""
+
+    device: str
+
+
+class HangAfterIgnored(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hang_after_ignored"):
+    device: str
+
+
+class CacheIgnored(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="cache_ignored"):
+    """`cache = "as_is"`, of a model."""
+
+
+class LeftoverRemoved(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="leftover_removed"):
+    """The directory of a run that was killed was removed."""
+
+    files: int
+    path: str
+
+
+class LeftoverKept(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="leftover_kept"):
+    """It was not, as it holds files of somebody else."""
+
+    path: str
+
+
+class NoteOfHosts(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="of_hosts"):
+    """What these hosts of a fleet have noted."""
+
+    hosts: list[str]
+    note: StartNote
+
+
+class HostsDiffer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="hosts_differ"):
+    fact: StartFact
+    values: list[HostsValue]
+
+
+class NoteAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="written"):
+    """As it was written before version 3."""
+
+    text: str
 
 
 class StreamCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -919,8 +1383,7 @@ class TargetFacts(msgspec.Struct, frozen=True, kw_only=True):
     data_directory: str | None = None
     data_start_bytes: int = 0
     is_local: bool | None = None
-    kind: str
-    """`block`, `file`, `directory`, `sim`, `postgresql`."""
+    kind: TargetKind
     link: LinkFacts | None = None
     page_cache: PageCacheFacts | None = None
     """Of a model: the page cache that buffered requests went through, which was modelled too."""
@@ -930,9 +1393,21 @@ class TargetFacts(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     unreachable: str | None = None
     """Why it could not be reached when the run began."""
-    unwritten: str = ""
-    """`none`, `unknown`, or how many bytes were never written."""
+    unwritten: Unwritten | None = None
+    """How much of it was never written when the first phase began; absent where nobody can say, as of a database."""
     version: str | None = None
+
+
+class AllWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="none"):
+    pass
+
+
+class UnwrittenUnknown(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="unknown"):
+    pass
+
+
+class UnwrittenBytes(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="bytes"):
+    bytes: int
 
 
 class VerifiedEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -949,6 +1424,40 @@ BufferedReason = (
     | BufferedUnsupported
     | BufferedRefused
     | BufferedAsWritten
+)
+
+ConditionReason = (
+    ArrayNeverLookedAt
+    | ArrayInOtherState
+    | WorkDelayedAtBegin
+    | WorkNotYetBegun
+    | WorkNotUnderWay
+    | WorkDelayed
+    | WorkEnded
+    | WorkBrokeOff
+    | ArrayTurned
+    | WorkStoodStill
+    | ConditionAsWritten
+)
+
+EndReason = (
+    StoppedAtError
+    | NothingMeasured
+    | NotFilled
+    | CacheNotDropped
+    | NoThread
+    | CoreStopped
+    | CoreSilent
+    | DriverStopped
+    | DriverLost
+    | NoDatabase
+    | StoreFailed
+    | StartRefused
+    | HostsMissing
+    | HostsFailed
+    | RunCollected
+    | EndReasons
+    | EndAsWritten
 )
 
 EngineReason = (
@@ -968,6 +1477,35 @@ EngineReason = (
     | EngineAsWritten
 )
 
+HostReason = (
+    HostDied
+    | HostWorkerEnded
+    | HostSilent
+    | HostAbandoned
+    | HostClockUnknown
+    | HostNeverBegan
+    | HostDriverEnded
+    | HostRecordOpen
+    | HostRecordMissing
+    | HostRecordCut
+    | HostEnded
+    | HostReasons
+    | HostAsWritten
+)
+
+StartNote = (
+    EngineIgnored
+    | FillIgnored
+    | DataIgnored
+    | HangAfterIgnored
+    | CacheIgnored
+    | LeftoverRemoved
+    | LeftoverKept
+    | NoteOfHosts
+    | HostsDiffer
+    | NoteAsWritten
+)
+
 SubmitReason = (
     SubmitRequested
     | SubmitNoOperations
@@ -980,6 +1518,8 @@ SubmitReason = (
     | SubmitScheduler
     | SubmitAsWritten
 )
+
+Unwritten = AllWritten | UnwrittenUnknown | UnwrittenBytes
 
 Event = (
     Start

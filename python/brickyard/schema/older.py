@@ -39,6 +39,14 @@ _SUBMIT = {
     "files in memory have no queue": "in_memory",
     "its queue is not known": "queue_unknown",
 }
+_UNWRITTEN: dict[str, dict[str, Any] | None] = {"": None, "none": {"kind": "none"}, "unknown": {"kind": "unknown"}}
+# Until version 3 these were texts; their words are as good as any.
+_TEXTS = {
+    "host_lost": ("reason", "other"),
+    "host_end": ("message", "other"),
+    "end": ("message", "other"),
+    "condition": ("reason", "written"),
+}
 START = {"engine_reason": _ENGINE, "io_reason": _BUFFERED, "submit_reason": _SUBMIT}
 
 
@@ -48,10 +56,40 @@ def upgraded(event: Mapping[str, Any]) -> Mapping[str, Any]:
         case "phase_end":
             return _phase_end(event)
         case "start":
-            texts = {key: text for key in START if isinstance(text := event.get(key), str)}
-            return {**event, **{key: _typed(key, text) for key, text in texts.items()}}
+            return _start(event)
+        case str(tag) if tag in _TEXTS:
+            return _with_reason(event, *_TEXTS[tag])
         case _:
             return event
+
+
+def _start(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    texts = {key: text for key in START if isinstance(text := event.get(key), str)}
+    found = {**event, **{key: _typed(key, text) for key, text in texts.items()}}
+    for key, changed in (("notes", _note), ("targets", _target)):
+        if isinstance(items := event.get(key), list):
+            found[key] = [changed(item) for item in items]
+    return found
+
+
+def _note(note: Any) -> Any:
+    return {"kind": "written", "text": note} if isinstance(note, str) else note
+
+
+def _target(target: Any) -> Any:
+    match target:
+        case {"unwritten": str(text)} if text.isdecimal():
+            return {**target, "unwritten": {"kind": "bytes", "bytes": int(text)}}
+        case {"unwritten": str(text)}:
+            return {**target, "unwritten": _UNWRITTEN.get(text)}
+    return target
+
+
+def _with_reason(event: Mapping[str, Any], key: str, kind: str) -> Mapping[str, Any]:
+    text = event.get(key)
+    if not isinstance(text, str):
+        return event
+    return {**event, key: {"kind": kind, "text": text} if text else None}
 
 
 def _typed(key: str, text: str) -> dict[str, str] | None:

@@ -15,6 +15,7 @@ from brickyard.errors import BadInputError
 from brickyard.ready import ready
 from brickyard.schema import (
     Document,
+    Engine,
     Event,
     KnobEvent,
     RunFacts,
@@ -23,6 +24,7 @@ from brickyard.schema import (
     RunWatch,
     Start,
     TargetFacts,
+    event_document,
     facts_of,
     plan_of,
     tag_of,
@@ -116,7 +118,12 @@ class IntervalCost:
 
 
 FIO = "fio"
-OTHER_TOOLS = {FIO: FIO, "diskspd": "diskspd", "iometer": "Iometer", "elbencho": "elbencho"}
+OTHER_TOOLS: dict[str, str] = {
+    Engine.FIO: FIO,
+    Engine.DISKSPD: "diskspd",
+    Engine.IOMETER: "Iometer",
+    Engine.ELBENCHO: "elbencho",
+}
 """Tools whose results are kept as runs: what the engine of such a run is called, and the tool's own name."""
 
 
@@ -328,9 +335,10 @@ class Record:
         return list(self._spans.get(phase, ()))
 
     def documents_of(self, kind: type[msgspec.Struct]) -> list[Document]:
-        """The same as their writer gave them, for exports and whoever shows an event whole."""
+        """The same as their writer gave them but for reasons, which are words: for exports and whoever shows an event
+        whole."""
         tag = tag_of(kind)
-        return [event for event in self.events if event.get("event") == tag]
+        return [event_document(event) for event in self.events if event.get("event") == tag]
 
 
 @dataclass(frozen=True, slots=True)

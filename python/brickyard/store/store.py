@@ -277,7 +277,7 @@ class Store:
                     time.time_ns(),
                     ended.end_ns,
                     ended.outcome,
-                    ended.message,
+                    schema.words_of(ended.message),
                     _text(schema.watch_document(watch) if watch else {}),
                     _text(schema.stored(warnings)),
                 ),

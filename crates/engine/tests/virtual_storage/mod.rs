@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::conductor::{self, RunControl};
 use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
-use engine::event::{CellEvent, ErrorEvent, Event, Interval, PhaseEnd, RunOutcome, Timed};
+use engine::event::{CellEvent, EndReason, ErrorEvent, Event, Interval, PhaseEnd, RunOutcome, Timed};
 use engine::honours::Honours;
 use engine::streams::{TargetArea, Verifiers};
 use plan::Profile;
@@ -410,9 +410,9 @@ impl Told {
             .collect()
     }
 
-    pub fn outcome(&self) -> (RunOutcome, &str) {
+    pub fn outcome(&self) -> (RunOutcome, Option<&EndReason>) {
         match self.events.last() {
-            Some(Event::End { outcome, message, .. }) => (*outcome, message),
+            Some(Event::End { outcome, message, .. }) => (*outcome, message.as_ref()),
             other => panic!("the last event is {other:?}"),
         }
     }

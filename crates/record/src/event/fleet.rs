@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::words::LoadShare;
+
 /// All hosts of a run, and how closely they begin together.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Fleet {
-    /// What each host does of the load: `copies`, `split`, `partition`.
-    pub share: String,
+    pub share: LoadShare,
     /// By how much the common instant may differ between two hosts, at the most.
     pub bound_ns: u64,
     /// What was allowed.

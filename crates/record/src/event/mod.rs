@@ -26,14 +26,20 @@ pub use phase_end::{
     VerifiedEvent,
 };
 pub use ramp::{RampEnd, RampStep};
-pub use reasons::{BufferedReason, EngineReason, Reasons, SubmitReason};
+pub use reasons::{
+    BackgroundWork, BufferedReason, ConditionReason, EndReason, EngineReason, FailedStream, FleetEnd, HostNamed,
+    HostReason, HostsValue, Reason, StartFact, StartLate, StartNote, SubmitReason,
+};
 pub use server::{PgbenchEnd, ServerSample};
-pub use start::{ClockFacts, PageCacheFacts, PhaseFacts, Start, StreamFacts, TargetFacts};
-pub use words::{Bound, Counted, PhaseReason, RunOutcome, Timed};
+pub use start::{ClockFacts, PageCacheFacts, PhaseFacts, Start, StreamFacts, TargetFacts, Unwritten};
+pub use words::{
+    Bound, BrickState, Counted, Engine, ErrorKind, HeldCondition, IoPath, LoadShare, ModelledFileSystem, PhaseReason,
+    RunOutcome, SampledState, TargetKind, Timed, WrittenBy,
+};
 
 /// Of the events as they are described here; in [`Start::schema`]. 0, which stands nowhere, is what came before; until 2
-/// the reasons of a [`Start`] were texts.
-pub const SCHEMA: u32 = 2;
+/// the reasons of a [`Start`] were texts, until 3 all other reasons, its notes and [`TargetFacts::unwritten`].
+pub const SCHEMA: u32 = 3;
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -64,7 +70,7 @@ pub enum Event {
     BrickCondition {
         target: usize,
         at_ns: u64,
-        condition: String,
+        condition: BrickState,
     },
     /// What each member of a modelled brick did in the run, in the order of their numbers.
     #[schemars(title = "BrickMembers")]
@@ -95,7 +101,7 @@ pub enum Event {
     BrickBackground {
         target: usize,
         at_ns: u64,
-        condition: String,
+        condition: BrickState,
         done_bytes: u64,
         spent_ns: u64,
         #[serde(default)]
@@ -158,7 +164,7 @@ pub enum Event {
     HostLost {
         host: String,
         at_ns: u64,
-        reason: String,
+        reason: HostReason,
         streams: Vec<String>,
     },
     /// A host that had fallen silent is heard again. What it did meanwhile is in the record.
@@ -172,24 +178,27 @@ pub enum Event {
     HostEnd {
         host: String,
         outcome: RunOutcome,
-        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<HostReason>,
         kept: String,
     },
     /// A look at the array below a target while the run goes on.
     #[schemars(title = "ConditionSample")]
     ConditionSample {
         unix_ns: i64,
-        state: String,
+        state: SampledState,
         progress_share: Option<f64>,
     },
     /// Whether the array below a target stayed in the run's condition. `array` is its sheet.
     #[schemars(title = "Condition")]
     Condition {
-        condition: String,
+        condition: HeldCondition,
         #[serde(default)]
         array: Option<serde_json::Map<String, serde_json::Value>>,
         valid: bool,
-        reason: String,
+        /// Where it did not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<ConditionReason>,
     },
     ServerSample(Box<ServerSample>),
     /// Figures of one operation as another program printed them. `has_bins`: it printed a distribution as well.
@@ -213,7 +222,8 @@ pub enum Event {
     End {
         end_ns: u64,
         outcome: RunOutcome,
-        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<EndReason>,
     },
 }
 
@@ -282,9 +292,9 @@ pub struct ErrorEvent {
     pub operation: Counted,
     pub offset_bytes: u64,
     pub request_bytes: u32,
-    /// `errno`, `short`, `damage`; of a database `sqlstate`, with the state before the text; of pgbench `aborted`.
-    pub kind: String,
+    pub kind: ErrorKind,
     pub errno: Option<i32>,
+    /// Of a database with its SQLSTATE first.
     pub text: String,
     /// Of damaged data.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::reasons::{BufferedReason, EngineReason, SubmitReason};
+use super::reasons::{BufferedReason, EngineReason, StartNote, SubmitReason};
+use super::words::{Engine, IoPath, ModelledFileSystem, TargetKind, WrittenBy};
 
 /// How requests reach the targets, and on what clock they are timed.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -12,9 +13,9 @@ pub struct Start {
     #[serde(default)]
     pub schema: u32,
     pub start_unix_ns: u64,
-    pub engine: String,
+    pub engine: Engine,
     pub engine_reason: EngineReason,
-    pub io: String,
+    pub io: IoPath,
     /// Of buffered I/O.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_reason: Option<BufferedReason>,
@@ -36,7 +37,7 @@ pub struct Start {
     pub phases: Vec<PhaseFacts>,
     /// What was found and done before the run began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+    pub notes: Vec<StartNote>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -46,11 +47,10 @@ pub struct ClockFacts {
 }
 
 /// A target; `version` to `settings` are known of databases alone.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct TargetFacts {
     pub path: String,
-    /// `block`, `file`, `directory`, `sim`, `postgresql`.
-    pub kind: String,
+    pub kind: TargetKind,
     pub size_bytes: u64,
     #[serde(default)]
     pub data_start_bytes: u64,
@@ -58,9 +58,9 @@ pub struct TargetFacts {
     pub data_bytes: u64,
     #[serde(default)]
     pub align_bytes: u32,
-    /// `none`, `unknown`, or how many bytes were never written.
-    #[serde(default)]
-    pub unwritten: String,
+    /// How much of it was never written when the first phase began; absent where nobody can say, as of a database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<Unwritten>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,8 +81,43 @@ pub struct TargetFacts {
     pub page_cache: Option<PageCacheFacts>,
 }
 
+/// How much of a target was never written, and is read without the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Unwritten {
+    #[schemars(title = "AllWritten")]
+    None,
+    #[schemars(title = "UnwrittenUnknown")]
+    Unknown,
+    #[schemars(title = "UnwrittenBytes")]
+    Bytes { bytes: u64 },
+}
+
+impl TargetFacts {
+    /// A target of which no more is known than these.
+    pub fn new(path: String, kind: TargetKind, size_bytes: u64) -> TargetFacts {
+        TargetFacts {
+            path,
+            kind,
+            size_bytes,
+            data_start_bytes: 0,
+            data_bytes: 0,
+            align_bytes: 0,
+            unwritten: None,
+            version: None,
+            server_address: None,
+            data_directory: None,
+            is_local: None,
+            unreachable: None,
+            link: None,
+            settings: None,
+            page_cache: None,
+        }
+    }
+}
+
 /// How a modelled page cache was set; what the values mean is in docs/models.md.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PageCacheFacts {
     pub memory_bytes: u64,
     pub page_bytes: u64,
@@ -94,13 +129,11 @@ pub struct PageCacheFacts {
     pub dirty_percent: f64,
     pub dirty_expire_ns: u64,
     pub dirty_writeback_ns: u64,
-    /// `offset`, `age`.
-    pub write_order: String,
+    pub write_order: WrittenBy,
     pub write_requests: u32,
     pub barriers: bool,
     pub new_file: bool,
-    /// `none`, `ext2`, `ext3`, `xfs`.
-    pub file_system: String,
+    pub file_system: ModelledFileSystem,
 }
 
 /// The network device that leads to a server.

@@ -114,6 +114,142 @@ words! {
     }
 }
 
+words! {
+    /// What sends a run's requests, or the program whose results were imported.
+    Engine {
+        IoUring = "io_uring",
+        Psync = "psync",
+        Sim = "sim",
+        Files = "files",
+        Postgresql = "postgresql",
+        Pgbench = "pgbench",
+        Fio = "fio",
+        Diskspd = "diskspd",
+        Iometer = "iometer",
+        Elbencho = "elbencho",
+    }
+}
+
+words! {
+    /// Whether requests go through a page cache.
+    IoPath {
+        Direct = "direct",
+        Buffered = "buffered",
+        /// An imported result does not say.
+        Unknown = "unknown",
+        /// Of a database.
+        No = "",
+    }
+}
+
+words! {
+    TargetKind {
+        Block = "block",
+        File = "file",
+        Directory = "directory",
+        Sim = "sim",
+        Postgresql = "postgresql",
+    }
+}
+
+words! {
+    /// What went wrong with a request.
+    ErrorKind {
+        Errno = "errno",
+        /// Fewer bytes were moved than were asked for.
+        Short = "short",
+        Damage = "damage",
+        Sqlstate = "sqlstate",
+        Aborted = "aborted",
+    }
+}
+
+words! {
+    /// What each host of a fleet does of the load.
+    LoadShare {
+        Copies = "copies",
+        Split = "split",
+        Partition = "partition",
+    }
+}
+
+words! {
+    /// What a run's target was to be like while it went on, as far as an array below it can be.
+    HeldCondition {
+        Normal = "normal",
+        Degraded = "degraded",
+        Rebuilding = "rebuilding",
+        NeighbourRebuilding = "neighbour_rebuilding",
+        Scrubbing = "scrubbing",
+        Initializing = "initializing",
+        WriteCacheOn = "write_cache_on",
+        WriteCacheOff = "write_cache_off",
+    }
+}
+
+words! {
+    /// What an array, or the write caches below it, said at a look.
+    SampledState {
+        Normal = "normal",
+        Degraded = "degraded",
+        Rebuilding = "rebuilding",
+        Scrubbing = "scrubbing",
+        Initializing = "initializing",
+        Reshaping = "reshaping",
+        /// Its work waits for other work.
+        Delayed = "delayed",
+        Failed = "failed",
+        Inactive = "inactive",
+        WriteCacheOn = "write_cache_on",
+        WriteCacheOff = "write_cache_off",
+        /// Of the drives' caches, some are on and some are off.
+        Mixed = "mixed",
+        Unknown = "unknown",
+        /// A neighbour is to be rebuilt, but the array below the target itself is not at rest, and so the next ones.
+        TargetDegraded = "target_degraded",
+        TargetRebuilding = "target_rebuilding",
+        TargetScrubbing = "target_scrubbing",
+        TargetInitializing = "target_initializing",
+        TargetReshaping = "target_reshaping",
+        TargetDelayed = "target_delayed",
+        TargetFailed = "target_failed",
+        TargetInactive = "target_inactive",
+        TargetUnknown = "target_unknown",
+    }
+}
+
+words! {
+    /// What a modelled brick is like.
+    BrickState {
+        Normal = "normal",
+        /// Data are lost.
+        Failed = "failed",
+        Degraded = "degraded",
+        Rebuilding = "rebuilding",
+        NeighbourRebuilding = "neighbour_rebuilding",
+        Scrubbing = "scrubbing",
+        Initializing = "initializing",
+    }
+}
+
+words! {
+    /// In which order a modelled page cache writes.
+    WrittenBy {
+        Offset = "offset",
+        Age = "age",
+    }
+}
+
+words! {
+    /// The file system of a modelled page cache.
+    ModelledFileSystem {
+        No = "none",
+        Ext2 = "ext2",
+        Ext3 = "ext3",
+        Xfs = "xfs",
+    }
+}
+
 impl Counted {
     /// What the cell of this number counts (see [`crate::CellSet`]).
     pub fn of_cell(cell: usize) -> Counted {

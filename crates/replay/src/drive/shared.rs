@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::clock::now_ns;
 use crate::counts::Document;
 use crate::database::Failure;
-use crate::event::{Event, RunOutcome};
+use crate::event::{EndReason, Event, RunOutcome};
 use crate::mapping::{Call, Mapping};
 use crate::tally::{Tally, Told};
 
@@ -390,7 +390,7 @@ impl<D> Shared<D> {
         }
     }
 
-    pub fn tell_end(&self, end_ns: u64, outcome: RunOutcome, message: String) {
+    pub fn tell_end(&self, end_ns: u64, outcome: RunOutcome, message: Option<EndReason>) {
         self.tell(Event::End { end_ns, outcome, message });
         *locked(&self.out) = None;
     }

@@ -4,6 +4,8 @@
 //! short beside the run. A spare takes its place at once, gets every write from then on, and serves reads when it is
 //! whole. A rebuild ends at once where too little is left to rebuild from. Requests to data that are on no member fail.
 
+use engine::event::BrickState;
+
 use super::jobs::{Job, Owner};
 use super::{Change, Event, System};
 use crate::SECTOR_BYTES;
@@ -307,13 +309,13 @@ impl System {
     fn note_condition(&mut self, now_ns: u64) {
         let arrays = || 0..self.arrays.len();
         let condition = if arrays().any(|array| !self.is_whole(array)) {
-            "failed"
+            BrickState::Failed
         } else if self.background.is_some() {
-            "rebuilding"
+            BrickState::Rebuilding
         } else if arrays().any(|array| self.first_absent(array).is_some()) {
-            "degraded"
+            BrickState::Degraded
         } else {
-            "normal"
+            BrickState::Normal
         };
         if self.condition != condition {
             self.condition = condition;

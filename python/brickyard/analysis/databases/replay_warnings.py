@@ -17,7 +17,13 @@ from brickyard.analysis.databases.replay_runs import (
     torn_logs,
 )
 from brickyard.analysis.databases.replay_served import served, served_words
-from brickyard.schema import Drivers, RunWarning, TargetFacts, WatchSheet
+from brickyard.schema import (
+    Drivers,
+    RunWarning,
+    Severity,
+    TargetFacts,
+    WatchSheet,
+)
 from brickyard.schema.plan import OrderKnown, Outlier
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
@@ -49,7 +55,7 @@ def replay_warnings(record: Record, watched: list[WatchSheet]) -> list[RunWarnin
     """What must be known before believing a replay's figures; `watched` is what was seen of the servers' devices."""
     found: list[RunWarning] = []
 
-    def warn(identifier: str, text: str, remedy: str, severity: str = "warning") -> None:
+    def warn(identifier: str, text: str, remedy: str, severity: Severity = "warning") -> None:
         found.append(RunWarning(id=identifier, severity=severity, text=text, remedy=remedy))
 
     if ends(record) and not issued_calls(record):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from brickyard.schema import BrickBackground, Document
+from brickyard.schema import BrickBackground, BrickState, Document
 from brickyard.store import Record
 from brickyard.units import format_seconds, three_digits
 
@@ -33,7 +33,7 @@ class RebuildPace:
 def rebuild_pace(record: Record) -> RebuildPace | None:
     """None without a rebuild, or where it made no progress."""
     for event in record.of(BrickBackground):
-        if event.condition == "rebuilding" and event.done_bytes and event.spent_ns:
+        if event.condition is BrickState.REBUILDING and event.done_bytes and event.spent_ns:
             return RebuildPace(event.whole_bytes, _rate(event))
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from brickyard.ready import ready
-from brickyard.schema import Condition, ConditionSample, Document
+from brickyard.schema import Condition, ConditionSample, Document, words_of
 from brickyard.store import Record
 
 
@@ -50,7 +50,7 @@ def condition_words(record: Record) -> str:
     if judged is None and not samples:
         return "" if name == "normal" else name
     if judged is not None and not judged.valid:
-        return f"NOT {name}: {judged.reason}"
+        return f"NOT {name}: {words_of(judged.reason)}"
     if name == "normal":
         return ""
     shares = [share for sample in samples if (share := sample.progress_share) is not None]

@@ -20,7 +20,18 @@ from brickyard.analysis.figures.totals import (
     totals,
 )
 from brickyard.bricks import is_modelled
-from brickyard.schema import Document, Fleet, HostBack, HostBegan, HostEnd, HostLost, RunOutcome, RunWarning, is_request
+from brickyard.schema import (
+    Document,
+    Fleet,
+    HostBack,
+    HostBegan,
+    HostEnd,
+    HostLost,
+    RunOutcome,
+    RunWarning,
+    is_request,
+    words_of,
+)
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
 
@@ -300,8 +311,8 @@ def host_warnings(record: Record, unseen: Mapping[str, str] | None = None) -> li
     for event in record.of(HostLost):
         if states.get(event.host, "") not in ("", LOST):
             text = (
-                f"{event.host} was disconnected for a time ({event.reason}); its requests during that time are "
-                "in the figures."
+                f"{event.host} was disconnected for a time ({words_of(event.reason)}); its requests during that time "
+                "are in the figures."
             )
             found.append(RunWarning(id="host_cut_off", severity="note", text=text))
             continue
@@ -309,8 +320,8 @@ def host_warnings(record: Record, unseen: Mapping[str, str] | None = None) -> li
             RunWarning(
                 id="host_lost",
                 severity="error",
-                text=f"{event.host} was lost: {event.reason}. Its part of these streams is missing from then on: "
-                f"{', '.join(event.streams)}.",
+                text=f"{event.host} was lost: {words_of(event.reason)}. Its part of these streams is missing from then "
+                f"on: {', '.join(event.streams)}.",
                 remedy=REMEDY_OF_LOST if keeps else "A driver keeps no record on its host; repeat the replay.",
             )
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from brickyard.analysis.judging.crowding import crowding
 from brickyard.analysis.judging.judged import Judged, item
-from brickyard.schema import Bound, PhaseEnd, RunWarning, VerifiedEvent, reasons_of
+from brickyard.schema import Bound, Engine, IoPath, PhaseEnd, RunWarning, VerifiedEvent, reasons_of
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
 from brickyard.units import format_count, format_ns, format_percent
 
@@ -286,7 +286,7 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
         return
     said = reasons_of(start)
     reason = (said.io or "no reason was given").rstrip(".")
-    if start.io == "buffered" and plan.io is IoMode.DIRECT:
+    if start.io is IoPath.BUFFERED and plan.io is IoMode.DIRECT:
         yield item(
             "not_direct",
             "warning",
@@ -294,7 +294,7 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
             'Use a file system with O_DIRECT, or set `io = "buffered"` if you want to measure the page cache.',
         )
     reason = (said.engine or "no reason was given").rstrip(".")
-    if start.engine == "psync" and plan.engine is not EngineChoice.PSYNC:
+    if start.engine is Engine.PSYNC and plan.engine is not EngineChoice.PSYNC:
         yield item(
             "psync",
             "warning",

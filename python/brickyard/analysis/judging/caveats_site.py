@@ -15,7 +15,19 @@ from brickyard.analysis.judging.crowding import crowding
 from brickyard.analysis.judging.judged import Judged, item
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
-from brickyard.schema import ArrayState, DeviceSheet, EmulatedSheet, Identity, RunWarning, TargetSheet, WatchSheet
+from brickyard.schema import (
+    ArrayState,
+    DeviceSheet,
+    EmulatedSheet,
+    Identity,
+    IoPath,
+    RunWarning,
+    TargetKind,
+    TargetSheet,
+    UnwrittenBytes,
+    UnwrittenUnknown,
+    WatchSheet,
+)
 from brickyard.schema.plan import Plan, SyncMode
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
@@ -213,7 +225,7 @@ def target_bytes(run: Judged, index: int, target: TargetSheet | None) -> int | N
 
 def memory(run: Judged) -> Iterator[RunWarning]:
     total = run.host.memory_bytes
-    if run.start is None or run.start.io != "buffered" or run.is_simulated or not total:
+    if run.start is None or run.start.io is not IoPath.BUFFERED or run.is_simulated or not total:
         return
     for index, target in enumerate(targets(run)):
         if is_directory(run, index):
@@ -260,7 +272,7 @@ def modelled_page_cache(run: Judged) -> Iterator[RunWarning]:
 
 def is_directory(run: Judged, index: int) -> bool:
     started = run.start.targets if run.start else []
-    return index < len(started) and started[index].kind == "directory"
+    return index < len(started) and started[index].kind is TargetKind.DIRECTORY
 
 
 def fits_memory(run: Judged, target: TargetSheet, total: int) -> Iterator[RunWarning]:
@@ -309,7 +321,7 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
     if run.is_simulated or run.start is None:
         return
     for index, opened in enumerate(run.start.targets):
-        if opened.unwritten == "unknown":
+        if isinstance(opened.unwritten, UnwrittenUnknown):
             yield item(
                 "unwritten_unknown",
                 "warning",
@@ -318,8 +330,10 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
                 "Write the whole target once before reading it.",
             )
             continue
-        empty, whole = unwritten_bytes(opened.unwritten), target_bytes(run, index, None)
-        if not opened.unwritten and index < len(run.targets):
+        empty, whole = 0, target_bytes(run, index, None)
+        if isinstance(opened.unwritten, UnwrittenBytes):
+            empty = opened.unwritten.bytes
+        elif opened.unwritten is None and index < len(run.targets):
             # Facts are gathered before preparation, which fills the holes and says "none".
             empty = (run.targets[index].hole_bytes or 0) + (run.targets[index].unwritten_bytes or 0)
         if empty:
@@ -330,11 +344,6 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
                 f"{size(empty)} of {opened.path}{share} were never written, and are read without accessing the medium.",
                 "Write the whole target once before reading it.",
             )
-
-
-def unwritten_bytes(told: str) -> int | None:
-    """What the start of a run tells: a count of bytes as text, or a word."""
-    return int(told) if told.isdecimal() else None
 
 
 def neighbours(run: Judged) -> Iterator[RunWarning]:

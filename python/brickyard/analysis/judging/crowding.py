@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard.schema import Start, WatchSheet
+from brickyard.schema import Engine, Start, WatchSheet
 
 BUSY_SHARE_MAX = 0.85
 OTHERS_SHARE_MAX = 0.2
@@ -28,7 +28,7 @@ class Crowding:
 
 def crowding(start: Start | None, watch: WatchSheet) -> Crowding | None:
     """None where the CPUs had time for the run, or nobody looked."""
-    if start is None or start.engine not in ("io_uring", "psync"):
+    if start is None or start.engine not in (Engine.IO_URING, Engine.PSYNC):
         return None
     cpu, own = watch.cpu, watch.process
     if own is None or cpu is None or not cpu.each or not watch.duration_ns:

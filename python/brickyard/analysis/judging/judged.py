@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 from brickyard.analysis.figures.sending import Sent
 from brickyard.schema import (
+    Engine,
     HangEvent,
     HostSheet,
     PageCache,
     PhaseEnd,
     PowerCut,
     RunWarning,
+    Severity,
     Start,
     StorePlace,
     TargetSheet,
@@ -68,7 +70,7 @@ class Judged:
 
     @property
     def is_simulated(self) -> bool:
-        return self.start is not None and self.start.engine == "sim"
+        return self.start is not None and self.start.engine is Engine.SIM
 
     @property
     def is_replay(self) -> bool:
@@ -95,5 +97,5 @@ class Judged:
         return sum(interval.requests for interval in self.intervals if phase is None or interval.phase == phase)
 
 
-def item(identifier: str, severity: str, text: str, remedy: str) -> RunWarning:
+def item(identifier: str, severity: Severity, text: str, remedy: str) -> RunWarning:
     return RunWarning(id=identifier, severity=severity, text=text, remedy=remedy)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from brickyard import _core
 from brickyard.analysis.figures.totals import Totals, asked_stream
+from brickyard.schema import Engine, IoPath, TargetKind
 from brickyard.schema.plan import Stream
 from brickyard.store import Record
 from brickyard.units import format_size
@@ -17,12 +18,18 @@ def remembered_words(record: Record, row: Totals) -> str:
     start, host = record.info.start, record.info.facts.host
     memory = host.memory_bytes if host else None
     asked = asked_stream(record, row.phase, row.stream)
-    if row.operation != "read" or not memory or start is None or start.io != "buffered" or start.engine == "sim":
+    if (
+        row.operation != "read"
+        or not memory
+        or start is None
+        or start.io is not IoPath.BUFFERED
+        or start.engine is Engine.SIM
+    ):
         return ""
     if not isinstance(asked, Stream) or asked.target >= len(start.targets):
         return ""
     target = start.targets[asked.target]
-    if target.kind == "directory" or not target.data_bytes:
+    if target.kind is TargetKind.DIRECTORY or not target.data_bytes:
         return ""
     size = region_bytes(asked.region, target.data_bytes)
     if size >= memory:

@@ -19,7 +19,12 @@ from brickyard.analysis.figures.totals import (
     rates,
     variation,
 )
-from brickyard.schema import RunWarning, in_rate, is_request
+from brickyard.schema import (
+    RunWarning,
+    Severity,
+    in_rate,
+    is_request,
+)
 from brickyard.schema.plan import SteadyRule
 from brickyard.store import Record
 from brickyard.units import format_ns, format_percent
@@ -39,7 +44,7 @@ def steadiness_warnings(record: Record) -> list[RunWarning]:
     return [*late, *_short(record, phases), *_unsteady(record, phases), *_noisy(record, phases)]
 
 
-def _item(identifier: str, text: str, remedy: str, severity: str = "warning") -> RunWarning:
+def _item(identifier: str, text: str, remedy: str, severity: Severity = "warning") -> RunWarning:
     return RunWarning(id=identifier, severity=severity, text=text, remedy=remedy)
 
 

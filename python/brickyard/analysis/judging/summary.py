@@ -27,6 +27,7 @@ from brickyard.analysis.judging.judged import IntervalSums
 from brickyard.bricks import caches
 from brickyard.ready import ready
 from brickyard.schema import (
+    AllWritten,
     Bound,
     Cpu,
     DeviceSheet,
@@ -37,7 +38,9 @@ from brickyard.schema import (
     PhaseReason,
     RunWarning,
     TargetFacts,
+    TargetKind,
     TargetSheet,
+    UnwrittenBytes,
     VerifiedEvent,
     is_request,
 )
@@ -246,7 +249,7 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
     for number, opened in enumerate(record.info.opened):
         told = record.info.facts.targets
         facts = told[number] if number < len(told) else None
-        if opened.kind == "postgresql":
+        if opened.kind is TargetKind.POSTGRESQL:
             lines += [("Database", _database_words(opened)), *_device_lines(facts)]
             continue
         kind = KINDS.get(opened.kind, opened.kind)
@@ -264,7 +267,7 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
                 ),
             )
         )
-        if opened.kind == "sim":
+        if opened.kind is TargetKind.SIM:
             lines += [("Cache", caches.words(modelled[number]))] if number < len(modelled) else []
         else:
             lines += _device_lines(facts)
@@ -286,14 +289,15 @@ def _database_words(opened: TargetFacts) -> str:
 
 
 def unwritten_words(opened: TargetFacts) -> str:
-    """The start of a run tells a word, or how many bytes were never written."""
-    told, whole = opened.unwritten, opened.data_bytes or opened.size_bytes
-    if told == "none":
-        return "all of it written before the run"
-    if not told.isdecimal():
-        return "unwritten share unknown"
-    share = f" ({format_percent(int(told) / whole)})" if whole else ""
-    return f"{format_size(int(told))}{share} of it never written"
+    """How much of a target was never written."""
+    whole = opened.data_bytes or opened.size_bytes
+    match opened.unwritten:
+        case AllWritten():
+            return "all of it written before the run"
+        case UnwrittenBytes(bytes=never):
+            share = f" ({format_percent(never / whole)})" if whole else ""
+            return f"{format_size(never)}{share} of it never written"
+    return "unwritten share unknown"
 
 
 def _device_lines(facts: TargetSheet | None) -> list[tuple[str, str]]:

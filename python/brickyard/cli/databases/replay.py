@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,10 +29,9 @@ from brickyard.study.replays.run import explain as explained
 from brickyard.study.replays.series import (
     MAX_ERRORS,
     carry_out,
-    length_ns,
     option_ns,
     planned,
-    read_mapping,
+    spec_of,
     why_failed,
 )
 from brickyard.study.running.interrupt import Interrupt
@@ -161,11 +161,8 @@ def replay(
             "--drop-caches: changes the page cache of this host, which affects other programs too; add --manage"
         )
     driven_on = () if explain else on_hosts.hosts_of_drivers(hosts, drivers)
-    spec = ReplaySpec(
-        logs=list(logs),
-        mapping_text=read_mapping(mapping),
-        mapping_name=mapping.name,
-        to=databases,
+    spec = replace(
+        spec_of(logs, mapping, databases, duration),
         speed=speed,
         drivers=len(driven_on) or drivers,
         sessions=sessions,
@@ -180,7 +177,6 @@ def replay(
         from_time=since,
         until_time=until,
         hosts=driven_on,
-        duration_ns=None if duration is None else length_ns(duration),
         again=again,
         patience_ns=option_ns("--patience", patience),
     )

@@ -33,7 +33,7 @@ from brickyard.honesty.durable import ETCD, PAGE_BYTES, SIZES_BYTES, WRITERS, Me
 from brickyard.honesty.durable_figures import Commits, DurableWrite, commits, durable_writes, faster, find, methods
 from brickyard.honesty.log_rule import judged
 from brickyard.honesty.proof import LOST, PROVED, Proof, prove
-from brickyard.schema import Document
+from brickyard.schema import Document, IoPath
 from brickyard.schema.target_sheet import WriteCaches
 from brickyard.store import Record, Store
 from brickyard.study.running.interrupt import Interrupt
@@ -166,7 +166,7 @@ def _found(
 
 
 def _is_direct(record: Record) -> bool:
-    return record.info.start is not None and record.info.start.io == "direct"
+    return record.info.start is not None and record.info.start.io is IoPath.DIRECT
 
 
 def _answer(found: WritePath) -> Answer:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import bricks, profiles
+from brickyard import profiles
 from brickyard.analysis.studies.census import FEWEST_PEERS, Census, census, units_of
 from brickyard.cli.parts import options
 from brickyard.cli.parts.on_hosts import HOSTS
@@ -18,7 +17,6 @@ from brickyard.cli.parts.target import aim_at
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store, check_place
-from brickyard.study.running.aim import Aim, aim_modelled
 from brickyard.study.running.check import check_run
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunResult, RunSpec
@@ -134,14 +132,14 @@ def _here(
     results: list[RunResult] = []
     units: Json = {"census": name, "units": list(targets)}
     for target in targets:  # all are checked before the first is measured
-        with _aimed(target, placing) as aimed:
+        with aim_at((target,), placing) as aimed:
             check_run(plan, aimed.targets, aimed.options)
     study = store.add_study(f"census of {len(targets)}", units)
     with Interrupt() as interrupt, Terminal() as terminal:
         terminal.expect(len(targets))
         runner = Runner(store, terminal, interrupt)
         for target in targets:
-            with _aimed(target, placing) as aimed:
+            with aim_at((target,), placing) as aimed:
                 spec = RunSpec(name, plan, aimed.targets, aimed.options, condition=aimed.condition)
                 results.append(runner.run(spec, lambda: study))
             if results[-1].outcome == "interrupted":
@@ -149,10 +147,6 @@ def _here(
     worst = next((result.outcome for result in results if result.outcome != "done"), "done")
     store.end_study(study, worst, [])
     return study, [result.outcome for result in results], [result.run for result in results]
-
-
-def _aimed(target: str, placing: options.Placing) -> AbstractContextManager[Aim]:
-    return nullcontext(aim_modelled((target,), [])) if bricks.is_modelled(target) else aim_at((target,), placing)
 
 
 def _print(console: Console, found: Census, missing: list[str], study: int) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from brickyard import analysis, bricks
+from brickyard import analysis, api
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.summary import distinct_warnings, totals_document
 from brickyard.cli.parts import options
@@ -19,9 +18,8 @@ from brickyard.cli.parts.target import aim_at, named, split_overrides
 from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.schema import Document, stored
 from brickyard.store import Record, Store
-from brickyard.study.running.aim import Aim, aim_modelled
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.study.shipped.characterize import Characterization, Mode, StudyResult, forecast_lines
+from brickyard.study.shipped.characterize import Mode, StudyResult, forecast_lines
 
 
 def characterize(
@@ -51,18 +49,12 @@ def characterize(
     mode = Mode.QUICK if quick else Mode.FULL if full else Mode.DEFAULT
     targets = named(target)
     changes, brick_changes = split_overrides(targets, list(overrides))
-    if target and bricks.is_modelled(target):
-        place: AbstractContextManager[Aim] = nullcontext(aim_modelled(targets, brick_changes))
-    else:
-        place = aim_at(targets, placing, quick=quick)
+    place = aim_at(targets, placing, brick_changes=brick_changes, quick=quick)
     with Store(store) as kept, place as aimed:
         for line in forecast_lines(mode, aimed.targets[0], aimed.options, changes):
             print_line(stderr(), line)
         with Interrupt() as interrupt, Terminal() as terminal:
-            for note in aimed.notes:
-                terminal.note(note)
-            study = Characterization(kept, terminal, interrupt, mode)
-            result = study.run(aimed.targets[0], aimed.options, changes)
+            result = api.characterize_at(kept, terminal, interrupt, aimed, mode, changes)
         records = [kept.record(run) for run in result.runs]
         stderr().print("writing the report (Ctrl-C skips it and keeps the runs)", markup=False)
         page = _report(kept, result, records, output)

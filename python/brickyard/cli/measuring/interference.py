@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +32,7 @@ from brickyard.errors import (
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.store.record import RunMarks
-from brickyard.study.running.aim import Aim, aim_modelled
+from brickyard.study.running.aim import Aim
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
 from brickyard.study.shipped.interference import (
@@ -99,9 +98,7 @@ def interference(
     modelled = bricks.is_modelled(target)
     if overrides and not modelled:
         raise BadInputError("--set changes modelled bricks only; leave it out")
-    aiming: AbstractContextManager[Aim] = (
-        nullcontext(aim_modelled((target,), list(overrides))) if modelled else aim_at((target,), placing)
-    )
+    aiming = aim_at((target,), placing, brick_changes=overrides)
     with Store(store) as kept, aiming as aimed, Interrupt() as interrupt, Terminal() as terminal:
         found, records = _mapped(
             kept, Runner(kept, terminal, interrupt), aimed, asked, limit_ns, None if not modelled else target, budget_s

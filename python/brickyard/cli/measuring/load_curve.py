@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import _core, bricks, profiles
+from brickyard import _core, profiles
 from brickyard.analysis import PERCENTILES, percentile_name
 from brickyard.analysis.figures.load_curve import Limit, capacity, knee
 from brickyard.analysis.figures.search import SEARCHES
@@ -35,7 +34,6 @@ from brickyard.cli.parts.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError, one_line
 from brickyard.schema import Document
 from brickyard.store import Record, Store
-from brickyard.study.running.aim import aim_modelled
 from brickyard.study.running.fit import refuse_programs
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.shipped.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, one_phase
@@ -93,9 +91,7 @@ def load_curve(
         raise BadInputError(f"{text.name}: uses several targets; name them")
     with (
         Store(store) as kept,
-        nullcontext(aim_modelled(targets, brick_changes))
-        if any(bricks.is_modelled(target) for target in targets)
-        else aim_at(targets, placing) as aimed,
+        aim_at(targets, placing, brick_changes=brick_changes) as aimed,
     ):
         with Interrupt() as interrupt, Terminal() as terminal:
             for note in aimed.notes:

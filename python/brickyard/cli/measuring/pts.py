@@ -6,7 +6,6 @@ Refusal: the tests are in `study.snia`, the arithmetic in `analysis.studies.pts`
 from __future__ import annotations
 
 import re
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -26,7 +25,7 @@ from brickyard.cli.parts.target import aim_at, split_overrides
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
 from brickyard.schema import RunWarning
 from brickyard.store import Record, Store
-from brickyard.study.running.aim import Aim, aim_modelled
+from brickyard.study.running.aim import Aim
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import RunResult, RunSpec
 from brickyard.study.running.sizes import size_of
@@ -93,7 +92,7 @@ def pts(
         )
     with (
         Store(store) as kept,
-        nullcontext(aim_modelled(targets, changes)) if modelled else aim_at(targets, placing) as aimed,
+        aim_at(targets, placing, brick_changes=changes) as aimed,
     ):
         found = _carry_out(kept, setting, names, aimed)
         records = [kept.record(run) for run in found.runs]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import _core, bricks, profiles
+from brickyard import _core, api, bricks, profiles
 from brickyard.cli.parts import again as traces
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts import judging as judges
@@ -21,19 +21,18 @@ from brickyard.cli.parts.habits import profile_remedy
 from brickyard.cli.parts.on_hosts import HERE, Hosts, HostsLoad, run_on_hosts
 from brickyard.cli.parts.output import emit, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
-from brickyard.cli.parts.target import aim_at, aim_directories, check_unnamed, split_overrides
+from brickyard.cli.parts.target import aim_at, aim_directories, split_overrides
 from brickyard.cli.parts.told import tell
 from brickyard.errors import BadInputError, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.schema import RunOptions, plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
-from brickyard.study.running.aim import Aim, aim_modelled, missing_targets, parse_size
+from brickyard.study.running.aim import Aim, aim_modelled, check_unnamed, missing_targets, parse_size
 from brickyard.study.running.check import check_run
 from brickyard.study.running.fit import check_room, has_programs, has_server, own_size, server_changes, sized
 from brickyard.study.running.forecast import forecast, forecast_lines
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.study.running.repeat import repeat
 from brickyard.study.running.sizes import size_of
 
 if TYPE_CHECKING:
@@ -325,23 +324,16 @@ def _measure(
     as_json: bool,
 ) -> int:
     with Interrupt() as interrupt, Terminal() as terminal:
-        for note in aimed.notes:
-            terminal.note(note)
-        condition = wish.condition if wish.is_asked else aimed.condition
-        holding = wish.holding(terminal.note, lambda: interrupt.requested)
         verdict = traces.TraceJudge(replay, taken)
-        results = repeat(
+        results = api.run_at(
             store,
             terminal,
             interrupt,
-            name,
-            plan,
-            aimed.targets,
-            aimed.options,
+            api.Load(name, plan),
+            replace(aimed, condition=wish.condition) if wish.is_asked else aimed,
             times,
-            condition,
             by,
-            holding,
+            wish.holding(terminal.note, lambda: interrupt.requested),
             verdict.judge,
         )
     records = [store.record(result.run) for result in results]
@@ -399,7 +391,7 @@ def _check_targets(
         with aim_at(targets, placing) as named:
             check_run(plan, named.targets, named.options, by_fio=by_fio)
     else:
-        path, size_bytes = check_unnamed(placing)
+        path, size_bytes = check_unnamed(size=placing.size, scratch=placing.scratch, overwrite=placing.overwrite)
         wishes = RunOptions(
             create_bytes=size_bytes,
             overwrite=list(placing.overwrite),

@@ -16,9 +16,9 @@ from brickyard.cli.parts.output import emit, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.told import tell
 from brickyard.errors import BadInputError
+from brickyard.schema import LoadShare
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
-from brickyard.study.designs.cells import Share
 from brickyard.study.replays.drivers import STDIN
 from brickyard.study.running.interrupt import Interrupt
 
@@ -116,14 +116,14 @@ class Hosts:
         Parameter(name="--hosts", group=HOSTS, help="Hosts of the fleet, such as a,b,c, or all (docs/fleet.md)."),
     ] = None
     share: Annotated[
-        Share,
+        LoadShare,
         Parameter(
             name="--share",
             group=HOSTS,
             help="copies: every host runs the whole workload; split: its part of the rate or of the workers; partition:"
             " its part of the region as well, for one target that all hosts see.",
         ),
-    ] = "copies"
+    ] = LoadShare.COPIES
     clock_tolerance: Annotated[
         str,
         Parameter(name="--clock-tolerance", group=HOSTS, help="How far apart two hosts may start."),

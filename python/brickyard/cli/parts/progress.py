@@ -27,6 +27,7 @@ from brickyard.schema import (
     in_rate,
     is_on_data,
     is_request,
+    words_of,
 )
 from brickyard.study.running.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
@@ -160,8 +161,8 @@ class Terminal:
                 share = event.done_bytes / max(event.total_bytes, 1)
                 self._say(f"filling {format_size(event.total_bytes)}: {share:.0%}", None)
             case Start():
-                for text in event.notes:
-                    self.note(text)
+                for note in event.notes:
+                    self.note(words_of(note))
             case PhaseStart() if self._began_ns is None:
                 self._began_ns = event.start_ns
             case Interval():

@@ -6,17 +6,16 @@ Refusal: it gives no consent to write; that is in the options, and the core deci
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 
-from brickyard import bricks, facts, outputs
+from brickyard import bricks, outputs
 from brickyard.cli.parts.options import Placing
 from brickyard.errors import BadInputError
 from brickyard.schema import RunOptions
-from brickyard.study.running.aim import Aim, aim, parse_size
+from brickyard.study.running.aim import Aim, aimed
 from brickyard.study.running.check import nearest_folder
-from brickyard.study.running.scratch import cache_home, check_scratch
+from brickyard.study.running.scratch import cache_home
 
 
 def named(target: str | None) -> tuple[str, ...]:
@@ -65,20 +64,13 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, 
     yield Aim(list(targets) or [str(home)], RunOptions(), (), is_scratch=not targets)
 
 
-def check_unnamed(placing: Placing) -> tuple[Path, int]:
-    """Refuses what `aim` would refuse where no target is named; nothing is made. A name for the file, and its size."""
-    for path in placing.overwrite:
-        raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
-    if placing.scratch is not None and not placing.scratch.is_dir():
-        raise BadInputError(f"--scratch {placing.scratch}: no such directory")
-    home = placing.scratch or cache_home()
-    return check_scratch(placing.scratch, parse_size(placing.size), facts.cache_bytes(str(home)))
-
-
-def aim_at(targets: tuple[str, ...], placing: Placing, *, quick: bool = False) -> AbstractContextManager[Aim]:
-    """`aim` with the options that verbs share."""
-    return aim(
+def aim_at(
+    targets: tuple[str, ...], placing: Placing, *, brick_changes: Sequence[str] = (), quick: bool = False
+) -> AbstractContextManager[Aim]:
+    """`aimed` with the options that verbs share."""
+    return aimed(
         targets,
+        brick_changes=brick_changes,
         size=placing.size,
         scratch=placing.scratch,
         keep=placing.keep,

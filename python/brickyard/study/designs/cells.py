@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Literal, get_args
 
 import msgspec
 from msgspec import UNSET, structs
@@ -27,7 +26,7 @@ from brickyard.databases.connect import WORDS, is_dsn, spoken
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.reading import parsed_bytes_per_s
-from brickyard.schema import RunOptions
+from brickyard.schema import LoadShare, RunOptions
 from brickyard.schema.plan import Plan
 from brickyard.store.record import RunMarks
 from brickyard.study.designs.design import CONDITIONS, PLACE, Design, Factor, Level, Recipe
@@ -36,10 +35,6 @@ from brickyard.study.designs.keys import nearest
 from brickyard.study.running.fit import own_size
 from brickyard.study.running.runner import RunSpec
 from brickyard.study.running.seeds import seed_of
-
-Share = Literal["copies", "split", "partition"]
-"""What each of several hosts does of a load."""
-SHARES: tuple[Share, ...] = get_args(Share)
 
 
 @dataclass(frozen=True)
@@ -75,8 +70,8 @@ class StudyCell:
         return any(bricks.is_modelled(target) for target in self.targets)
 
     @property
-    def share(self) -> Share:
-        return next((share for share in SHARES if share == self.recipe.share), SHARES[0])
+    def share(self) -> LoadShare:
+        return LoadShare(self.recipe.share or LoadShare.COPIES)
 
     @property
     def condition(self) -> str:
@@ -248,8 +243,8 @@ def _filled(design: Design, cell: StudyCell, combination: Sequence[Level]) -> St
         raise BadInputError(
             f"{design.name}: {cell.name}: condition {recipe.condition} is not one of {', '.join(CONDITIONS)}"
         )
-    if recipe.share is not None and recipe.share not in SHARES:
-        raise BadInputError(f"{design.name}: {cell.name}: share {recipe.share} is not one of {', '.join(SHARES)}")
+    if recipe.share is not None and recipe.share not in tuple(LoadShare):
+        raise BadInputError(f"{design.name}: {cell.name}: share {recipe.share} is not one of {', '.join(LoadShare)}")
     if recipe.hosts is not None:
         _check_hosts(design, recipe, cell.name)
     return replace(cell, recipe=recipe)

@@ -27,10 +27,13 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.schema import (
     Bound,
     Cpu,
+    DriverLost,
     DriverShare,
     End,
     ErrorEvent,
     Event,
+    HostDriverEnded,
+    HostReason,
     Interval,
     PhaseEnd,
     PhaseReason,
@@ -41,6 +44,7 @@ from brickyard.schema import (
     decode,
     encode,
     failed_end,
+    words_of,
 )
 from brickyard.schema import Drivers as DriversEvent
 
@@ -97,7 +101,7 @@ class Driver(Protocol):
     """Empty where it is this one."""
 
     def send(self, text: str) -> None: ...
-    def why_ended(self) -> str: ...
+    def why_ended(self) -> HostReason: ...
     def kill(self) -> None: ...
     def hang_up(self) -> None:
         """No more orders: it ends, which nobody waits for yet."""
@@ -120,7 +124,7 @@ class Places(Protocol):
     def started(self) -> list[str]:
         """Events behind the first."""
 
-    def lost(self, number: int, why: str) -> list[str] | None:
+    def lost(self, number: int, why: HostReason) -> list[str] | None:
         """Events about a driver that ended unexpectedly; None where the others are to end as well."""
 
     def ended(self, outcomes: Mapping[int, RunOutcome]) -> list[str]:
@@ -166,8 +170,8 @@ class LocalDriver:
             self._orders.write(text + "\n")
             self._orders.flush()
 
-    def why_ended(self) -> str:
-        return f"exit code {self._process.wait()}"
+    def why_ended(self) -> HostReason:
+        return HostDriverEnded(exit_code=self._process.wait(), said="")
 
     def kill(self) -> None:
         self._process.kill()
@@ -203,7 +207,7 @@ class Here:
     def started(self) -> list[str]:
         return []
 
-    def lost(self, number: int, why: str) -> None:
+    def lost(self, number: int, why: HostReason) -> None:
         del number, why
 
     def ended(self, outcomes: Mapping[int, RunOutcome]) -> list[str]:
@@ -265,7 +269,7 @@ class Drivers:
             ) from None
         driver = self._drivers[number]
         if line is None:
-            why = driver.why_ended()
+            why = words_of(driver.why_ended())
             raise BrickyardError(f"{self._name(number)} ended before it began ({why}); see its memory")
         word = _FIRST_WORD.decode(line)
         if isinstance(word, DriverRefused):
@@ -356,9 +360,9 @@ class Drivers:
     def _lost(self, number: int) -> list[str]:
         """A driver that ended without saying so."""
         driver = self._drivers[number]
-        where, why = f" on {driver.host}" if driver.host else "", driver.why_ended()
-        message = f"driver {number + 1} of {len(self._drivers)}{where} ended unexpectedly ({why})"
-        self._ended[number] = failed_end(message)
+        why = driver.why_ended()
+        lost = DriverLost(driver=number + 1, drivers=len(self._drivers), host=driver.host, reason=why)
+        self._ended[number] = failed_end(lost)
         events = self._places.lost(number, why)
         if events is None:
             self.stop()
@@ -397,7 +401,7 @@ class Drivers:
         end = End(
             end_ns=max(item.end_ns for item in self._ended.values()),
             outcome=outcome,
-            message=failed[0].message if failed else "",
+            message=failed[0].message if failed else None,
         )
         by_stream = [StreamCounts(stream=stream, **counts) for stream, counts in sorted(self._streams.items())]
         whole = [encode(merged_end(ends, by_stream))] if ends else []

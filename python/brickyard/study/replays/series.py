@@ -6,6 +6,7 @@ Refusal: it shows nothing; how one run goes is known to `replay`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +39,17 @@ class ReplaySeries:
 
     study: int | None
     results: list[RunResult]
+
+
+def spec_of(logs: Sequence[str], mapping: Path, databases: Sequence[str], duration: str | None) -> ReplaySpec:
+    """Web logs, the mapping of their requests to calls, the databases that share these, and for how long."""
+    return ReplaySpec(
+        logs=list(logs),
+        mapping_text=read_mapping(mapping),
+        mapping_name=mapping.name,
+        to=list(databases),
+        duration_ns=None if duration is None else length_ns(duration),
+    )
 
 
 def planned(spec: ReplaySpec, pace: str, repeat: int) -> list[PlannedReplay]:

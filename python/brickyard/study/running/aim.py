@@ -1,4 +1,5 @@
-"""Duty: from targets and sizes as words to targets and options for the core; a scratch file where none is named.
+"""Duty: from targets and sizes as words to targets and options for the core; a scratch file where none is named. Every
+verb and every function for programs takes its targets from here.
 
 Refusal: it gives no consent to write; that is in the options, and the core decides.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from brickyard import bricks, facts, outputs
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.schema import RunOptions
-from brickyard.study.running.scratch import cache_home, scratch_file
+from brickyard.study.running.scratch import cache_home, check_scratch, scratch_file
 from brickyard.study.running.sizes import size_of
 from brickyard.units import format_size
 
@@ -146,3 +147,39 @@ def aim(
     with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
         notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
         yield Aim([str(made.path)], options, notes, is_scratch=True)
+
+
+def aimed(
+    targets: Sequence[str],
+    *,
+    brick_changes: Sequence[str] = (),
+    rebuild_bytes_per_s: int | None = None,
+    size: str | None = None,
+    scratch: Path | None = None,
+    keep: bool = False,
+    overwrite: Sequence[str] = (),
+    destroys_data: bool = False,
+    quick: bool = False,
+) -> AbstractContextManager[Aim]:
+    """Modelled bricks with their changes, or else as `aim`."""
+    if any(bricks.is_modelled(target) for target in targets):
+        return nullcontext(aim_modelled(tuple(targets), list(brick_changes), rebuild_bytes_per_s))
+    return aim(
+        tuple(targets),
+        size=size,
+        scratch=scratch,
+        keep=keep,
+        overwrite=tuple(overwrite),
+        destroys_data=destroys_data,
+        quick=quick,
+    )
+
+
+def check_unnamed(*, size: str | None, scratch: Path | None, overwrite: Sequence[str]) -> tuple[Path, int]:
+    """Refuses what `aim` would refuse where no target is named; nothing is made. A name for the file, and its size."""
+    for path in overwrite:
+        raise BadInputError(f"--overwrite {path}: not among the targets; name it as a target as well")
+    if scratch is not None and not scratch.is_dir():
+        raise BadInputError(f"--scratch {scratch}: no such directory")
+    home = scratch or cache_home()
+    return check_scratch(scratch, parse_size(size), facts.cache_bytes(str(home)))

@@ -24,7 +24,17 @@ from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_l
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_json import read_result
 from brickyard.formats.fio_result import store_result
-from brickyard.schema import Duration, End, RunOutcome, RunWarning, Start, decode, encode, plan_text
+from brickyard.schema import (
+    Duration,
+    End,
+    RunOutcome,
+    RunWarning,
+    Start,
+    decode,
+    encode,
+    plan_text,
+    words_of,
+)
 from brickyard.schema.plan import CacheState, IoMode, Plan
 from brickyard.store import Store
 from brickyard.study.running import circumstances
@@ -123,7 +133,9 @@ def prepare(plan: Plan, spec: RunSpec, interrupt: Interrupt) -> Start:
                 if isinstance(event, Start):
                     opened = event
                 elif isinstance(event, End) and event.outcome is RunOutcome.FAILED:
-                    raise BrickyardError(f"the targets could not be prepared: {event.message or event.outcome}")
+                    raise BrickyardError(
+                        f"the targets could not be prepared: {words_of(event.message) or event.outcome}"
+                    )
     finally:
         interrupt.attach(None)
         if not handle.finished():

@@ -23,8 +23,11 @@ from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_l
 from brickyard.schema import (
     Condition,
     ConditionSample,
+    CoreSilent,
     End,
+    EndAsWritten,
     Event,
+    HeldCondition,
     PhaseStart,
     RunFacts,
     RunOptions,
@@ -32,10 +35,12 @@ from brickyard.schema import (
     RunWarning,
     RunWatch,
     Start,
+    StoreFailed,
     encode,
     failed_end,
     plan_text,
     told,
+    words_of,
 )
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Record, Store
@@ -222,7 +227,7 @@ class Runner:
         if end.outcome is RunOutcome.DONE:
             summaries.keep(self.store, ended)
         reason = invalid[0].reason if invalid else ""
-        result = RunResult(run, outcome, end.message, start, rates, reason)
+        result = RunResult(run, outcome, words_of(end.message), start, rates, reason)
         self.listener.run_ended(result)
         return result
 
@@ -231,9 +236,11 @@ class Runner:
         verdict = held.verdict()
         array = held.array.sheet().document() if held.array is not None else None
         # Its samples were told one by one when they came.
-        judged = Condition(condition=held.condition, array=array, valid=verdict.valid, reason=verdict.reason)
+        judged = Condition(
+            condition=HeldCondition(held.condition), array=array, valid=verdict.valid, reason=verdict.reason
+        )
         self.store.add_events(run, [judged])
-        return [] if verdict.valid else [circumstances.invalid_condition(held.condition, verdict.reason)]
+        return [] if verdict.valid else [circumstances.invalid_condition(held.condition, words_of(verdict.reason))]
 
     def _followed(self, handle: Any, run: int, watch: Looking) -> tuple[Start | None, End]:
         """A store that takes no more, or an array that does not do its part, ends the run as failed."""
@@ -244,8 +251,9 @@ class Runner:
             raise StoreLostError(self.store.rescued(error)) from error
         except (sqlite3.Error, BrickyardError) as error:
             with suppress(sqlite3.Error):
-                message = one_line(error) if isinstance(error, BrickyardError) else f"the store: {one_line(error)}"
-                self.store.end_run(run, failed_end(message), None, [])
+                said = one_line(error)
+                reason = EndAsWritten(text=said) if isinstance(error, BrickyardError) else StoreFailed(error=said)
+                self.store.end_run(run, failed_end(reason), None, [])
             raise
 
     def _follow(self, handle: Any, run: int, watch: Looking) -> tuple[Start | None, End]:
@@ -272,7 +280,7 @@ class Runner:
             if end is None:
                 self.interrupt.heed(self.listener.note)
             if end is None and handle.finished():
-                end = failed_end("the core ended without a word")
+                end = failed_end(CoreSilent())
         return start, end
 
 

@@ -26,6 +26,7 @@ from brickyard.errors import BadInputError, one_line
 from brickyard.facts.target import drives
 from brickyard.ready import ready
 from brickyard.schema import (
+    CoreSilent,
     Counted,
     End,
     ErrorEvent,
@@ -42,6 +43,7 @@ from brickyard.schema import (
     failed_end,
     plan_text,
     told,
+    words_of,
 )
 from brickyard.schema.plan import Plan
 from brickyard.schema.target_sheet import HealthSheet
@@ -342,9 +344,9 @@ class BurnIn:
         for item in kept:
             self._take(one, item)
         if end is not None or one.handle.finished():
-            end = end or failed_end("the core ended without a word")
+            end = end or failed_end(CoreSilent())
             if end.outcome is RunOutcome.FAILED:
-                one.account.refused = end.message
+                one.account.refused = words_of(end.message)
             self.store.end_run(one.run, end, None, [])
             one.over = True
             one.log.save(one.account)

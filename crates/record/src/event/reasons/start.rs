@@ -1,4 +1,4 @@
-//! Why a run's requests reach its targets as they do. What each reason says to people stands here alone.
+//! Why a run's requests reach its targets as they do.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -176,24 +176,6 @@ impl Display for SubmitReason {
     }
 }
 
-/// The reasons of a [`super::Start`].
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Reasons {
-    pub engine: EngineReason,
-    pub io: Option<BufferedReason>,
-    pub submit: Option<SubmitReason>,
-}
-
-impl Reasons {
-    /// As people read them, of the engine, of buffered I/O and of submission; empty where there is none.
-    pub fn words(&self) -> (String, String, String) {
-        fn of(reason: Option<&impl Display>) -> String {
-            reason.map_or_else(String::new, ToString::to_string)
-        }
-        (self.engine.to_string(), of(self.io.as_ref()), of(self.submit.as_ref()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,14 +192,5 @@ mod tests {
             replay(2, &["a", "b"], 3),
             "2 drivers of 8 sessions each on a, b, shared by 3 databases, no pipelining"
         );
-    }
-
-    #[test]
-    fn reasons_are_read_as_they_stand_in_events() {
-        let text = r#"{"engine":{"kind":"not_set_up","error":"EIO"},"io":null,
-            "submit":{"kind":"scheduler","device":"sda","scheduler":"bfq"}}"#;
-        let reasons: Reasons = serde_json::from_str(text).expect("reasons");
-        let words = ["io_uring could not be set up: EIO", "", "sda has the scheduler bfq"].map(String::from);
-        assert_eq!(<[String; 3]>::from(reasons.words()), words);
     }
 }
