@@ -12,7 +12,7 @@ const FOLLOWED: u64 = 1 << 18;
 
 /// The block in which a request begins; blocks of different devices are different. No offset has more than 52 bits of it.
 pub fn block_of(request: &Request) -> u64 {
-    request.offset_bytes / BLOCK_BYTES | u64::from(request.device) << 52
+    (request.offset_bytes / BLOCK_BYTES) | (u64::from(request.device) << 52)
 }
 
 pub struct Reuse {
