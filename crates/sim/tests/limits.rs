@@ -133,7 +133,7 @@ fn one_member_of_an_odd_raid10_may_go_and_neighbours_may_not() {
         let spoken = "nvme-tlc-3840,software=linux-md,level=raid10,members=5";
         let mut system = System::new(&resolve(spoken, &texts, &failing).expect("a brick")).expect("builds");
         system.advance(2_000_000_000);
-        let failed = system.take_changes().iter().any(|c| format!("{c:?}").contains("failed"));
+        let failed = system.take_changes().iter().any(|c| format!("{c:?}").contains("Failed"));
         assert_eq!(failed, lost, "{members}");
     }
 }

@@ -118,11 +118,11 @@ class IoPath(StrEnum):
 
 class Knob(StrEnum):
     DEPTH = "depth"
-    """Requests in flight a lane."""
+    """Requests in flight per lane."""
     RATE = "rate"
-    """Requests a second a stream."""
+    """Requests/s per stream."""
     WORKERS = "workers"
-    """Lanes at work a stream."""
+    """Active lanes per stream."""
     LOAD = "load"
     """Per cent of each stream's own rate, so that streams keep their proportions."""
 
