@@ -17,6 +17,7 @@ from brickyard import analysis
 from brickyard._core import Histogram
 from brickyard.analysis.figures import cells, ramp
 from brickyard.analysis.figures.latency import as_one, is_supported, together
+from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.series import latency_edges
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.verdict import verdict
@@ -399,6 +400,33 @@ def test_merged_warnings_give_the_range_of_their_figures(tmp_path: Path) -> None
         "Phase 1 is noisy: IOPS vary by 9.0% to 12.5% on sda1; 900.0 KiB to 1.5 MiB. (2 of 3 runs)",
         "Phase 2 is noisy: IOPS vary by 4.0% on sda1; 1.5 MiB. (1 of 3 runs)",
     ]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["It was down for 1 h 50 min of the run.", "It was down for 2 h 5 min of the run."],
+        ["The array raid5-1 is degraded.", "The array raid5-2 is degraded."],
+        ["The store /data/1/runs.db lies on sda.", "The store /data/2/runs.db lies on sda."],
+    ],
+)
+def test_numbers_in_names_and_long_durations_have_no_range(texts: list[str], tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        records = [
+            store.record(add_run(store, [], warnings=[{"id": "same", "severity": "warning", "text": text}]))
+            for text in texts
+        ]
+        found = summary.distinct_warnings(records)
+    assert [item.text for item in found] == [f"{text} (1 of 2 runs)" for text in texts]
+
+
+def test_the_p99_of_a_moment_is_of_all_its_requests(tmp_path: Path) -> None:
+    """Many fast reads and one slow write, whose own p99 is that one."""
+    asked = [cell([MS] * 9_999), cell([100 * MS], operation="write")]
+    record = record_of(tmp_path, interval(0, SECOND, *asked))
+    (moment,) = moments(record.intervals, list(enumerate(record.costs)))
+    assert moment.response_p99_ns == pytest.approx(MS, rel=0.02)
+    assert moment.response_max_ns == pytest.approx(100 * MS, rel=0.02)
 
 
 def test_a_warning_of_many_phases_is_one_line(tmp_path: Path) -> None:

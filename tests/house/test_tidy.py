@@ -69,7 +69,7 @@ DOCUMENT_PARAMETERS: dict[str, int] = {
 """Functions that take one of DOCUMENTS: what is made to be printed goes no further. Foreign ones are among them before
 they are read: tables of TOML, lines of a journal, rows of SQL."""
 DOCUMENTS = ("Document", "dict[str, object]", "Mapping[str, object]")
-LAG = 20
+LAG = 2
 """So many fewer than the number here are no fault, so that two changes at once need no third."""
 EVENTS_AS_DOCUMENTS: tuple[str, ...] = ("analysis", "schema", "store")
 """Rooms that take an event as a document: to show it whole, or since nobody has converted them yet."""

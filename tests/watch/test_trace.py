@@ -470,6 +470,16 @@ class TestProfiles:
         shares = {item["size"]: item["share"] for item in stream["request"]}
         assert shares == {"4096B": pytest.approx(99.6), "4194304B": pytest.approx(0.4)}
 
+    @pytest.mark.parametrize(("reads", "words"), [(999, "no p99 of fewer than 1,000 requests"), (1000, "p99 5")])
+    def test_a_p99_needs_ten_requests_beyond_it(
+        self, reads: int, words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        lines = [f"{FILETIME + at * 10_000},host,0,Read,{at * 8192},4096,5000" for at in range(reads)]
+        source, out = tmp_path / "few.csv", tmp_path / "few.byt"
+        source.write_text("\n".join(lines) + "\n")
+        ran(capsys, "trace", "import", str(source), "--format", "msr", "-o", str(out))
+        assert words in dict(traces.figure_lines(traces.examine(str(out))))["read latency"]
+
     def test_a_request_that_no_profile_has_is_said(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         actions = [("read", at * 8 * MIB, 4096) for at in range(200)] + [("write", 0, 3 << 30)] * 2
         found = ran(capsys, "trace", "profile", str(logged(tmp_path / "huge", actions)))
@@ -655,6 +665,8 @@ def test_reads_are_left_less_the_more_is_written(capsys: pytest.CaptureFixture[s
     assert (tmp_path / "map/interference.svg").stat().st_size > 2_000
     assert main(["interference", MODEL, "--limit", "10ms"]) == 2
     assert main(["interference", MODEL, "--limit", "p99:0ms"]) == 2
+    # No record has this percentile, so no rate would ever keep its limit.
+    assert main(["interference", MODEL, "--limit", "p95:60ms"]) == 2
 
 
 def test_a_rate_at_which_one_run_broke_the_limit_does_not_keep_it() -> None:

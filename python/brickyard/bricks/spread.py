@@ -53,7 +53,7 @@ KINDS = {
 """What stands for each kind of modelled storage in tables and words."""
 LIMITED = "requests/s within "
 """In the labels of figures that are rates within a limit on the response time."""
-FAR = 1.4
+FAR = 0.40
 """A figure that is off by more than this factor is called far off."""
 FAR_SHARE = 0.2
 """A kind of which more than this share of published figures are far off is named beside its answers."""
@@ -81,7 +81,7 @@ class SpreadRow:
 
     @property
     def is_far(self) -> bool:
-        return self.distance > math.log(FAR)
+        return abs(self.simulated / self.published - 1) > FAR
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ def far_off(kind: str, every: Iterable[SpreadRow]) -> str | None:
     if far <= FAR_SHARE * len(own):
         return None
     return (
-        f"{KINDS[kind]}: {far} of {len(own)} published figures were simulated more than {FAR - 1:.0%} off"
-        " (docs/truth.md has each with the reason)"
+        f"{KINDS[kind]}: {far} of {len(own)} published figures were simulated more than {FAR:.0%} off"
+        " (docs/truth.md lists them with the reasons)"
     )
 
 

@@ -80,6 +80,10 @@ class Contents(msgspec.Struct, frozen=True):
     """Numbers of the devices whose requests count."""
     torn: str | None = None
 
+    def name_of(self, device: int) -> str:
+        """A trace that was cut off has lost the names, which stand at its end."""
+        return self.devices[device].name if device < len(self.devices) else f"device {device}"
+
 
 class OperationFigures(msgspec.Struct, frozen=True):
     requests: int
@@ -216,7 +220,7 @@ def examine(path: str, device: int | None = None) -> Examined:
         raise BrickyardError(one_line(error)) from error
     found = msgspec.json.decode(text, type=_Document)
     known = len(found.contents.devices)
-    if device is not None and not 0 <= device < known:
+    if device is not None and device >= known and not found.contents.torn:
         has = "one device, number 0" if known == 1 else f"{known} devices, numbers 0 to {known - 1}"
         raise BadInputError(f"--trace-device {device}: {path} has {has}")
     arrays = [np.sort(np.frombuffer(item, dtype=np.float64)) for item in raw]

@@ -114,9 +114,7 @@ def make_profile(examined: Examined, name: str) -> Made:
             " is wrong"
         )
     if len(examined.contents.counted) > 1:
-        names = ", ".join(
-            f"{number} ({examined.contents.devices[number].name})" for number in examined.contents.counted
-        )
+        names = ", ".join(f"{number} ({examined.contents.name_of(number)})" for number in examined.contents.counted)
         raise BadInputError(f"{name}: has requests of several devices: {names}; choose one with --trace-device N")
     if lost := examined.contents.summary.lost:
         making.notes.append(f"{name}: {lost:,} events were lost while it was taken; the profile does not have them")

@@ -10,6 +10,7 @@ SIZES_SHOWN = 6
 SHARE_SHOWN = 0.005
 ALIGNED_FROM = 4096
 PERCENTILES = (0.5, 0.99)
+P99_LEAST = 1000  # ten of them lie beyond, as everywhere
 
 
 def figure_lines(examined: Examined) -> list[tuple[str, str]]:
@@ -46,7 +47,7 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
 
 def _origin(contents: Contents) -> str:
     summary = contents.summary
-    names = [contents.devices[number].name for number in contents.counted]
+    names = [contents.name_of(number) for number in contents.counted]
     devices = ", ".join(names[:4]) or "unknown device"
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     lasts = format_seconds(summary.duration_ns / 1e9)
@@ -106,8 +107,9 @@ def percentile(buckets: Buckets, share: float) -> int | None:
 
 def _latencies(item: OperationFigures) -> str:
     median, high = (percentile(item.service, share) for share in PERCENTILES)
-    most = item.service[-1][0]
-    return f"median {format_ns(median)}, p99 {format_ns(high)}, longest about {format_ns(most)} (issue to end)"
+    most, count = item.service[-1][0], sum(count for _, count in item.service)
+    p99 = f"p99 {format_ns(high)}" if count >= P99_LEAST else f"no p99 of fewer than {P99_LEAST:,} requests"
+    return f"median {format_ns(median)}, {p99}, longest about {format_ns(most)} (issue to end)"
 
 
 def _arrivals(contents: Contents, figures: TraceFigures) -> str:

@@ -22,8 +22,8 @@ HEAT_EDGES_NS = [1, *(round(10 ** (3 + step / BINS_PER_DECADE)) for step in rang
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """One interval over all streams. Parts of an interval that come late are moments of their own, to be added.
 
-    `response_sum_ns` is the mean times its count, so that parts can be added; percentiles are the worst of any
-    operation, as the terminal shows them.
+    `response_sum_ns` is the mean times its count, so that parts can be added. `response_p99_ns` is of all
+    requests of a part together, also of few of them; that of lateness is the worst of any stream.
     """
 
     number: int
@@ -69,7 +69,9 @@ def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
     deepest: dict[int, int] = {}
     for item in counted:
         deepest[item.stream] = max(deepest.get(item.stream, 0), item.depth_max)
-    heat, first = _heat(waited)
+    whole = Histogram.merged(item.histogram for item in waited)
+    longest = max((item.max_ns for item in waited), default=0)
+    heat, first = _heat(whole)
     return Moment(
         number=number,
         phase=cost.phase,
@@ -85,8 +87,8 @@ def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
         depth=sum(deepest.values()),
         response_count=sum(item.requests for item in waited),
         response_sum_ns=sum(item.requests * item.mean_ns for item in waited),
-        response_p99_ns=max((item.p99_ns for item in waited), default=0),
-        response_max_ns=max((item.max_ns for item in waited), default=0),
+        response_p99_ns=min(whole.percentiles_ns([99.0])[0], longest) if whole else 0,
+        response_max_ns=longest,
         late_p99_ns=max((item.p99_ns for item in late), default=0),
         late_max_ns=max((item.max_ns for item in late), default=0),
         cpu_ns=cost.cpu_user_ns + cost.cpu_system_ns,
@@ -96,9 +98,8 @@ def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
     )
 
 
-def _heat(cells: Sequence[Interval]) -> tuple[list[int], int]:
+def _heat(whole: Histogram | None) -> tuple[list[int], int]:
     """Counts without the empty bins at both ends, and where they begin."""
-    whole = Histogram.merged(item.histogram for item in cells)
     counts = whole.counts(HEAT_EDGES_NS) if whole else []
     filled = [place for place, count in enumerate(counts) if count]
     return (counts[filled[0] : filled[-1] + 1], filled[0]) if filled else ([], 0)

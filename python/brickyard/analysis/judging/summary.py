@@ -419,8 +419,12 @@ def interval_sums(record: Record) -> list[IntervalSums]:
     ]
 
 
-FIGURE = re.compile(r"(?<![\w.])(?<![Pp]hase )(\d[\d,]*(?:\.\d+)?)( ?(?:[KMGT]iB|B|ns|µs|ms|s|%))?(?!\w)")
-"""A figure of a warning with its unit; a number that is part of a name, such as `md0` or `phase 2`, is none."""
+FIGURE = re.compile(
+    r"(?<![\w./-])(?<![Pp]hase )(?<!\bd )(?<!\bh )(?<!\bmin )"
+    r"(\d[\d,]*(?:\.\d+)?)( ?(?:[KMGT]iB|B|ns|µs|ms|s|%))?(?![\w/])(?! (?:d|h|min) \d)"
+)
+"""A figure of a warning with its unit. A number that is part of a name or path, such as `md0`, `raid5-1` or `phase 2`,
+is none; nor is one of a duration of two units, such as `1 h 50 min`, which has no range of its own."""
 SCALE = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "µs": 10**3, "ms": 10**6, "s": 10**9}
 
 

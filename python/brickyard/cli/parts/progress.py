@@ -75,7 +75,7 @@ def figures(interval: Interval, words: str = IOPS) -> str:
     text = _rates(PhaseRate("", requests / seconds, moved / seconds, 0, True, named / seconds), words)
     p99 = [cell.measures.response.p99_ns for cell in cells if cell.measures.response is not None]
     if any(p99):
-        text += f"  p99 {format_ns(max(p99))}"
+        text += f"  {'worst ' if len(p99) > 1 else ''}p99 {format_ns(max(p99))}"
     return f"{text}  {errors:,} errors" if errors else text
 
 

@@ -24,6 +24,7 @@ from brickyard import bricks
 from brickyard.advise.simulate import Brick, drive_kind
 from brickyard.bricks.spread import (
     COLUMNS,
+    FAR,
     FEW_TABLES,
     KINDS,
     LEAST_TABLES,
@@ -390,7 +391,7 @@ def _sources(rows: Sequence[SpreadRow]) -> list[str]:
     return lines
 
 
-_FAR, _GOAL = 0.25, 0.40
+_FAR, _GOAL = 0.25, FAR
 _PROGRAMS = (
     "",
     "## Loads of servers",
