@@ -247,7 +247,7 @@ LATE = {"service_ns": 10 * MS, "response_ns": 100 * MS}
         (SERVED, seen(1800, 99, stopped="too fast"), {}, slow.STORAGE),
         (SERVED, seen(2040, 99), {}, slow.ABOVE),
         (SERVED, held(1500, 2000), {}, slow.HELD),
-        (SERVED, held(1960, 2500), {}, slow.ABOVE),
+        (SERVED, held(1960, 2500), {}, slow.UNKNOWN),  # there is a limit, and when it was reached is known coarsely
         (SERVED, held(1500, 2000, "wbps"), {}, slow.ABOVE),
         (WRITTEN, seen(1930, 20), {}, slow.ABOVE),
         (WRITTEN, seen(1930, 20), {"sync": "dsync"}, slow.UNKNOWN),

@@ -52,7 +52,7 @@ def test_passwords_are_nowhere(mapping: Path, tmp_path: Path) -> None:
             while process.poll() is None and time.monotonic() < until:
                 for pid, line in command_lines():
                     assert secret.encode() not in line, f"process {pid} shows the password"
-                    if b"replay_driver" in line and parent_of(pid) == process.pid:
+                    if b"replays.driver" in line and parent_of(pid) == process.pid:
                         seen.add(pid)
                 time.sleep(0.05)
             out, _ = process.communicate(timeout=30)

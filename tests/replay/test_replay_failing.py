@@ -278,4 +278,4 @@ def test_a_full_store_ends_the_run_and_leaves_no_driver(shop: str, mapping: Path
 
 
 def orphans() -> set[int]:
-    return {pid for pid, line in command_lines() if b"replay_driver" in line and parent_of(pid) == 1}
+    return {pid for pid, line in command_lines() if b"replays.driver" in line and parent_of(pid) == 1}

@@ -61,8 +61,8 @@ def _load_s(run: Computed, phase: Phase) -> float:
         began_s = time.perf_counter()
         try:
             events = computed(plan_text(_short(run.plan, phase, length_s)), run.targets, run.options)
-        except BrickyardError:
-            return 0.0  # whoever runs it says why it can't
+        except (BrickyardError, ValueError):
+            return 0.0  # it can't run, and whoever runs it says why; or not without the phases before it
         spent_s = time.perf_counter() - began_s
         if whole_s is not None and length_s >= whole_s:
             return spent_s
