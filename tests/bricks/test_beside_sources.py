@@ -177,7 +177,7 @@ def test_wrong_figures_of_a_source_are_one_line() -> None:
     for more, cause in (
         ('table = "x"\nvalue = 1\n', "name a table"),
         ('table = "t"\n', "is missing"),
-        ('table = "t"\nvalue = 1\nat = { a = "2" }\n', "no level of a"),
+        ('table = "t"\nvalue = 1\nat = { a = "2" }\n', "is not a level of a"),
     ):
         with pytest.raises(BadInputError, match=cause):
             read_design(StudyText("mine", text + more, "mine.toml"))
