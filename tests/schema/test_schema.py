@@ -293,3 +293,19 @@ def test_a_loader_tells_a_failed_call_as_a_replay_does() -> None:
     assert (error.kind, error.text) == ("sqlstate", "23505: twice")
     (end,) = [event for event in told if isinstance(event, schema.PhaseEnd)]
     assert end.errors_by_errno == {"23505": 1}
+
+
+def test_a_run_out_of_its_condition_is_read_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reason is a type in the store and words everywhere else."""
+    place = tmp_path / "runs.db"
+    ended = schema.WorkEnded(work=schema.BackgroundWork.REBUILD, before_ns=3 * support.SECOND)
+    with Store(place) as store:
+        run = support.add_run(
+            store, [support.interval(0, support.SECOND, support.cell([support.MS])), support.phase_end()]
+        )
+        store.add_events(run, [schema.Condition(condition=schema.HeldCondition.REBUILDING, valid=False, reason=ended)])
+        assert store.record(run).info.invalid == "the rebuild ended 3.0 s before the run did"
+        assert [head.invalid for head in store.runs()] == ["the rebuild ended 3.0 s before the run did"]
+    assert main(["show", str(run), "--store", str(place), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["condition_check"]
+    assert (found["valid"], found["reason"]) == (False, "the rebuild ended 3.0 s before the run did")

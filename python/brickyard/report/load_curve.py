@@ -58,7 +58,8 @@ def load_curve(
         )
     ]
     times = [row.time_ns for row in rows] + ([limit.above_ns] if limit else [])
-    end = max([point.offered_per_s for point in points] + [mark.value for mark in marks], default=1.0) * 1.03
+    reached = [max(mark.value, mark.high or 0.0) for mark in marks]
+    end = max([point.offered_per_s for point in points] + reached, default=1.0) * 1.03
     marks = [mark for mark in marks if mark.value > 0]
     low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
     # Above all times there is room for a line of text for each mark.

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from brickyard.ready import ready
-from brickyard.schema import ProcessMark
+from brickyard.schema import ConditionReason, ProcessMark, words_of
 from brickyard.store.damage import check_outcome
 from brickyard.store.process import is_alive
 from brickyard.store.record import RunHead
@@ -104,14 +104,18 @@ def invalid_reason(condition: str | None) -> str:
         told = msgspec.json.decode(condition or "{}", type=_Judged)
     except msgspec.MsgspecError as error:
         raise ValueError(f"condition: {error}") from error
-    return "" if told.valid else told.reason or "the condition did not last"
+    if told.valid:
+        return ""
+    words = told.reason if isinstance(told.reason, str) else words_of(told.reason)
+    return words or "the condition did not last"
 
 
 class _Judged(msgspec.Struct):
     """What a head needs of the event `condition`."""
 
     valid: bool = True
-    reason: str | None = None
+    reason: str | ConditionReason | None = None
+    """Words in stores from before version 3 of the events."""
 
 
 ready(FactsHead, _Judged)

@@ -14,7 +14,7 @@ from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import sent
-from brickyard.analysis.figures.totals import profile_phase, rated_rows
+from brickyard.analysis.figures.totals import asked_stream, profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import VIRTUAL
 from brickyard.analysis.judging import cached
@@ -23,8 +23,8 @@ from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import basis_words, kinds_of
-from brickyard.schema import Bound, Document, HangEvent, PhaseEnd, is_request
-from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
+from brickyard.schema import Bound, Document, HangEvent, IoPath, PhaseEnd, is_request
+from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, SyncMode, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.store.record import COUNT_ERRORS
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
@@ -245,17 +245,32 @@ def _run_words(record: Record) -> str:
 
 
 def _cached(records: Sequence[Record]) -> list[str]:
-    """Reads that memory may have answered, each stream once; of many runs their warnings say it."""
+    """Reads that memory may have answered and writes that it took; of many runs their warnings say it."""
     if len(records) != 1:
         return []
     (record,) = records
     rows = analysis.totals(record)
     names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]
-    return [
+    said = [
         f"Reads of {name} may have come from the page cache: {words}."
         for name, row in zip(names, rows, strict=True)
         if (words := remembered_words(record, row))
     ]
+    taken = [name for name, row in zip(names, rows, strict=True) if _is_taken_by_memory(record, row)]
+    return said + [
+        f"Writes of {name} went into the page cache without flushes: rate and times are those of memory, until far more"
+        " is written than it holds."
+        for name in dict.fromkeys(taken)
+    ]
+
+
+def _is_taken_by_memory(record: Record, row: Totals) -> bool:
+    """A measured row of writes that end in the page cache."""
+    start = record.info.start
+    if row.operation != "write" or start is None or start.io is not IoPath.BUFFERED or start.clock.source == VIRTUAL:
+        return False
+    asked = asked_stream(record, row.phase, row.stream)
+    return isinstance(asked, Stream) and asked.sync is SyncMode.NONE and asked.flush_every is None
 
 
 def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:
