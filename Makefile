@@ -64,7 +64,7 @@ bench: $(VENV)/.built
 	$(BIN)/python benches/fleet.py
 	$(BIN)/python benches/census.py
 
-# Of the checks what only compiles, and so needs nothing but processors: CI does it beside tests that wait.
+# Of the checks what only compiles.
 compiled: lint-rust
 	cargo test $(CHECKED) --no-run
 	fuzz/build
