@@ -221,9 +221,9 @@ def _explain(spec: ReplaySpec, *, as_json: bool) -> int:
     if STDIN not in spec.logs:
         stderr().print("reading", ", ".join(spec.logs), markup=False, soft_wrap=True)
     text = explained(spec)
-    told = logs_explained(text)
+    logs = logs_explained(text)
     if as_json:
         emit(msgspec.json.decode(text))
     else:
-        print_explained(stdout(), told)
-    return INTERRUPTED if told.interrupted else 0
+        print_explained(stdout(), logs)
+    return INTERRUPTED if logs.interrupted else 0

@@ -1,4 +1,4 @@
-"""Duty: replays as tables in the terminal. Refusal: no figure that `analysis.replay_…` did not give."""
+"""Duty: replays as tables in the terminal. Refusal: no figure that `analysis.databases` did not give."""
 
 from __future__ import annotations
 
