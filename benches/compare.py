@@ -36,6 +36,8 @@ TIMER = BUILT / "examples" / "timer_loop"
 BEFORE = os.environ.get("BRICKYARD_BEFORE", "")
 SIZE_BYTES = 1 << 30
 SMOKE_BYTES = 64 << 20
+# One pass of a verifying fio may end long before the duration of a measurement.
+PASSES_MAX = 100
 
 FIO_TUNED = [
     "--fixedbufs", "--registerfiles", "--norandommap", "--iodepth_batch_submit=32",
@@ -257,27 +259,15 @@ def random_reads(bench: Bench, device: Path, kind: str, rounds: int) -> list[str
         )
     loop = os.environ.get("FIO_T_IO_URING")
     if loop:
-        contestants.append(("fio's t/io_uring -t1", lambda: t_io_uring(loop, device, bench.seconds)))
+        contestants.append(("fio's t/io_uring -t1", lambda: t_io_uring(loop, device, bench.seconds, "-p0", "-O1")))
     return duel(f"4 KiB random reads, depth 32, {kind}", contestants, rounds)
 
 
-def t_io_uring(program: str, device: Path, seconds: float) -> Figures:
-    """fio's bare loop, latencies by batch; its rate is the median of its lines without the first."""
-    command = [
-        program,
-        "-b4096",
-        "-d32",
-        "-c32",
-        "-s32",
-        "-p0",
-        "-B1",
-        "-F1",
-        "-t1",
-        "-O1",
-        f"-r{max(2, int(seconds))}",
-        str(device),
-    ]
-    output, cpu_ns = run(command)
+def t_io_uring(program: str, target: Path, seconds: float, *options: str, batch: int = 32) -> Figures:
+    """fio's bare loop at depth 32, latencies by batch; its rate is the median of its lines without the first."""
+    sizes = ["-b4096", "-d32", f"-s{batch}", f"-c{batch}"]
+    duration = f"-r{max(2, int(seconds))}"
+    output, cpu_ns = run([program, *sizes, "-B1", "-F1", "-t1", *options, duration, str(target)])
     rates = [
         parse_kilo(line.split("IOPS=")[1].split(",")[0]) for line in output.splitlines() if line.startswith("IOPS=")
     ]
@@ -378,6 +368,12 @@ def nop(bench: Bench, file: Path, rounds: int) -> list[str]:
     ]
     if BEFORE:
         contestants.append(("Brickyard, before", lambda: bench.brickyard(file, stream, nop=True, worker=Path(BEFORE))))
+    loop = os.environ.get("FIO_T_IO_URING")
+    if loop:
+        contestants += [
+            ("fio's t/io_uring -N1 -t1", lambda: t_io_uring(loop, file, bench.seconds, "-N1")),
+            ("fio's t/io_uring -N1 -t1 -s1 -c1", lambda: t_io_uring(loop, file, bench.seconds, "-N1", batch=1)),
+        ]
     return duel(name, contestants, rounds)
 
 
@@ -385,8 +381,19 @@ def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
     """Verified writes, and verified reads of what was written, on tmpfs-like storage where checking shows."""
     fio = ["--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring", "--verify=crc32c", "--norandommap=0"]
 
-    def fio_phase(mode: str) -> Figures:
-        """Writes one pass of a quarter of the device, then reads and verifies it; the rate of the phase `mode`."""
+    def until_long_enough(one_pass: Callable[[], dict[str, float]]) -> Figures:
+        """Passes until the phase has run for the duration of a measurement; their requests over their seconds."""
+        sums: dict[str, float] = {}
+        for _ in range(PASSES_MAX):
+            for name, value in one_pass().items():
+                sums[name] = sums.get(name, 0.0) + value
+            if sums["phase_s"] >= bench.seconds:
+                break
+        rates = {"iops": sums["requests"] / sums["phase_s"], "phase_s": sums["phase_s"]}
+        return Figures(rates | ({"own_ns": sums["own_ns"] / sums["requests"]} if "own_ns" in sums else {}))
+
+    def fio_phase(mode: str) -> dict[str, float]:
+        """Writes one pass of a quarter of the device, then reads and verifies it: requests and seconds of `mode`."""
         options = [
             f"--size={bench.size_bytes // 4}",
             "--rw=randwrite",
@@ -396,9 +403,9 @@ def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
         command = ["fio", "--name=v", f"--filename={device}", "--output-format=json", *options]
         output, _ = run(command)
         side = json.loads(output[output.index("{") :])["jobs"][0][mode]
-        return Figures({"iops": side["iops"]})
+        return {"requests": float(side["total_ios"]), "phase_s": side["runtime"] / 1000}
 
-    def ours(mode: str) -> Figures:
+    def ours(mode: str) -> dict[str, float]:
         """The same with a permutation, so that each block is written once and then read once."""
         profile = bench.folder / "verify.toml"
         phases = "".join(
@@ -412,30 +419,34 @@ def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
         output, _ = run(
             [str(WORKER), str(profile), str(device), "--overwrite", str(device), "--i-know-this-destroys-data"]
         )
-        return Figures({"iops": phase_rate(output, 0 if mode == "write" else 1)})
+        return phase_totals(output, 0 if mode == "write" else 1)
 
     lines: list[str] = []
     for mode in ("write", "read"):
         lines += duel(
             f"verified {mode}s of 4 KiB blocks, depth 32, {kind}",
-            [("fio, verify=crc32c", lambda m=mode: fio_phase(m)), ("Brickyard, verify", lambda m=mode: ours(m))],  # type: ignore[misc]
+            [
+                ("fio, verify=crc32c", lambda m=mode: until_long_enough(lambda: fio_phase(m))),  # type: ignore[misc]
+                ("Brickyard, verify", lambda m=mode: until_long_enough(lambda: ours(m))),  # type: ignore[misc]
+            ],
             rounds,
         )
     return lines
 
 
-def phase_rate(output: str, phase: int) -> float:
-    """Requests a second of one phase that ran to its end."""
-    requests, start_ns, end_ns = 0, None, 0
+def phase_totals(output: str, phase: int) -> dict[str, float]:
+    """Requests, seconds and the loop's own ns of one phase that ran to its end."""
+    requests, start_ns, end_ns, own_ns = 0, None, 0, 0.0
     for line in output.splitlines():
         event = json.loads(line)
         if event["event"] == "interval" and event["phase"] == phase:
             start_ns = event["start_ns"] if start_ns is None else start_ns
             end_ns = max(end_ns, event["end_ns"])
+            own_ns += event["loop_busy_share"] * (event["end_ns"] - event["start_ns"])
             requests += sum(c["requests"] for c in event["cells"])
     if start_ns is None:
         sys.exit("a verified run has no such phase")
-    return float(requests * 1e9 / (end_ns - start_ns))
+    return {"requests": float(requests), "phase_s": (end_ns - start_ns) / 1e9, "own_ns": own_ns}
 
 
 def open_loop(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
