@@ -33,7 +33,9 @@ from brickyard.schema.plan import Plan
 
 CONDITIONS = ("normal", "degraded", "rebuilding", "write_cache_off")
 DEFAULT_CONDITIONS = buy.CONDITIONS
-REQUIREMENT = re.compile(r"(iops|throughput|mean|p50|p90|p99|p99\.9|max|errors)\s*(<=|>=)\s*[\w.%/]{1,20}")
+REQUIREMENT = re.compile(
+    rf"({'|'.join(map(re.escape, (*rulers.RATES, *rulers.TIMES, *rulers.SHARES)))})\s*(<=|>=)\s*[\w.%/]{{1,20}}"
+)
 WHAT_IF_REQUESTS = 4_000
 """Of each prediction: ten samples lie beyond its p99 four times over, and a run of them is modelled in a fraction of a
 second."""

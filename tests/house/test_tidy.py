@@ -299,6 +299,26 @@ def test_which_operations_a_figure_is_of_stands_in_one_place() -> None:
     assert told == [], "use is_request, is_on_data, in_rate or is_paced"
 
 
+def percentile_lists(tree: ast.Module) -> Iterator[int]:
+    """Lines that list names of percentiles, or read the number out of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+            inside = (node.keys if isinstance(node, ast.Dict) else node.elts) or []
+            rows = [inner for part in inside for inner in (part.elts if isinstance(part, ast.Tuple) else [part])]
+            words = [str(getattr(part, "value", "")) for part in rows]
+            if sum(re.fullmatch(r"p\d+(\.\d+)?", word) is not None for word in words) > 1:
+                yield node.lineno
+        elif isinstance(node, ast.Call) and ast.unparse(node).endswith("removeprefix('p')"):
+            yield node.lineno
+
+
+def test_names_of_percentiles_stand_in_one_place() -> None:
+    """`percentiles.py`, as does how many samples each needs."""
+    other = {name: tree for name, tree in sources().items() if name not in ("percentiles.py", *GENERATED)}
+    told = [f"{name}:{line}" for name, tree in other.items() for line in percentile_lists(tree)]
+    assert told == [], "use a list of brickyard.percentiles"
+
+
 def test_a_valid_run_is_defined_once() -> None:
     """`RunHead.is_valid`: nobody else looks at both the outcome and the reason why a run is invalid."""
     told = [

@@ -9,13 +9,13 @@ import msgspec
 
 from brickyard.analysis.judging.comparison import Comparison
 from brickyard.analysis.judging.history import History
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
 from brickyard.units import format_name
 
 WIDTH, HEIGHT = 640, 300
-SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99")
 TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 TITLE_WIDTH = 32  # characters of a panel's title in a line
 CUT_AT = 3  # times the largest difference, at least 100 %: a longer interval would leave no room for the others
@@ -108,7 +108,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
         rows = [
             _SidePercentile(name, value, side)
             for side, item in (("before", shift.before), ("after", shift.after))
-            for name in SHOWN
+            for name in PERCENTILE_NAMES
             if (value := item.percentiles.get(name))
         ]
         if not rows:
@@ -116,7 +116,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
         times = [row.time_ns for row in rows]
         low, high = min(times) * 0.8, max(times) * 1.25
         is_wide = high > 10 * low
-        present = [name for name in SHOWN if any(row.percentile == name for row in rows)]
+        present = [name for name in PERCENTILE_NAMES if any(row.percentile == name for row in rows)]
         colour = alt.Color(
             "side:N",
             title=None,

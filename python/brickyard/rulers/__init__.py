@@ -15,12 +15,13 @@ import msgspec
 
 from brickyard import _core, shipped
 from brickyard.errors import BadInputError, one_line
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.ready import ready
 from brickyard.store import CHAINS, METADATA
 
 RATES = ("iops", "throughput")
-TIMES = ("mean", "p50", "p90", "p99", "p99.9", "p99.99", "max")
+TIMES = ("mean", *PERCENTILE_NAMES, "max")
 SHARES = ("errors",)  # of all requests, those that failed
 COUNTS = ("dropped",)  # frames of video that were missing when their buffer ran out
 MEASURES = ("service", "response")

@@ -15,6 +15,7 @@ from brickyard.analysis.figures.condition import condition_samples
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.ramp import steps
 from brickyard.analysis.figures.totals import Totals, rate_of, rated_rows, totals
+from brickyard.percentiles import MEDIAN, TO_P99_9
 from brickyard.schema import Counted, is_on_data, is_request
 from brickyard.store import CHAIN, Record
 from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
@@ -85,10 +86,7 @@ def _times() -> list[Figure]:
         for measure in ("response", "service")
         for point, words in (
             ("mean", "mean"),
-            ("p50", "median"),
-            ("p90", "p90 of the"),
-            ("p99", "p99 of the"),
-            ("p99.9", "p99.9 of the"),
+            *((name, "median" if name == MEDIAN else f"{name} of the") for name in TO_P99_9),
             ("max", ""),
         )
     ]
