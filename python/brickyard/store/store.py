@@ -60,6 +60,7 @@ from brickyard.store.record import (
 from brickyard.store.salvage import Loss, integrity, losses, salvage
 from brickyard.store.schema import (
     APPLICATION_ID,
+    BUSY_TIMEOUT_S,
     check_columns,
     check_readable,
     check_version,
@@ -74,7 +75,6 @@ from brickyard.store.sums import check_run, without
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
 LAST_ID = (1 << 63) - 1  # SQLite's greatest
-BUSY_TIMEOUT_S = 30.0  # how long an append waits for other runs that write to the same store
 
 _RUN_COLUMNS = """
     SELECT run.id, run.created_unix_ns, run.profile, run.profile_hash, run.plan, run.seed, run.condition, run.targets,

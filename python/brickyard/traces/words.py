@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from brickyard.percentiles import is_supported, least_count
 from brickyard.traces.contents import Buckets, Contents, Examined, OperationFigures, TraceFigures
-from brickyard.units import format_count, format_ns, format_percent, format_seconds, format_size, plural
+from brickyard.units import SECTOR_BYTES, format_count, format_ns, format_percent, format_seconds, format_size, plural
 
-SECTOR = 512
 SIZES_SHOWN = 6
 SHARE_SHOWN = 0.005
 ALIGNED_FROM = 4096
@@ -75,7 +74,7 @@ def _sizes(item: OperationFigures) -> str:
 
 
 def _aligned(item: OperationFigures) -> str:
-    shares = [(SECTOR << bit, count / item.requests) for bit, count in enumerate(item.aligned)]
+    shares = [(SECTOR_BYTES << bit, count / item.requests) for bit, count in enumerate(item.aligned)]
     return ", ".join(
         f"{format_size(boundary)} {format_percent(share)}" for boundary, share in shares if boundary >= ALIGNED_FROM
     )

@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
-from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.cells import DASH, Told
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.errors import BadInputError
 from brickyard.percentiles import PERCENTILE_NAMES
@@ -31,7 +31,7 @@ from brickyard.units import (
 
 AGREEMENT_MAX = 0.01  # of pgbench's own figures and those of its log; beyond it one of them is wrong
 SPAN_OFF_MOST = 0.05  # by which a server's counts may be of a longer or shorter time than the transactions
-SCALE_BYTES = 15_000_000  # of a scale, as pgbench's own manual counts
+SCALE_BYTES = 15_000_000  # a scale's 100,000 accounts with their index: 15 MB, as pgbench's own manual counts them
 
 
 def is_pgbench(record: Record) -> bool:
@@ -114,7 +114,6 @@ TPS_COLUMNS = ("clients", "transactions", "tps", *PERCENTILE_NAMES, "max", "fail
 OWN_COLUMNS = ("", "tps", "mean latency", "transactions")
 SERVER_COLUMNS = ("WAL flushes/s", "WAL writes/s", "WAL MiB/s", "commits/flush", "reads/s", "writes/s", "checkpoints")
 DISK_TITLE = "The server's disks, whole device, others included"
-Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
 def tables(record: Record) -> list[Told]:

@@ -12,6 +12,8 @@ from brickyard.store import CHAIN, FRAME
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
 DASH = "–"
+Told = tuple[str, tuple[str, ...], list[list[str]]]
+"""A table: title, columns and rows."""
 LATENCY_COLUMNS = ["mean", *PERCENTILE_NAMES, "max"]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.background import rebuild_pace
+from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.condition import condition_samples
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.ramp import steps
@@ -20,7 +21,6 @@ from brickyard.schema import Counted, is_on_data, is_request
 from brickyard.store import CHAIN, Record
 from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
 
-DASH = "–"
 BUCKET_SHARE = 1 / 128  # of HdrHistogram's buckets with two digits, at most
 
 
@@ -135,7 +135,7 @@ _FIGURES = (
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _FIGURES}
 PARTS = ("phase", "stream", "operation")
-"""Every way to split a run's figures."""
+"""What one run has several of, and every way to split its figures; tables may use them like factors."""
 COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
 

@@ -12,8 +12,8 @@ from brickyard.arrays.array import Array, KindFacts, Member, Sheet, State
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
+from brickyard.units import MIB
 
-MIB = 1 << 20
 STATES = {
     "optimal": "normal",
     "degraded": "degraded",
