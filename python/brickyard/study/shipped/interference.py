@@ -5,7 +5,7 @@ For some rates of writes the highest rate of reads is searched that keeps a limi
 of their own; every run is a point of the map, and tells of other limits, too. Further rates of writes are put where the
 reads that are left change most.
 
-Refusal: no figure of a run is computed here; `analysis` does.
+Refusal: rates and latencies are those of `analysis`, and summed or picked here at the most.
 """
 
 from __future__ import annotations
