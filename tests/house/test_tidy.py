@@ -19,6 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.arrays.array import STATE_NAMES
+from brickyard.schema import RunOutcome, SampledState
+from brickyard.store.record import ENDED
+
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE = ROOT / "python/brickyard"
 ROOMS = {path.name for path in HOUSE.iterdir() if path.is_dir() and path.name != "__pycache__"}
@@ -379,6 +383,11 @@ def test_a_list_is_kept_once() -> None:
             if is_list:
                 homes.setdefault(value, []).append(f"{path}: {name}")
     assert [found for found in homes.values() if len(found) > 1] == [], "import it from one place"
+
+
+def test_outcomes_are_those_of_the_schema() -> None:
+    assert set(ENDED) == set(RunOutcome)
+    assert set(STATE_NAMES) < set(SampledState)
 
 
 NAMED_ALIKE = 25

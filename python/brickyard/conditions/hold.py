@@ -90,7 +90,9 @@ class Held:
         if self.neighbour is None:
             return own
         if own.name != "normal":
-            return State(f"target_{own.name}", own.progress_share, f"{self.array.name} itself is {own.name}")
+            return State(
+                SampledState(f"target_{own.name}"), own.progress_share, f"{self.array.name} itself is {own.name}"
+            )
         return self.neighbour.state()
 
     def verdict(self) -> Validity:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -20,11 +20,10 @@ from brickyard.profiles import changes_in
 from brickyard.reading import span_seconds
 from brickyard.schema import Document, stored
 from brickyard.store import RunHead, RunInfo, Store
-from brickyard.store.damage import DAMAGED
+from brickyard.store.record import DAMAGED, Outcome
 from brickyard.units import format_label, format_size
 
-Outcome = Literal["done", "interrupted", "failed", "running", "damaged"]
-WORST_FIRST = ("failed", DAMAGED, "running", "interrupted", "done")
+WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
 NAMES_SHOWN = 8
 READ_AT_ONCE = 200  # runs whose facts are in memory
