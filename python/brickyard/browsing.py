@@ -51,6 +51,7 @@ from brickyard.report.matrix_tables import difference_text
 from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
 from brickyard.schema import Document
 from brickyard.store import Annotation, Cursor, Record, RunHead, Store
+from brickyard.store.record import RUNNING
 from brickyard.study.running.summaries import kept_figures
 
 __all__ = [
@@ -80,7 +81,6 @@ __all__ = [
     "shown",
 ]
 
-RUNNING = "running"
 BASELINE = re.compile(r"[A-Za-z][\w.-]{0,60}")
 NOTE_MAX, LABEL_MAX, LABELS_MAX = 10_000, 60, 20
 PICTURES_KEPT = 64

@@ -21,10 +21,11 @@ import msgspec
 from brickyard import arrays, conditions, outputs
 from brickyard.arrays import Array, Host, Sheet, life, lock
 from brickyard.arrays.alarms import Alarm, AlarmBook
+from brickyard.arrays.array import UNDER_WAY
 from brickyard.arrays.find import KINDS
 from brickyard.arrays.health import Health, Sighting, mismatch_words, observed, severity_of
 from brickyard.arrays.inventory import Controller, Disk, controllers, disks, set_locate
-from brickyard.arrays.looking import Drive, FileSystem, Seen, look
+from brickyard.arrays.looking import DRIVES_EVERY_S, Drive, FileSystem, Seen, look
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
 from brickyard.arrays.trends import HealthSample, TrendBook
 from brickyard.auditing import AuditLog
@@ -38,6 +39,8 @@ from brickyard.schema.watch_sheet import disk_counts
 from brickyard.units import format_mib_per_s, format_seconds
 
 __all__ = [
+    "DRIVES_EVERY_S",
+    "UNDER_WAY",
     "Alarm",
     "AlarmBook",
     "AuditLog",

@@ -31,9 +31,11 @@ from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.schema.plan import Plan
 
-CONDITIONS = ("normal", "degraded", "rebuilding", "write_cache_off")
+LEVELS = (*parts.LEVELS, *parts.ZFS_LEVELS)
+CONDITIONS = (*buy.CONDITIONS, "write_cache_off")
 DEFAULT_CONDITIONS = buy.CONDITIONS
-REQUIREMENT = re.compile(r"(iops|throughput|mean|p50|p90|p99|p99\.9|max|errors)\s*(<=|>=)\s*[\w.%/]{1,20}")
+FIGURES = (*rulers.RATES, *rulers.TIMES, *rulers.SHARES)
+REQUIREMENT = re.compile(rf"({'|'.join(map(re.escape, FIGURES))})\s*(<=|>=)\s*[\w.%/]{{1,20}}")
 WHAT_IF_REQUESTS = 4_000
 """Of each prediction: ten samples lie beyond its p99 four times over, and a run of them is modelled in a fraction of a
 second."""
@@ -172,8 +174,8 @@ def what_if(asked: WhatIf) -> WhatIfAnswer:
     began = time.monotonic()
     _known(asked.name)
     _workload(asked.workload)
-    if asked.level is not None and asked.level not in parts.LEVELS:
-        raise BadInputError(f"level: there are {', '.join(parts.LEVELS)}")
+    if asked.level is not None and asked.level not in LEVELS:
+        raise BadInputError(f"level: there are {', '.join(LEVELS)}")
     if asked.drive is not None and asked.drive not in drives():
         raise BadInputError("no such drive; choose one of the list")
     if asked.condition not in CONDITIONS:

@@ -1,9 +1,11 @@
-"""Duty: sizes and throughputs that people write, each error with the option or key that it stands in.
+"""Duty: sizes, throughputs, shares and spans that people write, each error with the option or key that it stands in.
 
-Refusal: no parsing. What `8K`, `8KiB` and `4TB` mean is known to the core alone (`crates/plan/src/units.rs`).
+Refusal: no parsing of sizes. What `8K`, `8KiB` and `4TB` mean is known to the core alone (`crates/plan/src/units.rs`).
 """
 
 from __future__ import annotations
+
+import re
 
 from brickyard import _core
 from brickyard.errors import BadInputError, one_line
@@ -34,3 +36,12 @@ def parsed_share(text: str) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"{text} is no share; write 1% or 0.01")
     return value
+
+
+_SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def span_seconds(text: str) -> int | None:
+    """Of a span of days as people write it, such as `2h`, `7d` or `4w`; None for what is none."""
+    match = re.fullmatch(r"(\d{1,6})(s|min|m|h|d|w)", text)
+    return int(match[1]) * _SPAN_S[match[2]] if match else None

@@ -1,10 +1,11 @@
-"""Duty: find a text that ships with Brickyard by its name, or a file of the same kind by its path.
+"""Duty: find a text or a table that ships with Brickyard by its name, or a file of the same kind by its path.
 
-Refusal: no parsing; what a text may say is known to the room that asks for it.
+Refusal: no parsing but of columns; what a text may say is known to the room that asks for it.
 """
 
 from __future__ import annotations
 
+import csv
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ def read(kind: str, package: str, word: str) -> Text | None:
     if "/" in word or path.suffix == ENDING:
         return Text(path.stem, text_of(f"{word}: {kind}", path), str(path))
     return None
+
+
+def rows(package: str, name: str) -> list[dict[str, str]]:
+    """Of a published table that ships as CSV, by the headings of its columns."""
+    return list(csv.DictReader((folder(package) / f"{name}.csv").read_text("utf-8").splitlines()))
 
 
 def text_of(what: str, path: Path) -> str:

@@ -10,7 +10,10 @@ from collections.abc import Iterable
 
 from brickyard import _core
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
+MB = 1e6
+SECTOR_BYTES = 512
+"""In which the kernel, and traces of it, count offsets and sizes."""
 _FRACTION = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))

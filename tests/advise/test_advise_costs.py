@@ -17,7 +17,7 @@ from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy, parts
 from brickyard.advise.answer import advice
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
-from brickyard.advise.costs import GIB, Terms, Volume, fitted, total_usd, usd_a_month
+from brickyard.advise.costs import Terms, Volume, fitted, total_usd, usd_a_month
 from brickyard.analysis.judging.verdict import Finding, Verdict
 from brickyard.bricks import far_off, spread
 from brickyard.bricks.spread import SpreadRow
@@ -25,6 +25,7 @@ from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.store import Json
 from brickyard.study.shipped import reference
+from brickyard.units import GIB
 
 RULER = rulers.read("iops>=100")
 MIB = 1 << 20

@@ -16,7 +16,7 @@ from rich.console import Console
 from brickyard import analysis
 from brickyard._core import Histogram
 from brickyard.analysis.figures import cells, ramp
-from brickyard.analysis.figures.latency import as_one, is_supported, together
+from brickyard.analysis.figures.latency import as_one, together
 from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.series import latency_edges
 from brickyard.analysis.judging import summary
@@ -25,6 +25,7 @@ from brickyard.cli import main
 from brickyard.cli.parts.progress import closing
 from brickyard.cli.parts.tables import print_run
 from brickyard.facts import OwnIo
+from brickyard.percentiles import is_supported
 from brickyard.report import export
 from brickyard.rulers import read as ruler
 from brickyard.schema import AllWritten, TargetFacts, TargetKind, Unwritten, UnwrittenBytes, UnwrittenUnknown

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from array_support import host, storcli_host
 from brickyard.arrays import Member, Scrub, Sheet, State
+from brickyard.arrays.array import StateName
 from brickyard.arrays.guarding import Schedule
 from brickyard.arrays.health import LOOKS_TO_END, Health, Notice
 from brickyard.arrays.lock import Holder
@@ -28,7 +29,9 @@ HOLDER = Holder(4711, 1, "boot", "run --condition degraded", 1)
 WHOLE = Scrub(0, True)
 
 
-def sheet(state: str, missing: int = 0, *, faulty: str = "", scrub: Scrub = WHOLE, active: int | None = None) -> Sheet:
+def sheet(
+    state: StateName, missing: int = 0, *, faulty: str = "", scrub: Scrub = WHOLE, active: int | None = None
+) -> Sheet:
     """A RAID-5 of three, whose members are lost from the last on."""
     count = 3 - missing if active is None else active
     members = [Member(f"/dev/sd{'abc'[slot]}", "active", slot) for slot in range(count)]

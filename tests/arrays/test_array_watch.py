@@ -21,6 +21,7 @@ import msgspec
 import pytest
 
 from brickyard.arrays import Member, Sheet, State, notify
+from brickyard.arrays.array import StateName
 from brickyard.arrays.guarding import Guard
 from brickyard.arrays.health import Notice
 from brickyard.arrays.looking import Drive, FileSystem, Seen
@@ -34,7 +35,7 @@ from brickyard.store import Json
 NOTICE = Notice("array /dev/md0 degraded", "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing")
 
 
-def array(state: str = "normal", missing: int = 0, errors: int = 0, share: float | None = None) -> Sheet:
+def array(state: StateName = "normal", missing: int = 0, errors: int = 0, share: float | None = None) -> Sheet:
     members = (Member("/dev/sda", "active", 0, errors), Member("/dev/sdb", "active", 1, 0))
     return Sheet("md", "/dev/md0", "raid1", 1 << 30, State(state, share, missing=missing), members, 2)
 

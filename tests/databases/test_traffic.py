@@ -14,12 +14,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from brickyard.analysis.databases.terraserver import STUDY_CALLS
 from brickyard.cli import main
 from brickyard.databases.ephemeral import Server
 from brickyard.databases.layout import Layout
 from brickyard.databases.traffic import (
     HOURS,
-    STUDY_CALLS,
     WINDOW_TILES,
     Traffic,
     spots_of,

@@ -11,12 +11,17 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from brickyard.arrays.array import STATE_NAMES
+from brickyard.schema import RunOutcome, SampledState
+from brickyard.store.record import ENDED
 
 ROOT = Path(__file__).resolve().parents[2]
 HOUSE = ROOT / "python/brickyard"
@@ -136,6 +141,45 @@ def test_what_architecture_declares_is_imported() -> None:
     used = {(room_of(name), target) for name, tree in sources().items() for target in imports(tree)}
     told = {room: names for room, names in declared().items() if names | {room} != ROOMS}
     assert [f"{room}: {name}" for room, names in told.items() for name in names if (room, name) not in used] == []
+
+
+CRATES = {path.name for path in (ROOT / "crates").iterdir()}
+
+
+def crates_declared() -> dict[str, set[str]]:
+    """Crate → those that it may depend on. `and above` adds what those that are named may depend on."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    cells = dict(re.findall(r"^\| `crates/(\w+)` \|.*\|([^|]*)\|$", text, re.MULTILINE))
+
+    def of(name: str) -> set[str]:
+        named = set(re.findall(r"\w+", cells[name])) & CRATES
+        return named.union(*map(of, named)) if "and above" in cells[name] else named
+
+    return {name: of(name) for name in cells}
+
+
+def crates_used(name: str) -> set[str]:
+    """What a crate's own code depends on; its tests may use others as well."""
+    manifest = tomllib.loads((ROOT / "crates" / name / "Cargo.toml").read_text())
+    return set(manifest.get("dependencies", {})) & CRATES
+
+
+def test_crates_depend_on_what_architecture_declares() -> None:
+    table = crates_declared()
+    assert set(table) == CRATES, "each crate has a line in ARCHITECTURE.md"
+    assert {name: more for name in CRATES if (more := crates_used(name) - table[name])} == {}
+
+
+def test_crates_use_what_they_depend_on() -> None:
+    """The name of each dependency stands in the code, or in that of tests where it is theirs."""
+    idle = []
+    for name in sorted(CRATES):
+        manifest = tomllib.loads((ROOT / "crates" / name / "Cargo.toml").read_text())
+        for table, where in (("dependencies", "src"), ("dev-dependencies", "")):
+            code = "".join(path.read_text() for path in (ROOT / "crates" / name / where).rglob("*.rs"))
+            names = (one.replace("-", "_") for one in manifest.get(table, {}))
+            idle += [f"{name}: {one}" for one in names if not re.search(rf"\b{one}\b", code)]
+    assert idle == []
 
 
 def packages() -> dict[str, list[str]]:
@@ -299,6 +343,63 @@ def test_which_operations_a_figure_is_of_stands_in_one_place() -> None:
     assert told == [], "use is_request, is_on_data, in_rate or is_paced"
 
 
+def percentile_lists(tree: ast.Module) -> Iterator[int]:
+    """Lines that list names of percentiles, or read the number out of one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+            inside = (node.keys if isinstance(node, ast.Dict) else node.elts) or []
+            rows = [inner for part in inside for inner in (part.elts if isinstance(part, ast.Tuple) else [part])]
+            words = [str(getattr(part, "value", "")) for part in rows]
+            if sum(re.fullmatch(r"p\d+(\.\d+)?", word) is not None for word in words) > 1:
+                yield node.lineno
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "float":
+            yield from [node.lineno] * ast.unparse(node).endswith("removeprefix('p'))")
+
+
+def test_names_of_percentiles_stand_in_one_place() -> None:
+    """`percentiles.py`, as does how many samples each needs."""
+    other = {name: tree for name, tree in sources().items() if name not in ("percentiles.py", *GENERATED)}
+    told = [f"{name}:{line}" for name, tree in other.items() for line in percentile_lists(tree)]
+    assert told == [], "use a list of brickyard.percentiles"
+
+
+def constants(tree: ast.Module) -> Iterator[tuple[str, str, bool]]:
+    """Name and value of each constant of a module, and whether it is a list, set or table of three or more."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name, value = node.targets[0].id, node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            name, value = node.target.id, node.value
+        else:
+            continue
+        inside = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])
+        yield name, ast.unparse(value), len(inside) > 2 and not any(isinstance(n, ast.Name) for n in ast.walk(value))
+
+
+def test_a_list_is_kept_once() -> None:
+    homes: dict[str, list[str]] = {}
+    for path, tree in sources().items():
+        for name, value, is_list in constants(tree):
+            if is_list:
+                homes.setdefault(value, []).append(f"{path}: {name}")
+    assert [found for found in homes.values() if len(found) > 1] == [], "import it from one place"
+
+
+def test_outcomes_are_those_of_the_schema() -> None:
+    assert set(ENDED) == set(RunOutcome)
+    assert set(STATE_NAMES) < set(SampledState)
+
+
+NAMED_ALIKE = 25
+"""Constants of one name that have one value in several modules; of some the likeness is chance. There are no more."""
+
+
+def test_constants_of_one_name_and_value_become_fewer() -> None:
+    found = Counter((name, value) for tree in sources().values() for name, value, _ in constants(tree))
+    twice = sorted(name for (name, value), number in found.items() if number > 1 and "TypeVar(" not in value)
+    assert NAMED_ALIKE - LAG <= len(twice) <= NAMED_ALIKE, twice
+
+
 def test_a_valid_run_is_defined_once() -> None:
     """`RunHead.is_valid`: nobody else looks at both the outcome and the reason why a run is invalid."""
     told = [
@@ -395,33 +496,50 @@ SHARED: dict[str, int] = {
 
 
 def words_used() -> Counter[str]:
-    """Every name that the house, its tests, benches and tools write."""
+    """Every name that the house, its other tests, benches and tools write."""
     folders = [HOUSE, *(ROOT / name for name in ("tests", "benches", "tools", "docs", "crates/python/src"))]
     found: Counter[str] = Counter()
     for folder in folders:
         for path in folder.rglob("*"):
-            if path.suffix in (".py", ".md", ".rs", ".html") and "__pycache__" not in path.parts:
+            is_text = path.suffix in (".py", ".md", ".rs", ".html", ".j2", ".js")
+            if is_text and "__pycache__" not in path.parts and path != Path(__file__):
                 found.update(re.findall(r"\w+", path.read_text()))
     return found
 
 
-UNCALLED = ("lab/postgres.py: programs_version",)
-"""Left for whoever works there; there are no more of them."""
+IN_DOCUMENTS = (
+    "honesty/figures.py: flushed_write_ns",
+    "traces/compared.py: first_bytes",
+    "traces/compared.py: second_bytes",
+)
+"""Fields that only whoever gets the document reads. There are no more of them."""
 
 
-def test_every_public_function_is_called() -> None:
+def definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
+    """Functions, classes and constants of a module, and fields of its dataclasses; a private one as well as others."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name, node
+        elif isinstance(node, ast.Assign):
+            names = [part for target in node.targets for part in getattr(target, "elts", [target])]
+            yield from ((part.id, node) for part in names if isinstance(part, ast.Name))
+        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(one) for one in node.decorator_list):
+            fields = [part.target for part in node.body if isinstance(part, ast.AnnAssign)]
+            yield from ((field.id, node) for field in fields if isinstance(field, ast.Name))
+
+
+def test_everything_that_is_defined_is_used() -> None:
     used = words_used()
     unused = [
-        f"{name}: {node.name}"
+        f"{name}: {word}"
         for name, tree in sources().items()
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        and not node.name.startswith("_")
-        and used[node.name] < 2
-        and f"{name}: {node.name}" not in UNCALLED
-        and room_of(name) != "cli"  # whose functions are commands: `cli/__init__.py` loads them by their names
+        for word, node in definitions(tree)
+        if not word.startswith("__")
+        and used[word] < 2
+        # Functions of the command line are commands: `cli/__init__.py` loads them by their names.
+        and not (room_of(name) == "cli" and isinstance(node, ast.FunctionDef))
     ]
-    assert unused == []
+    assert sorted(unused) == sorted(IN_DOCUMENTS)
 
 
 def test_every_module_is_imported() -> None:
@@ -441,6 +559,22 @@ def test_every_module_is_imported() -> None:
                 imported |= {alias.name for alias in node.names}
     modules = {name: "brickyard." + name.removesuffix(".py").replace("/", ".") for name in sources()}
     assert [name for name, dotted in modules.items() if "__" not in name and dotted not in imported] == []
+
+
+PURE = ("analysis",)
+"""Rooms that touch no file, as ARCHITECTURE says."""
+READERS = ("open", "read_text", "read_bytes", "iterdir", "scandir", "files")
+
+
+def test_rooms_that_touch_no_file_read_none() -> None:
+    told = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources().items()
+        if room_of(name) in PURE
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in READERS
+    ]
+    assert told == [], "read it where the caller has it from, or by brickyard.shipped"
 
 
 def test_every_bench_is_run_and_started() -> None:

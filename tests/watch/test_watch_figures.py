@@ -11,7 +11,7 @@ import pytest
 from brickyard.watch.cgroups import Throttle
 from brickyard.watch.figures import csv_text
 from brickyard.watch.seen import SeenCell, SeenDevice, WatchInterval, time_ns
-from brickyard.watch.totals import WatchTotals, aligned_share, percentile_ns
+from brickyard.watch.totals import WatchTotals, aligned_share, median_ns, percentile_ns
 from brickyard.watch.verdicts import held_back, opinions
 from support import MS, SECOND
 from watch_support import fio, loop, seen_by_kernel, shell, watching
@@ -29,8 +29,13 @@ def test_sequential_streams_at_once_are_told_apart(loop: str) -> None:
 
 
 def test_a_percentile_needs_samples_beyond_it() -> None:
-    assert percentile_ns([(100, 999)], 0.99) is None
-    assert percentile_ns([(100, 1000)], 0.99) == (time_ns(100) + time_ns(101)) // 2
+    """As everywhere (`percentiles.is_supported`), the median among them."""
+    middle_ns = (time_ns(100) + time_ns(101)) // 2
+    for percentile, enough in ((50.0, 20), (90.0, 100), (99.0, 1000)):
+        assert percentile_ns([(100, enough - 1)], percentile) is None
+        assert percentile_ns([(100, enough)], percentile) == middle_ns
+    assert median_ns([(100, 1)]) == middle_ns
+    assert median_ns([]) is None
 
 
 def test_alignment_counts_larger_boundaries_for_smaller_ones() -> None:

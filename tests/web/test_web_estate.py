@@ -23,7 +23,7 @@ from array_support import storcli_host, storcli_reply
 from brickyard import managing
 from brickyard.arrays import Member, Sheet, State, notify
 from brickyard.arrays.alarms import AlarmBook
-from brickyard.arrays.array import KindFacts
+from brickyard.arrays.array import KindFacts, StateName
 from brickyard.arrays.guarding import Guard, Schedule
 from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
@@ -45,12 +45,12 @@ from web_support import READER, Client, Served, serving
 DAY_S = 86_400.0
 
 
-def sheet(state: str = "normal", members: int = 4) -> Sheet:
+def sheet(state: StateName = "normal", members: int = 4) -> Sheet:
     found = tuple(Member(f"/dev/sd{letter}", "active", slot) for slot, letter in enumerate("abcdef"[:members]))
     return Sheet("md", "/dev/md0", "raid6", 1 << 40, State(state), found, members, KindFacts(component_bytes=1 << 39))
 
 
-def looks_of(slow: float, looks: int, seed: int, jitter: float = 0.15, state: str = "normal") -> Iterator[Seen]:
+def looks_of(slow: float, looks: int, seed: int, jitter: float = 0.15, state: StateName = "normal") -> Iterator[Seen]:
     """Four disks under a load that changes; the first takes so many times as long from half of the looks on."""
     dice = random.Random(seed)
     array = sheet(state)
@@ -360,7 +360,7 @@ def test_a_plan_of_the_page_is_kept_to_by_the_watch_within_its_window(tmp_path: 
     def at(hour: int, day: int = 10) -> float:
         return time.mktime((2026, 3, day, hour, 0, 0, 0, 0, -1))
 
-    def look(state: str, hour: int, day: int = 10) -> None:
+    def look(state: StateName, hour: int, day: int = 10) -> None:
         schedule.look(Seen((sheet(state),)), last, at(hour, day), lambda _: None)
 
     look("normal", 23)

@@ -16,7 +16,7 @@ use engine::event::{
     TargetFacts, TargetKind as Kind, Unwritten,
 };
 use engine::program::{NoPrograms, Programs};
-use engine::streams::{TargetArea, Verifiers, build_lanes_with};
+use engine::streams::{TargetArea, Verifiers, build_lanes};
 use plan::{CacheState, EngineChoice, FillChoice, IoMode, Profile};
 use serde::Deserialize;
 
@@ -219,7 +219,7 @@ fn check_count(profile: &Profile, paths: &[String]) -> Result<(), GuardError> {
 fn try_lanes(profile: &Profile, areas: &[TargetArea], programs: MakePrograms) -> Result<(), GuardError> {
     let tried = programs();
     for phase in 0..profile.phase.len() {
-        build_lanes_with(profile, phase, areas, &mut Verifiers::new(0), &*tried).map_err(refuse)?;
+        build_lanes(profile, phase, areas, &mut Verifiers::new(0), &*tried).map_err(refuse)?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::note::{FailureCounts, Note};
 use crate::program::{NoPrograms, Programs};
 use crate::referee::{Decision, Merged, Reason, Referee};
 use crate::slowest::Slowest;
-use crate::streams::{TargetArea, Verifiers, build_lanes_with};
+use crate::streams::{TargetArea, Verifiers, build_lanes};
 use crate::timeline::Timeline;
 
 /// An interval is told this long after its end even if a loop has not reported, which then follows in one of its own.
@@ -251,7 +251,7 @@ impl<D: Devices> Conductor<'_, D> {
     /// Runs one phase and says why it ended.
     fn phase(&mut self, phase: usize) -> Result<PhaseReason, String> {
         let plan = &self.profile.phase[phase];
-        let lanes = build_lanes_with(self.profile, phase, self.targets, &mut self.verifiers, self.programs)?;
+        let lanes = build_lanes(self.profile, phase, self.targets, &mut self.verifiers, self.programs)?;
         // Who waits for each other after each request shares a loop: it knows at once when the last has arrived.
         let wanted = if plan.lockstep.is_some() { 1 } else { self.devices.loops(lanes.len()) };
         let loops = wanted.clamp(1, lanes.len().max(1));

@@ -13,7 +13,7 @@ use crate::frames::{FrameJudge, FrameSource};
 use crate::lane::{LaneSource, LaneSpec, Pacer};
 use crate::pattern::Pattern;
 use crate::payload::Payload;
-use crate::program::{NoPrograms, Place, ProgramLane, ProgramPlace, Programs};
+use crate::program::{Place, ProgramLane, ProgramPlace, Programs};
 use crate::source::ChainKind;
 use crate::verify::{MapChoice, Verifier, VerifyCounts};
 
@@ -38,18 +38,8 @@ const MAP_LIMIT_BYTES: u64 = 1 << 30;
 /// A sector of the time of SQL Server 2005 and Exchange 2007.
 const LOG_BLOCK_BYTES: u64 = 512;
 
-/// All lanes of a phase of patterns, in the order of its streams.
-pub fn build_lanes(
-    profile: &Profile,
-    phase_index: usize,
-    targets: &[TargetArea],
-    verifiers: &mut Verifiers,
-) -> Result<Vec<LaneSpec>, String> {
-    build_lanes_with(profile, phase_index, targets, verifiers, &NoPrograms)
-}
-
 /// All lanes of a phase, in the order of its streams.
-pub fn build_lanes_with(
+pub fn build_lanes(
     profile: &Profile,
     phase_index: usize,
     targets: &[TargetArea],

@@ -13,7 +13,7 @@ use engine::event::{
     BufferedReason, ClockFacts, EndReason, Engine, EngineReason, Event, IoPath, RunOutcome, SCHEMA, Start, StartNote,
     TargetFacts, TargetKind, Unwritten,
 };
-use engine::streams::{TargetArea, Verifiers, build_lanes_with};
+use engine::streams::{TargetArea, Verifiers, build_lanes};
 use plan::Profile;
 
 use crate::device::{Directories, HONOURS};
@@ -59,7 +59,7 @@ fn try_plan(profile: &Profile, paths: &[String], options: &Options) -> Result<Pl
     let apps = Apps::default();
     let areas: Vec<TargetArea> = paths.iter().map(|path| area(path)).collect();
     for phase in 0..profile.phase.len() {
-        build_lanes_with(profile, phase, &areas, &mut Verifiers::new(0), &apps).map_err(refuse)?;
+        build_lanes(profile, phase, &areas, &mut Verifiers::new(0), &apps).map_err(refuse)?;
     }
     Ok((areas, apps, notes))
 }

@@ -318,11 +318,6 @@ impl Profile {
         Some(ServerPlace { database, file, from_bytes, length_bytes, whole_bytes })
     }
 
-    /// Whether it simulates a database server.
-    pub fn has_server(&self) -> bool {
-        self.phase.iter().flat_map(|p| &p.stream).any(|s| s.program.is_some_and(|p| p.is_server()))
-    }
-
     /// Every part of a server has its data file, and all of them check their pages or none.
     pub(crate) fn validate_server(&self) -> Result<(), PlanError> {
         let streams = || self.phase.iter().flat_map(|p| &p.stream);

@@ -11,6 +11,14 @@ fn brick_keys() -> (Vec<&'static str>, Vec<&'static str>) {
     (sim::brick::OVERRIDES.to_vec(), sim::brick::PARTS.to_vec())
 }
 
+/// Levels of arrays that are modelled: those of controllers and md, and those of ZFS.
+#[pyfunction]
+fn brick_levels() -> (Vec<String>, Vec<String>) {
+    let (zfs, plain): (Vec<_>, Vec<_>) = sim::brick::Level::ALL.into_iter().partition(|level| level.is_zfs());
+    let words = |levels: Vec<sim::brick::Level>| levels.into_iter().map(sim::brick::Level::word).collect();
+    (words(plain), words(zfs))
+}
+
 /// What `NAME,key=value` comes to, as JSON with the texts it is made of; raises ValueError with one line.
 #[pyfunction]
 #[pyo3(signature = (spoken, bricks, overrides = Vec::new()))]
@@ -47,6 +55,7 @@ fn reference_simulate(
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(brick_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(brick_levels, module)?)?;
     module.add_function(wrap_pyfunction!(brick, module)?)?;
     module.add_function(wrap_pyfunction!(reference_cells, module)?)?;
     module.add_function(wrap_pyfunction!(reference_simulate, module)?)

@@ -8,7 +8,7 @@ use engine::event::{
     SCHEMA, Start, StartNote, StreamFacts, TargetFacts, TargetKind, Unwritten,
 };
 use engine::program::{NoPrograms, Programs};
-use engine::streams::{TargetArea, Verifiers, build_lanes_with};
+use engine::streams::{TargetArea, Verifiers, build_lanes};
 use plan::{CacheState, IoMode, Profile};
 use serde::Deserialize;
 
@@ -110,7 +110,7 @@ pub fn prepare_with(
     }
     let tried = programs();
     for phase in 0..profile.phase.len() {
-        build_lanes_with(&profile, phase, &areas, &mut Verifiers::new(0), &*tried)?;
+        build_lanes(&profile, phase, &areas, &mut Verifiers::new(0), &*tried)?;
     }
     if profile.cache == CacheState::AsIs {
         notes.push(StartNote::CacheIgnored);

@@ -7,12 +7,11 @@ Refusal: nothing is computed but what the search found.
 from __future__ import annotations
 
 from brickyard.advise.buy import Found, Trial, Wanted
-from brickyard.advise.costs import GIB
 from brickyard.advise.lasting import LENGTHS_S
 from brickyard.advise.parts import Part
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import KINDS
-from brickyard.units import format_seconds, format_size
+from brickyard.units import GIB, format_seconds, format_size
 
 SHOWN = 4  # of bricks that do not meet the rulers, the nearest
 

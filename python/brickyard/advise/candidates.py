@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from brickyard import bricks
-from brickyard.advise.costs import GIB, TERMS, PricedSetting, Terms, fitted, total_usd, usd_a_month
-from brickyard.advise.parts import Part, Parts
+from brickyard.advise.costs import TERMS, PricedSetting, Terms, fitted, total_usd, usd_a_month
+from brickyard.advise.parts import UNPROTECTED, Part, Parts
 from brickyard.advise.simulate import Brick, capacity_of, drive_kind
 from brickyard.bricks import condition_override
 from brickyard.bricks.resolved import Resolved
 from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan, Stream
+from brickyard.units import GIB
 
 MIRROR = 2
 STRIPED_OVER_CONTROLLERS = ("raid0", "raid10", "jbod")  # parity is kept by one controller, stripes of mirrors need none
@@ -166,7 +167,7 @@ def candidates(
 
 def _levels_of(drive: Part, levels: Sequence[str], keeper: Part) -> list[str]:
     """Cloud volumes that are named as drives are striped at most: their provider mirrors them."""
-    allowed = ("jbod", "raid0") if "cloud" in drive.fits else levels
+    allowed = UNPROTECTED if "cloud" in drive.fits else levels
     return [level for level in allowed if level in keeper.levels]
 
 

@@ -8,11 +8,10 @@ is known.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 
+from brickyard import shipped
 from brickyard.advise import drive_chart, level_chart, suitability
 from brickyard.schema import Document
 from brickyard.units import three_digits
@@ -48,6 +47,10 @@ class Cell:
     agrees: bool | None
     why: str = ""
 
+    @property
+    def agrees_word(self) -> str:
+        return {True: "yes", False: "no", None: "–"}[self.agrees]
+
     def document(self) -> Document:
         return dict(self.__dict__)
 
@@ -72,8 +75,7 @@ class Charts:
 
 
 def published() -> list[level_chart.PublishedRating]:
-    text = (resources.files("brickyard.advise") / "advice_charts.csv").read_text("utf-8")
-    return [level_chart.PublishedRating(**row) for row in csv.DictReader(text.splitlines())]
+    return [level_chart.PublishedRating(**row) for row in shipped.rows("brickyard.advise", "advice_charts")]
 
 
 def compute(given: suitability.Assumed, progress: Callable[[str], None]) -> Charts:

@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 
 from brickyard.advise.lifetime import HOURS_A_YEAR
+from brickyard.units import GIB
 
 MONTHS_A_YEAR = 12
 UNITS = {"MiB": 1 << 20, "MB": 1_000_000}
-GIB = 1 << 30
 
 
 @dataclass(frozen=True)

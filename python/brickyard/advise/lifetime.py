@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from brickyard.advise.parts import UNPROTECTED
 from brickyard.analysis.figures.background import RebuildPace, rebuild_pace
 from brickyard.bricks.resolved import ModelledBrick, ModelledKeeper, ModelledZfs, RotatingDrive
 from brickyard.errors import BadInputError
@@ -88,7 +89,7 @@ _LIKE = {
 
 def rebuild_fails(level: str, members: int, mttf_hours: float, repair_hours: float, unreadable_share: float) -> float:
     """The chance that data are lost once a member has failed."""
-    if level in ("raid0", "jbod"):
+    if level in UNPROTECTED:
         return 1.0
     if repair_hours <= 0:
         raise BadInputError("the repair time must be above 0")
@@ -145,7 +146,7 @@ def assumed_rebuild_hours(brick: ModelledBrick, *, writes: bool) -> float | None
     md has since 4.1, `draining_mb_per_s` is its pace.
     """
     keeper = brick.keeper
-    if keeper is None or brick.level in ("raid0", "jbod"):
+    if keeper is None or brick.level in UNPROTECTED:
         return None
     if keeper.zfs is not None:
         allocated = brick.drive.capacity_bytes * keeper.zfs.fill_percent / 100

@@ -13,15 +13,18 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeGuard
 
-from brickyard import bricks
+from brickyard import _core, bricks
 from brickyard.advise.costs import UNITS, Volume
 from brickyard.errors import BadInputError, one_line
 
 ASSUMED = "assumed"
 TEMPLATE = "prices-2026.toml"
 KINDS = ("drives", "controllers", "volumes")
-LEVELS = ("raid0", "raid1", "raid5", "raid6", "raid10", "jbod")
-ZFS_LEVELS = ("zmirror", "raidz1", "raidz2", "raidz3", "draid1", "draid2", "draid3")
+_PLAIN, _ZFS = _core.brick_levels()
+LEVELS = tuple(sorted(_PLAIN, key="jbod".__eq__))
+"""Those that a search tries, disks without an array last."""
+ZFS_LEVELS = tuple(_ZFS)
+UNPROTECTED = ("jbod", "raid0")
 """Kept by software.linux-zfs alone; a search takes them where `--level` names them."""
 
 
@@ -263,7 +266,7 @@ def _volume(at: str, name: str, item: Mapping[str, object]) -> Part:
     )
     if not volume.iops_a_gib:
         raise BadInputError(f"{at}: iops_a_gib must be above 0")
-    made = Part(name, fits=("cloud",), levels=("jbod", "raid0"), volume=volume, drive=str(drive))
+    made = Part(name, fits=("cloud",), levels=UNPROTECTED, volume=volume, drive=str(drive))
     return _with_prices(at, made, item)
 
 

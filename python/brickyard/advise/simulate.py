@@ -28,6 +28,7 @@ from brickyard.schema import (
     told,
     words_of,
 )
+from brickyard.schema.conditions import REBUILDING
 from brickyard.schema.operations import writes
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record, Store
@@ -110,7 +111,7 @@ def dearest(condition: str, brick: ModelledBrick, asked: Sequence[str] = ()) -> 
     """A rebuild at its beginning, where the arm has the longest way between it and what users ask for. In the middle
     of a drive, where a run's rebuild stands if nobody says otherwise, it is at its mildest, and nobody should buy by
     that. What a brick says of itself or somebody `asked` for stays."""
-    rebuilds = condition.replace("-", "_") in ("rebuilding", "neighbour_rebuilding")
+    rebuilds = condition.replace("-", "_") in REBUILDING
     said = any("rebuild_position" in word for word in asked) or brick.rebuild_position != MID_REBUILD
     return ["rebuild_position=0"] if rebuilds and not said else []
 

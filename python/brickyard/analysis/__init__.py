@@ -4,13 +4,11 @@ Refusal: nothing is read from or written to anywhere.
 """
 
 from brickyard.analysis.figures.latency import (
-    PERCENTILES,
     Latency,
     Peak,
     events_beyond,
     latency,
     latency_of,
-    percentile_name,
 )
 from brickyard.analysis.figures.series import HeatCell, Point, are_apart, heat_map, lay_out, several, throughput
 from brickyard.analysis.figures.tools import ToolFigure, tool_document, tool_figures, tool_of
@@ -26,7 +24,6 @@ from brickyard.analysis.figures.totals import (
 from brickyard.analysis.studies.characterization import Cell, RankedCell, cell_of, characterization, is_graph
 
 __all__ = [
-    "PERCENTILES",
     "Cell",
     "HeatCell",
     "Latency",
@@ -46,7 +43,6 @@ __all__ = [
     "latency",
     "latency_of",
     "lay_out",
-    "percentile_name",
     "phase_rates",
     "several",
     "shares_of_best",

@@ -1,28 +1,40 @@
-"""Duty: what an array is to the rest of the house. Refusal: it knows no kind of array; the modules beside it do.
-
-States are words that every kind shares: `normal`, `degraded`, `rebuilding`, `delayed` (a rebuild that waits),
-`scrubbing`, `initializing`, `reshaping`, `failed`, `inactive`, `unknown`.
-"""
+"""Duty: what an array is to the rest of the house. Refusal: it knows no kind of array; the modules beside it do."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Literal, get_args
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from brickyard.arrays.steps import MountStep
 from brickyard.errors import BadInputError
-from brickyard.schema import Document
+from brickyard.schema import Document, SampledState
 
-UNDER_WAY = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
+StateName = Literal[
+    "normal",
+    "degraded",
+    "rebuilding",
+    "delayed",
+    "scrubbing",
+    "initializing",
+    "reshaping",
+    "failed",
+    "inactive",
+    "unknown",
+]
+"""The words that every kind shares. `delayed` is a rebuild that waits."""
+STATE_NAMES: tuple[StateName, ...] = get_args(StateName)
+UNDER_WAY: tuple[StateName, ...] = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
 
 
 @dataclass(frozen=True)
 class State:
     """What an array says of itself now."""
 
-    name: str
+    name: StateName | SampledState
+    """The latter of write caches, and of a neighbour's array (`conditions.hold`)."""
     progress_share: float | None = None
     detail: str = ""
     missing: int = 0

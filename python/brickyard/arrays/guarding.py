@@ -23,7 +23,7 @@ from brickyard.arrays.alarms import AlarmBook
 from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
 from brickyard.arrays.inventory import disks
-from brickyard.arrays.looking import Seen, look, look_at_store
+from brickyard.arrays.looking import DRIVES_EVERY_S, Seen, look, look_at_store
 from brickyard.arrays.metrics import exposition
 from brickyard.arrays.notify import Channel
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan
@@ -32,7 +32,6 @@ from brickyard.arrays.watching import Watcher, WatchMemory
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
 
-DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
 RETRY_S = 3600.0  # whoever stopped a scrub, or a load that held it up, has an hour before it is begun anew
 MARK = re.compile(rb'\A{"memory": ')
 UNSENT_MAX = 1000  # of one channel; the oldest go first

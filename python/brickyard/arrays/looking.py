@@ -26,6 +26,8 @@ from brickyard.store import Store
 # Kinds that lie on drives; others are full or read-only by nature.
 DISK_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "jfs", "reiserfs", "ntfs", "ntfs3", "vfat")
 
+DRIVES_EVERY_S = 600.0  # smartd asks every 30 minutes; a question costs the drive a moment
+
 
 @dataclass(frozen=True)
 class Drive:

@@ -7,11 +7,11 @@ import re
 
 import msgspec
 
-from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State, StateName
 from brickyard.arrays.host import Host, told_as
 from brickyard.errors import BadInputError, BrickyardError
 
-ACTIONS = {
+ACTIONS: dict[str, StateName] = {
     "resync": "initializing",
     "recover": "rebuilding",
     "check": "scrubbing",

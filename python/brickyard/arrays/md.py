@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State, StateName
 from brickyard.arrays.host import Host, persistently, wait_until
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.facts.arrays import parse_progress
@@ -16,7 +16,7 @@ from brickyard.facts.roots import as_number, entries, number, text
 from brickyard.units import format_size
 
 # Documentation/admin-guide/md.rst: what sync_action may say.
-ACTIONS = {
+ACTIONS: dict[str, StateName] = {
     "resync": "initializing",
     "check": "scrubbing",
     "repair": "scrubbing",

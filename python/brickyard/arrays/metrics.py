@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
-from brickyard.arrays.array import Sheet
+from brickyard.arrays.array import STATE_NAMES, Sheet
 from brickyard.arrays.health import Health
 from brickyard.arrays.looking import Drive, Seen
 
@@ -25,18 +25,6 @@ MD_STATE_OF = {
     "inactive": "inactive",
     "failed": "inactive",
 }
-ARRAY_STATES = (
-    "normal",
-    "degraded",
-    "rebuilding",
-    "delayed",
-    "scrubbing",
-    "initializing",
-    "reshaping",
-    "failed",
-    "inactive",
-    "unknown",
-)
 BLOCK_BYTES = 1024  # /proc/mdstat, whose figures node_exporter passes on, counts in KiB
 
 Row = tuple[dict[str, str], float]
@@ -147,7 +135,7 @@ def _md(sheet: Sheet) -> Iterator[tuple[str, dict[str, str], float]]:
 
 def _array(sheet: Sheet) -> Iterator[tuple[str, dict[str, str], float]]:
     labels = {"array": sheet.name, "kind": sheet.kind}
-    for state in ARRAY_STATES:
+    for state in STATE_NAMES:
         yield "brickyard_array_state", {**labels, "state": state}, float(state == sheet.state.name)
     yield "brickyard_array_members_missing", labels, float(sheet.state.missing)
     if sheet.scrub.mismatches is not None:

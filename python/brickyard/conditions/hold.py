@@ -25,7 +25,6 @@ from brickyard.schema import HeldCondition, SampledState
 from brickyard.units import format_percent, format_seconds
 
 NAMES = tuple(STATE_OF)
-WORK = ("rebuilding", "scrubbing", "initializing")
 BEGIN_WAIT_S = 30.0  # md begins a rebuild within a second; a controller polls its drives first
 SAY_EVERY_S = 5.0
 LOOK_S = 0.1
@@ -91,7 +90,9 @@ class Held:
         if self.neighbour is None:
             return own
         if own.name != "normal":
-            return State(f"target_{own.name}", own.progress_share, f"{self.array.name} itself is {own.name}")
+            return State(
+                SampledState(f"target_{own.name}"), own.progress_share, f"{self.array.name} itself is {own.name}"
+            )
         return self.neighbour.state()
 
     def verdict(self) -> Validity:

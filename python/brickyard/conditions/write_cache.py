@@ -16,6 +16,7 @@ from brickyard.arrays.steps import WriteCacheStep
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts.roots import text
 from brickyard.facts.target import drives, target_facts
+from brickyard.schema import SampledState
 
 ON, OFF = "write back", "write through"
 
@@ -36,14 +37,14 @@ def setting(host: Host, drive: str) -> str | None:
     return text(host.roots.at_sys("class", "block", drive, "queue", "write_cache"))
 
 
-def state_of(target: str, host: Host) -> str:
+def state_of(target: str, host: Host) -> SampledState:
     """`write_cache_on` where every drive has it on, `write_cache_off` where none has, else `mixed` or `unknown`."""
     found = {setting(host, drive) for drive in drive_names(target, host)}
     if None in found:
-        return "unknown"
+        return SampledState.UNKNOWN
     if len(found) > 1:
-        return "mixed"
-    return "write_cache_on" if found == {ON} else "write_cache_off"
+        return SampledState.MIXED
+    return SampledState.WRITE_CACHE_ON if found == {ON} else SampledState.WRITE_CACHE_OFF
 
 
 def switch(host: Host, drive: str, value: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import structs
 
 from brickyard import _core
+from brickyard.analysis.databases.pgbench import SCALE_BYTES
 from brickyard.databases.connect import is_dsn
 from brickyard.databases.settings import refuse_outside
 from brickyard.errors import BadInputError, one_line
@@ -25,7 +26,6 @@ from brickyard.units import format_size, postgresql_bytes
 
 KIND = "pgbench"
 INTERVAL_NS = 1_000_000_000
-SCALE_BYTES = 15_000_000  # a scale's 100,000 accounts with their index: 15 MB, as pgbench's own manual counts them
 SERVER_BYTES = 64 << 20  # what initdb makes, and the first file of the log
 UNSEEN_SCALE = 10
 """150 MB and the log: the most that is loaded into a server whose volume nobody has looked at."""

@@ -26,10 +26,11 @@ import msgspec
 from msgspec.structs import replace
 
 from brickyard import outputs
+from brickyard.analysis.databases.pgbench import SCALE_BYTES
 from brickyard.databases.connect import connected
 from brickyard.databases.pgbench_home import Home
 from brickyard.databases.pgbench_log import LogReader
-from brickyard.databases.pgbench_plan import BUILT_IN, SCALE_BYTES, PgbenchSpec
+from brickyard.databases.pgbench_plan import BUILT_IN, PgbenchSpec
 from brickyard.databases.pgbench_samples import SAMPLE_EVERY_S, sample, sample_query, settings, version_number
 from brickyard.errors import BrickyardError, one_line
 from brickyard.ready import ready

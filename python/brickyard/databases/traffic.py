@@ -18,12 +18,11 @@ from hashlib import blake2b
 from itertools import accumulate
 from random import Random
 
+from brickyard.analysis.databases.terraserver import STUDY_CALLS
 from brickyard.databases.jpeg import AERIAL, MAP, URBAN
 from brickyard.databases.layout import SCALES, Image, Layout
 from brickyard.errors import BadInputError
 
-# The calls of table 8 in Barclay, Chong, Gray: A Quick Look at SATA Disk Performance, MSR-TR-2003-70.
-STUDY_CALLS = {"tile": 1_606_854, "image": 132_900, "download": 1_513, "imageinfo": 199, "famous": 105}
 TILES_A_PAGE = STUDY_CALLS["tile"] / STUDY_CALLS["image"]
 COVERED_SHARE = 0.97  # of the site's calls, by the same study; the rest are requests that no call belongs to
 OTHERS = ("/default.aspx", "/terra.css", "/images/logo.gif", "/about.aspx", "/robots.txt")

@@ -14,10 +14,7 @@ from brickyard.schema.sheets import Reasons, not_known
 from brickyard.schema.target_sheet import DeviceSheet, QueueSheet
 
 from . import bus
-from .roots import Roots, binary, flag, number, text
-
-# The kernel counts a device's size in 512 bytes whatever its block size (Documentation/ABI/stable/sysfs-block).
-SECTOR_BYTES = 512
+from .roots import SECTOR_BYTES, Roots, binary, flag, number, text
 
 
 def salt(roots: Roots) -> tuple[str, str]:

@@ -10,10 +10,7 @@ import re
 
 from brickyard.schema.watch_sheet import CpuShares
 
-from .roots import Roots, as_number, entries
-
-# /sys/block/<dev>/stat counts in 512-byte sectors, whatever the device's block size (Documentation/block/stat.rst).
-SECTOR_BYTES = 512
+from .roots import SECTOR_BYTES, Roots, as_number, entries
 
 # In the order of the file; sectors become bytes under the second name. Discards came with Linux 4.18, flushes with 5.5.
 STAT_FIELDS = (

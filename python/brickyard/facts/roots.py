@@ -13,6 +13,10 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+SECTOR_BYTES = 512
+"""The kernel counts sizes and transfers in these, whatever a device's block size (Documentation/ABI/stable/sysfs-block,
+Documentation/block/stat.rst)."""
+
 # Files of /proc and /sys are small; the cap keeps a garbage tree from filling the memory.
 READ_LIMIT_BYTES = 4 << 20
 TOOL_TIMEOUT_S = 5.0

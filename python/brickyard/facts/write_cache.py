@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from brickyard.schema.target_sheet import DeviceSheet, DriveCache, MountSheet, TargetSheet, WriteCaches
 
 from . import stack
-from .block import SECTOR_BYTES, parse_vpd_rotation
-from .roots import Roots, binary, entries, text
+from .block import parse_vpd_rotation
+from .roots import SECTOR_BYTES, Roots, binary, entries, text
 from .target import drives
 
 STACK = "stack"  # the field of a target whose reason says why no drive is seen

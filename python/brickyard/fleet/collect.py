@@ -45,8 +45,7 @@ from brickyard.schema import (
     typed,
 )
 from brickyard.store import Record, Store
-from brickyard.store.damage import DAMAGED
-from brickyard.store.heads import RUNNING
+from brickyard.store.record import DAMAGED, RUNNING
 
 GOES_ON, IS_WHOLE = "which goes on", "already, with all that was kept"  # of a run, behind its number
 BY_ITSELF_NS = 12_000_000_000  # a worker to which nobody speaks stops its load within 10 s, and drains for 2 s

@@ -34,7 +34,7 @@ from brickyard.formats.tool_result import (
 )
 from brickyard.ready import ready
 from brickyard.schema import Counted
-from brickyard.units import format_size
+from brickyard.units import MIB, format_size
 
 TOOL = "elbencho"
 READS = {"READ": 100.0, "WRITE": 0.0}
@@ -46,7 +46,6 @@ NO_CONFIG = (
     "This version of elbencho leaves threads, block size and direct I/O out of --jsonfile (3.0-37 has them): they are "
     "not known, and the requests are its IOPS over its time."
 )
-MIB = 1 << 20
 ONE_PLACE = ("file", "blockdev")
 """In directories each thread has files of its own; in a file or device they share what is there."""
 

@@ -17,12 +17,12 @@ import msgspec
 
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_options import canonical
+from brickyard.formats.fio_units import LARGEST
 from brickyard.formats.tool_result import garbled
 from brickyard.ready import ready
 from brickyard.schema import Counted, RunWarning
 from brickyard.store.record import FIO
 
-LARGEST = 1 << 62
 MS_NS, SECOND_MS = 1_000_000, 1_000
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST // 4)]
 Share = Annotated[float, msgspec.Meta(ge=0)]

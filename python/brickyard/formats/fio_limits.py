@@ -13,8 +13,10 @@ from brickyard.formats.fio_options import FioOptions, is_harmless
 from brickyard.formats.fio_stream import is_random, part_of_file
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
 from brickyard.formats.profile_parts import Inline, Limits
+from brickyard.percentiles import is_percentile, percentile_of
+from brickyard.schema.plan import Figure
 
-FIGURES = {50.0: "p50", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p99.9", 100.0: "max"}
+FIGURES = {percentile_of(name): str(name) for name in Figure if is_percentile(name)} | {100.0: str(Figure.MAX)}
 STEADY_ROUNDS = (3, 1000)  # as many as a profile takes
 CHECK_US = 1_000_000  # fio looks once a second unless steadystate_check_interval says otherwise
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_json import LARGEST, MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
+from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
+from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
     SCHEMA,
     CellEvent,

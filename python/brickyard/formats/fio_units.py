@@ -18,7 +18,9 @@ TIME_US = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
+
 LARGEST = 1 << 62
+"""A number of fio's above this is none that a profile or a record holds."""
 
 
 def fio_bytes(option: str, text: str) -> int:

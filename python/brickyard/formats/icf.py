@@ -17,8 +17,8 @@ from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_job import Imported
 from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Address, Limits, ProfilePhase, ProfileStream
+from brickyard.units import SECTOR_BYTES
 
-SECTOR_BYTES = 512
 MAX_LINES = 100  # of an access specification, as in Iometer
 MAX_STEPS = 64
 FLAGS = {"ENABLED": True, "DISABLED": False}

@@ -16,8 +16,8 @@ from brickyard.errors import BadInputError
 from brickyard.formats.fio_job import Imported
 from brickyard.formats.profile_parts import Inline, Limits, ProfilePhase, ProfileStream
 from brickyard.formats.toml_text import profile_text
+from brickyard.units import MIB
 
-MIB = 1 << 20
 MOST_AUTOMATIC_USERS = 8
 
 CONFIG: dict[str, str] = {

@@ -16,7 +16,7 @@ from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_job import Imported
 from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Address, Limits, OpenLoop, ProfilePhase, ProfileStream
-from brickyard.units import format_percent
+from brickyard.units import SECTOR_BYTES, format_percent
 
 HEAD = re.compile(r"Histogram: ([^,]+),.*worldgroup ID *: *(\d+).*handle ID *: *(\d+)")
 LINE = re.compile(r"\s*(\d+)\s*,\s*>?\s*(-?\d+)\s*$")
@@ -30,7 +30,7 @@ DEPTHS = "number of outstanding IOs when a new IO is issued"
 GAPS = "latency of IO interarrival time in Microseconds (us)"
 NEXT = 1
 """A command that begins at the next sector is sequential."""
-SECTOR_BYTES, PAGE_BYTES = 512, 4096
+PAGE_BYTES = 4096
 PARTLY, NEARLY_ALL = 0.25, 0.98
 """From here on a stream is made of runs, and from there on it is one."""
 DURATION = "60s"

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from brickyard import analysis
 from brickyard.analysis.figures.samples import Difference, Sample, difference, in_family, sample
 from brickyard.analysis.figures.totals import profile_stream
-from brickyard.honesty.durable import BUFFERED, DIRECT, FLUSHED, OPENED, PAGE_BYTES, Method, WriteCell
+from brickyard.honesty.durable import BUFFERED, DIRECT, FLUSHED, OPENED, PAGE_BYTES, WRITERS, Method, WriteCell
 from brickyard.store import Record
-
-CLIENTS = (1, 8, 64)
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def commits(write: DurableWrite) -> list[Commits]:
     def times(value: float | None, n: int) -> float | None:
         return None if value is None else value * n
 
-    return [Commits(n, write.per_s * n, times(write.rates.low, n), times(write.rates.high, n)) for n in CLIENTS]
+    return [Commits(n, write.per_s * n, times(write.rates.low, n), times(write.rates.high, n)) for n in WRITERS]
 
 
 def methods(writes: list[DurableWrite]) -> list[tuple[Method, DurableWrite]]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from brickyard.analysis.figures.latency import PERCENTILES, Latency, as_one, least_count, percentile_name
+from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.totals import totals
 from brickyard.analysis.judging.verdict import Finding, Verdict
+from brickyard.percentiles import PERCENTILE_NAMES, least_count
 from brickyard.store import Record
 from brickyard.units import format_count, format_ns
 
@@ -44,5 +45,5 @@ def _beyond(flushes: Latency, limit: float) -> tuple[str, float] | None:
     """The lowest percentile beyond the limit."""
     if flushes.min_ns is not None and flushes.min_ns > limit:
         return "the fastest", flushes.min_ns
-    known = [(name, flushes.percentiles[name]) for name in map(percentile_name, PERCENTILES)]
+    known = [(name, flushes.percentiles[name]) for name in PERCENTILE_NAMES]
     return next(((name, value) for name, value in known if value is not None and value > limit), None)

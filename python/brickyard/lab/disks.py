@@ -172,7 +172,7 @@ def _led(room: Path, device: str) -> int:
     with kernel.direct_reader(device) as read:
         for number in range(PROBES):
             before_ns = time.perf_counter_ns()
-            read(number * kernel.SECTOR_BYTES)
+            read(number * kernel.BLOCK_BYTES)
             took_ns.append(time.perf_counter_ns() - before_ns)
     host_ns = min(LONGEST_LEAD_NS, max(0, round(statistics.median(took_ns)) - PROBE_NS))
     order(room, f"lead {host_ns}ns")

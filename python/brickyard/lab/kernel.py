@@ -31,7 +31,7 @@ MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW = 2, 4, 8
 MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 FIRST = 1  # the number of the first process of a PID namespace, with which all others of it end
 TRIES, PAUSE_S = 50, 0.02
-SECTOR_BYTES = 4096
+BLOCK_BYTES = 4096
 CAUSE_CHARACTERS = 200
 TOO_SMALL = re.compile(r"larger than|too small|not enough space", re.IGNORECASE)
 FILE_SYSTEMS = {
@@ -64,15 +64,15 @@ def direct_reader(device: str) -> Iterator[Callable[[int], None]]:
     """Reads of one sector at an offset, past the page cache."""
     place = os.open(device, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     try:
-        with mmap.mmap(-1, SECTOR_BYTES) as buffer:
+        with mmap.mmap(-1, BLOCK_BYTES) as buffer:
             yield lambda offset_bytes: _whole(os.preadv(place, [buffer], offset_bytes), device)
     finally:
         os.close(place)
 
 
 def _whole(read_bytes: int, device: str) -> None:
-    if read_bytes != SECTOR_BYTES:
-        raise OSError(errno.EIO, f"{device}: a read of {SECTOR_BYTES} bytes gave {read_bytes}")
+    if read_bytes != BLOCK_BYTES:
+        raise OSError(errno.EIO, f"{device}: a read of {BLOCK_BYTES} bytes gave {read_bytes}")
 
 
 def enter_private_mounts() -> None:

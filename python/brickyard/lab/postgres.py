@@ -26,7 +26,7 @@ from psycopg.conninfo import make_conninfo
 from brickyard import outputs
 from brickyard.databases.ephemeral import USER, Server, ephemeral_postgres
 from brickyard.databases.programs import find_programs, helper_account
-from brickyard.errors import BadInputError, BrickyardError, one_line
+from brickyard.errors import BrickyardError, one_line
 from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage, beneath, no_links
 from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import CHECKSUMS, Missing, Recording, Setup, State
@@ -277,11 +277,3 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(STOP_S)
             return
-
-
-def programs_version() -> str:
-    """Refuses where there is no server to record."""
-    try:
-        return find_programs().version()
-    except BadInputError as error:
-        raise BadInputError(f"the lab records PostgreSQL: {error}") from error

@@ -28,7 +28,6 @@ WIDTH = 560
 PUBLISHED, COMPUTED = "published", "computed"
 SOURCES = [PUBLISHED, COMPUTED]
 VERDICTS = ["YES", "NO (cost)", "NO"]
-AGREES = {True: "yes", False: "no", None: "–"}
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,6 @@ def _render(charts: Charts, shown: list[Shown]) -> str:
             f"{sum(item.agree for item in pairs)} of {sum(item.pairs for item in pairs)} pairs of RAID levels are"
             " ordered as published, compared at the same usable capacity.",
             shown=shown,
-            agrees=AGREES,
             suitability=SUITABILITY,
         )
     )

@@ -10,12 +10,12 @@ import msgspec
 
 from brickyard.analysis import HeatCell, Point, RankedCell
 from brickyard.analysis.judging.slow import CauseShare
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.report import theme
 from brickyard.report.pictures import inlined
 from brickyard.units import MIB
 
 PATTERN = tuple[str, str]
-SHOWN_PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99")
 BAND_LINE = 14  # line height of the names above a picture, in pixels
 LINES_NAMED = 16  # a legend of more lines is larger than its picture: they are named by operation
 ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
@@ -98,18 +98,18 @@ def latency(
     """Percentiles of the service time against request size; a point is missing where too few samples lie beyond."""
     rows = [
         _PercentilePoint(item.cell.request_bytes, name, value, segment)
-        for name in SHOWN_PERCENTILES
+        for name in PERCENTILE_NAMES
         for item, value, segment in theme.unbroken(
             cells, [item.cell.service.percentiles[name] if item.cell.service else None for item in cells]
         )
     ]
     low = min((row.time_ns for row in rows), default=1)
     high = max((row.time_ns for row in rows), default=10)
-    present = [name for name in SHOWN_PERCENTILES if any(row.figure == name for row in rows)]
+    present = [name for name in PERCENTILE_NAMES if any(row.figure == name for row in rows)]
     # From dark to light with rising percentile would say "less"; viridis from light to dark says "further out".
     colours = ["#a5bf00", "#35b779", "#26828e", "#3e4989", "#440154"]
     shapes = ["circle", "square", "triangle-up", "diamond", "cross"]
-    number = [SHOWN_PERCENTILES.index(name) for name in present]
+    number = [PERCENTILE_NAMES.index(name) for name in present]
     return (
         alt.Chart(inlined(rows))
         .mark_line(strokeWidth=2, point={"size": 46, "filled": True})

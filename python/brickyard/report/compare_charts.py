@@ -9,14 +9,13 @@ import msgspec
 
 from brickyard.analysis.judging.comparison import Comparison
 from brickyard.analysis.judging.history import History
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
 from brickyard.units import format_name
 
 WIDTH, HEIGHT = 640, 300
-SHOWN = ("p50", "p90", "p99", "p99.9", "p99.99")
-TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 TITLE_WIDTH = 32  # characters of a panel's title in a line
 CUT_AT = 3  # times the largest difference, at least 100 %: a longer interval would leave no room for the others
 CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
@@ -108,7 +107,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
         rows = [
             _SidePercentile(name, value, side)
             for side, item in (("before", shift.before), ("after", shift.after))
-            for name in SHOWN
+            for name in PERCENTILE_NAMES
             if (value := item.percentiles.get(name))
         ]
         if not rows:
@@ -116,7 +115,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
         times = [row.time_ns for row in rows]
         low, high = min(times) * 0.8, max(times) * 1.25
         is_wide = high > 10 * low
-        present = [name for name in SHOWN if any(row.percentile == name for row in rows)]
+        present = [name for name in PERCENTILE_NAMES if any(row.percentile == name for row in rows)]
         colour = alt.Color(
             "side:N",
             title=None,
@@ -134,9 +133,9 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
                     scale=alt.Scale(type="log", domain=[low, high], nice=False)
                     if is_wide
                     else alt.Scale(zero=True, nice=True),
-                    axis=alt.Axis(labelExpr=TIME_LABEL, values=theme.log_ticks(low, high))
+                    axis=alt.Axis(labelExpr=theme.TIME_OR_0_LABEL, values=theme.log_ticks(low, high))
                     if is_wide
-                    else alt.Axis(labelExpr=TIME_LABEL, tickCount=5),
+                    else alt.Axis(labelExpr=theme.TIME_OR_0_LABEL, tickCount=5),
                 ),
                 color=colour,
                 strokeDash=alt.StrokeDash("side:N", sort=["before", "after"], legend=None),
@@ -156,7 +155,7 @@ def history_picture(history: History, number: int, note: str = "") -> Picture:
     levels = [{"place": first - 0.4, "end": last + 0.4, "value": mean} for first, last, mean in history.levels]
     places = {point.run: number for number, point in enumerate(history.points)}
     turns = [{"place": places[turn.run] - 0.5, "name": f"{turn.share * 100:+.1f} %"} for turn in history.turns]
-    label = TIME_LABEL if history.figure.kind == "time" else theme.COUNT_LABEL
+    label = theme.TIME_OR_0_LABEL if history.figure.kind == "time" else theme.COUNT_LABEL
     labels = [point.run for point in history.points]
     x = alt.X(
         "place:Q",

@@ -16,11 +16,11 @@ from typing import Any, BinaryIO, Literal
 
 import msgspec
 
-from brickyard.analysis.figures.latency import PERCENTILES, percentile_name
 from brickyard.analysis.figures.steady import headline_from_ns
 from brickyard.analysis.figures.totals import asked_stream, phase_name, stream_name, totals
 from brickyard.analysis.judging.summary import run_document
 from brickyard.errors import BadInputError
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.hdr_log import HDR_HEAD, histogram_log
 from brickyard.report.metrics import RUN, metrics_text
@@ -76,7 +76,7 @@ TOTALS: dict[str, type] = {
     "count": int,
     "mean_ns": float,
     "min_ns": int,
-    **{f"{percentile_name(p)}_ns": int for p in PERCENTILES},
+    **{f"{name}_ns": int for name in PERCENTILE_NAMES},
     "max_ns": int,
     "histogram": str,
 }

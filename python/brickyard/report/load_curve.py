@@ -9,13 +9,14 @@ from typing import Any
 import altair as alt
 
 from brickyard.analysis.figures.load_curve import CAPACITY, KNEE, WITHIN, CurvePoint, Limit, Mark
+from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import LETTER, draw
 
-FIGURES = ("mean", "p50", "p99")
-COLOURS = {"mean": theme.BLACK, "p50": theme.BLUE, "p99": theme.VERMILLION}
-SHAPES = {"mean": "circle", "p50": "square", "p99": "triangle-up"}
+FIGURES = ("mean", *MEDIAN_AND_P99)
+COLOURS = dict(zip(FIGURES, (theme.BLACK, theme.BLUE, theme.VERMILLION), strict=True))
+SHAPES = dict(zip(FIGURES, ("circle", "square", "triangle-up"), strict=True))
 WIDTH, NARROW_WIDTH, HEIGHT = 640, 330, 340
 LINE, GAP = 17, 5  # pixels of a line of text, and between words and a rule
 MARK_COLOURS = {WITHIN: theme.PURPLE, KNEE: theme.GREEN, CAPACITY: theme.PALE}

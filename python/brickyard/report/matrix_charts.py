@@ -22,7 +22,6 @@ ACROSS = 3  # multiples side by side: what a page's column holds
 WHOLE_WIDTH, NARROW_WIDTH, HEIGHT = 780, 330, 210
 LABEL_LIMIT = 120
 LETTER = 7.5  # width of a letter of a label, in pixels
-TIME_LABEL = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 
 
 class _Bar(msgspec.Struct, frozen=True):
@@ -137,7 +136,7 @@ def _bars(
         title=heading,
         axis=alt.Axis(labelAngle=0 if fits else -35, labelLimit=LABEL_LIMIT, labelOverlap=False),
     )
-    label = TIME_LABEL if pivot.figure.kind == "time" else theme.COUNT_LABEL
+    label = theme.TIME_OR_0_LABEL if pivot.figure.kind == "time" else theme.COUNT_LABEL
     if pivot.figure.kind == "span":
         label = "format(datum.value / 3600, ',.3~r') + ' h'"
     y = alt.Y(
@@ -194,7 +193,7 @@ def trade_picture(x: Pivot, y: Pivot, title: str, workload: str = "", *, narrow:
         scale=alt.Scale(type="log", domain=[near * 0.8, far * 1.6], nice=False),
         axis=alt.Axis(values=theme.log_ticks(near * 0.8, far * 1.6), format=",~r"),
     )
-    label = TIME_LABEL if y.figure.kind == "time" else theme.COUNT_LABEL
+    label = theme.TIME_OR_0_LABEL if y.figure.kind == "time" else theme.COUNT_LABEL
     y_axis = alt.Y(
         "y:Q", title=y.figure.heading, scale=alt.Scale(domain=[0, top], nice=True), axis=alt.Axis(labelExpr=label)
     )

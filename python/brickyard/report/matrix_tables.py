@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.pivot import Axis, Entry, Key, Pivot
 from brickyard.analysis.figures.samples import Difference
 from brickyard.report.tables import Table
 from brickyard.units import format_percent, three_digits
 
-DASH = "–"
 UNKNOWN = "?"
 WITHIN_NOISE = "~"
 NOISE_UNKNOWN = f"{UNKNOWN}: measured once, so its noise is unknown; repetitions = 3 or more show it"

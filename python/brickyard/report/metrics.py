@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.totals import Totals, asked_stream, totals
+from brickyard.percentiles import percentile_of
 from brickyard.store import Record
 
 NS = 1e9
@@ -119,7 +120,7 @@ def _latency(record: Record) -> Iterator[Sample]:
             labels = {**_of_row(record, row), "measure": measure}
             for name, value in found.percentiles.items():
                 if value is not None:
-                    quantile = f"{float(name.removeprefix('p')) / 100:.6g}"
+                    quantile = f"{percentile_of(name) / 100:.6g}"
                     yield "", {**labels, "quantile": quantile}, value / NS
             yield "_sum", labels, found.mean_ns * found.count / NS
             yield "_count", labels, found.count

@@ -18,10 +18,10 @@ from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
 from brickyard.study.snia import tests
-from brickyard.study.snia.tables import MB, cell_words, window_words
+from brickyard.study.snia.tables import cell_words, window_words
 from brickyard.study.snia.test import Found, Rounds
 from brickyard.study.snia.tests import TITLES
-from brickyard.units import format_size
+from brickyard.units import MB, format_size
 
 Drawn = tuple[str, str, Picture, Picture]
 """Title, caption, and the picture for a wide and for a narrow page."""
@@ -32,7 +32,6 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [3, 1])
 BINS_PER_DECADE = 12
 COURSE = {"iops": "IOPS", "bytes_per_s": "10^6 bytes/s", "mean_ns": "mean response time"}
-TIME_0 = f"datum.value == 0 ? '0' : {theme.TIME_LABEL}"
 
 
 class _Mark(msgspec.Struct, frozen=True):
@@ -108,7 +107,7 @@ def _value(rounds: Rounds, figures: Measured) -> float:
 
 
 def _label(figure: str) -> str:
-    return TIME_0 if figure == "mean_ns" else theme.COUNT_LABEL
+    return theme.TIME_OR_0_LABEL if figure == "mean_ns" else theme.COUNT_LABEL
 
 
 def _steady(rounds: Rounds) -> Chart:
@@ -237,7 +236,12 @@ def _latency(rounds: Rounds) -> Own:
 
     def chart(narrow: bool) -> Any:
         panels = [
-            _sized(_bars(rows(figure), "response time", TIME_0), narrow=narrow, title=title, height=HEIGHT * 2 // 3)
+            _sized(
+                _bars(rows(figure), "response time", theme.TIME_OR_0_LABEL),
+                narrow=narrow,
+                title=title,
+                height=HEIGHT * 2 // 3,
+            )
             for figure, title in (("mean_ns", "Average"), ("max_ns", "Maximum"))
         ]
         return alt.vconcat(*panels, spacing=24).resolve_scale(y="independent", color="shared")

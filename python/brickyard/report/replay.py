@@ -14,6 +14,7 @@ from brickyard.analysis.databases.replay_disks import DiskSpan
 from brickyard.analysis.figures.latency import latency_of
 from brickyard.analysis.figures.load_curve import knee, knee_mark
 from brickyard.analysis.figures.totals import rated_intervals
+from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.report import charts, theme
 from brickyard.report.load_curve import load_curve
 from brickyard.report.picture import Picture
@@ -25,9 +26,9 @@ from brickyard.units import MIB
 COLUMNS = 160  # of a picture over time; finer is more than a reader sees
 FEW = 20  # columns up to which each has its point
 HEIGHT, PANEL = 230, 120
-FIGURES = ("p50", "p99", "max")
-COLOURS = {"p50": theme.BLUE, "p99": theme.ORANGE, "max": theme.VERMILLION}
-DASHES = {"p50": [1, 0], "p99": [6, 3], "max": [2, 2]}
+FIGURES = (*MEDIAN_AND_P99, "max")
+COLOURS = dict(zip(FIGURES, (theme.BLUE, theme.ORANGE, theme.VERMILLION), strict=True))
+DASHES = dict(zip(FIGURES, ([1, 0], [6, 3], [2, 2]), strict=True))
 
 SERVICE = "disk service"
 
@@ -202,11 +203,7 @@ def response_rows(record: Record) -> list[_ResponsePoint]:
         if found is None:
             segments = {name: number + 1 for name, number in segments.items()}
             continue
-        figures_of = {
-            "p50": found.p50,
-            "p99": found.p99,
-            "max": found.max_ns,
-        }
+        figures_of = {**{name: found.percentiles[name] for name in MEDIAN_AND_P99}, "max": found.max_ns}
         middle_s = (piece[0].start_ns + piece[-1].end_ns) / 2e9
         for what, value in figures_of.items():
             if value:

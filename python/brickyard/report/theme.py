@@ -47,6 +47,7 @@ TIME_LABEL = (
     "datum.value >= 1e6 ? format(datum.value / 1e6, ',') + ' ms' : "
     "datum.value >= 1e3 ? format(datum.value / 1e3, ',') + ' µs' : format(datum.value, ',') + ' ns'"
 )
+TIME_OR_0_LABEL = f"datum.value == 0 ? '0' : {TIME_LABEL}"
 COUNT_LABEL = (
     "datum.value >= 1e6 ? format(datum.value / 1e6, ',') + ' M' : "
     "datum.value >= 1e4 ? format(datum.value / 1e3, ',') + ' k' : format(datum.value, ',')"

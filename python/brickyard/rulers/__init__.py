@@ -9,48 +9,27 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 
 from brickyard import _core, shipped
 from brickyard.errors import BadInputError, one_line
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.ready import ready
-from brickyard.store import CHAINS, METADATA
+from brickyard.schema import Counted, HeldCondition, tag_of
+from brickyard.schema.plan import Address
 
 RATES = ("iops", "throughput")
-TIMES = ("mean", "p50", "p90", "p99", "p99.9", "p99.99", "max")
+TIMES = ("mean", *PERCENTILE_NAMES, "max")
 SHARES = ("errors",)  # of all requests, those that failed
 COUNTS = ("dropped",)  # frames of video that were missing when their buffer ran out
 MEASURES = ("service", "response")
-OPERATIONS = ("read", "write", "flush", "trim", "append", "put", "get", *sorted(METADATA), *sorted(CHAINS))
-ADDRESSES = (
-    *(
-        "sequential",
-        "random",
-        "permutation",
-        "strided",
-        "mixed",
-        "runs",
-        "zipf",
-        "pareto",
-        "hot_spots",
-        "zones",
-        "normal",
-    ),
-)
-CONDITIONS = (
-    "normal",
-    "degraded",
-    "rebuilding",
-    "neighbour_rebuilding",
-    "initializing",
-    "scrubbing",
-    "write_cache_on",
-    "write_cache_off",
-)
-MIB = 1 << 20
+OPERATIONS = tuple(str(counted) for counted in Counted if counted not in (Counted.CALL, Counted.LOAD))
+"""Replays and loaders are judged elsewhere."""
+ADDRESSES = tuple(map(tag_of, get_args(Address)))
+CONDITIONS = tuple(map(str, HeldCondition))
 HOW = "write for example 'p99<=5ms', 'iops>=2000', 'errors<=1%' or 'throughput>=118.65MiB/s'"
 
 

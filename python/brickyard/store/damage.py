@@ -15,10 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from brickyard.errors import FAILED, BrickyardError, one_line
-from brickyard.store.record import RunInfo
-
-DAMAGED = "damaged"
-"""The outcome of a run whose record cannot be read."""
+from brickyard.store.record import DAMAGED, ENDED, Ended, RunInfo
 
 NOT_TEXT = "Could not decode to UTF-8"
 """How Python's sqlite3 begins its complaint of a text that is not UTF-8."""
@@ -64,13 +61,12 @@ def check_histogram(text: str) -> None:
         raise ValueError(f"not a histogram: {error}") from error
 
 
-OUTCOMES = ("done", "interrupted", "failed")
-
-
-def check_outcome(value: object) -> None:
-    """Raises ValueError where this is no way for a run or study to end."""
-    if value is not None and value not in OUTCOMES:
-        raise ValueError(f"{value!r} is not one of {', '.join(OUTCOMES)}")
+def check_outcome(value: object) -> Ended | None:
+    """How a run or study ended; None where it has not. Raises ValueError where this is no way to end."""
+    found = next((word for word in ENDED if word == value), None)
+    if value is not None and found is None:
+        raise ValueError(f"{value!r} is not one of {', '.join(ENDED)}")
+    return found
 
 
 def judged(row: Row, made: Callable[[Row], RunInfo]) -> RunInfo:

@@ -17,7 +17,15 @@ from pathlib import Path
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.store.damage import is_damage
-from brickyard.store.schema import APPLICATION_ID, MIGRATIONS, READABLE_FROM, migrate, migrate_if_whole, other_columns
+from brickyard.store.schema import (
+    APPLICATION_ID,
+    BUSY_TIMEOUT_S,
+    MIGRATIONS,
+    READABLE_FROM,
+    migrate,
+    migrate_if_whole,
+    other_columns,
+)
 
 DAMAGED_BYTES_MAX = 8
 """So many wrong bytes in a text of the right length are damage; a text that another version wrote differs in more."""
@@ -26,7 +34,6 @@ MALFORMED = "malformed database schema"
 """How SQLite begins its complaint of a text that it cannot take for a table, an index or a trigger."""
 
 NO_TEXT = "a byte of it is not UTF-8"
-BUSY_TIMEOUT_S = 30.0
 
 _SELECT = (
     "SELECT rowid, CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) FROM sqlite_schema"

@@ -15,11 +15,8 @@ from brickyard.ready import ready
 from brickyard.schema import ConditionReason, ProcessMark, words_of
 from brickyard.store.damage import check_outcome
 from brickyard.store.process import is_alive
-from brickyard.store.record import RunHead
+from brickyard.store.record import INTERRUPTED, RUNNING, Outcome, RunHead
 from brickyard.store.schema import has_derived
-
-INTERRUPTED = "interrupted"
-RUNNING = "running"
 
 
 def read_heads(db: sqlite3.Connection, first: int, last: int) -> list[RunHead]:
@@ -63,10 +60,9 @@ def read_heads(db: sqlite3.Connection, first: int, last: int) -> list[RunHead]:
     return found
 
 
-def _outcome(db: sqlite3.Connection, run: int, told: Any) -> str:
-    check_outcome(told)
-    if told is not None:
-        return str(told)
+def _outcome(db: sqlite3.Connection, run: int, told: Any) -> Outcome:
+    if (ended := check_outcome(told)) is not None:
+        return ended
     return RUNNING if is_alive(_facts(db, run).process) else INTERRUPTED
 
 

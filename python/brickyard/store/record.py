@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
@@ -20,6 +20,7 @@ from brickyard.schema import (
     KnobEvent,
     RunFacts,
     RunOptions,
+    RunOutcome,
     RunWarning,
     RunWatch,
     Start,
@@ -181,6 +182,23 @@ class RunMarks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 NO_MARKS = RunMarks()
 
 
+Ended = Literal["done", "interrupted", "failed"]
+"""How a run or a study came to its end, as it is kept."""
+Outcome = Literal[Ended, "running", "damaged"]
+"""What a run is now. One that neither ended nor lives is `interrupted`; of one that is `damaged` the record cannot be
+read."""
+ENDED: tuple[Ended, ...] = get_args(Ended)
+OUTCOMES: tuple[Outcome, ...] = (*ENDED, "running", "damaged")
+INTERRUPTED: Final = "interrupted"
+RUNNING: Final = "running"
+DAMAGED: Final = "damaged"
+
+
+def ended_as(outcome: RunOutcome) -> Ended:
+    """The plain word, as programs get it."""
+    return next(word for word in ENDED if word == outcome)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHead:
     """What lists and selections need of a run."""
@@ -194,7 +212,7 @@ class RunHead:
     study: int | None
     labels: Json
     start_unix_ns: int | None
-    outcome: str
+    outcome: Outcome
     invalid: str = ""
     """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
 
@@ -394,7 +412,7 @@ class StudyInfo:
     created_unix_ns: int
     name: str
     about: Json
-    outcome: str
+    outcome: Ended
     notes: list[str]
     runs: list[int]
 

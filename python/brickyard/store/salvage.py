@@ -17,7 +17,7 @@ from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import RunWarning, stored
 from brickyard.store.damage import cause_of, check_histogram, check_outcome, is_damage, run_ids
-from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, LATER, has_table, migrate
+from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, BUSY_TIMEOUT_S, LATER, has_table, migrate
 from brickyard.store.sums import has_sums, register, trouble
 
 JSON_COLUMNS = frozenset(
@@ -25,7 +25,6 @@ JSON_COLUMNS = frozenset(
     | {"knob", "body", "about", "labels", "notes", "runs"}
 )
 DATABASE_MARK = re.compile(rb"\ASQLite format 3\0")
-BUSY_TIMEOUT_S = 30.0
 NAMES_SHOWN = 20  # of what SQLite says of its file
 
 

@@ -15,6 +15,7 @@ from brickyard.outputs import in_memory
 from brickyard.store.damage import is_damage
 from brickyard.store.sums import register, table_of_sums
 
+BUSY_TIMEOUT_S = 30.0  # how long an append waits for other runs that write to the same store
 APPLICATION_ID = 0x42524B59  # "BRKY", so that `file` and we ourselves know a store from another SQLite file
 
 FIRST_TABLES = (

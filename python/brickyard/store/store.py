@@ -29,7 +29,6 @@ from brickyard.errors import BadInputError, ChangedMeanwhileError, NotFoundError
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import damage
 from brickyard.store.damage import (
-    DAMAGED,
     DamagedRunError,
     cause_of,
     check_histogram,
@@ -43,6 +42,7 @@ from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
 from brickyard.store.process import is_alive
 from brickyard.store.record import (
+    DAMAGED,
     Annotation,
     Cursor,
     FailedRequest,
@@ -51,6 +51,7 @@ from brickyard.store.record import (
     IntervalCost,
     Json,
     News,
+    Outcome,
     Record,
     RunHead,
     RunInfo,
@@ -60,6 +61,7 @@ from brickyard.store.record import (
 from brickyard.store.salvage import Loss, integrity, losses, salvage
 from brickyard.store.schema import (
     APPLICATION_ID,
+    BUSY_TIMEOUT_S,
     check_columns,
     check_readable,
     check_version,
@@ -74,7 +76,6 @@ from brickyard.store.sums import check_run, without
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
 IN_MEMORY = ":memory:"
 LAST_ID = (1 << 63) - 1  # SQLite's greatest
-BUSY_TIMEOUT_S = 30.0  # how long an append waits for other runs that write to the same store
 
 _RUN_COLUMNS = """
     SELECT run.id, run.created_unix_ns, run.profile, run.profile_hash, run.plan, run.seed, run.condition, run.targets,
@@ -428,7 +429,7 @@ class Store:
                 created_unix_ns=row[1],
                 name=row[2],
                 about=json.loads(row[3]),
-                outcome=row[4] or "interrupted",
+                outcome=check_outcome(row[4]) or "interrupted",
                 notes=json.loads(row[5] or "[]"),
                 runs=[
                     r[0] for r in self._db.execute("SELECT run FROM study_run WHERE study = ? ORDER BY run", row[:1])
@@ -650,8 +651,8 @@ def _measures(cell: schema.CellEvent) -> list[tuple[str, schema.Measure]]:
 def _run_info(row: tuple[Any, ...]) -> RunInfo:
     plan, facts = json.loads(row[4]), json.loads(row[10])
     known = facts_head(facts)
-    outcome, message = row[17], row[18]
-    check_outcome(outcome)
+    message = row[18]
+    outcome: Outcome | None = check_outcome(row[17])
     if outcome is None and is_alive(known.process):
         outcome, message = "running", "has not ended yet"
     return RunInfo(

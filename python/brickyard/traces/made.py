@@ -18,6 +18,7 @@ import numpy as np
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.traces.contents import Buckets, Examined, OperationFigures, TraceFigures
+from brickyard.traces.replayed import DEPTH_MOST, ROOM
 from brickyard.traces.toml import quoted
 from brickyard.units import format_percent, format_size
 
@@ -34,8 +35,6 @@ CLOSED_SHARE = 0.8  # so many requests find the same number of others under way 
 CLOSED_BUSY = 0.3  # and so much of the time they are: of independent arrivals, 30 % would then find another number
 STEADY_GAPS = 0.3  # variation of gaps below which arrivals are at equal distances
 BURST_MOST = 1024
-DEPTH_MOST = 1024
-ROOM = 4
 FUA_SHARE = 0.5
 WRITE = "write"
 YEAR_S = 365.25 * 86_400

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from brickyard.percentiles import is_supported, least_count
 from brickyard.traces.contents import Buckets, Contents, Examined, OperationFigures, TraceFigures
-from brickyard.units import format_count, format_ns, format_percent, format_seconds, format_size, plural
+from brickyard.units import SECTOR_BYTES, format_count, format_ns, format_percent, format_seconds, format_size, plural
 
-SECTOR = 512
 SIZES_SHOWN = 6
 SHARE_SHOWN = 0.005
 ALIGNED_FROM = 4096
-PERCENTILES = (0.5, 0.99)
-P99_LEAST = 1000  # ten of them lie beyond, as everywhere
 
 
 def figure_lines(examined: Examined) -> list[tuple[str, str]]:
@@ -76,7 +74,7 @@ def _sizes(item: OperationFigures) -> str:
 
 
 def _aligned(item: OperationFigures) -> str:
-    shares = [(SECTOR << bit, count / item.requests) for bit, count in enumerate(item.aligned)]
+    shares = [(SECTOR_BYTES << bit, count / item.requests) for bit, count in enumerate(item.aligned)]
     return ", ".join(
         f"{format_size(boundary)} {format_percent(share)}" for boundary, share in shares if boundary >= ALIGNED_FROM
     )
@@ -106,10 +104,14 @@ def percentile(buckets: Buckets, share: float) -> int | None:
 
 
 def _latencies(item: OperationFigures) -> str:
-    median, high = (percentile(item.service, share) for share in PERCENTILES)
-    most, count = item.service[-1][0], sum(count for _, count in item.service)
-    p99 = f"p99 {format_ns(high)}" if count >= P99_LEAST else f"no p99 of fewer than {P99_LEAST:,} requests"
-    return f"median {format_ns(median)}, {p99}, longest about {format_ns(most)} (issue to end)"
+    most, known = item.service[-1][0], (_known("median", item.service, 50.0), _known("p99", item.service, 99.0))
+    return f"{', '.join(known)}, longest about {format_ns(most)} (issue to end)"
+
+
+def _known(name: str, service: Buckets, percent: float) -> str:
+    if is_supported(sum(count for _, count in service), percent):
+        return f"{name} {format_ns(percentile(service, percent / 100))}"
+    return f"no {name} of fewer than {least_count(percent):,} requests"
 
 
 def _arrivals(contents: Contents, figures: TraceFigures) -> str:

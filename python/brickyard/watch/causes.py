@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from brickyard.units import format_ns, format_percent, format_size
 from brickyard.watch.seen import NS, Pairs, SeenCell, SlowRequest, class_of, time_ns
-from brickyard.watch.totals import DeviceTotals, WatchTotals, percentile_ns
+from brickyard.watch.totals import DeviceTotals, WatchTotals, median_ns, percentile_ns
 
 BEFORE, SCHEDULER, FLUSH, OTHERS, OWN = (
     "before the queue",
@@ -145,7 +145,7 @@ def _usual_ns(one: SlowRequest, cell: SeenCell) -> float | None:
     where too few are alike.
     """
     if not one.bytes:
-        return percentile_ns(cell.device, 0.5)
+        return median_ns(cell.device)
     requests, device_ns = next((sums for number, *sums in cell.classes if number == class_of(one.bytes)), (0, 0))
     if requests - 1 < LEAST_ALIKE:
         return None
@@ -164,7 +164,7 @@ class _Cached:
 
 def _cached(cell: SeenCell) -> _Cached | None:
     """By the times of reads in the device alone; None where they are of one kind."""
-    slow_ns = percentile_ns(cell.device, 0.9)
+    slow_ns = percentile_ns(cell.device, 90.0)
     if cell.operation != "read" or slow_ns is None:
         return None
     count = sum(number for _, number in cell.device)

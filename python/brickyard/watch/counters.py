@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from brickyard.watch.devices import SECTOR, BlockDevice
+from brickyard.units import SECTOR_BYTES
+from brickyard.watch.devices import BlockDevice
 from brickyard.watch.seen import SeenCell, SeenDevice, WatchInterval
 
 NOT_SEEN = (
@@ -52,7 +53,7 @@ class Counters:
         self._before[device.name] = now
         since = [new - old for new, old in zip(now, before, strict=False)]
         cells = [
-            SeenCell(name, since[at], since[at + 2] * SECTOR, total_ns=since[at + 3] * MS_NS)
+            SeenCell(name, since[at], since[at + 2] * SECTOR_BYTES, total_ns=since[at + 3] * MS_NS)
             for name, at in GROUPS
             if len(since) > at + 3 and since[at] > 0
         ]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from brickyard.errors import BadInputError
 from brickyard.printable import printable
+from brickyard.units import SECTOR_BYTES
 
 MOST = 64
 BLOCK = Path("/sys/block")
-SECTOR = 512
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def _disk(name: str) -> BlockDevice:
         sector_bytes = int((folder / "queue/logical_block_size").read_text())
     except (OSError, ValueError) as error:
         raise BadInputError(f"{printable(name)}: is no block device any more; see lsblk") from error
-    return BlockDevice(name, major << 20 | minor, sectors * SECTOR, sector_bytes)
+    return BlockDevice(name, major << 20 | minor, sectors * SECTOR_BYTES, sector_bytes)
 
 
 def found(paths: tuple[str, ...]) -> list[BlockDevice]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 import msgspec
 
+from brickyard.percentiles import MEDIAN_AND_TAILS, percentile_of
 from brickyard.printable import printable
 from brickyard.units import (
     format_count,
@@ -45,7 +46,6 @@ WORDS = {
     "other": "driver's command",
     "write_zeroes": "write zeroes",
 }
-PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 OWNERS_SHOWN, SLOW_SHOWN = 20, 20
 Rows = list[list[str]]
 
@@ -80,7 +80,7 @@ def operation_rows(device: DeviceTotals, seconds: float) -> Rows:
         cell = device.cells.get(name)
         if cell is None or not cell.requests:
             continue
-        timed = [percentile_ns(cell.total, share) for share in PERCENTILES.values()]
+        timed = [percentile_ns(cell.total, percentile_of(name)) for name in MEDIAN_AND_TAILS]
         rows.append(
             [
                 WORDS[name],
@@ -97,7 +97,7 @@ def operation_rows(device: DeviceTotals, seconds: float) -> Rows:
     return rows
 
 
-OPERATION_COLUMNS = ("operation", "requests", "/s", "MiB/s", "mean size", "mean", *PERCENTILES, "max", "errors")
+OPERATION_COLUMNS = ("operation", "requests", "/s", "MiB/s", "mean size", "mean", *MEDIAN_AND_TAILS, "max", "errors")
 
 
 def stage_rows(device: DeviceTotals) -> Rows:
@@ -114,7 +114,7 @@ def stage_rows(device: DeviceTotals) -> Rows:
             ("in the device", cell.device_ns, cell.device),
         ):
             if times:
-                p99 = percentile_ns(times, 0.99)
+                p99 = percentile_ns(times, 99.0)
                 mean = sum_ns / max(sum(number for _, number in times), 1)
                 rows.append([WORDS[name], words, format_percent(sum_ns / whole), format_ns(mean), format_ns(p99)])
     return rows
@@ -345,7 +345,7 @@ def _cell_document(cell: SeenCell, seconds: float) -> dict[str, object]:
         "max_ns": cell.total_max_ns,
         "requests_per_s": cell.requests / seconds,
         "bytes_per_s": cell.bytes / seconds,
-        "percentiles_ns": {name: percentile_ns(cell.total, share) for name, share in PERCENTILES.items()},
+        "percentiles_ns": {name: percentile_ns(cell.total, percentile_of(name)) for name in MEDIAN_AND_TAILS},
         "mean_depth": mean_depth(cell),
         "depth_one_share": share_at_depth_one(cell),
         "classes": [
@@ -452,8 +452,8 @@ def interval_rows(totals: WatchTotals) -> Iterator[dict[str, object]]:
                     "device": printable(device.name),
                     "operation": cell.operation,
                     **{name: getattr(cell, name) for name in CSV_FIELDS},
-                    "p50_ns": percentile_ns(cell.total, 0.5),
-                    "p99_ns": percentile_ns(cell.total, 0.99),
+                    "p50_ns": percentile_ns(cell.total, 50.0),
+                    "p99_ns": percentile_ns(cell.total, 99.0),
                     **{name: getattr(cell, name) if _has_ahead(totals, cell) else None for name in AHEAD_FIELDS},
                 }
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from brickyard.percentiles import is_supported
 from brickyard.watch.seen import (
     NS,
     OPERATIONS,
@@ -28,8 +29,6 @@ HISTOGRAMS = ("sizes", "alignments", "seeks", "gaps", "depths", "before", "queue
 COUNTS = tuple(
     name for name in SeenCell.__struct_fields__ if name not in (*HISTOGRAMS, "classes", "operation", "total_max_ns")
 )
-BEYOND = 10
-"""A percentile is shown where so many samples lie beyond it."""
 
 
 @dataclass
@@ -172,14 +171,18 @@ def merged(cells: Iterable[SeenCell], operation: str) -> SeenCell:
     return sum_
 
 
-def percentile_ns(times: Pairs, share: float) -> int | None:
-    """The middle of the bucket where it lies, so at most 6 % off; None where fewer than ten samples lie beyond. The
-    median is that of any number.
-    """
-    count = sum(number for _, number in times)
-    if count * (1 - share) < BEYOND and not (share <= 0.5 and count > 0):
-        return None
-    left = count * share
+def percentile_ns(times: Pairs, percentile: float) -> int | None:
+    """The middle of the bucket where it lies, so at most 6 % off; None where fewer than ten samples lie beyond."""
+    return _middle_ns(times, percentile) if is_supported(sum(number for _, number in times), percentile) else None
+
+
+def median_ns(times: Pairs) -> int | None:
+    """Of any number of samples, to compare single requests with; what is shown is `percentile_ns`."""
+    return _middle_ns(times, 50.0)
+
+
+def _middle_ns(times: Pairs, percentile: float) -> int | None:
+    left = sum(number for _, number in times) * percentile / 100
     for bucket, number in times:
         left -= number
         if left <= 0:

@@ -65,8 +65,6 @@ class Target:
     kind: str
     """`scratch`, `model`, `device` or `allowed`."""
     paths: tuple[str, ...]
-    may_write: bool
-    """Whether a profile that writes may be run on it; on an allowed device or file only with typed confirmation."""
 
 
 @dataclass
@@ -113,11 +111,11 @@ class Web:
         return Store(self.store)
 
     def targets(self) -> dict[str, Target]:
-        found = [Target(SCRATCH, "a scratch file, removed at the end", "scratch", (), True)]
-        found += [Target(f"sim:{name}", f"modelled: {name}", "model", (f"sim:{name}",), True) for name in _models()]
-        found += [Target(path, path, "allowed", (path,), True) for path in self.allowed]
+        found = [Target(SCRATCH, "a scratch file, removed at the end", "scratch", ())]
+        found += [Target(f"sim:{name}", f"modelled: {name}", "model", (f"sim:{name}",)) for name in _models()]
+        found += [Target(path, path, "allowed", (path,)) for path in self.allowed]
         others = [path for path in managing.devices() if path not in self.allowed]
-        found += [Target(path, f"{path}, reading only", "device", (path,), False) for path in others]
+        found += [Target(path, f"{path}, reading only", "device", (path,)) for path in others]
         return {target.word: target for target in found}
 
     def target(self, word: str) -> Target:

@@ -37,7 +37,6 @@ from brickyard.web.results import part_of
 from brickyard.web.sessions import Session
 
 HOST = managing.Host()
-WORKING = ("rebuilding", "delayed", "scrubbing", "initializing", "reshaping")
 WATCH_WORK_S, WATCH_BAD_S, WATCH_IDLE_S = 5.0, 30.0, 300.0
 """How often arrays are looked at while nobody has their page open: one that works, one that is not well, and whether
 there is any of these."""
@@ -51,7 +50,6 @@ PATIENCE_S = 3.0
 HANGS_S = 30.0
 """Our choice: asking each of a few dozen drives takes up to half a minute."""
 HANGS = "a look at the arrays does not end, perhaps because a controller's tool hangs; what is shown is older"
-DRIVES_EVERY_S = 600.0
 AUDIT_SHOWN, AUDIT_MAX = 100, 1000
 KEYED = ("array", "slow", "errors")
 """Kinds of alarms and events whose keys have the name of an array, and what it is about behind that."""
@@ -104,7 +102,7 @@ class Looks:
 
     def _work(self, may_ask_drives: bool) -> None:
         """One look; what goes wrong with it is what it found."""
-        with_drives = may_ask_drives and time.monotonic() - self._drives_s >= DRIVES_EVERY_S
+        with_drives = may_ask_drives and time.monotonic() - self._drives_s >= managing.DRIVES_EVERY_S
         changes = self._changes
         try:
             found = managing.estate(drives=with_drives)
@@ -188,7 +186,7 @@ class Looks:
         """How long to wait with the next look, by what the last one found."""
         found = self._found
         standings = found.standings if found is not None else []
-        if any(one.sheet.state.name in WORKING for one in standings):
+        if any(one.sheet.state.name in managing.UNDER_WAY for one in standings):
             return WATCH_WORK_S
         is_bad = found is None or found.problems or any(one.severity != "well" for one in standings)
         return WATCH_BAD_S if is_bad else WATCH_IDLE_S

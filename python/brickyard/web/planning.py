@@ -17,9 +17,6 @@ from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
 
-OF_ZFS = ("zmirror", "raidz1", "raidz2", "raidz3", "draid1", "draid2", "draid3")
-LEVELS = ("jbod", "raid0", "raid1", "raid5", "raid6", "raid10", *OF_ZFS)
-
 
 @reads
 def bricks_page(request: Request, web: Web) -> Response:
@@ -34,7 +31,7 @@ def brick_page(request: Request, web: Web) -> Response:
         "sheet": sheet,
         "workloads": modelling.workloads(),
         "drives": modelling.drives(),
-        "levels": LEVELS,
+        "levels": modelling.LEVELS,
         "conditions": modelling.CONDITIONS,
         "values": list(flat(sheet.brick)),
     }

@@ -43,6 +43,23 @@ pub enum Level {
 }
 
 impl Level {
+    pub const ALL: [Level; 13] = [
+        Level::Jbod,
+        Level::Raid0,
+        Level::Raid1,
+        Level::Raid5,
+        Level::Raid6,
+        Level::Raid10,
+        Level::Zmirror,
+        Level::Raidz1,
+        Level::Raidz2,
+        Level::Raidz3,
+        Level::Draid1,
+        Level::Draid2,
+        Level::Draid3,
+    ];
+    const _WHOLE: () = assert!(Self::ALL.len() == Level::Draid3 as usize + 1);
+
     /// Whether ZFS keeps it: records, transaction groups and a log in place of stripes.
     pub fn is_zfs(self) -> bool {
         self == Level::Zmirror || self.zfs_parity() > 0

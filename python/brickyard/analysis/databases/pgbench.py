@@ -12,9 +12,10 @@ from itertools import pairwise
 import msgspec
 
 from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
-from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.cells import DASH, Told
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.errors import BadInputError
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample
 from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
 from brickyard.store import Record
@@ -30,8 +31,7 @@ from brickyard.units import (
 
 AGREEMENT_MAX = 0.01  # of pgbench's own figures and those of its log; beyond it one of them is wrong
 SPAN_OFF_MOST = 0.05  # by which a server's counts may be of a longer or shorter time than the transactions
-SCALE_BYTES = 15_000_000  # of a scale, as pgbench's own manual counts
-POINTS = ("p50", "p90", "p99", "p99.9", "p99.99")
+SCALE_BYTES = 15_000_000  # a scale's 100,000 accounts with their index: 15 MB, as pgbench's own manual counts them
 
 
 def is_pgbench(record: Record) -> bool:
@@ -110,11 +110,10 @@ def call_totals(record: Record) -> Totals | None:
     return next((row for row in totals(record) if row.operation == "call"), None)
 
 
-TPS_COLUMNS = ("clients", "transactions", "tps", *POINTS, "max", "failed")
+TPS_COLUMNS = ("clients", "transactions", "tps", *PERCENTILE_NAMES, "max", "failed")
 OWN_COLUMNS = ("", "tps", "mean latency", "transactions")
 SERVER_COLUMNS = ("WAL flushes/s", "WAL writes/s", "WAL MiB/s", "commits/flush", "reads/s", "writes/s", "checkpoints")
 DISK_TITLE = "The server's disks, whole device, others included"
-Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
 def tables(record: Record) -> list[Told]:
@@ -125,8 +124,8 @@ def tables(record: Record) -> list[Told]:
     found: list[Told] = [("Transactions", TPS_COLUMNS, [_tps_cells(record, row)])]
     late = row.lateness
     if late is not None:
-        told = [*(format_ns(late.percentiles.get(name)) for name in POINTS), format_ns(late.max_ns)]
-        found.append(("Lateness of transactions", (*POINTS, "max"), [told]))
+        told = [*(format_ns(late.percentiles.get(name)) for name in PERCENTILE_NAMES), format_ns(late.max_ns)]
+        found.append(("Lateness of transactions", (*PERCENTILE_NAMES, "max"), [told]))
     if (own := own_summary(record)) is not None:
         found.append(("Compared with pgbench's own summary", OWN_COLUMNS, _own_rows(row, own)))
     if (server := server_total(record)) is not None:
@@ -139,7 +138,7 @@ def tables(record: Record) -> list[Told]:
 
 def _tps_cells(record: Record, row: Totals) -> list[str]:
     response = row.response
-    points = [format_ns(response.percentiles.get(name)) if response else DASH for name in POINTS]
+    points = [format_ns(response.percentiles.get(name)) if response else DASH for name in PERCENTILE_NAMES]
     clients = str(asked_of(record).clients)
     most = format_ns(response.max_ns) if response else DASH
     return [clients, format_count(row.requests), _rate(row), *points, most, format_count(row.errors)]

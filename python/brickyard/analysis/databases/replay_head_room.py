@@ -23,6 +23,7 @@ from brickyard.analysis.databases.replay_served import Served, ServedDocument, s
 from brickyard.analysis.databases.replay_warnings import BLINK_S
 from brickyard.analysis.figures.load_curve import CurvePoint, Limit, curve_point, usable
 from brickyard.analysis.figures.totals import rated_intervals
+from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema import PhaseEnd, PhaseReason
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
@@ -197,7 +198,7 @@ def offered_points(records: list[Record]) -> list[CurvePoint]:
     return sorted(found, key=lambda point: point.offered_per_s)
 
 
-CURVE_COLUMNS = ["offered/s", "calls/s", "mean", "p50", "p99", "max", "unsent", "errors", ""]
+CURVE_COLUMNS = ["offered/s", "calls/s", "mean", *MEDIAN_AND_P99, "max", "unsent", "errors", ""]
 
 
 def curve_row(point: CurvePoint) -> list[str]:
@@ -205,7 +206,7 @@ def curve_row(point: CurvePoint) -> list[str]:
         format_iops(point.offered_per_s),
         format_iops(point.achieved_per_s),
         format_ns(point.mean_ns),
-        *(format_ns(point.percentiles.get(name)) for name in ("p50", "p99")),
+        *(format_ns(point.percentiles.get(name)) for name in MEDIAN_AND_P99),
         format_ns(point.max_ns),
         format_count(point.unsent),
         format_count(point.errors),

@@ -22,8 +22,9 @@ from brickyard.analysis.databases.replay_runs import (
     streams_of,
 )
 from brickyard.analysis.figures.cells import DASH
-from brickyard.analysis.figures.latency import Latency, is_supported, latency_of
+from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.totals import stream_name
+from brickyard.percentiles import MEDIAN_AND_P99, PAGE_PERCENTILES, is_supported
 from brickyard.schema import Document, PhaseEnd, SlowCall, Timed
 from brickyard.store import Interval, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds
@@ -49,7 +50,7 @@ SQLSTATES = {
 }
 """By state, else by its longest known beginning (PostgreSQL manual, appendix A)."""
 PAGE_COLUMNS = [
-    *("page", "calls", "calls/s", "mean", "p50", "p95", "p99", "max", "mean of max"),
+    *("page", "calls", "calls/s", "mean", *PAGE_PERCENTILES, "max", "mean of max"),
     *("first byte", "last byte", "rows", "MiB", "errors", "diverged"),
 ]
 
@@ -237,7 +238,7 @@ def slow_rows(record: Record) -> list[list[str]]:
     ]
 
 
-LATE_COLUMNS = ["", "calls", "p50", "p99", "max"]
+LATE_COLUMNS = ["", "calls", *MEDIAN_AND_P99, "max"]
 
 
 def late_rows(records: list[Record]) -> list[list[str]]:
@@ -252,7 +253,7 @@ def _measured(records: list[Record], measure: str) -> Latency | None:
 
 
 def _late_row(name: str, found: Latency) -> list[str]:
-    shown = [format_ns(found.percentiles.get(percentile)) for percentile in ("p50", "p99")]
+    shown = [format_ns(found.percentiles.get(percentile)) for percentile in MEDIAN_AND_P99]
     return [name, format_count(found.count), *shown, format_ns(found.max_ns)]
 
 

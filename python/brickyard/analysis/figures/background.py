@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from brickyard.schema import BrickBackground, BrickState, Document
 from brickyard.store import Record
-from brickyard.units import format_seconds, three_digits
+from brickyard.units import MB, format_seconds, three_digits
 
 WORDS = {"initializing": "initialization", "scrubbing": "check"}
-MB = 1e6
 COLUMNS = ("work of", "what", "of a member", "in", "MB/s", "a whole member takes")
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from brickyard.analysis.figures.latency import FEW_EVENTS, PERCENTILES, Latency, percentile_name
+from brickyard.analysis.figures.latency import FEW_EVENTS, Latency
 from brickyard.analysis.figures.totals import Totals
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.schema import is_on_data
 from brickyard.store import CHAIN, FRAME
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
 DASH = "–"
-LATENCY_COLUMNS = ["mean", *(percentile_name(p) for p in PERCENTILES), "max"]
+Told = tuple[str, tuple[str, ...], list[list[str]]]
+"""A table: title, columns and rows."""
+LATENCY_COLUMNS = ["mean", *PERCENTILE_NAMES, "max"]
 
 
 def iops(row: Totals) -> str:
@@ -79,7 +82,7 @@ def chains_title(operations: Iterable[str]) -> str:
 def latency_cells(figures: Latency | None) -> list[str]:
     if figures is None:
         return [DASH] * len(LATENCY_COLUMNS)
-    shown = [percentile_cell(figures, percentile_name(p)) for p in PERCENTILES]
+    shown = [percentile_cell(figures, name) for name in PERCENTILE_NAMES]
     return [format_ns(figures.mean_ns), *shown, format_ns(figures.max_ns)]
 
 

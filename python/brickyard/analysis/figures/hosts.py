@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from brickyard.analysis.figures.latency import PERCENTILES, Latency, as_one, percentile_name
+from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.totals import (
     Totals,
     asked_phase,
@@ -20,6 +20,7 @@ from brickyard.analysis.figures.totals import (
     totals,
 )
 from brickyard.bricks import is_modelled
+from brickyard.percentiles import MEDIAN_AND_P99, PERCENTILE_NAMES, TO_P99
 from brickyard.schema import (
     Document,
     Fleet,
@@ -35,7 +36,7 @@ from brickyard.schema import (
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
 
-COLUMNS = ("host", "state", "requests", "IOPS", "MiB/s", "mean", "p50", "p99", "max", "errors")
+COLUMNS = ("host", "state", "requests", "IOPS", "MiB/s", "mean", *MEDIAN_AND_P99, "max", "errors")
 ALL = "all"
 LOST = "lost"
 NOTABLY = 1.1
@@ -82,7 +83,7 @@ class HostRow:
             "bytes_per_s": self.bytes_per_s,
             "mean_ns": shown.mean_ns if shown else None,
             "max_ns": shown.max_ns if shown else None,
-            **{f"{name}_ns": shown.percentiles[name] if shown else None for name in map(percentile_name, PERCENTILES)},
+            **{f"{name}_ns": shown.percentiles[name] if shown else None for name in PERCENTILE_NAMES},
         }
 
 
@@ -214,7 +215,7 @@ def host_words(record: Record) -> list[str]:
 
 def _judged_by(rows: list[HostRow]) -> str | None:
     """The highest percentile that all hosts have enough samples for."""
-    return next((name for name in ("p99", "p90", "p50") if all(row.percentile(name) for row in rows)), None)
+    return next((name for name in reversed(TO_P99) if all(row.percentile(name) for row in rows)), None)
 
 
 def _spread_words(rows: list[HostRow]) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from brickyard.analysis.figures.latency import Latency, is_supported, within
+from brickyard.analysis.figures.latency import Latency, within
+from brickyard.percentiles import is_supported, percentile_of
 from brickyard.schema import Imported
 from brickyard.store import Record
 
@@ -26,7 +27,7 @@ def as_imported(figures: Latency, printed: Imported) -> Latency:
     """
     percentiles = {
         name: (printed.percentiles.get(name, value if printed.has_bins else None))
-        if is_supported(figures.count, float(name.removeprefix("p")))
+        if is_supported(figures.count, percentile_of(name))
         else None
         for name, value in figures.percentiles.items()
     }

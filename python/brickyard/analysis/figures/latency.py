@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from brickyard._core import Histogram
+from brickyard.percentiles import PERCENTILES, is_supported, percentile_name
 from brickyard.store import Interval
 
-PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
-MIN_SAMPLES_BEYOND = 10  # with fewer, the figure is the luck of a few requests
 MIN_EVENTS_BEYOND = 3
 """With fewer, one event more or less changes how often such latencies are by a half or more."""
 BY_CHANCE = 0.01
@@ -27,10 +26,6 @@ FEW_EVENTS = "*"
 FEW_EVENTS_WORDS = (
     f"{FEW_EVENTS}: the samples beyond this percentile come from one or two events, such as a single stall"
 )
-
-
-def percentile_name(percentile: float) -> str:
-    return f"p{percentile:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +124,6 @@ class Latency:
     @property
     def p99(self) -> int | None:
         return self.percentiles["p99"]
-
-
-def is_supported(count: int, percentile: float) -> bool:
-    """Whether at least ten samples lie beyond a percentile of `count` samples."""
-    # In units of 1e-4 of a sample, because 100 - 99.99 is not 0.01 in binary.
-    return count * round((100 - percentile) * 10_000) >= MIN_SAMPLES_BEYOND * 1_000_000
-
-
-def least_count(percentile: float) -> int:
-    """The fewest samples of which ten lie beyond a percentile."""
-    return -(-MIN_SAMPLES_BEYOND * 1_000_000 // round((100 - percentile) * 10_000))
 
 
 def latency(histogram: Histogram | None) -> Latency | None:

@@ -11,15 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.background import rebuild_pace
+from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.condition import condition_samples
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.ramp import steps
 from brickyard.analysis.figures.totals import Totals, rate_of, rated_rows, totals
+from brickyard.percentiles import MEDIAN, TO_P99_9
 from brickyard.schema import Counted, is_on_data, is_request
 from brickyard.store import CHAIN, Record
 from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
 
-DASH = "–"
 BUCKET_SHARE = 1 / 128  # of HdrHistogram's buckets with two digits, at most
 
 
@@ -85,10 +86,7 @@ def _times() -> list[Figure]:
         for measure in ("response", "service")
         for point, words in (
             ("mean", "mean"),
-            ("p50", "median"),
-            ("p90", "p90 of the"),
-            ("p99", "p99 of the"),
-            ("p99.9", "p99.9 of the"),
+            *((name, "median" if name == MEDIAN else f"{name} of the") for name in TO_P99_9),
             ("max", ""),
         )
     ]
@@ -137,7 +135,7 @@ _FIGURES = (
 )
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _FIGURES}
 PARTS = ("phase", "stream", "operation")
-"""Every way to split a run's figures."""
+"""What one run has several of, and every way to split its figures; tables may use them like factors."""
 COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import _core
-from brickyard.analysis.figures.named import FIGURES, measured
-from brickyard.analysis.figures.pivot import PARTS, Axis, Observation, Pivot, TableSpec, pivot
+from brickyard.analysis.figures.named import FIGURES, PARTS, measured
+from brickyard.analysis.figures.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.store import Record
 
 

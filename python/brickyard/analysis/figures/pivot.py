@@ -12,11 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.latency import Latency
-from brickyard.analysis.figures.named import FIGURES, Figure, percentile_of_all
+from brickyard.analysis.figures.named import FIGURES, PARTS, Figure, percentile_of_all
 from brickyard.analysis.figures.samples import Difference, Sample, difference, in_family, sample
-
-PARTS = ("phase", "stream", "operation")
-"""What one run has several of; tables may use them like factors."""
 
 Where = dict[str, tuple[str, ...]]
 """Levels by factor; all of them must fit."""

@@ -9,13 +9,14 @@ from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.load_curve import WITHIN, CurvePoint, Limit, Mark
 from brickyard.analysis.figures.totals import phase_name, profile_phase
+from brickyard.percentiles import MEDIAN_AND_P99, is_percentile, least_count, percentile_of
 from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep, in_rate, is_request
 from brickyard.schema.plan import Limit as RampLimit
 from brickyard.schema.plan import LimitFigure, TimeKind
 from brickyard.store import IntervalCost, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
 
-COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", "p50", "p99", "errors", "judged", "limit")
+COLUMNS = ("knob", "value", "IOPS", "MiB/s", "mean", *MEDIAN_AND_P99, "errors", "judged", "limit")
 KNOBS = {"depth": "depth", "workers": "workers", "rate_per_s": "rate", "load_percent": "load"}
 
 
@@ -119,7 +120,7 @@ def step_rows(found: list[Step]) -> list[list[str]]:
             format_iops(step.iops),
             format_mib_per_s(step.bytes_per_s),
             format_ns(step.response.mean_ns) if step.response else cells.DASH,
-            *(format_ns(step.response.percentiles[name]) if step.response else cells.DASH for name in ("p50", "p99")),
+            *(format_ns(step.response.percentiles[name]) if step.response else cells.DASH for name in MEDIAN_AND_P99),
             format_count(step.errors),
             step.judged_words,
             _limit_word(step),
@@ -178,10 +179,10 @@ def _without_rest(record: Record, phase: int, *, is_rate: bool) -> str:
 
 def _too_few(figure: str, step: RampStep) -> str:
     """Said where fewer than ten requests lie beyond the percentile that decided."""
-    if not figure.startswith("p"):
+    if not is_percentile(figure):
         return ""
     requests = step.rate_per_s * (step.end_ns - step.start_ns) / 1e9
-    needed = round(10 / (1 - float(figure[1:]) / 100))
+    needed = least_count(percentile_of(figure))
     if requests >= needed:
         return ""
     return f"; judged by {requests:,.0f} requests, but {figure} needs {needed:,}: make `every` longer"
@@ -220,7 +221,7 @@ def step_document(step: Step) -> Document:
         "within": step.within,
         "overloaded": step.overloaded,
         "response_mean_ns": step.response.mean_ns if step.response else None,
-        **{f"response_{n}_ns": step.response.percentiles[n] if step.response else None for n in ("p50", "p99")},
+        **{f"response_{n}_ns": step.response.percentiles[n] if step.response else None for n in MEDIAN_AND_P99},
     }
 
 
@@ -252,7 +253,7 @@ def limit_of(record: Record, phase: int) -> Limit | None:
     """The limit of a ramp as a line of its picture, where it is of the times that are drawn: response times of every
     single request."""
     limit = ramp_limit(record, phase)
-    if limit is None or limit.when not in ("mean", "p50", "p99") or limit.of is not TimeKind.RESPONSE:
+    if limit is None or limit.when not in ("mean", *MEDIAN_AND_P99) or limit.of is not TimeKind.RESPONSE:
         return None
     asked = profile_phase(record, phase)
     if limit.operation is not None or any(stream.chain for stream in (asked.stream if asked else [])):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean, median
 
+MAD_TO_SIGMA = 1.4826  # 1 / Φ⁻¹(3/4): a median absolute deviation as a standard deviation of normal noise
 CONFIDENCE = 0.95
 POWER = 0.8  # the share of cases in which a stated change is found; the field's convention (Cohen 1988)
 ROUNDING = 1e-12  # equal values may differ by so much, as a share, once their logarithm or mean is taken

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from brickyard.analysis.figures.latency import least_count
 from brickyard.analysis.figures.samples import Sample, sample
+from brickyard.percentiles import is_percentile, least_count, percentile_of
 from brickyard.schema import Document
 
 TOLERANCE = 0.01
@@ -115,7 +115,7 @@ def rates(found: Sequence[Carried]) -> Sample | None:
 
 def enough(figure: str) -> int:
     """Requests of a step below which a search ends too high, and its interval misses the true rate too often."""
-    return SURE * least_count(float(figure[1:])) if figure.startswith("p") else OTHERS_MIN
+    return SURE * least_count(percentile_of(figure)) if is_percentile(figure) else OTHERS_MIN
 
 
 def fewest(found: Sequence[Carried], figure: str) -> int | None:

@@ -32,7 +32,8 @@ from brickyard.schema.plan import Plan, SyncMode
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
 STEAL_SHARE_MAX = 0.01
-# A cache of a quarter of the target answers a quarter of uniform requests.
+# A cache of a quarter of the target answers a quarter of uniform requests; below that, the cache is measured
+# (Overland's guide, 2007).
 CACHE_FACTOR = 4
 
 

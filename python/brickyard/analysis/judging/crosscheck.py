@@ -16,6 +16,7 @@ from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.samples import Difference, in_family, repetitions_for, sample
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.conclusions import sees_words
+from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema import Document
 from brickyard.store import Record
 
@@ -74,7 +75,7 @@ class Comparison:
         return difference(self.ours.time_ns(name), self.theirs.time_ns(name))
 
 
-TIMES = ("mean", "p50", "p99")
+TIMES = ("mean", *MEDIAN_AND_P99)
 
 
 def difference(ours: float | None, theirs: float | None) -> float | None:

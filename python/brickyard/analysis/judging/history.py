@@ -19,14 +19,13 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
-from brickyard.analysis.figures.samples import CONFIDENCE, welch
+from brickyard.analysis.figures.samples import CONFIDENCE, MAD_TO_SIGMA, welch
 from brickyard.analysis.judging.differing import Differing, differing_between, loads_apart
 from brickyard.analysis.judging.run_figures import RunFigures
 from brickyard.store import Record, RunHead
 
 RUNS_MIN = 6
 SEGMENT_MIN = 2  # one run alone is an outlier, not a change
-MAD_TO_SIGMA = 1.4826  # 1 / Φ⁻¹(3/4): a median absolute deviation as a standard deviation of normal noise
 CHANGE_MIN = 0.001  # modelled runs have hardly any noise, and nobody acts on less than a thousandth
 PARAMETERS = 3  # a change brings its place and two means in the place of one
 

@@ -19,6 +19,7 @@ from brickyard.analysis.figures.totals import asked_stream
 from brickyard.analysis.judging.crowding import Crowding, crowding
 from brickyard.bricks import is_modelled
 from brickyard.schema import PhaseEnd, SlowEvent
+from brickyard.schema.conditions import AT_WORK
 from brickyard.schema.plan import ClosedPace, Stream, SyncMode
 from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
 from brickyard.store import Interval, IntervalCost, Record
@@ -27,31 +28,11 @@ from brickyard.units import format_count, format_ns, format_percent
 GENERATOR, PLACES, EITHER = "late generator", "own queue depth", "own queue depth or CPU"
 MODEL, STORAGE, ABOVE, RESYNC, UNKNOWN = "the model", "storage or host", "above the device", "resync", "unknown"
 HELD = "cgroup limit"
-RUN_MEANINGS = {
-    GENERATOR: (
-        "it was submitted late, although fewer requests than allowed were in flight: the loop was busy or had no CPU"
-    ),
-    PLACES: "it waited until one of the stream's own requests in flight had ended",
-    EITHER: (
-        "the stream's limit of requests in flight was reached, but other processes kept the CPUs busy: a loop that "
-        "waits for a CPU reaches the limit too, so which of the two delayed it is unknown"
-    ),
-    MODEL: "in the modelled brick, queues included",
-    STORAGE: (
-        "between submission and the moment when its end was seen: in the storage or the kernel, or waiting for a CPU"
-    ),
-    ABOVE: "in the file system, the page cache or the CPU: no request to the device took that long",
-    HELD: "the kernel held it back: the run's control group had reached its limit on the device",
-    RESYNC: "the array was rebuilding, scrubbing or in its initial resync",
-    UNKNOWN: "the evidence does not show the cause",
-}
-"""Of the causes that a run knows itself; those of devices are explained where the watch is (`watch.causes`)."""
 HALF = 0.5
 FULL = 0.9
 """Whose places were taken for that share of its lateness, waited for them."""
 BUSY = 0.9
 """A loop that used so much of its time is the limit itself."""
-WORKING = ("rebuilding", "scrubbing", "initializing")
 SLACK_NS, DRIFT = 300_000, 20e-6
 """Two clocks: what they are apart at first, and by how much they may run apart."""
 LONGER = 2.0
@@ -219,7 +200,7 @@ def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     target = asked.target if asked else 0
     sent_ns = event.at_ns - event.service_ns
     for span in around.spans:
-        is_at_work = span.target == target and span.condition in WORKING
+        is_at_work = span.target == target and span.condition in AT_WORK
         if is_at_work and span.start_ns < event.at_ns and span.end_ns > sent_ns:
             return RESYNC, f"the brick was {span.condition} at that time"
     took = f"{format_ns(event.service_ns)} from submission to end"

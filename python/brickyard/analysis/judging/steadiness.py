@@ -34,8 +34,8 @@ VARIATION_MAX = 0.10
 # Both SNIA criteria and a spread need five rounds.
 INTERVALS_MIN = 5
 # Beyond this share of the measured time, the wait for the last answers makes mean latencies those of another load.
-LATE_SHARE = 0.10
-LATE_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
+DRAIN_SHARE = 0.10
+DRAIN_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
 
 
 def steadiness_warnings(record: Record) -> list[RunWarning]:
@@ -77,7 +77,7 @@ def _late(record: Record) -> Iterator[str]:
         measured = [cost for cost in record.spans(phase) if not cost.warmup]
         drain_ns = sum(cost.end_ns - cost.start_ns for cost in measured if cost.drain)
         rated_ns = sum(cost.end_ns - cost.start_ns for cost in measured if not cost.drain)
-        if drain_ns > LATE_NS_MIN and drain_ns > LATE_SHARE * rated_ns:
+        if drain_ns > DRAIN_NS_MIN and drain_ns > DRAIN_SHARE * rated_ns:
             yield (
                 f"In {_name(record, phase)} the last answer came {format_ns(drain_ns)} after the end of the"
                 f" {format_ns(rated_ns)} that were measured. Late requests are in the request counts and the "

@@ -24,6 +24,7 @@ from scipy import optimize, stats
 
 from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.named import IOPS, RATES_BY_OPERATION
+from brickyard.analysis.figures.samples import MAD_TO_SIGMA
 from brickyard.analysis.figures.totals import asked_phase, totals
 from brickyard.schema import Document, TargetSheet, is_request
 from brickyard.store import Record
@@ -37,7 +38,6 @@ SEED = 7
 LEAST_SCORE = 3.5  # Iglewicz and Hoaglin, How to detect and handle outliers, 1993
 LEAST_FACTOR = 1.10
 """A unit that is nearer to its peers is called like them, however alike these are."""
-MAD_TO_SIGMA = 1.4826
 FEWEST_PEERS = 5
 """With fewer nobody can be told from the rest."""
 WINDOW = 3

@@ -24,6 +24,7 @@ FILLS_WORDS = (
 )
 LATE_WORDS = "– instead of a rate: all requests ended after the measured time, so there is no rate; measure for longer"
 PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
+"""Reads first, so that no read waits for what the writes have left behind in caches."""
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,12 @@ from brickyard.analysis.figures.load_curve import (
 from brickyard.analysis.figures.search import SEARCHES, Carried, Step, carried, enough, fewest, rates
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
+from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_count, format_iops, format_ns, format_percent
 
-NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", "p50", "p99", "max", "unsent", "errors")
-RESPONSE = ("mean", "p50", "p99", "max")
+NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", *MEDIAN_AND_P99, "max", "unsent", "errors")
+RESPONSE = ("mean", *MEDIAN_AND_P99, "max")
 """Columns of the response time."""
 UNSENT = "overloaded: requests were left unsent"
 """Although no less was done than offered."""
@@ -135,7 +136,7 @@ def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
         format_iops(point.offered_per_s),
         achieved_words(point),
         format_ns(point.mean_ns),
-        *(format_ns(point.percentiles.get(name)) for name in ("p50", "p99")),
+        *(format_ns(point.percentiles.get(name)) for name in MEDIAN_AND_P99),
         format_ns(point.max_ns),
         format_count(point.unsent),
         format_count(point.errors),

@@ -6,17 +6,16 @@ grows with time; orders and who was ahead of whom are compared.
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from itertools import combinations
 from statistics import fmean
 
 import msgspec
 
-from brickyard.analysis.figures.cells import DASH
+from brickyard import shipped
+from brickyard.analysis.figures.cells import DASH, Told
 from brickyard.analysis.figures.server_tables import JETSTRESS_COLUMNS
 from brickyard.analysis.figures.servers import Jetstress, jetstress, test_files, warnings_of_15_s
 from brickyard.analysis.studies.published import Judged
@@ -29,7 +28,6 @@ STUDY = "demartek-servers"
 SIZES = {"small": "500-1,000 MB", "big": "5,000-10,000 MB"}
 DEVICES = {"SSD": "ssd", "SAS 15000 rpm": "sas", "SATA 7200 rpm": "sata"}
 JETSTRESS_ROWS = {"ssd": "SSD flat out", "sas-raid1-2": "SAS-B", "sata-raid1-2": "SATA-C"}
-Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
 class PublishedTest(msgspec.Struct, frozen=True):
@@ -81,8 +79,7 @@ def published_jetstress() -> list[PublishedJetstress]:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    text = (resources.files("brickyard.studies") / f"demartek_2009_{name}.csv").read_text("utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    return shipped.rows("brickyard.studies", f"demartek_2009_{name}")
 
 
 def tables(study: str, records: Sequence[Record]) -> list[Told]:

@@ -5,17 +5,16 @@ Refusal: no figure of his is held against one of ours as such. Disks and hosts d
 
 from __future__ import annotations
 
-import csv
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from statistics import fmean
 
 import msgspec
 
-from brickyard.analysis.figures.cells import DASH
+from brickyard import shipped
+from brickyard.analysis.figures.cells import DASH, Told
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.samples import sample
 from brickyard.ready import ready
@@ -27,7 +26,6 @@ CLIENTS = ("1", "2", "4", "8", "16")
 SINGLE, STRIPE = "jbod", "raid0 x2, 128 KiB stripe"
 PUBLISHED_HOST = "Dell 410, ATA-133 7200 rpm"
 Row = Mapping[str, float]
-Told = tuple[str, tuple[str, ...], list[list[str]]]
 
 
 class Published(msgspec.Struct, frozen=True, rename={"mb_per_s": "MBps"}):
@@ -48,8 +46,7 @@ class Published(msgspec.Struct, frozen=True, rename={"mb_per_s": "MBps"}):
 
 @cache
 def published(name: str) -> list[Published]:
-    text = (resources.files("brickyard.studies") / f"kirkwood_2003_{name}.csv").read_text("utf-8")
-    return msgspec.convert(list(csv.DictReader(text.splitlines())), list[Published], strict=False)
+    return msgspec.convert(shipped.rows("brickyard.studies", f"kirkwood_2003_{name}"), list[Published], strict=False)
 
 
 def tables(study: str, records: Sequence[Record]) -> list[Told]:

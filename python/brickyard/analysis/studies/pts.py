@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from brickyard._core import Histogram
-from brickyard.analysis.figures.latency import as_one, is_supported
+from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.percentiles import is_supported
 from brickyard.schema import Document
 from brickyard.store import Record
 

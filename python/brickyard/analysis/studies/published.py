@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.cells import DASH, Told
 from brickyard.analysis.figures.named import Figure
 from brickyard.analysis.figures.pivot import Entry, Pivot, Where
 from brickyard.analysis.figures.samples import Ratio, Sample, mean_ratio
 
-Told = tuple[str, tuple[str, ...], list[list[str]]]
 COLUMNS = ("cell", "published", "here", "here / published", "rank, published", "rank, here")
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from brickyard.arrays.array import Array, KindFacts, Member, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Sheet, State, StateName
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
+from brickyard.units import MIB
 
-MIB = 1 << 20
-STATES = {
+STATES: dict[str, StateName] = {
     "optimal": "normal",
     "degraded": "degraded",
     "suboptimal": "degraded",
@@ -22,7 +22,7 @@ STATES = {
     "offline": "failed",
     "impacted": "initializing",
 }
-TASKS = {
+TASKS: dict[str, StateName] = {
     "rebuild": "rebuilding",
     "build/verify": "initializing",
     "build": "initializing",

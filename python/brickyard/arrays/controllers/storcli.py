@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from brickyard.arrays.array import Array, KindFacts, Member, Sheet, State
+from brickyard.arrays.array import Array, KindFacts, Member, Sheet, State, StateName
 from brickyard.arrays.host import Host, told_as
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.facts.health import whole
@@ -19,7 +19,14 @@ from brickyard.ready import ready
 T = TypeVar("T")
 PROGRAMS = {"storcli": ("storcli64", "storcli"), "perccli": ("perccli64", "perccli")}
 # StorCLI Reference Manual, legends below its tables.
-VOLUME_STATES = {"Optl": "normal", "Dgrd": "degraded", "Pdgd": "degraded", "OfLn": "failed", "Rec": "rebuilding"}
+VOLUME_STATES: dict[str, StateName] = {
+    "Optl": "normal",
+    "Dgrd": "degraded",
+    "Pdgd": "degraded",
+    "OfLn": "failed",
+    "Rec": "rebuilding",
+}
+OPERATIONS: dict[str, StateName] = {"cc": "scrubbing", "init": "initializing", "migrate": "reshaping"}
 DRIVE_STATES = {
     "Onln": "active",
     "Rbld": "rebuilding",
@@ -177,7 +184,7 @@ class Storcli(Array):
         if rebuilt:
             drive = drive_path(self.controller, rebuilt[0].name)
             return State("rebuilding", parse_progress(self._ask(drive, "show", "rebuild")), "rebuild", missing)
-        for operation, name in (("cc", "scrubbing"), ("init", "initializing"), ("migrate", "reshaping")):
+        for operation, name in OPERATIONS.items():
             share = parse_progress(self._ask(self.path, "show", operation))
             if share is not None:
                 return State(name, share, operation, missing)

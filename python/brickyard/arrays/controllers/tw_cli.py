@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brickyard.arrays.array import Array, Member, Sheet, State
+from brickyard.arrays.array import Array, Member, Sheet, State, StateName
 from brickyard.arrays.host import Host
 from brickyard.errors import BadInputError, BrickyardError
+from brickyard.units import GIB
 
 # tw_cli(8): states of a unit; a paused one has not ended.
-UNIT_STATES = {
+UNIT_STATES: dict[str, StateName] = {
     "OK": "normal",
     "DEGRADED": "degraded",
     "INOPERABLE": "failed",
@@ -27,7 +28,6 @@ UNIT_STATES = {
 }
 DISK_STATES = {"OK": "active", "DEGRADED": "missing", "REBUILDING": "rebuilding", "SMARTFAIL": "faulty"}
 LOSABLE = {"RAID-1": 1, "RAID-5": 1, "RAID-6": 2, "RAID-10": 1, "RAID-50": 1}
-GIB = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from brickyard import _core
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_text, stderr, stdout
+from brickyard.cli.parts.progress import PLAIN_EVERY_S
 from brickyard.databases import loading, terraserver
 from brickyard.databases.connect import split_dsns, spoken
 from brickyard.databases.layout import Layout
@@ -25,7 +26,6 @@ from brickyard.schema import Document
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.units import format_mib_per_s, format_size
 
-PLAIN_EVERY_S = 5.0  # as progress of a run
 DEFAULT_SIZE = "256MiB"
 
 app = App(name="terraserver", help="The TerraServer database: load it, generate its traffic, run a demonstration.")

@@ -41,7 +41,6 @@ from brickyard.units import format_count, format_iops, format_mib_per_s, format_
 
 QUESTION = "What does a durable write cost here, and is it durable?"
 LINUX_DEFAULT = Method.FDATASYNC
-SIDE_BY_SIDE = (Method.FDATASYNC, Method.OPEN_DATASYNC)
 STYLES = {**STYLE, PROVED: "green", LOST: "bold red"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -26,11 +25,11 @@ from brickyard.cli.parts.output import emit, stderr
 from brickyard.conditions import journal
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.managing import alarm_place
+from brickyard.reading import span_seconds
 from brickyard.store import default_place
 
 ONCE_EVERY_S = 300.0
 """Whoever starts single checks by a timer may do so this seldom, and still counts as a watch."""
-SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def watch(
@@ -213,7 +212,6 @@ def _stopped() -> Iterator[threading.Event]:
 
 
 def span_s(option: str, text: str) -> float:
-    match = re.fullmatch(r"(\d{1,6})(s|min|m|h|d|w)", text)
-    if match is None or int(match.group(1)) == 0:
+    if not (seconds := span_seconds(text)):
         raise BadInputError(f"{option} {text}: write a duration such as 30s, 5min, 12h or 30d")
-    return float(int(match.group(1)) * SPAN_S[match.group(2)])
+    return float(seconds)

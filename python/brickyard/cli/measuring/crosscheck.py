@@ -14,6 +14,7 @@ from brickyard.cli.parts.output import EXIT_CODES, emit, stdout, table
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.target import aim_at
 from brickyard.errors import BAD_INPUT, BadInputError
+from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.report.matrix_tables import WITHIN_NOISE, difference_text
 from brickyard.schema import plan_document
 from brickyard.store import Store
@@ -94,7 +95,7 @@ def _print(console: Console, found: list[Comparison], version: str) -> None:
         share = _percent(item.iops_difference)
         rows.append([*place, "difference", share, share, *changes])
     columns = [(name, "left") for name in ("phase", "stream", "operation", "by")]
-    columns += [(name, "right") for name in ("IOPS", "MiB/s", "mean", "p50", "p99")]
+    columns += [(name, "right") for name in ("IOPS", "MiB/s", "mean", *MEDIAN_AND_P99)]
     console.print(table("The same workload with both, medians of the runs", columns, rows))
     for item in found:
         words = ", ".join((item.phase, item.stream, item.operation))

@@ -12,7 +12,6 @@ from cyclopts import Parameter
 
 from brickyard import _core, bricks, profiles
 from brickyard.advise.simulate import filled
-from brickyard.analysis import PERCENTILES, percentile_name
 from brickyard.analysis.figures.workload import time_words
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.cli.parts import options
@@ -30,6 +29,7 @@ from brickyard.errors import (
     one_line,
     sector_advice,
 )
+from brickyard.percentiles import TO_P99_9
 from brickyard.reading import parsed_bytes
 from brickyard.store import Record, Store
 from brickyard.store.record import RunMarks
@@ -53,8 +53,7 @@ from brickyard.study.shipped.load_curve import brick_of
 from brickyard.units import format_count, format_iops, format_ns, format_size
 
 QUESTION = "How many reads remain beside writes?"
-FIGURES = ("mean", *(name for name in map(percentile_name, PERCENTILES) if name != "p99.99"))
-"""What a record has, but for one that needs 100,000 reads at each point."""
+FIGURES = ("mean", *TO_P99_9)
 REAL_S, REAL_MOST_S = 4.0, 15.0
 MODEL_S, MODEL_MOST_S = 30.0, 600.0
 MapPlace = Annotated[

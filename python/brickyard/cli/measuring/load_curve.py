@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from brickyard import _core, profiles
-from brickyard.analysis import PERCENTILES, percentile_name
 from brickyard.analysis.figures.load_curve import Limit, capacity, knee
 from brickyard.analysis.figures.search import SEARCHES
 from brickyard.analysis.figures.search import rates as rates_of
@@ -32,6 +31,7 @@ from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_warnings, titled
 from brickyard.cli.parts.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError, one_line
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.schema import Document
 from brickyard.store import Record, Store
 from brickyard.study.running.fit import refuse_programs
@@ -116,7 +116,7 @@ def parse_limit(text: str | None) -> Limit | None:
     if text is None:
         return None
     figure, _, time = text.partition(":")
-    names = ["mean", *(percentile_name(p) for p in PERCENTILES)]
+    names = ["mean", *PERCENTILE_NAMES]
     if figure not in names or not time:
         raise BadInputError(f"--limit {text}: write FIGURE:TIME, such as p99:20ms; figures are {', '.join(names)}")
     try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from brickyard.analysis.databases.pgbench import SCALE_BYTES
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts.output import emit, stdout
 from brickyard.cli.parts.progress import TRANSACTIONS, Terminal
 from brickyard.cli.parts.told import tell
 from brickyard.databases.connect import spoken
 from brickyard.databases.ephemeral import DEFAULT_PLACE
-from brickyard.databases.pgbench_plan import KIND, SCALE_BYTES, read_changes
+from brickyard.databases.pgbench_plan import KIND, read_changes
 from brickyard.errors import BadInputError
 from brickyard.schema import plan_document
 from brickyard.store import Store, check_place

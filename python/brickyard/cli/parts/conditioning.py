@@ -11,6 +11,7 @@ from brickyard.bricks import caches
 from brickyard.bricks.resolved import CloudVolume, ModelledBrick
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes_per_s
+from brickyard.schema.conditions import ANY_AT_WORK
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,7 @@ def without_effect(target: str, size: str | None) -> list[str]:
 
 def idle_rate(found: Sequence[ModelledBrick]) -> bool:
     """Whether nothing in these resolved bricks rebuilds, scrubs or initializes, so that no pace counts."""
-    at_work = {"rebuilding", "neighbour_rebuilding", "scrubbing", "initializing"}
-    return not any(b.condition in at_work or (b.failures and b.spares) for b in found)
+    return not any(b.condition in ANY_AT_WORK or (b.failures and b.spares) for b in found)
 
 
 def parse_rate(text: str | None, at: str = "--rebuild-rate") -> int | None:

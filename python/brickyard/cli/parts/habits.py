@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
-MEASURING, KNOWN = ("run", "characterize"), ("run", "characterize", "compare", "import", "export")
-"""Verbs that run something, and verbs that have remedies of their own."""
+KNOWN = ("run", "characterize", "compare", "import", "export")
+"""Verbs that have remedies of their own."""
 ENDS = (
     "--runtime ends a run; in a profile, a phase can also end after passes, bytes or requests (--save p.toml, "
     "then edit it)."

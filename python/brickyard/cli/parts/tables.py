@@ -23,12 +23,13 @@ from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.judging.further import further_tables, further_words
 from brickyard.analysis.studies.characterization import RankedCell, footnotes, pattern_words
 from brickyard.cli.parts.output import print_labelled, print_line, table, warning_text
+from brickyard.percentiles import MEDIAN_AND_TAILS
 from brickyard.schema import HangEvent, is_on_data, is_request
 from brickyard.store import METADATA, Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
-SERVICE = ("mean", "p50", "p99", "p99.9", "max")
+SERVICE = ("mean", *MEDIAN_AND_TAILS, "max")
 """Columns of the service time in a characterization."""
 
 
@@ -221,11 +222,7 @@ def print_characterization(
         ("% of best", RIGHT),
         ("MiB/s", RIGHT),
         ("% of best", RIGHT),
-        ("mean", RIGHT),
-        ("p50", RIGHT),
-        ("p99", RIGHT),
-        ("p99.9", RIGHT),
-        ("max", RIGHT),
+        *((name, RIGHT) for name in SERVICE),
         ("errors", RIGHT),
     ]
     for (address, operation), ranked in patterns.items():
@@ -242,7 +239,7 @@ def print_characterization(
                     cells.mib_per_s(row) + item.cell.mark,
                     format_percent(item.throughput_share),
                     format_ns(service.mean_ns if service else None),
-                    *(format_ns(shown.get(name)) for name in ("p50", "p99", "p99.9")),
+                    *(format_ns(shown.get(name)) for name in MEDIAN_AND_TAILS),
                     format_ns(service.max_ns if service else None),
                     format_count(row.errors),
                 ]

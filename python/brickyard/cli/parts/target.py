@@ -61,7 +61,7 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, 
             outputs.folder(home)
         else:
             home = nearest_folder(outputs.check_folder(home))
-    yield Aim(list(targets) or [str(home)], RunOptions(), (), is_scratch=not targets)
+    yield Aim(list(targets) or [str(home)], RunOptions(), ())
 
 
 def aim_at(

@@ -15,8 +15,6 @@ from brickyard.errors import BadInputError
 if TYPE_CHECKING:
     from brickyard.advise.charts import Charts
 
-_AGREES = {True: "yes", False: "no", None: "–"}
-
 
 def charts(
     *,
@@ -106,7 +104,7 @@ def _print(found: Charts) -> None:
     out = stdout()
     for study, chart in dict.fromkeys((cell.study, cell.chart) for cell in found.cells):
         cells = [c for c in found.cells if (c.study, c.chart) == (study, chart)]
-        rows = [[c.item, c.criterion, c.published, c.computed or "–", _AGREES[c.agrees], c.figure] for c in cells]
+        rows = [[c.item, c.criterion, c.published, c.computed or "–", c.agrees_word, c.figure] for c in cells]
         names = ["", "criterion", "published", "computed", "agrees", "from"]
         if chart == SUITABILITY:
             names.append("price at which it changes")

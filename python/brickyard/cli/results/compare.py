@@ -27,6 +27,7 @@ from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.parts.selection import open_store, select
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
+from brickyard.percentiles import TO_P99_9
 from brickyard.report.comparison_words import (
     assumptions,
     comparison_document,
@@ -243,19 +244,18 @@ def _print(console: Console, found: Comparison) -> None:
 
 
 def _print_shifts(console: Console, heading: str, shifts: list[Shift]) -> None:
-    names = ("p50", "p90", "p99", "p99.9")
     rows = [
         [
             format_name(shift.name),
             *(
                 f"{format_ns(shift.before.percentiles.get(n))} → {format_ns(shift.after.percentiles.get(n))}"
-                for n in names
+                for n in TO_P99_9
             ),
             f"{format_percent(shift.distance)} of the requests at {format_ns(shift.at_ns)}",
         ]
         for shift in shifts
     ]
-    heads = [(heading, "left"), *((name, "right") for name in names), ("farthest apart", "left")]
+    heads = [(heading, "left"), *((name, "right") for name in TO_P99_9), ("farthest apart", "left")]
     console.print(table("", heads, rows))
     console.print()
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -17,20 +17,19 @@ from brickyard.cli.parts.output import emit, print_line, stdout, table
 from brickyard.cli.parts.selection import open_store
 from brickyard.errors import BadInputError
 from brickyard.profiles import changes_in
+from brickyard.reading import span_seconds
 from brickyard.schema import Document, stored
 from brickyard.store import RunHead, RunInfo, Store
-from brickyard.store.damage import DAMAGED
+from brickyard.store.record import DAMAGED, Outcome
 from brickyard.units import format_label, format_size
 
-Outcome = Literal["done", "interrupted", "failed", "running", "damaged"]
-WORST_FIRST = ("failed", DAMAGED, "running", "interrupted", "done")
+WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
 NAMES_SHOWN = 8
 READ_AT_ONCE = 200  # runs whose facts are in memory
 COLUMNS = ("run", "study", "started", "outcome", "profile", "load", "target")
 MAY_BE_EMPTY = ("study", "load")
 """Columns that are left out where each of their cells is empty."""
-SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def runs(
@@ -163,8 +162,8 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
 
 def since_unix_ns(text: str, now: datetime | None = None) -> int:
     """The beginning of a span that ends now, or of a day."""
-    if match := re.fullmatch(r"(\d{1,6})(s|min|m|h|d|w)", text):
-        moment = (now or datetime.now().astimezone()) - timedelta(seconds=int(match[1]) * SPAN_S[match[2]])
+    if (span_s := span_seconds(text)) is not None:
+        moment = (now or datetime.now().astimezone()) - timedelta(seconds=span_s)
     else:
         try:
             moment = datetime.fromisoformat(text).astimezone()

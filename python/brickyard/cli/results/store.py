@@ -12,7 +12,7 @@ from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, stdout
 from brickyard.cli.parts.selection import open_store
 from brickyard.errors import DONE, FAILED
-from brickyard.store.damage import DAMAGED
+from brickyard.store.record import DAMAGED
 from brickyard.store.salvage import Loss
 from brickyard.units import format_count
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from brickyard.analysis.figures.named import FIGURES
-from brickyard.analysis.figures.pivot import PARTS, Axis, TableSpec, Where
+from brickyard.analysis.figures.named import FIGURES, PARTS
+from brickyard.analysis.figures.pivot import Axis, TableSpec, Where
 from brickyard.analysis.studies.published import Conclusion, Published
 from brickyard.conditions.verdict import STATE_OF
 from brickyard.errors import BadInputError

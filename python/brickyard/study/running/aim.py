@@ -29,7 +29,6 @@ class Aim:
     targets: list[str]
     options: RunOptions
     notes: tuple[str, ...]
-    is_scratch: bool
     condition: str = "normal"
     capacity_bytes: int | None = None
 
@@ -44,9 +43,7 @@ def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_b
     texts = {key: text for item in found for key, text in item.texts.items()}
     condition = "; ".join(dict.fromkeys(bricks.condition_of(item.brick, brick_overrides) for item in found))
     options = RunOptions(bricks=texts, overrides=brick_overrides)
-    return Aim(
-        list(targets), options, (), is_scratch=False, condition=condition, capacity_bytes=found[0].capacity_bytes
-    )
+    return Aim(list(targets), options, (), condition=condition, capacity_bytes=found[0].capacity_bytes)
 
 
 ROUND_BYTES = 1 << 20  # data begin behind a header of this size and are whole multiples of it
@@ -139,14 +136,14 @@ def aim(
         notes = _size_notes(targets, missing, size_bytes)
         if missing:
             options = structs.replace(options, create_bytes=size_bytes)
-        yield Aim(list(targets), options, notes, is_scratch=False)
+        yield Aim(list(targets), options, notes)
         return
     if scratch is not None and not scratch.is_dir():
         raise BadInputError(f"--scratch {scratch}: no such directory")
     home = scratch or cache_home()
     with scratch_file(scratch, size_bytes, keep=keep, quick=quick, cache_bytes=facts.cache_bytes(str(home))) as made:
         notes = (*made.notes, f"the scratch file is kept: {made.path}") if keep else made.notes
-        yield Aim([str(made.path)], options, notes, is_scratch=True)
+        yield Aim([str(made.path)], options, notes)
 
 
 def aimed(

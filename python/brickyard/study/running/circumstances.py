@@ -36,6 +36,7 @@ from brickyard.schema import (
     Start,
     WatchSheet,
 )
+from brickyard.schema.conditions import ANY_AT_WORK
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
 from brickyard.schema.sheets import not_known
 from brickyard.store import READS, WRITES, Interval, Record, Store
@@ -256,6 +257,6 @@ def invalid_condition(condition: str, reason: str) -> RunWarning:
         reason=reason,
         text=f"This run does not show the condition {condition.replace('_', ' ')}: {reason}.",
         remedy="Measure for a shorter time, or let the work go slower with --rebuild-rate."
-        if condition in ("rebuilding", "neighbour_rebuilding", "scrubbing", "initializing")
+        if condition in ANY_AT_WORK
         else "Wait until the array is at rest (`brickyard array show`), and measure again.",
     )

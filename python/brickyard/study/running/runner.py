@@ -46,7 +46,7 @@ from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Record, Store
 from brickyard.store.lost import StoreLostError
 from brickyard.store.process import own_process
-from brickyard.store.record import NO_MARKS, RunMarks
+from brickyard.store.record import NO_MARKS, RunMarks, ended_as
 from brickyard.study.running import circumstances, summaries
 from brickyard.study.running.interrupt import Interrupt
 
@@ -221,7 +221,7 @@ class Runner:
         beside = [one.watched for one in seen if one.watched is not None]
         watch_found = RunWatch(targets=list(watched), hosts=beside)
         self.store.end_run(run, end, watch_found, [*invalid, *spec.judged(record), *told])
-        outcome = end.outcome.value
+        outcome = ended_as(end.outcome)
         ended = replace(record, info=replace(record.info, outcome=outcome))
         rates = tuple(closing_rates(ended))
         if end.outcome is RunOutcome.DONE:

@@ -16,13 +16,13 @@ from itertools import count
 from pathlib import Path
 
 from brickyard import _core, outputs
+from brickyard.analysis.judging.caveats_site import CACHE_FACTOR
 from brickyard.errors import BadInputError, one_line
 from brickyard.study.running.check import nearest_folder
 from brickyard.units import format_size
 
 MAX_DEFAULT_BYTES = 2 << 30  # filled within seconds on most disks; larger only when the user says so
 QUICK_BYTES = 512 << 20
-CACHE_FACTOR = 4  # a test area below four times the cache measures the cache (Overland's guide, 2007)
 FREE_SHARE = 4  # at most this fraction of the free space is taken
 MIN_BYTES = 16 << 20  # below this, 1 MiB requests of 64 lanes would all fall on the same few blocks
 ALIGN_BYTES = 1 << 20

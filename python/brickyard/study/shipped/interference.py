@@ -5,7 +5,7 @@ For some rates of writes the highest rate of reads is searched that keeps a limi
 of their own; every run is a point of the map, and tells of other limits, too. Further rates of writes are put where the
 reads that are left change most.
 
-Refusal: no figure of a run is computed here; `analysis` does.
+Refusal: rates and latencies are those of `analysis`, and summed or picked here at the most.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from brickyard.analysis.figures.latency import least_count
+from brickyard.analysis.figures.search import enough
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.totals import totals
 from brickyard.store import Record
@@ -28,7 +28,6 @@ MOST_LOWERED = 5  # times that a rate which was not confirmed is lowered
 LEAST_SHARE = 0.01  # of the most reads: less is none
 DEPTH = 256
 CLOSED_DEPTH = 32
-SURE = 10  # times the reads that a percentile needs at the least
 
 
 RESPONSE = "response"
@@ -160,8 +159,7 @@ def plan_of(asked: MapAsked, reads_per_s: float | None, writes_per_s: float | No
 
 def seconds_for(asked: MapAsked, reads_per_s: float, each_s: float, most_s: float) -> float:
     """Long enough for the figure."""
-    needed = SURE * (least_count(float(asked.figure[1:])) if asked.figure.startswith("p") else 100)
-    return min(max(each_s, needed / max(reads_per_s, 1e-9)), most_s)
+    return min(max(each_s, enough(asked.figure) / max(reads_per_s, 1e-9)), most_s)
 
 
 def rate_of(record: Record, operation: str) -> float:

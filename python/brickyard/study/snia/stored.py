@@ -15,13 +15,12 @@ from brickyard.store import Record, StudyInfo
 from brickyard.study.snia import tests
 from brickyard.study.snia.test import DIRTH, SHORTENED, Found, Rounds, stimuli_of, stored_points
 from brickyard.study.snia.tests import KINDS, TITLES, Cell, Queue
-from brickyard.units import format_iops, format_ns, format_size, three_digits
+from brickyard.units import MB, format_iops, format_ns, format_size, three_digits
 
 QUESTION = "What does the target sustain by SNIA's Performance Test Specification, once its state is steady?"
 QUESTION_SHORTENED = "What does the target sustain in a shortened form of SNIA's test, once its state is steady?"
 NO_RESULT = "This is not a PTS result: its rounds or its range differ from what PTS requires."
 TYPICAL_BYTES = 4 * tests.KIB
-MB = 1e6  # PTS states throughput in decimal megabytes
 PREFIX = "pts-"
 
 

@@ -1,5 +1,7 @@
 """Duty: the standard's own tables of PTS, as titles, columns and rows for terminal and page.
 
+Throughput is in decimal megabytes, as PTS states it.
+
 Refusal: no figure is computed here.
 """
 
@@ -9,9 +11,8 @@ from brickyard.analysis.studies.pts import Measured, Point
 from brickyard.study.snia import tests
 from brickyard.study.snia.test import Found, Rounds
 from brickyard.study.snia.tests import Cell
-from brickyard.units import format_iops, format_ns, format_seconds, format_size, three_digits
+from brickyard.units import MB, format_iops, format_ns, format_seconds, format_size, three_digits
 
-MB = 1e6  # PTS states throughput in decimal megabytes
 SHOWN_POINTS = 12
 Table = tuple[str, list[str], list[list[str]], int]
 """Title, columns, rows, and how many of the columns are texts."""
