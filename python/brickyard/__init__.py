@@ -8,9 +8,11 @@ Refusal: nothing is imported before it is asked for, so that `import brickyard` 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # that of `typing` would cost its import before anything of ours could heed Ctrl-C
 if TYPE_CHECKING:
+    from typing import Any
+
     from brickyard.analysis.judging.gate import Compared
     from brickyard.api import (
         Load,

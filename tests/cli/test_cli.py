@@ -7,8 +7,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -41,7 +43,35 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
     return document
 
 
+TARGETS_FIRST = [
+    (
+        ["run", "/dev/null", "sqlio-random-read-4", "--set", "depth=2"],
+        "run sqlio-random-read-4 /dev/null --set depth=2",
+    ),
+    (["run", "sim:wd2500jd", "overland-oltp"], "run overland-oltp sim:wd2500jd"),
+    (["load-curve", "sim:wd2500jd", "--each", "1s"], "load-curve random-4k-qd32 sim:wd2500jd --each 1s"),
+    (["run", "/dev/null", "--repeat", "2"], "run --rw randread --bs 4k /dev/null --repeat 2"),
+]
+OWN_WORDS = [
+    *TARGETS_FIRST,
+    (["run", "sqlio-random-read-5", "sim:wd2500jd"], "run sqlio-random-read-4 sim:wd2500jd"),
+    (["run", "random-4k-qd1", "sim:wd2500jx", "--repeat", "2"], "run random-4k-qd1 sim:wd2500jd --repeat 2"),
+    (["run", "random-4k-qd1", "sim:wd2500jd", "--set", "dept=4"], "run random-4k-qd1 sim:wd2500jd --set depth=4"),
+    (["run", "overland-oltp", "sim:wd2500jd"], "run overland-oltp sim:wd2500jd --set verify=false"),
+    (["run", "sqlio-random-read-4", "/tmp/no such file"], "run sqlio-random-read-4 '/tmp/no such file' --size 2GiB"),
+    (["run", "sqlio-random-read-4", "/tmp/no", "--size", "100"], "run sqlio-random-read-4 /tmp/no --size 100MiB"),
+    (["run", "--rw", "randread", "--runtme", "30", "/tmp"], "run --rw randread --runtime 30 /tmp"),
+    (["load-curve", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:20"],
+     "load-curve sqlio-random-read-4 sim:wd2500jd --limit p99:20ms"),
+    (["advise", "predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:20"],
+     "advise predict sqlio-random-read-4 sim:wd2500jd --limit p99:20ms"),
+    (["predict", "p.toml", "sim:wd2500jd"], "advise predict p.toml sim:wd2500jd"),
+    (["compar", "1", "2"], "compare 1 2"),
+]  # fmt: skip
+"""What was written, and the command that the remedy gives."""
+
 BAD_INPUT = [
+    *((words, f"`brickyard {command}`") for words, command in OWN_WORDS),
     (["bogus"], "Unknown command"),
     (["run"], "name a profile"),
     (["run", "nothing-like-it"], "no such profile"),
@@ -102,7 +132,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert lines[0].startswith("brickyard: ")
     assert said in lines[0]
     document = answer(capsys, *arguments, code=2)
-    assert document == {"error": lines[0].removeprefix("brickyard: "), "exit_code": 2}
+    assert document["exit_code"] == 2
+    assert str(document["error"]).replace(" --json", "") == lines[0].removeprefix("brickyard: ")
 
 
 @pytest.mark.parametrize(
@@ -253,6 +284,18 @@ def test_a_full_standard_output_is_one_line(filled: Path) -> None:
         assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("loaded", ["_sqlite3", "_core.abi3"])
+def test_ctrl_c_while_modules_are_imported_is_one_line(loaded: str) -> None:
+    command = [sys.executable, "-m", "brickyard", "load-curve", "sqlio-random-read-4", "sim:terraserver-2003"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        while loaded not in Path(f"/proc/{started.pid}/maps").read_text():
+            assert started.poll() is None
+            time.sleep(0.001)
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=30)
+    assert (started.returncode, out, err) == (130, "", "brickyard: interrupted\n")
+
+
 def test_runs_are_listed_and_filtered(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def ids(*arguments: str) -> list[int]:
         found = answer(capsys, "runs", *arguments)["runs"]
@@ -385,9 +428,9 @@ def test_a_shell_completes_verbs_and_options(tmp_path: Path, capsys: pytest.Capt
 
 def test_options_of_other_tools_are_told_their_name_here(capsys: pytest.CaptureFixture[str]) -> None:
     for words, remedy in (
-        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--iodepth", "4"], "write --set depth=32"),
-        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--duration", "4s"], "write --set duration=30s"),
-        (["run", "sqlio-random-read-4", "--qd", "4"], "write --set depth=32"),
+        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--iodepth", "4"], "write --set depth=4"),
+        (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--duration", "4s"], "write --set duration=4s"),
+        (["run", "sqlio-random-read-4", "--qd=4"], "write --set depth=4"),
         (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--set", "bs=4k"], "fio's `bs` is `request` here"),
         (["run", "f1", "bs=1M"], "bs=1M is a word of dd"),
         (["fio", "job.fio"], "brickyard run --rw randread"),

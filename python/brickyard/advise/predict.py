@@ -31,7 +31,10 @@ def limit(text: str) -> Ruler:
     figure, sign, value = text.partition(":")
     if not sign or figure not in rulers.TIMES:
         raise BadInputError(f"--limit {text}: write mean:100ms or p99:20ms; there are {', '.join(rulers.TIMES)}")
-    return rulers.read(f"{figure}<={value}")
+    try:
+        return rulers.read(f"{figure}<={value}")
+    except BadInputError as error:
+        raise BadInputError(f"--limit {text}: {str(error).partition(': ')[2]}") from error
 
 
 def one_phase(plan: Plan, name: str | None) -> Plan:

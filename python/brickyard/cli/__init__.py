@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrickyardError as error:
-        return _complain(given, one_line(error), error.exit_code, error)
+        return _complain(given, _with_command(given, one_line(error)), error.exit_code, error)
     except KeyboardInterrupt as error:
         return _complain(given, "interrupted", INTERRUPTED, error)
     except BrokenPipeError:
@@ -93,8 +93,14 @@ def _run(given: list[str]) -> int:
         from brickyard.cli.parts.habits import habit_words, verb_words, without_guess
 
         said = verb_words(given) or habit_words(given, error) or f"{without_guess(_parse_words(error))} {_see(given)}"
-        return _complain(given, said, BAD_INPUT, error)
+        return _complain(given, _with_command(given, said), BAD_INPUT, error)
     return result if isinstance(result, int) else 0
+
+
+def _with_command(given: Sequence[str], said: str) -> str:
+    from brickyard.cli.parts.pasted import with_command
+
+    return with_command(given, said)
 
 
 def _other_words(given: list[str]) -> str:

@@ -46,8 +46,7 @@ def read(name_or_path: str) -> ProfileText:
         raise BadInputError(f"{file}: another tool's file, by its ending; {made}")
     found = None if _is_target(file) else shipped.read("profile", __name__, name_or_path)
     if found is None and (_is_target(file) or file.exists()):
-        doing = f"`brickyard run --rw randread {file}`, or name a profile before it (`brickyard profiles` lists them)"
-        raise BadInputError(f"{file}: is a target, and what to run on it is not said; write {doing}")
+        raise BadInputError(f"{file}: is a target, and the workload comes first")
     if found is None:
         hint = shipped.hint(name_or_path, names(), "brickyard profiles")
         raise BadInputError(f"{name_or_path}: no such profile, and a path needs a slash or the ending .toml; {hint}")
@@ -55,7 +54,10 @@ def read(name_or_path: str) -> ProfileText:
 
 
 def _is_target(file: Path) -> bool:
-    """A device, or a file that is no text: whoever names it where a profile is expected means the target."""
+    """A model, a device, a directory, or a file that is no text: whoever names it where a profile is expected means the
+    target."""
+    if file.name.startswith("sim:") and len(file.parts) == 1:
+        return True
     try:
         if not file.is_file():
             return file.is_relative_to("/dev") and not file.is_fifo() and str(file) != "/dev/stdin"

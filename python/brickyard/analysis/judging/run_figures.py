@@ -10,15 +10,24 @@ from __future__ import annotations
 
 import msgspec
 
-from brickyard.analysis.figures.named import COMPARABLE, FIGURES, PARTS, Part, measured_of
+from brickyard.analysis.figures.named import (
+    COMPARABLE,
+    FIGURES,
+    IOPS,
+    PARTS,
+    RATES_BY_OPERATION,
+    Part,
+    measured_of,
+)
 from brickyard.analysis.figures.ramp import ramp_limit
-from brickyard.analysis.figures.ramp_result import at_result, ramp_results
-from brickyard.analysis.figures.totals import totals
+from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
+from brickyard.analysis.figures.totals import Totals, rated_rows, totals
 from brickyard.analysis.judging.comparison import record_name
 from brickyard.analysis.judging.differing import load_hash
 from brickyard.store import Record
 
-FORMULA = 5
+FORMULA = 6
+METADATA = "metadata/s"
 
 
 class PartFigures(msgspec.Struct, frozen=True):
@@ -30,12 +39,23 @@ class PartFigures(msgspec.Struct, frozen=True):
     values: dict[str, float]
 
 
+class PhaseFigures(msgspec.Struct, frozen=True):
+    """A phase in one line of a list: the rate of all of its streams, what that counts, and the p99 of the response
+    time of all of its requests. None where there is no value."""
+
+    phase: str
+    rate_per_s: float | None
+    unit: str
+    response_p99_ns: float | None
+
+
 class RunFigures(msgspec.Struct, frozen=True):
     """`name` and `load` say which runs are alike: the levels or the profile, and the hash of what was asked."""
 
     name: tuple[str, ...]
     load: str
     parts: list[PartFigures]
+    phases: list[PhaseFigures]
 
 
 def run_figures(record: Record) -> RunFigures:
@@ -53,4 +73,21 @@ def run_figures(record: Record) -> RunFigures:
         name=record_name(record),
         load=load_hash(record),
         parts=[PartFigures(part.phase, part.stream, part.operation, values) for part, values in parts.items()],
+        phases=_phases(record, at, rows),
     )
+
+
+def _phases(record: Record, at: Record, rows: list[Totals]) -> list[PhaseFigures]:
+    """The rate is that of a run's closing line."""
+    p99 = FIGURES["response_p99"]
+    times = {item.part.phase: item.value for item in measured_of(at, rows, p99, split=("phase",))}
+    found = []
+    for rate in closing_rates(record):
+        counted = rated_rows(row for row in rows if row.phase_name == rate.phase_name)
+        units = list(dict.fromkeys(RATES_BY_OPERATION.get(row.operation, IOPS) for row in counted))
+        named = rate.metadata_per_s and not rate.iops
+        per_s = rate.metadata_per_s if named else rate.iops
+        unit = METADATA if named else units[0] if len(units) == 1 else IOPS
+        rated = per_s if rate.is_rated and counted else None
+        found.append(PhaseFigures(rate.phase_name, rated, unit, times.get(rate.phase_name)))
+    return found

@@ -266,7 +266,8 @@ def _two_loads(profile: str, words: AdHoc) -> str:
     if words.rw is not None:
         return f"{profile} and --rw are two workloads; leave one of them out"
     option = words.given[0].replace("_", "-")
-    return f"--{option} is for a workload given with fio's options (--rw). {profile_remedy(option)}"
+    remedy = profile_remedy(option, str(getattr(words, words.given[0])))
+    return f"--{option} is for a workload given with fio's options (--rw). {remedy}"
 
 
 def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:

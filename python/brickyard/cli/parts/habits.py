@@ -32,6 +32,10 @@ NO_IMPORT = (
 NO_EXPORT = "export measures nothing: it writes what brickyard run measured (brickyard runs lists the runs)."
 
 
+VALUE = "{value}"
+"""In a remedy: what the user gave to the option."""
+
+
 @dataclass(frozen=True)
 class Habit:
     """What people write, and the remedy: with fio's options on `run`, with a profile, for `characterize`; for other
@@ -44,8 +48,13 @@ class Habit:
     compare: str = NO_COMPARE
     import_: str = NO_IMPORT
     export: str = NO_EXPORT
+    value: str = ""
 
-    def remedy(self, verb: str, *, has_profile: bool) -> str:
+    def remedy(self, verb: str, given: str = "", *, has_profile: bool) -> str:
+        """With the value that was given."""
+        return self._remedy(verb, has_profile=has_profile).replace(VALUE, given or self.value)
+
+    def _remedy(self, verb: str, *, has_profile: bool) -> str:
         if verb == "run":
             return self.profile if has_profile and self.profile else self.run
         if verb == "characterize":
@@ -58,20 +67,20 @@ def _alike(names: str, text: str) -> Habit:
 
 
 def _key(names: str, word: str, key: str, value: str) -> Habit:
-    """An option that is a key of a profile, and a word of fio."""
-    set_it = f"To change a key of the profile, write --set {key}={value}."
-    return Habit(names, f"Write {word}.", set_it, f"Write --set {key}={value}.")
+    """An option that is a key of a profile, and a word of fio. `value` stands in the remedies where none was given."""
+    set_it = f"To change a key of the profile, write --set {key}={VALUE}."
+    return Habit(names, f"Write {word}.", set_it, f"Write --set {key}={VALUE}.", value=value)
 
 
 MACHINE = "Write --json, or export a run with brickyard export."
 HABITS = (
     # what is asked of the storage
-    _key("bs blocksize block block-size request size-of-request b", "--bs 4k", "request", "4KiB"),
-    _key("iodepth depth qd queue-depth queuedepth outstanding o", "--iodepth 32", "depth", "32"),
-    _key("numjobs jobs workers threads vus concurrency clients t j", "--numjobs 4", "workers", "4"),
-    _key("runtime duration time time-limit timelimit timeout d", "--runtime 30s", "duration", "30s"),
-    _key("ramp-time warmup warm-up", "--ramp-time 5s", "warmup", "5s"),
-    _key("seed randseed", "--set seed=7", "seed", "7"),
+    _key("bs blocksize block block-size request size-of-request b", f"--bs {VALUE}", "request", "4KiB"),
+    _key("iodepth depth qd queue-depth queuedepth outstanding o", f"--iodepth {VALUE}", "depth", "32"),
+    _key("numjobs jobs workers threads vus concurrency clients t j", f"--numjobs {VALUE}", "workers", "4"),
+    _key("runtime duration time time-limit timelimit timeout d", f"--runtime {VALUE}", "duration", "30s"),
+    _key("ramp-time warmup warm-up", f"--ramp-time {VALUE}", "warmup", "5s"),
+    _key("seed randseed", f"--set seed={VALUE}", "seed", "7"),
     _key("direct", "--direct 1, which is the default; 0 goes through the page cache", "io", "direct (or buffered)"),
     Habit("rw readwrite read write rand random w r", "Write --rw randread (or read, write, randwrite, randrw).",
           "The profile says what is read and written: choose another (brickyard profiles), or write --rw without one.",
@@ -194,23 +203,35 @@ def habit_words(given: Sequence[str], error: Exception) -> str:
     name = word.lstrip("-").partition("=")[0].replace("_", "-")
     if not word.startswith("--") and len(name) > 1:  # such as -b8K and -t4
         name = name[0]
-    remedy = _remedy(given, name)
+    remedy = _remedy(given, name, _value_of(given, word))
     shown = word.partition("=")[0]
     if not remedy and not word.startswith("--") and given[0] == "run":
         remedy = f"run has no option of one letter but -h; {COMMAND}."
     return f"Unknown option: {shown}. {remedy}" if remedy else ""
 
 
-def _remedy(given: Sequence[str], name: str) -> str:
+def _value_of(given: Sequence[str], word: str) -> str:
+    """`--bs=8k`, `--bs 8k`, `-b8K`; empty where an option follows, or what could be a target."""
+    if "=" in word:
+        return word.partition("=")[2]
+    if not word.startswith("--") and len(word) > 2:
+        return word[2:]
+    following = next(iter(given[given.index(word) + 1 :]), "") if word in given else ""
+    return following if re.fullmatch(r"\d[\w.]*", following) else ""
+
+
+def _remedy(given: Sequence[str], name: str, value: str) -> str:
     if (habit := BY_NAME.get(name)) is None:
         return ""
     has_profile = not any(word.startswith("--rw") for word in given)
-    return habit.remedy(given[0], has_profile=has_profile)
+    return habit.remedy(given[0], value, has_profile=has_profile)
 
 
-def profile_remedy(option: str) -> str:
+def profile_remedy(option: str, value: str = "") -> str:
     """What a profile has instead of an option of fio."""
-    return BY_NAME[option].profile if option in BY_NAME else "change keys of the profile with --set KEY=VALUE."
+    if option not in BY_NAME:
+        return "change keys of the profile with --set KEY=VALUE."
+    return BY_NAME[option].remedy("run", value, has_profile=True)
 
 
 def without_guess(said: str) -> str:
@@ -231,6 +252,11 @@ def dd_words(given: Sequence[str]) -> str:
 
 
 VERBS = {
+    **dict.fromkeys(("predict", "buy", "fit", "charts", "parts"), "It is a command of advise"),
+    **dict.fromkeys(("log", "logs", "results", "last"), "brickyard runs lists runs, and brickyard show RUN shows one."),
+    **dict.fromkeys(
+        ("pgbench", "postmark", "bonnie", "sqlio"), "It is a workload: write brickyard run PROFILE TARGET."
+    ),
     "help": "Write brickyard --help, or brickyard VERB --help.",
     **dict.fromkeys(("list", "ls"), "brickyard runs lists runs, profiles workloads, bricks models, and study studies."),
     **dict.fromkeys(

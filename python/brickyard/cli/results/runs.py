@@ -1,4 +1,7 @@
-"""Duty: `brickyard runs`: what is in the store, the newest last. Refusal: no figures; `show` has them."""
+"""Duty: `brickyard runs`: what is in the store, the newest last, each run with the figures that were kept at its end.
+
+Refusal: no figure is computed, and no run is read for one.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from brickyard.analysis.figures.named import DASH, IOPS
+from brickyard.analysis.judging.differing import runs_words
+from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
 from brickyard.analysis.judging.summary import when
 from brickyard.cli.parts import options
 from brickyard.cli.parts.ad_hoc import NAME as AD_HOC
@@ -21,15 +27,15 @@ from brickyard.reading import span_seconds
 from brickyard.schema import Document, stored
 from brickyard.store import RunHead, RunInfo, Store
 from brickyard.store.record import DAMAGED, Outcome
-from brickyard.units import format_label, format_size
+from brickyard.study.running.summaries import kept_figures
+from brickyard.units import format_iops, format_label, format_ns, format_size
 
 WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
 NAMES_SHOWN = 8
 READ_AT_ONCE = 200  # runs whose facts are in memory
-COLUMNS = ("run", "study", "started", "outcome", "profile", "load", "target")
-MAY_BE_EMPTY = ("study", "load")
-"""Columns that are left out where each of their cells is empty."""
+COLUMNS = ("run", "started", "outcome", "IOPS", "p99", "workload", "target")
+FIGURES = ("IOPS", "p99")
 
 
 def runs(
@@ -69,31 +75,62 @@ def runs(
         ]
         if json:
             shown = [run.id for run in (found[-limit:] if limit else found)]
-            emit({"runs": [_document(run) for run in _whole(kept, shown)], "found": len(found)})
+            figures = kept_figures(kept, shown)
+            emit({"runs": [_document(run, figures.get(run.id)) for run in _whole(kept, shown)], "found": len(found)})
             return 0
         names = {one.id: one.name for one in kept.studies()} if study is None and not each else {}
         folded = _folded(found, names)
         groups = folded[-limit:] if limit else folded
         rows = list(_rows(kept, groups, names))
-    places = [
-        place for place, name in enumerate(COLUMNS) if name not in MAY_BE_EMPTY or any(row[place] for row in rows)
-    ]
-    columns = [(COLUMNS[place], "right" if COLUMNS[place] == "run" else "left") for place in places]
-    cells = [[row[place] for place in places] for row in rows]
+        kept_of = kept_figures(kept, [group[0].id for group in groups if len(group) == 1])
     console = stdout()
     if not rows and listed:
         console.print(_none_words(listed, profile, target), markup=False, soft_wrap=True)
         return 0
-    console.print(table("", columns, cells, wrapped=("profile", "load", "target"), keys=1))
-    if any(len(group) > 1 for group in groups):
-        print_line(
-            console,
-            "the runs of a study share one row: --study s1 lists those of s1, --each those of all studies",
-            "dim",
-        )
+    told = {group[0].id: _headline(kept_of.get(group[0].id)) for group in groups if group[0].outcome == "done"}
+    cells = [
+        [*row[:3], *(_figures(told.get(group[0].id)) if len(group) == 1 else ("", "")), *row[3:]]
+        for group, row in zip(groups, rows, strict=True)
+    ]
+    columns = [(name, "right" if name in ("run", *FIGURES) else "left") for name in COLUMNS]
+    console.print(table("", columns, cells, wrapped=("workload", "target"), keys=1))
+    for line in _notes(groups, {run: figures for run, figures in told.items() if figures is not None}, cells):
+        print_line(console, line, "dim")
     if len(groups) < len(folded):
         console.print(f"{len(folded) - len(groups)} older rows are not shown; --limit 0 shows all")
     return 0
+
+
+def _headline(figures: RunFigures | None) -> PhaseFigures | None:
+    """Those of a run's only phase: no figure stands for several."""
+    return figures.phases[0] if figures is not None and len(figures.phases) == 1 else None
+
+
+def _figures(of: PhaseFigures | None) -> tuple[str, str]:
+    if of is None:
+        return DASH, DASH
+    return DASH if of.rate_per_s is None else format_iops(of.rate_per_s), format_ns(of.response_p99_ns)
+
+
+def _notes(
+    groups: Sequence[Sequence[RunHead]], told: Mapping[int, PhaseFigures], cells: Sequence[Sequence[str]]
+) -> Iterator[str]:
+    """What the signs of the table mean."""
+    if any(len(group) > 1 for group in groups):
+        yield "the runs of a study share one row: --study s1 lists those of s1, --each those of all studies"
+    if told:
+        yield "p99: of the response time; `brickyard show RUN` has all figures of a run"
+    others: dict[str, list[int]] = {}
+    for run, figures in told.items():
+        if figures.unit != IOPS and figures.rate_per_s is not None:
+            others.setdefault(figures.unit, []).append(run)
+    if others:
+        yield f"not IOPS: {'; '.join(f'{unit} of {runs_words(ids)}' for unit, ids in others.items())}"
+    if any(DASH in row for row in cells):
+        yield (
+            f"{DASH}: the run did not end well, has several phases or too few requests for a p99, or an earlier "
+            "version of Brickyard made it"
+        )
 
 
 def _whole(store: Store, ids: Sequence[int]) -> Iterator[RunInfo]:
@@ -148,8 +185,9 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
     """Several runs are a study, and bear its name where a run has its number."""
     study = f"s{first.study}" if first.study else ""
     if len(runs) == 1:
-        cells = (first.outcome, first.profile, _load(first), ", ".join(first.targets))
-        return [str(first.id), "" if names else study, when(first), *cells]
+        of_study = f"{study}: " if study and not names else ""
+        words = of_study + ", ".join(text for text in (first.profile, _load(first)) if text)
+        return [str(first.id), when(first), first.outcome, words, ", ".join(first.targets)]
     targets = list(dict.fromkeys(path for run in runs for path in run.targets))
     many = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
     name = names[first.study].removesuffix(f" on {targets[0]}") if first.study is not None else ""
@@ -157,7 +195,7 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
     worst = next((outcome for outcome in WORST_FIRST if counts[outcome]), first.outcome)
     unlike = [f"{count} {outcome}" for outcome, count in counts.items() if outcome != "done" and count < len(runs)]
     load = ", ".join([f"{len(runs)} runs ({first.id}-{runs[-1].id})", *unlike])
-    return [study, "", when(first), worst, name, load, targets[0] + many]
+    return [study, when(first), worst, f"{name}: {load}", targets[0] + many]
 
 
 def since_unix_ns(text: str, now: datetime | None = None) -> int:
@@ -189,10 +227,16 @@ def _labels(run: RunInfo) -> str:
         return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
     if marks.levels is not None:
         return ", ".join([*marks.levels.values(), f"repetition {marks.repetition}"])
+    if marks.loop == "closed":
+        return "closed loop"
+    if marks.offered_per_s is not None:
+        return f"{format_iops(marks.offered_per_s)}/s offered"
+    if marks.searched_per_s is not None:
+        return f"{format_iops(marks.searched_per_s)}/s, search {marks.search}"
     return ", ".join(f"{key} {format_label(value)}" for key, value in run.labels.items())
 
 
-def _document(run: RunInfo) -> Document:
+def _document(run: RunInfo, figures: RunFigures | None) -> Document:
     return {
         "run": run.id,
         "study": run.study,
@@ -206,4 +250,5 @@ def _document(run: RunInfo) -> Document:
         "outcome": run.outcome,
         "message": run.message,
         "warnings": stored(run.warnings),
+        "phases": None if figures is None else figures.phases,
     }
