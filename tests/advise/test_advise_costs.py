@@ -181,7 +181,7 @@ def test_a_kind_with_few_tables_gets_the_widest_that_one_needs_and_no_less_than_
     few = spread.spread("flash", rows)
     assert few is not None
     assert few.factor == pytest.approx(2.5)  # nine tenths of all figures are in a factor of 1
-    assert "widest that one of them needs" in few.basis
+    assert "largest that one of them needs" in few.basis
     beside = spread.spread("flash", [*rows, *tables_of("disks", 10, *[400.0] * 40)])
     assert beside is not None
     assert beside.factor == pytest.approx(4)

@@ -8,7 +8,7 @@ from brickyard import profiles
 from brickyard.bricks.spread import KINDS, basis_words, kinds_of, spread_of
 from brickyard.cli import main
 
-CACHES = "This may be the rate of caches"
+CACHES = "This may be the rate of a cache"
 LIMIT = "The storage, not the generator, was the limit."
 FACTOR = "lie within a factor of"
 

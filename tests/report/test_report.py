@@ -289,11 +289,11 @@ def test_rates_of_unknown_caches_are_not_called_steady(tmp_path: Path) -> None:
         records = [store.record(add_run(store, [wrote, phase_end()])) for _ in range(3)]
     said = cached.words({records[0].info.id: "its rate fell by 28 %"}, records, "")
     assert said == (
-        "The rates of 1 of 3 runs that wrote may be those of caches (in one, its rate fell by 28 %); of the others "
-        "this is not known, since the size of the write cache is not."
+        "1 of 3 runs that wrote may show the rate of a cache (in one, its rate fell by 28 %). The others may show the "
+        "rate of a cache as well: the size of their write cache is not known."
     )
     said = cached.words({}, records, "")
-    assert "Whether the rates of 3 of 3 runs that wrote are those of a cache is not known" in said
+    assert "3 of 3 runs that wrote may show the rate of a cache: the size" in said
 
 
 def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:
     punctual, late_one = (answer([record], {}) for record in found)
     assert "neither the storage nor the generator was at its limit" in punctual.belief
     assert "lateness" not in punctual.belief
-    assert "The generator was not the limit. 50 % of the mean response time is lateness" in late_one.belief
+    assert "The generator was not the limit. Lateness is 50 % of the mean response time" in late_one.belief
     assert "of when they were due" in late_one.sentences[0]
 
 

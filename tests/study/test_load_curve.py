@@ -82,7 +82,7 @@ def test_the_knee_of_a_single_queue_is_at_half_its_capacity() -> None:
     assert found.bend is Bend.SEEN
     # Power at 400 and 600 is 96 % of that at 500, at 300 and 700 84 %: noise could have chosen any of the three.
     assert [near.offered_per_s for near in found.near] == [400, 500, 600]
-    assert knee_words(found).endswith("; the rates from 400 to 600/s come within 10 % of it")
+    assert knee_words(found).endswith("; from 400 to 600/s, it is at most 10 % smaller")
 
 
 def test_the_knee_does_not_depend_on_how_far_beyond_saturation_was_measured() -> None:
@@ -109,7 +109,7 @@ def test_a_curve_that_is_bent_from_its_first_rate_has_its_knee_below() -> None:
 
 @pytest.mark.parametrize(
     ("further", "bend", "said"),
-    [((), "not reached", "the search ended before saturation, at "), (("--max-rate", "5000"), "seen", "Knee: 7")],
+    [((), "not reached", "The target was not overloaded up to "), (("--max-rate", "5000"), "seen", "Knee: 7")],
 )
 def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     further: tuple[str, ...], bend: str, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -125,8 +125,8 @@ def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     assert main([*asked, "-o", str(tmp_path / "r")]) == 0
     shown = capsys.readouterr().out
     assert said in shown
-    assert ("continue with --max-rate" in shown) == (not further)
-    assert "which need not be the capacity" in " ".join(shown.split())
+    assert ("Continue with --max-rate" in shown) == (not further)
+    assert "which may be below the capacity" in " ".join(shown.split())
 
 
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**9)), min_size=3, max_size=20))
@@ -431,18 +431,20 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
     said = line_of(140, 150, 160)
     assert said.endswith("150/s, 95 % interval 127 to 179/s (3 searches found 140, 150 and 160)")
     assert "95 % interval 150 to 152/s" in line_of(150, 150, 150), "a search tells its rate to 1 %"
-    assert line_of(140).endswith("about 140/s; a single search gives no interval: use --searches 3")
+    assert line_of(140).endswith("about 140/s. A single search gives no interval: use --searches 3")
     assert line_of(140, None).endswith("at no measured rate in 1 of 2 searches; otherwise up to 140/s")
     assert line_of(None).endswith("at no measured rate; at 1.00/s it is 1.00 ms")
     few = line_of(140, 150, 160, requests=200)
     assert (
-        "a step has as few as 200 requests, and with fewer than 1,000 for the mean, searches find rates that are" in few
+        "The smallest step has 200 requests; with fewer than 1,000 for the mean, a search finds a rate that is" in few
     )
     assert line_of().endswith("up to 100/s; not at 200")
     kept = line_of(points=[point(100, MS)])
     assert "at least 100/s" in kept, "the limit was never reached"
     assert "raise --max-rate" in kept
-    assert "as few as 500 requests" in line_of(points=[replace(point(100, MS), requests=500)]), "no search was needed"
+    assert "smallest step has 500 requests" in line_of(points=[replace(point(100, MS), requests=500)]), (
+        "no search was needed"
+    )
     assert line_of(points=[point(200, 9 * MS)]).endswith("at no measured rate; at 200/s it is 9.00 ms")
 
 
@@ -452,7 +454,7 @@ def test_levels_that_contradict_the_searches_are_said() -> None:
     levels = [point(90, MS), point(100, 9 * MS), point(120, 6 * MS), point(130, MS)]
     curve = Curve(200.0, levels, Limit("mean", 5 * MS), [carried(steps) for _ in range(3)])
     said = " ".join(found_lines(curve))
-    assert "but 2 lower levels broke it, with 9.00 ms at 100/s, so its performance varied over time" in said
+    assert "But 2 lower levels broke it, with 9.00 ms at 100/s: the target's performance varied over time" in said
     assert "a search overloaded it at 300/s" in said
     assert "ended before saturation" not in said
     (within, *_) = curve_marks(curve)
@@ -469,7 +471,7 @@ def test_a_rate_that_the_closed_loop_achieved_is_within_the_capacity() -> None:
     assert not last.saturated
     (line,) = [line for line in found_lines(curve) if line.startswith("capacity")]
     assert line == (
-        "capacity: about 23,966/s, the highest rate that was achieved (by the closed loop; by offered rates, 19,568/s)"
+        "capacity: about 23,966/s, the highest rate that was achieved (in the closed loop; in open loops, 19,568/s)"
     )
     assert curve_row(last, 23_966.0)[-1] == "overloaded: requests were left unsent"
     assert curve_row(point(1000, MS, achieved_per_s=900.0), 1000.0)[-1] == "overloaded"
@@ -483,7 +485,7 @@ def test_a_limit_that_every_level_keeps_is_searched_up_to_the_capacity(
     found = json.loads(capsys.readouterr().out)
     assert found["usable"]["rate_per_s"] > 2 * max(level["offered_per_s"] for level in found["points"])
     said = " ".join(found["answer"])
-    assert "above which the target is overloaded; up to there, it kept the limit" in said
+    assert "Above this rate, the target is overloaded; below, it kept the limit" in said
 
 
 def test_levels_that_are_left_out_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -569,7 +571,7 @@ def test_rates_that_a_cache_may_have_made_are_said_to_be(tmp_path: Path) -> None
     few = written(tmp_path, 1 << 20, 8 << 20)
     said = into_caches(few, 1 << 20, "--each")
     assert said is not None
-    assert said.startswith("1 of 2 runs wrote less than 4 times the 1 MiB that cache writes")
+    assert said.startswith("1 of 2 runs wrote less than 4 times the size of the write caches (1 MiB)")
     assert into_caches(few, 1 << 18, "--each") is None
     assert into_caches(few, 0, "--each") is None
     unknown = into_caches(few, None, "--each")

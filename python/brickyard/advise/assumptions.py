@@ -129,4 +129,4 @@ def _interval(trial: Trial) -> str:
     if spread is None:
         kind = KINDS[trial.kind]
         return f"no interval for {kind}: too few published tables were compared with models of them (docs/truth.md)"
-    return f"models of {spread.kind}: nine of ten published figures {spread.claim} ({spread.basis}; docs/truth.md)"
+    return f"models of {spread.kind}: nine of ten published figures {spread.claim}. {spread.basis} (docs/truth.md)"

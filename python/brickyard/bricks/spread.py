@@ -108,8 +108,10 @@ class Spread:
     @property
     def basis(self) -> str:
         """What the factor was made of, and what became of sources that had no part in it."""
-        few = "; these are few, so it is the widest that one of them needs" if self.tables < FEW_TABLES else ""
-        return f"{self.figures} figures, {self.tables} tables{few}{self._of_sources()}"
+        few = (
+            ". With so few tables, the factor is the largest that one of them needs" if self.tables < FEW_TABLES else ""
+        )
+        return f"{self.figures} figures are in {self.tables} tables{few}{self._of_sources()}"
 
     def _of_sources(self) -> str:
         said = self.largest_words
@@ -120,8 +122,8 @@ class Spread:
             return said
         mean = sum(shares) / len(shares)
         return (
-            f"{said}; of a source that is left out, the interval of the others holds {min(shares):.0%} to "
-            f"{max(shares):.0%} of the figures, {mean:.0%} on average over {len(shares)} sources"
+            f"{said}. An interval that is made without a source holds {min(shares):.0%} to {max(shares):.0%} of that "
+            f"source's figures, {mean:.0%} on average over {len(shares)} sources"
         )
 
     @property
@@ -131,7 +133,7 @@ class Spread:
             return ""
         largest = self.sources[:2]
         count = sum(source.figures for source in largest)
-        return f"; {count} of the {self.figures} are from {' and '.join(source.name for source in largest)}"
+        return f". {count} of the {self.figures} figures are from {' and '.join(source.name for source in largest)}"
 
     @property
     def others_words(self) -> str:
@@ -141,7 +143,8 @@ class Spread:
         figures = sum(source.figures for source in others)
         held = sum(source.held or 0 for source in others)
         return (
-            f"; of the {figures} of other sources, {held} lie in the interval made without their source"
+            f". Of the {figures} figures from other sources, {held} lie in the interval that was made without their "
+            "source"
             if others
             else ""
         )
@@ -150,8 +153,8 @@ class Spread:
     def claim(self) -> str:
         """What the factor says, without the kind of storage."""
         return (
-            f"lie within {self.words} of the figures of models made without the table that they are in; other tables "
-            "of the same products may have been used"
+            f"lie within {self.words} of what a model computed. The model did not use the table that the figure is "
+            "in, but may have used other tables of the same product"
         )
 
     def holds(self, row: SpreadRow) -> bool:

@@ -84,12 +84,12 @@ def _late_because(record: Record) -> str:
 def late_line(late: Late, because: str) -> str:
     """How punctual a replay was, in a sentence or two."""
     line = (
-        f"Timing error: median {format_ns(late.p50)}, p99 {format_ns(late.p99)}, largest {format_ns(late.max)}"
-        " (from due to submission; response times count from due)."
+        f"Lateness: median {format_ns(late.p50)}, p99 {format_ns(late.p99)}, largest {format_ns(late.max)} (from the "
+        "due instant to submission; response times include it)."
     )
     if late.is_punctual:
         return line
     return (
-        f"{line} The p99 is more than {format_ns(PUNCTUAL_NS)}: shorter gaps between requests are not "
-        f"reproduced; {because}."
+        f"{line} The p99 is more than {format_ns(PUNCTUAL_NS)}, so shorter gaps between requests are not reproduced: "
+        f"{because}."
     )

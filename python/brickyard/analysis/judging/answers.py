@@ -71,7 +71,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     done = [record for record in records if record.info.is_valid]
     if analysis.is_graph(patterns):
         found = cached.doubted(done)
-        doubts = cached.words(found, done, "; with --full, each cell is measured until it is steady")
+        doubts = cached.words(found, done, ". With --full, each cell is measured until it is steady")
         lacking = ""
         if planned is not None and len(done) < planned:
             lacking = f"Only {len(done)} of {planned} cells were measured, so the best cell may be missing."
@@ -475,8 +475,8 @@ def _late(records: Sequence[Record]) -> list[str]:
     # A model's requests need no processor.
     cause = "" if _modelled(records)[:1] == [ALL_MODELLED] else " or until a processor of this host was free"
     return [
-        f"{share[0].upper()}{share[1:]} of the mean response time is lateness: before submission, requests waited "
-        f"until fewer requests were in flight{cause}."
+        f"Lateness is {share} of the mean response time: requests that were due waited until another one had ended"
+        f"{cause}."
     ]
 
 

@@ -132,9 +132,9 @@ def marked_words(records: Sequence[Record]) -> list[str]:
     if not found:
         return []
     if len(records) == 1:
-        return [f"This may be the rate of caches, not one that the storage sustains: {found[0]}."]
+        return [f"This may be the rate of a cache, which the storage does not sustain: {found[0]}."]
     whose = f"{len(found)} of {len(records)} runs"
-    return [f"The rates of {whose} may be those of caches, not what the storage sustains (in one of them, {found[0]})."]
+    return [f"{whose} may show the rate of a cache, which the storage does not sustain (in one, {found[0]})."]
 
 
 def _dirty_bytes(cache: PageCacheFacts) -> int:
@@ -191,13 +191,10 @@ def words(found: dict[int, str], records: Sequence[Record], more: str) -> str:
     first: Sequence[str] = sorted(found.values())
     said = []
     if found:
-        said.append(f"the rates of {len(found)} of {among} runs that wrote may be those of caches (in one, {first[0]})")
+        said.append(f"{len(found)} of {among} runs that wrote may show the rate of a cache (in one, {first[0]})")
     if others:
-        whose = "the others" if others + len(found) == among and found else f"{others} of {among} runs that wrote"
-        said.append(
-            f"of {whose} this is not known, since the size of the write cache is not"
-            if found
-            else f"whether the rates of {whose} are those of a cache is not known, since the cache's size is not"
-        )
-    text = "; ".join(said)
-    return f"{text[0].upper()}{text[1:]}{more}." if text else ""
+        whose = "The others" if others + len(found) == among and found else f"{others} of {among} runs that wrote"
+        also = " as well" if found else ""
+        said.append(f"{whose} may show the rate of a cache{also}: the size of their write cache is not known")
+    text = ". ".join(said)
+    return f"{text}{more}." if text else ""

@@ -126,8 +126,12 @@ def limit_of(study: StudyInfo) -> Limit | None:
 def curve_answer(curve: Curve, records: Sequence[Record], notes: Sequence[str] = ()) -> Answer:
     """`notes` are those of the study."""
     first, *rest = found_lines(curve)
-    limits = [f"{line[0].upper()}{line[1:]}." for line in (*notes, first)]
-    return Answer(QUESTION, tuple(f"{line[0].upper()}{line[1:]}." for line in rest), belief(records, *limits))
+    limits = [f"{_capital(line)}." for line in (*notes, first)]
+    return Answer(QUESTION, tuple(f"{_capital(line)}." for line in rest), belief(records, *limits))
+
+
+def _capital(line: str) -> str:
+    return f"{line[0].upper()}{line[1:]}"
 
 
 def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
@@ -163,13 +167,13 @@ def curve_notes(rows: list[list[str]]) -> list[str]:
 
 def found_lines(curve: Curve) -> list[str]:
     lines = [
-        f"closed loop at the profile's depth: {format_iops(curve.maximum_per_s)}/s; percentages refer to this rate, "
-        "which need not be the capacity"
+        f"closed loop at the profile's depth: {format_iops(curve.maximum_per_s)}/s. Percentages are of this rate, "
+        "which may be below the capacity"
     ]
     most = capacity(curve.points, curve.maximum_per_s)
     if most:
         offered = max(point.achieved_per_s for point in curve.points)
-        by = f" (by the closed loop; by offered rates, {format_iops(offered)}/s)" if offered < most else ""
+        by = f" (in the closed loop; in open loops, {format_iops(offered)}/s)" if offered < most else ""
         lines.append(f"capacity: about {format_iops(most)}/s, the highest rate that was achieved{by}")
     elif sound := [point for point in curve.points if not point.overloaded]:
         last = max(sound, key=lambda point: point.offered_per_s)
@@ -210,22 +214,22 @@ def knee_words(found: Knee, overload_per_s: float | None = None) -> str:
     """`overload_per_s`: a rate beyond the levels that overloaded the target."""
     if found.point:
         return (
-            f"{format_iops(found.point.offered_per_s)}/s with a mean response time of"
-            f" {format_ns(found.point.mean_ns)} (greatest rate over mean response, after Kleinrock){_near_words(found)}"
+            f"{format_iops(found.point.offered_per_s)}/s, with a mean response time of "
+            f"{format_ns(found.point.mean_ns)}. There, rate divided by mean response time (Kleinrock's power) is "
+            f"greatest{_near_words(found)}"
         )
     if found.bend is Bend.TOO_FEW or found.end is None:
-        return "none; needs at least three rates that do not overload the target"
+        return "none, since fewer than three of the rates did not overload the target"
     if found.bend is Bend.BELOW:
-        return "at or below the lowest offered rate; offer lower rates with --levels"
+        return "at or below the lowest offered rate. Offer lower rates with --levels"
     if overload_per_s is not None and overload_per_s > found.end.offered_per_s:
         return (
-            f"not reached by the levels, which end at {format_iops(found.end.offered_per_s)}/s; a search overloaded "
-            f"the target at {format_iops(overload_per_s)}/s, so continue with --max-rate {math.ceil(overload_per_s)}"
+            f"not reached. The highest level is {format_iops(found.end.offered_per_s)}/s, and a search overloaded the "
+            f"target at {format_iops(overload_per_s)}/s. Continue with --max-rate {math.ceil(overload_per_s)}"
         )
     return (
-        f"not reached; the search ended before saturation, at {format_iops(found.end.offered_per_s)}/s; continue with "
-        "--max-rate"
-        f" {math.ceil(FURTHER * found.end.offered_per_s)}"
+        f"not reached. The target was not overloaded up to {format_iops(found.end.offered_per_s)}/s, where the search "
+        f"ended before saturation. Continue with --max-rate {math.ceil(FURTHER * found.end.offered_per_s)}"
     )
 
 
@@ -233,7 +237,7 @@ def _near_words(found: Knee) -> str:
     if len(found.near) < 2:
         return ""
     low, high = (format_iops(point.offered_per_s) for point in (found.near[0], found.near[-1]))
-    return f"; the rates from {low} to {high}/s come within {format_percent(BEND_SHARE)} of it"
+    return f"; from {low} to {high}/s, it is at most {format_percent(BEND_SHARE)} smaller"
 
 
 def limit_line(curve: Curve, limit: Limit) -> str:
@@ -242,7 +246,7 @@ def limit_line(curve: Curve, limit: Limit) -> str:
         return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
     line += _broken_below(curve, limit)
     few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
-    return line if few is None else f"{line}; {search_words(few, limit.figure)}: use a longer --each"
+    return line if few is None else f"{line}. {_capital(search_words(few, limit.figure))}: use a longer --each"
 
 
 def _broken_below(curve: Curve, limit: Limit) -> str:
@@ -257,8 +261,8 @@ def _broken_below(curve: Curve, limit: Limit) -> str:
     worst = max(broke, key=lambda step: step.value_ns or 0)
     count = f"{len(broke)} lower levels" if len(broke) > 1 else "a lower level"
     return (
-        f"; but {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s, so its "
-        f"performance varied over time: measure again when nothing else runs"
+        f". But {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s: the target's "
+        f"performance varied over time. Measure again when nothing else runs"
     )
 
 
@@ -287,8 +291,8 @@ def _few_of_best(curve: Curve, limit: Limit) -> int | None:
 
 def search_words(few: int, figure: str) -> str:
     return (
-        f"a step has as few as {format_count(few)} requests, and with fewer than {format_count(enough(figure))} for "
-        f"the {figure}, searches find rates that are too high"
+        f"the smallest step has {format_count(few)} requests; with fewer than {format_count(enough(figure))} for the "
+        f"{figure}, a search finds a rate that is too high"
     )
 
 
@@ -307,7 +311,7 @@ def _within_words(curve: Curve, limit: Limit) -> str:
         return f"at no measured rate{most}"
     end = AT_CAPACITY if all(_ends_at_capacity(one) for one in curve.searches) else ""
     if found.low is None or found.high is None:
-        return f"about {each[0]}/s{end}; a single search gives no interval: use --searches {SEARCHES}"
+        return f"about {each[0]}/s{end}. A single search gives no interval: use --searches {SEARCHES}"
     return (
         f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s"
         f" ({len(each)} searches found {', '.join(each[:-1])} and {each[-1]}){end}"
@@ -320,5 +324,5 @@ def _ends_at_capacity(found: Carried) -> bool:
     return bool(beyond) and not any(step.kept_up for step in beyond)
 
 
-AT_CAPACITY = ", above which the target is overloaded; up to there, it kept the limit"
-KEPT = "the target kept the limit at every offered rate; raise --max-rate"
+AT_CAPACITY = ". Above this rate, the target is overloaded; below, it kept the limit"
+KEPT = "the target kept the limit at every offered rate: raise --max-rate"

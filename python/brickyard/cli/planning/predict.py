@@ -292,8 +292,8 @@ def _notes(found: list[Predicted]) -> list[str]:
     notes = [f"open loop with Poisson arrivals in the profile's mix; last line: {last}"]
     notes += sorted(
         {
-            f"models of {spread.kind}: nine of ten published figures, almost all of them rates without a limit, "
-            f"{spread.claim} ({spread.basis}; docs/truth.md)"
+            f"models of {spread.kind}: nine of ten published figures {spread.claim}. {spread.basis}. Almost all of "
+            "them are rates without a limit on the response time (docs/truth.md)"
             for item in found
             if (spread := item.spread)
         }

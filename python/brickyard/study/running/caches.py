@@ -39,12 +39,12 @@ def into_caches(records: Iterable[Record], held_bytes: int | None, option: str) 
         return None
     if held_bytes is None:
         return (
-            "the caches below the target are not known, so the rates may be those of a cache: a longer {option} "
-            "shows whether they last"
+            f"the size of the caches below the target is not known, so the rates may be those of a cache. A longer "
+            f"{option} shows whether they last"
         )
     if not short:
         return None
     return (
-        f"{len(short)} of {wrote} runs wrote less than {CACHE_TIMES} times the {format_size(held_bytes)} that cache"
-        f" writes, so the rates may be those of a cache: use a longer {option}"
+        f"{len(short)} of {wrote} runs wrote less than {CACHE_TIMES} times the size of the write caches "
+        f"({format_size(held_bytes)}), so the rates may be those of a cache: use a longer {option}"
     )
