@@ -11,7 +11,7 @@ from rich.console import Console
 
 from brickyard import _core, profiles
 from brickyard.analysis.figures.load_curve import Limit, capacity, knee
-from brickyard.analysis.figures.search import SEARCHES
+from brickyard.analysis.figures.search import SEARCHES, expected_steps
 from brickyard.analysis.figures.search import rates as rates_of
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.studies.curve_words import (
@@ -33,11 +33,20 @@ from brickyard.cli.parts.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError, one_line
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.schema import Document
+from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record, Store
 from brickyard.study.running.fit import refuse_programs
+from brickyard.study.running.forecast import forecast
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.study.shipped.load_curve import LEVELS_PERCENT, CurveResult, LoadCurve, one_phase
-from brickyard.units import format_ns
+from brickyard.study.shipped.load_curve import (
+    LEVELS_PERCENT,
+    STEP_GROWTH_MAX,
+    CurveResult,
+    LoadCurve,
+    closed_plan,
+    one_phase,
+)
+from brickyard.units import format_ns, format_seconds
 
 EACH = "3s"
 LEVELS = ",".join(str(level) for level in LEVELS_PERCENT)
@@ -96,6 +105,9 @@ def load_curve(
         with Interrupt() as interrupt, Terminal() as terminal:
             for note in aimed.notes:
                 terminal.note(note)
+            if not aimed.options.is_modelled:
+                for line in _forecast(plan, only, each_ns, 1 + len(shares), searches if asked else 0):
+                    print_line(stderr(), line)
             result = LoadCurve(kept, terminal, interrupt, each_ns).run(
                 text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate, searches
             )
@@ -109,6 +121,20 @@ def load_curve(
     if result.outcome == "done" and asked is not None and not is_kept(curve, asked):
         return FAILED
     return EXIT_CODES.get(result.outcome, BAD_INPUT)
+
+
+def _forecast(plan: Plan, phase: Phase, each_ns: int, rates: int, searches: int) -> list[str]:
+    """How long a curve of so many rates takes on real storage, and whether it writes."""
+    expected = forecast(closed_plan(plan, phase, each_ns), [None])
+    one_s = expected.duration_s or 0.0
+    line = f"duration: at most {format_seconds(rates * one_s)} for {rates} rates"
+    if searches:
+        longest_s = one_s * STEP_GROWTH_MAX
+        line += (
+            f", then about {expected_steps(searches)} rates of {format_seconds(one_s)} to {format_seconds(longest_s)} "
+            "in the searches for the limit"
+        )
+    return [line, f"writes: {'what the workload writes in that time' if expected.writes else 'none'}"]
 
 
 def parse_limit(text: str | None) -> Limit | None:

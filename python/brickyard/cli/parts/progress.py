@@ -29,6 +29,7 @@ from brickyard.schema import (
     is_request,
     words_of,
 )
+from brickyard.schema.plan import Plan
 from brickyard.study.running.runner import RunResult, RunSpec
 from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
 
@@ -36,15 +37,20 @@ PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough t
 
 
 def describe(spec: RunSpec) -> str:
-    """`random read 4 KiB` for a cell of a study, the profile's name for any other run."""
+    """`random read 4 KiB` for a cell of a study, `300/s offered` for a level of a load curve, for any other run the
+    profile's name."""
     marks = spec.marks
     number = "" if marks.repetition is None else f" #{marks.repetition}"
     if marks.levels is not None:
         return ", ".join(marks.levels.values()) + (number if marks.repetition != 1 else "")
     if marks.request_bytes is not None:
         return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
+    if marks.loop == "closed":
+        return "closed loop"
     if marks.offered_per_s is not None:
-        return f"{spec.profile} at {format_iops(marks.offered_per_s)}/s"
+        return f"{format_iops(marks.offered_per_s)}/s offered"
+    if marks.searched_per_s is not None:
+        return f"search {marks.search}, {format_iops(marks.searched_per_s)}/s offered"
     return spec.profile + number
 
 
@@ -114,6 +120,9 @@ class Terminal:
         self._spoke_s = time.monotonic()
         self._last = ""
         self._name = ""
+        self._phases: list[str] = []
+        self._is_modelled = False
+        self._run_from_s = time.monotonic()
 
     def __enter__(self) -> Self:
         if self._live:
@@ -141,6 +150,9 @@ class Terminal:
         self._last = ""
         self._began_ns = None
         self._planned_ns = planned_ns(spec.plan)
+        self._phases = [phase.name for phase in spec.plan.phase] if isinstance(spec.plan, Plan) else []
+        self._is_modelled = spec.options.is_modelled
+        self._run_from_s = time.monotonic()
         if self._task is None or not self._many:
             if self._task is not None:
                 self._progress.remove_task(self._task)
@@ -169,7 +181,8 @@ class Terminal:
                 self._last = figures(event, self._words)
                 spent_ns = event.end_ns - (self._began_ns or 0)
                 done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
-                self._say(("warm-up: " if event.warmup else "") + self._last, done, self._at(spent_ns))
+                said = self._phase(event.phase) + ("warm-up: " if event.warmup else "") + self._last
+                self._say(said, done, self._at(spent_ns, done))
             case HangEvent():
                 self.note(
                     f"hanging: {event.operation} of {format_size(event.request_bytes)} at offset"
@@ -200,10 +213,23 @@ class Terminal:
         else:
             self._line(f"note: {text}")
 
-    def _at(self, spent_ns: int) -> str:
-        """For lines alone: a bar shows it."""
+    def _phase(self, number: int) -> str:
+        """Which of several phases a run is in."""
+        count = len(self._phases)
+        if count < 2 or number >= count:
+            return ""
+        name = f" ({self._phases[number]})" if self._phases[number] else ""
+        return f"phase {number + 1} of {count}{name}: "
+
+    def _at(self, spent_ns: int, done: float | None) -> str:
+        """For lines alone: a bar shows it. A model has a time of its own, so that of this computer is said as well."""
         spent = format_seconds(spent_ns / 1e9)
-        return f"{spent} of {format_seconds(self._planned_ns / 1e9)}: " if self._planned_ns else f"{spent}: "
+        of = f" of {format_seconds(self._planned_ns / 1e9)}" if self._planned_ns else ""
+        if not self._is_modelled:
+            return f"{spent}{of}: "
+        left_s = (time.monotonic() - self._run_from_s) * (1 - done) / done if done else 0.0
+        left = f", about {format_seconds(left_s)} left" if left_s >= 1 else ""
+        return f"{spent}{of} of modelled time{left}: "
 
     def _say(self, text: str, done: float | None, at: str = "") -> None:
         if self._live and self._task is not None:
