@@ -18,6 +18,7 @@ from brickyard import _core, analysis
 from brickyard.analysis.databases.pgbench import is_pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures import ramp
+from brickyard.analysis.figures.series import has_drain
 from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
@@ -289,7 +290,9 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
     )
     if wide and narrow:
         darker = "The darker a cell, the larger the share of the requests of that moment that took that long."
-        caption = f"{ends}{darker}{mixed}"
+        last = has_drain(records)
+        drain = " The narrow column at the end of a run has the requests that ended after its time." if last else ""
+        caption = f"{ends}{darker}{drain}{mixed}"
         figures.append(Figure("Latency over time", caption, [wide], [narrow]))
     return figures
 
@@ -414,6 +417,6 @@ def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> st
     if graph:
         return f"Characterization of {where}"
     if study:
-        return f"{study.name} on {where}"
+        return f"{study.name[:1].upper()}{study.name[1:]} on {where}"
     titles = sorted({record.info.plan.title or record.info.profile for record in records})
     return f"{titles[0] if len(titles) == 1 else f'{len(records)} runs'} on {where}"

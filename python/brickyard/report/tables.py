@@ -238,18 +238,19 @@ def slowest_table(records: list[Record]) -> Table:
     found = [(item, record) for record in records for item in slow.slow_causes(record)]
     found.sort(key=lambda pair: -pair[0].response_ns)
     on_hosts = any(item.host for item, _ in found)
-    columns = ["run", *(["host"] if on_hosts else []), "cause", "evidence"]
+    # Where all waited for the storage, the service time says the same.
+    explains = any(item.cause not in (slow.MODEL, slow.STORAGE) for item, _ in found)
+    columns = ["run", *(["host"] if on_hosts else []), *(["cause", "evidence"] if explains else []), "operation"]
     return Table(
         "Slowest requests",
-        [*columns, "at", "operation", "offset", "size", "service", "response"],
+        [*columns, "at", "offset", "size", "service", "response"],
         [
             [
                 str(record.info.id),
                 *([item.host] if on_hosts else []),
-                item.cause,
-                item.evidence,
-                f"{item.at_ns / 1e9:.3f} s",
+                *([item.cause, item.evidence] if explains else []),
                 item.operation,
+                f"{item.at_ns / 1e9:.3f} s",
                 format_count(item.offset_bytes),
                 format_size(item.request_bytes),
                 format_ns(item.service_ns),

@@ -122,6 +122,12 @@ def latency_edges(low_ns: int, high_ns: int) -> list[int]:
     return sorted({round(10 ** (step / BINS_PER_DECADE)) for step in range(first, max(last, first + 1) + 1)})
 
 
+def has_drain(records: list[Record]) -> bool:
+    """Whether requests of a run ended after its time, in a column of their own."""
+    ends = {(record.info.id, cost.phase, cost.start_ns) for record in records for cost in record.costs if cost.drain}
+    return any((record.info.id, i.phase, i.start_ns) in ends for record in records for i in record.intervals)
+
+
 def heat_map(records: list[Record], *, columns: int) -> list[HeatCell]:
     """Response times over time, with the lateness in them. Neighbouring intervals of a run share a column where there
     would be more than `columns`."""
