@@ -75,7 +75,7 @@ def test_a_run_that_never_looked_proves_nothing() -> None:
 
 def test_names_are_taken_with_either_dash() -> None:
     assert conditions.spoken("neighbour-rebuilding") == "neighbour_rebuilding"
-    with pytest.raises(BadInputError, match=r"--condition broken: is not one of normal, degraded"):
+    with pytest.raises(BadInputError, match=r"--condition broken: no such condition; there are normal, degraded"):
         conditions.spoken("broken")
 
 

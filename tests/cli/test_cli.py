@@ -67,6 +67,14 @@ OWN_WORDS = [
      "advise predict sqlio-random-read-4 sim:wd2500jd --limit p99:20ms"),
     (["predict", "p.toml", "sim:wd2500jd"], "advise predict p.toml sim:wd2500jd"),
     (["compar", "1", "2"], "compare 1 2"),
+    (["compare", "1"], "compare 1 latest"),
+    (["run", "random-4k-qd1", "sim:wd2500jd", "--runtime", "30"], "run random-4k-qd1 sim:wd2500jd --set duration=30"),
+    (["run", "random-4k-qd1", "sim:wd2500jd", "--qd=8"], "run random-4k-qd1 sim:wd2500jd --set depth=8"),
+    (["run", "--rw", "ranread", "sim:wd2500jd"], "run --rw randread sim:wd2500jd"),
+    (["run", "random-4k-qd1", "sim:wd2500jd", "--condition", "rebuilt"],
+     "run random-4k-qd1 sim:wd2500jd --condition rebuilding"),
+    (["load-curve", "random-4k-qd1", "sim:wd2500jd", "--limit", "20ms"],
+     "load-curve random-4k-qd1 sim:wd2500jd --limit p99:20ms"),
 ]  # fmt: skip
 """What was written, and the command that the remedy gives."""
 

@@ -11,6 +11,7 @@ import pytest
 from cyclopts.exceptions import CycloptsError, MissingArgumentError
 
 from brickyard import bricks, profiles
+from brickyard.cli import main
 from brickyard.cli.app import app
 from brickyard.study.designs.texts import names
 
@@ -35,6 +36,10 @@ def commands(page: Path) -> Iterator[tuple[str, str, bool]]:
         yield page.name, re.split(r"\s{2,}|\s\|\|?\s|\s>\s", line.strip())[0], whole
 
 
+SHOP = re.compile(r'^```toml\n(title = "A small shop".*?)^```', re.MULTILINE | re.DOTALL)
+ABSENT = re.compile(r"my-array|load\.byt")
+"""What a reader has made before."""
+FIRST = "brickyard run sqlio-random-read-4 sim:terraserver-2003"
 EXAMPLES = sorted({example for page in PAGES for example in commands(page)})
 
 
@@ -66,6 +71,29 @@ def test_every_command_of_the_manual_is_one(page: str, command: str, whole: bool
         assert words[1] in (*profiles.names(), "pgbench"), f"{page}: {command}"
     if words[0] == "study" and len(words) > 1 and words[1] not in ("show", "reference", "mine.toml"):
         assert words[1] in names(), f"{page}: {command}"
+
+
+def test_workloads_of_the_manual_run_on_their_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All are checked as a run checks them; the first of the README is run, and what is read of it is shown."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.toml").write_text(SHOP.findall((ROOT / "docs" / "loads.md").read_text("utf-8"))[0])
+    there = [command for _, command, whole in EXAMPLES if whole and command.startswith("brickyard run ")]
+    modelled = sorted({c for c in there if bricks.MODELLED in c and not ABSENT.search(c)})
+    assert len(modelled) > 8
+    for command in modelled:
+        assert main([*shlex.split(command)[1:], "--dry-run"]) == 0, command
+    for command in (
+        FIRST,
+        "brickyard runs",
+        "brickyard show latest",
+        "brickyard export latest --format csv -o run.csv",
+    ):
+        assert command in {c for _, c, _ in EXAMPLES}
+        assert main(shlex.split(command)[1:]) == 0, command
+    assert "IOPS" in capsys.readouterr().out
+    assert (tmp_path / "run.csv").stat().st_size
 
 
 def test_the_manual_has_commands_of_every_verb() -> None:

@@ -123,6 +123,8 @@ def _parse_words(error: cyclopts.CycloptsError) -> str:
 
     if isinstance(error, cyclopts.UnusedCliTokensError):
         return f"Too many arguments: {' '.join(error.unused_tokens or ())}."
+    if isinstance(error, cyclopts.MissingArgumentError) and error.argument is not None and not error.argument.tokens:
+        return f"{error.argument.name} is missing."
     return one_line(error)
 
 

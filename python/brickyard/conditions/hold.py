@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from brickyard.arrays import Array, Host, Sheet, State, find, lock, named
 from brickyard.arrays.array import UNDER_WAY
@@ -36,7 +37,10 @@ def spoken(condition: str) -> str:
     if name == "checking":
         raise BadInputError("--condition checking: is named scrubbing")
     if name not in NAMES:
-        raise BadInputError(f"--condition {condition}: is not one of {', '.join(NAMES)}")
+        known = [word.replace("_", "-") for word in NAMES]
+        near = get_close_matches(condition.replace("_", "-"), known, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise BadInputError(f"--condition {condition}: no such condition; {remedy}")
     return name
 
 

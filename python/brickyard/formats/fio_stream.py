@@ -6,6 +6,7 @@ Refusal: when jobs run and what ends them is `fio_job`'s business; what a stream
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from brickyard.errors import SECTOR_BYTES, BadInputError, sector_advice
 from brickyard.formats import toml_text
@@ -102,7 +103,9 @@ def _operations(asked: FioOptions) -> tuple[Shares, bool, int]:
     """Shares, whether offsets are random, and how many bytes a sequential job leaves out after each request."""
     rw, _, modifier = asked.rw.lower().partition(":")
     if rw not in DIRECTIONS:
-        raise BadInputError(f"rw={rw} has no counterpart here; there are {', '.join(DIRECTIONS)}")
+        near = get_close_matches(rw, DIRECTIONS, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(DIRECTIONS)}"
+        raise BadInputError(f"rw={rw} has no counterpart here; {remedy}")
     kind, is_random = DIRECTIONS[rw]
     step_bytes = 0
     if modifier.startswith("-"):

@@ -128,7 +128,7 @@ def run(
     changes, brick_changes = split_overrides(targets, changes)
     plan = spread(profiles.changed(text, changes), targets)
     if condition is not None:
-        conditioning.refuse_idle_switch(targets, (condition,), brick_changes)
+        conditioning.refuse_idle_switch(targets, conditioning.modelled_words((condition,)), brick_changes)
         brick_changes.append(bricks.condition_override(condition))
     plan = _for_server(text, plan, targets, changes, modelled=modelled)
     targets, placing = _in_directory(plan, targets, placing)

@@ -84,6 +84,28 @@ def _unit(given: Words, found: re.Match[str]) -> Words:
     return [word.replace(found[1], whole) for word in given]
 
 
+def _limited(given: Words, found: re.Match[str]) -> Words:
+    return [f"p99:{word}" if word == found[1] else word for word in given]
+
+
+def _set(given: Words, found: re.Match[str]) -> Words:
+    """An option of fio beside a profile: a key of the profile instead."""
+    option, change = found[1], found[2]
+    for at, word in enumerate(given):
+        if word.partition("=")[0] == option:
+            rest = given[at + (1 if "=" in word else 2) :]
+            return [*given[:at], "--set", change, *rest]
+    return []
+
+
+def _without(given: Words, found: re.Match[str]) -> Words:
+    return [word for word in given if word != found[1]]
+
+
+def _with_latest(given: Words, _: re.Match[str]) -> Words:
+    return [*given, "latest"] if len(given) > 1 and given[-1] != "latest" else []
+
+
 def _below_advise(given: Words, _: re.Match[str]) -> Words:
     return ["advise", *given]
 
@@ -100,6 +122,13 @@ CHANGES: tuple[tuple[re.Pattern[str], Callable[[Words, re.Match[str]], Words]], 
     (re.compile(r"^--size (\d+): .* write (\d+MiB)"), _size),
     (re.compile(r"^(.+): is a directory; .*--scratch"), _file_in),
     (re.compile(r"^--limit (\w[\w.]*:(\d[\d.]*)): .* write (\S+),"), _unit),
+    (re.compile(r"^--limit (\d[\w.]*): write FIGURE:TIME"), _limited),
+    (re.compile(r"^(--[\w-]+) is for a workload .* write --set (\S+)\.$"), _set),
+    (re.compile(r"^Unknown option: (--[\w-]+)\. To change a key of the profile, write --set (\S+)\.$"), _set),
+    (re.compile(r"^Unknown option: (--json)\. See"), _without),
+    (re.compile(r"^name BEFORE and AFTER"), _with_latest),
+    (re.compile(r"^--rw=(\w+) has no .* did you mean (\w+)\?"), _meant),
+    (re.compile(r"^--condition (\S+): .* did you mean (\S+)\?"), _meant),
     (re.compile(r'^Unknown command "\w+"\. It is a command of advise'), _below_advise),
     (re.compile(r"nothing to verify; remove verify"), _added("--set", "verify=false")),
 )
