@@ -71,8 +71,8 @@ def doctor(target: str | None = None, store: str | None = None, roots: Roots | N
         lambda: rights(host),
         lambda: groups(place),
         lambda: governor(host),
-        lambda: [program(place, "smartctl", "health, temperature and wear of drives", "smartmontools")],
-        lambda: [program(place, "fio", "the same load by another tool, for a crosscheck", "fio")],
+        lambda: [program(place, "smartctl", "report of the health, temperature and wear of drives", "smartmontools")],
+        lambda: [program(place, "fio", "second measurement of the same workload (`crosscheck`)", "fio")],
         lambda: free_space(facts),
         lambda: counters(facts),
         lambda: polling(place, facts),
@@ -154,7 +154,7 @@ def direct(facts: TargetSheet) -> list[Ability]:
         return []
     file_system = (facts.mount.file_system if facts.mount else None) or "the device"
     if file_system in MEMORY_FILE_SYSTEMS and not stat.S_ISBLK(os.stat(path).st_mode):
-        words = f"{file_system} at {path} keeps files in memory, so there is nothing for O_DIRECT to go to."
+        words = f"{file_system} at {path} keeps files in memory, so direct I/O has no device to reach."
         return [line("O_DIRECT", "missing", words, "Choose a target on ext4, XFS or btrfs, or the device itself.")]
     try:
         try_direct(path)
@@ -167,7 +167,7 @@ def direct(facts: TargetSheet) -> list[Ability]:
                     "O_DIRECT",
                     "limited",
                     f"O_DIRECT could not be tried at {path} ({name}).",
-                    "Look for what holds it back: a mount, a read-only medium, the device rules of a container."
+                    "Look for the cause: a mount, a read-only medium, or the device rules of a container."
                     if os.geteuid() == 0
                     else "Choose a target you may write, or use root rights.",
                 )
@@ -185,7 +185,7 @@ def clock(host: HostSheet) -> list[Ability]:
             line(
                 "clock",
                 "ok",
-                "The time stamp counter is invariant and the kernel's clock source: a stamp is one instruction.",
+                "The kernel's clock is the processor's time-stamp counter: reading the time takes one instruction.",
             )
         ]
     if source in CLOCKS_FAST:
@@ -195,7 +195,7 @@ def clock(host: HostSheet) -> list[Ability]:
         line(
             "clock",
             "limited",
-            f"The clock source is {source or 'not known'}: each stamp may cost a system call or more.",
+            f"The clock source is {source or 'not known'}: reading the time may take a system call.",
             remedy,
         )
     ]
@@ -220,14 +220,17 @@ def memlock(host: HostSheet) -> list[Ability]:
                 f"Buffers can be registered (limit {limit}{', lifted for root' if host.root else ''}).",
             )
         ]
-    words = f"Only {limit} bytes of memory can be locked: deep queues of large requests go without registered buffers."
+    words = f"Only {limit} bytes of memory can be locked: deep queues of large requests cannot have registered buffers."
     return [line("locked memory", "limited", words, "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service.")]
 
 
 def rights(host: HostSheet) -> list[Ability]:
     if host.root:
         return [line("rights", "ok", "Root rights: devices can be opened, caches dropped, and SMART read.")]
-    words = "No root rights: devices, SMART and the dropping of caches are out of reach; files can be measured."
+    words = (
+        "No root rights: files can be measured, but devices cannot be opened, caches cannot be dropped and SMART cannot "
+        "be read."
+    )
     return [line("rights", "limited", words, "Run with sudo to measure devices.")]
 
 
@@ -277,7 +280,7 @@ def governor(host: HostSheet) -> list[Ability]:
 
 def program(roots: Roots, name: str, use: str, package: str) -> Ability:
     if roots.tools.find(name):
-        return line(name, "ok", f"{name} is installed: {use}.")
+        return line(name, "ok", f"{name} is installed, for a {use}.")
     return line(name, "missing", f"{name} is not installed, so there is no {use}.", f"Install the package {package}.")
 
 
@@ -327,11 +330,13 @@ def polling(roots: Roots, facts: TargetSheet) -> list[Ability]:
     polled = [node.name for node in nodes if node.queue and node.queue.io_poll]
     if polled and len(polled) == len(nodes):
         return [line("polling", "ok", f"{', '.join(polled)} can complete by polling.")]
-    remedy = "No action needed: only NVMe drives are given such queues."
+    remedy = "No action needed: only NVMe drives have such queues."
     if any(node.name.startswith("nvme") for node in nodes):
         queues = number(roots.at_sys("module", "nvme", "parameters", "poll_queues"))
         remedy = f"Boot with nvme.poll_queues=N (now {queues if queues is not None else 'not known'})."
-    return [line("polling", "missing", "The drives have no queue for polling; completions come by interrupt.", remedy)]
+    return [
+        line("polling", "missing", "The drives have no queues for polling, so completions come by interrupt.", remedy)
+    ]
 
 
 def slack(host: HostSheet) -> list[Ability]:

@@ -36,6 +36,9 @@ from brickyard.units import format_iops, format_mib_per_s, format_ns, format_sec
 PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough to see that it lives
 
 
+PHASES_TOLD = 4  # in the line of a finished run
+
+
 def describe(spec: RunSpec) -> str:
     """`random read 4 KiB` for a cell of a study, `300/s offered` for a level of a load curve, for any other run the
     profile's name."""
@@ -86,7 +89,12 @@ def figures(interval: Interval, words: str = IOPS) -> str:
 
 
 def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
-    """The rates of a finished run as its table has them, phase by phase."""
+    """The rates of a finished run as its table has them, phase by phase; of many phases the lowest and the highest."""
+    if len(rates) > PHASES_TOLD:
+        known = sorted(rate.iops for rate in rates if rate.is_rated)
+        span = f", {format_iops(known[0])} to {format_iops(known[-1])} {words}" if known else ""
+        errors = sum(rate.errors for rate in rates)
+        return f"{len(rates)} phases{span}{f', {errors:,} errors' if errors else ''}"
     said = []
     for rate in rates:
         text = _rates(rate, words) if rate.is_rated else "–"
