@@ -183,7 +183,7 @@ def test_sentences_count_who_beats_whom() -> None:
     said = conclusions([made])
     (line,) = (line for line in said if line.startswith("Mirror, by IOPS: software beats 3ware in 1 of 2 cells; no"))
     assert re.search(r"no difference seen \([\d.]+ % or more would have been seen\) in 1\.$", line), line
-    assert any(s.startswith("Volume Rebuild against Normal, by IOPS: ") for s in said)
+    assert any(s.startswith("Volume Rebuild compared with Normal, by IOPS: ") for s in said)
     once = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): 100.0, ("hardware", "normal"): 80.0,
                                                 ("software", "rebuilding"): 50.0, ("hardware", "rebuilding"): 50.1},
                                                "mirror", "condition"))  # fmt: skip
@@ -203,7 +203,7 @@ def test_the_median_of_a_summary_counts_every_cell() -> None:
     made = pivot(spec(rows=("volume",), within=None), [volume, STATE], seen(values, "volume", "condition"))
     (line,) = [text for text in conclusions([made]) if text.startswith("Volume Rebuild against Normal")]
     assert line == (
-        "Volume Rebuild against Normal, by IOPS: between -60 % and +0 %, median +0 %; less than 1 % apart in 3"
+        "Volume Rebuild compared with Normal, by IOPS: between -60 % and +0 %, median +0 %; less than 1 % apart in 3"
         " of 5 cells (measured once, noise unknown)."
     )
 

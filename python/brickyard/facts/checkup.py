@@ -228,8 +228,8 @@ def rights(host: HostSheet) -> list[Ability]:
     if host.root:
         return [line("rights", "ok", "Root rights: devices can be opened, caches dropped, and SMART read.")]
     words = (
-        "No root rights: files can be measured, but devices cannot be opened, caches cannot be dropped and SMART cannot "
-        "be read."
+        "No root rights: files can be measured, but devices cannot be opened, caches cannot be dropped, and SMART "
+        "cannot be read."
     )
     return [line("rights", "limited", words, "Run with sudo to measure devices.")]
 

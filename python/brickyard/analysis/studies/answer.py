@@ -155,7 +155,7 @@ def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str) -> str:
         ordered = sorted(found, key=lambda level: median(item.share for item in found[level]))
         found = {level: found[level] for level in (ordered[0], ordered[-1])}
     parts = [f"{axis.label(level)} {change_words(shares)}" for level, shares in found.items()]
-    return f"{figure} against {axis.label(base)}: {', '.join(parts)}" if parts else ""
+    return f"{figure} compared with {axis.label(base)}: {', '.join(parts)}" if parts else ""
 
 
 def _best_and_worst(axis: Axis, figure: str, rounds: Rounds) -> str:
@@ -183,7 +183,7 @@ def _best_and_worst(axis: Axis, figure: str, rounds: Rounds) -> str:
     ]
     duels = judged([duel_of(*pair) for pair in pairs])
     words = change_words([duel.apart for duel in duels if (duel.one, duel.other) == (best, worst)])
-    return f"{figure} by {axis.title}, {axis.label(best)} against {axis.label(worst)}: {words}"
+    return f"{figure} by {axis.title}, {axis.label(best)} compared with {axis.label(worst)}: {words}"
 
 
 def change_words(found: Sequence[Difference]) -> str:

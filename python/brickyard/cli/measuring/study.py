@@ -182,7 +182,8 @@ def _print_comparisons(console: Console, lines: list[str]) -> None:
         print_line(console, line)
     if len(lines) > COMPARISONS_SHOWN:
         more = len(lines) - COMPARISONS_SHOWN
-        print_line(console, f"{more} more comparisons: --json, or in the report (-o FOLDER)", "dim")
+        noun = "comparison is" if more == 1 else "comparisons are"
+        print_line(console, f"{more} more {noun} in --json and in the report (-o FOLDER)", "dim")
     if lines:
         console.print()
 

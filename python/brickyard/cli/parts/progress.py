@@ -45,7 +45,8 @@ def describe(spec: RunSpec) -> str:
     marks = spec.marks
     number = "" if marks.repetition is None else f" #{marks.repetition}"
     if marks.levels is not None:
-        return ", ".join(marks.levels.values()) + (number if marks.repetition != 1 else "")
+        levels = ", ".join(f"{factor}={level}" for factor, level in marks.levels.items())
+        return levels + (number if marks.repetition != 1 else "")
     if marks.request_bytes is not None:
         return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
     if marks.loop == "closed":
