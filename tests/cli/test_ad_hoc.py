@@ -133,19 +133,19 @@ def test_an_option_of_fio_that_is_not_needed_is_named(
 
 HABITS = {
     "run sqlio-random-read-4 sim:msr-2003-wd": (
-        ("--duration=30", "--set duration=30s"), ("--threads=4", "--set workers=4"), ("-t4", "--set workers=4"),
-        ("--bs=4k", "--set request=4KiB"), ("--direct=1", "--set io=direct"), ("--qd 32", "--set depth=32"),
+        ("--duration=30", "--set duration=30"), ("--threads=4", "--set workers=4"), ("-t4", "--set workers=4"),
+        ("--bs=4k", "--set request=4k"), ("--direct=1", "--set io=direct"), ("--qd 32", "--set depth=32"),
         ("--rate=100", "--set 'pace="), ("--runs 5", "--repeat 5"), ("--export-json o.json", "--json"),
         ("--export-csv o.csv", "--format csv -o run.csv"), ("--max-latency=5ms", "--ruler 'p99<=20ms'"),
         ("bs=1M count=100", "a word of dd"), ("--verbose", "brickyard show"), ("--yes", "--overwrite DEVICE"),
         ("-w30", "choose another"), ("-Sh", "a whole command line of diskspd"),
     ),
     "run --rw randread sim:msr-2003-wd": (
-        ("--duration=30", "Write --runtime 30s"), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
-        ("--warmup=3s", "Write --ramp-time 5s"), ("--nrfiles=4", "--each"), ("--filename=/tmp/x", "Name the file"),
+        ("--duration=30", "Write --runtime 30."), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
+        ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--filename=/tmp/x", "Name the file"),
     ),
     "characterize /tmp/none": (
-        ("--rw=randread", "brickyard run --rw randread"), ("--bs=4k", "--set request=4KiB"), ("--runs 3", "s1 s2"),
+        ("--rw=randread", "brickyard run --rw randread"), ("--bs=4k", "--set request=4k"), ("--runs 3", "s1 s2"),
         ("--iodepth=32", "--set depth=32"), ("--output-format=json", "--json"), ("--ioengine=libaio", "engine=psync"),
     ),
     "compare 1 2": (

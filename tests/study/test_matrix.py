@@ -201,7 +201,7 @@ def test_the_median_of_a_summary_counts_every_cell() -> None:
     values |= {(name, "rebuilding"): value for name, value in rebuilding.items()}
     volume = Axis("volume", "volume", {name: name for name in rebuilding}, {}, changes_load=True)
     made = pivot(spec(rows=("volume",), within=None), [volume, STATE], seen(values, "volume", "condition"))
-    (line,) = [text for text in conclusions([made]) if text.startswith("Volume Rebuild against Normal")]
+    (line,) = [text for text in conclusions([made]) if text.startswith("Volume Rebuild compared with Normal")]
     assert line == (
         "Volume Rebuild compared with Normal, by IOPS: between -60 % and +0 %, median +0 %; less than 1 % apart in 3"
         " of 5 cells (measured once, noise unknown)."
