@@ -13,7 +13,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from brickyard.analysis.figures.named import DASH, IOPS
+from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.named import IOPS
 from brickyard.analysis.judging.differing import runs_words
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
 from brickyard.analysis.judging.summary import when
