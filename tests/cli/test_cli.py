@@ -292,6 +292,12 @@ def test_a_full_standard_output_is_one_line(filled: Path) -> None:
         assert len(ended.stderr.splitlines()) == 1
 
 
+def test_no_remedy_shows_a_password(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "pgbenhc", "postgresql://me:secret@host/db"]) == 2
+    err = capsys.readouterr().err
+    assert "secret" not in err
+
+
 @pytest.mark.parametrize("loaded", ["_sqlite3", "_core.abi3"])
 def test_ctrl_c_while_modules_are_imported_is_one_line(loaded: str) -> None:
     command = [sys.executable, "-m", "brickyard", "load-curve", "sqlio-random-read-4", "sim:terraserver-2003"]

@@ -78,7 +78,7 @@ def test_flushes_are_told_with_what_their_share_is_of() -> None:
         return [one.text for one in opinions(totals.devices["sda"], 0, totals.seconds)]
 
     (told,) = said(10)
-    assert "take 87 % of the sum of request times; theirs add up to 2 % of the time watched" in told
+    assert "take 87 % of all request time, which is 2 % of the time watched" in told
     assert said(9) == []
 
 

@@ -15,10 +15,9 @@ from msgspec import structs
 
 from brickyard import profiles
 from brickyard.advise.candidates import Candidate
-from brickyard.advise.costs import TERMS, Terms
+from brickyard.advise.costs import HOURS_A_YEAR, TERMS, Terms
 from brickyard.advise.lasting import Lasted, looked_at, until_it_holds, without_amount
 from brickyard.advise.lifetime import (
-    HOURS_A_YEAR,
     FailureRate,
     assumed_rebuild_hours,
     data_loss_hours,

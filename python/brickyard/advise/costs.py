@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from brickyard.advise.lifetime import HOURS_A_YEAR
 from brickyard.units import GIB
 
 MONTHS_A_YEAR = 12
+HOURS_A_YEAR = 8766.0
 UNITS = {"MiB": 1 << 20, "MB": 1_000_000}
 
 

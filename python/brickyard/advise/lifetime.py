@@ -32,13 +32,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from brickyard.advise.costs import HOURS_A_YEAR
 from brickyard.advise.parts import UNPROTECTED
 from brickyard.analysis.figures.background import RebuildPace, rebuild_pace
 from brickyard.bricks.resolved import ModelledBrick, ModelledKeeper, ModelledZfs, RotatingDrive
 from brickyard.errors import BadInputError
 from brickyard.store import Record
 
-HOURS_A_YEAR = 8766.0
 DEFAULT_MTTF_HOURS = HOURS_A_YEAR / 0.03
 """3 % of drives are replaced a year: the middle of the 2 to 4 % that are common in the field, where data sheets say
 under 1 %; SATA drives no oftener than SCSI and FC (Schroeder and Gibson: Disk Failures in the Real World, FAST

@@ -42,9 +42,9 @@ from functools import cache, cached_property
 from brickyard import profiles
 from brickyard.advise import parts as parts_of
 from brickyard.advise.chart_loads import plan
+from brickyard.advise.costs import HOURS_A_YEAR
 from brickyard.advise.lifetime import (
     DEFAULT_MTTF_HOURS,
-    HOURS_A_YEAR,
     data_loss_hours,
     simulated_rebuild_hours,
     unreadable,

@@ -88,11 +88,11 @@ def _depth(device: DeviceTotals) -> _Said:
         if cell.requests < ENOUGH or alone is None or depth is None:
             continue
         if alone > 0.9 and _waiting_share(cell) <= WAITING:
-            text = f"{words} find no other request in the device ({format_percent(alone)}): more disks will not help"
+            text = f"{format_percent(alone)} of {words} are alone in the device: more disks will not help"
             said.append((text, f"{words}_one_deep_share", alone))
         elif depth > 32:
             text = (
-                f"{words} find {depth - 1:.0f} other requests in the device on average: the device is the limit, and"
+                f"{words} share the device with {depth - 1:.0f} other requests on average: the device is the limit, and"
                 " more disks will help"
             )
             said.append((text, f"{words}_mean_depth", depth))
@@ -107,7 +107,7 @@ def _flushes(device: DeviceTotals, seconds: float) -> _Said:
     if share <= 0.2:
         return []
     text = (
-        f"flushes and durable writes take {format_percent(share)} of the sum of request times; theirs add up to"
+        f"flushes and durable writes take {format_percent(share)} of all request time, which is"
         f" {format_percent(waiting.total_ns / NS / seconds)} of the time watched"
     )
     return [(text, "flush_time_share", share)]
@@ -126,8 +126,8 @@ def _waiting(device: DeviceTotals) -> _Said:
     if share <= WAITING:
         return []
     text = (
-        f"requests wait {format_percent(share)} of the sum of their times before they reach the device: they arrive "
-        f"faster than the device accepts them, at least in bursts"
+        f"requests wait before they reach the device for {format_percent(share)} of all request time: they arrive "
+        "faster than the device accepts them, at least in bursts"
     )
     return [(text, "waiting_share", share)]
 

@@ -22,7 +22,9 @@ Words = list[str]
 
 
 def with_command(given: Sequence[str], said: str) -> str:
-    """A message with the command that follows its remedy."""
+    """A message with the command that follows its remedy; none where it would show a password."""
+    if any("://" in word or "password" in word for word in given):
+        return said
     for pattern, change in CHANGES:
         if found := pattern.search(said):
             words = change(list(given), found)
@@ -114,7 +116,7 @@ CHANGES: tuple[tuple[re.Pattern[str], Callable[[Words, re.Match[str]], Words]], 
     (re.compile(r"^(.+): is a target, and the workload comes first"), _workload_first),
     (re.compile(r"^sim:([\w-]+): no such brick; did you mean `([\w-]+)`\?"), _meant),
     (re.compile(r"--set ([\w.]+)[=:].*did you mean `?([\w.]+)`?\?"), _meant),
-    (re.compile(r"^([^\s:]+): .*did you mean `?([\w.-]+)`?\?"), _meant),
+    (re.compile(r"^([^\s:]+): .*did you mean `?([^\s`?]+)`?\?"), _meant),
     (re.compile(r'[Uu]nknown option: "?(--[\w-]+).*Did you mean (--[\w-]+)\?'), _meant),
     (re.compile(r'[Uu]nknown command "([\w-]+)".*Did you mean "([\w-]+)"\?'), _meant),
     (re.compile(r"written only with --overwrite (\S+)( and --i-know-this-destroys-data)?"), _allowed),
