@@ -17,11 +17,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from brickyard import _core
+from brickyard.analysis import PhaseRate
 from brickyard.cli import main
+from brickyard.cli.parts.progress import closing, describe
 from brickyard.cli.results.runs import since_unix_ns
 from brickyard.errors import BadInputError
+from brickyard.schema.plan import Plan
 from brickyard.store import Store, default_place
+from brickyard.store.record import RunMarks
 from brickyard.study.running.aim import aim
+from brickyard.study.running.runner import RunSpec
 from brickyard.study.running.sizes import size_of
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end
 
@@ -503,3 +508,16 @@ def test_another_tools_file_in_place_of_a_profile_has_its_way_in(
     (tmp_path / "shop.fio").write_text("[j]\nrw=read\nsize=1m\n")
     assert main(["run", name, "sim:terraserver-2003"]) == 2
     assert f"brickyard import {Path(name)} -o" in capsys.readouterr().err
+
+
+def test_progress_names_the_step_of_a_curve_and_the_phase_of_many() -> None:
+    plan = Plan(phase=[])
+    for marks, said in (
+        (RunMarks(loop="closed"), "closed loop"),
+        (RunMarks(offered_per_s=29.3), "29.3/s offered"),
+        (RunMarks(searched_per_s=30.0, search=2), "search 2, 30.0/s offered"),
+        (RunMarks(levels={"rate": "8"}, repetition=1), "rate=8"),
+    ):
+        assert describe(RunSpec("p", plan, ["sim:wd2500jd"], marks=marks)) == said
+    rates = [PhaseRate(str(number), 100.0 * number, 0.0, 0, is_rated=True) for number in range(1, 6)]
+    assert closing(rates) == "5 phases, 100 to 500 IOPS"
