@@ -30,6 +30,7 @@ from brickyard.analysis.judging.answers import Answer, answer
 from brickyard.analysis.judging.comparison import Change, left_out_words
 from brickyard.analysis.judging.differing import differing_between, load_hash
 from brickyard.analysis.judging.gate import Compared, Finding
+from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.run_figures import PartFigures, RunFigures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title
@@ -262,7 +263,7 @@ def shown(store: Store, run: int, listing: Listing) -> ShownRun:
         workload=workload_words([record]),
         circumstances=summaries.circumstance_lines(record),
         tables=[_footnoted(table) for table in [*tables, slowest_table([record])] if table.rows],
-        warnings=summaries.distinct_warnings([record]),
+        warnings=distinct_warnings([record]),
         said=store.annotations().get(run, Annotation()),
         baselines=[name for name, (_, runs) in known.items() if run in runs],
         last=_last_like(store, record, listing.alike(record)),

@@ -28,6 +28,14 @@ def format_size(size_bytes: float) -> str:
     return f"{text} {_BINARY[unit]}"
 
 
+def format_size_tenths(size_bytes: float) -> str:
+    """`4.0 KiB`, `1.5 GiB`: always with one decimal, so that two sizes beside each other look alike."""
+    value, unit = float(size_bytes), 0
+    while abs(value) >= 1024 and unit < len(_BINARY) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.{1 if unit else 0}f} {_BINARY[unit]}"
+
+
 def format_ns(time_ns: float | None) -> str:
     """`87.3 µs`, `1.25 ms`: three significant digits; a dash where there is nothing to say."""
     if time_ns is None:
@@ -65,6 +73,16 @@ def format_percent(share: float | None) -> str:
     if share is None:
         return "–"
     return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
+
+
+def format_variation(share: float) -> str:
+    """Of rates between intervals: `3.25 %`."""
+    return f"{three_digits(share * 100)} %"
+
+
+def format_coverage(share: float) -> str:
+    """A coverage of 99.96 % is not all."""
+    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"
 
 
 def format_label(value: object) -> str:

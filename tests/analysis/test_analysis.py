@@ -267,15 +267,6 @@ def test_cpu_per_request_leaves_the_warm_up_out(tmp_path: Path) -> None:
     assert summary.cpu_per_request_ns(record) == (5000.0, 20000.0)
 
 
-def test_warnings_of_several_runs_are_told_once_and_come_before_notes(tmp_path: Path) -> None:
-    always = {"id": "cache", "severity": "note", "text": "Cache unknown.", "remedy": ""}
-    once = {"id": "noisy", "severity": "warning", "text": "Noisy.", "remedy": ""}
-    with Store(tmp_path / "runs.db") as store:
-        runs = [add_run(store, [], warnings=[always]), add_run(store, [], warnings=[always, once])]
-        found = summary.distinct_warnings([store.record(run) for run in runs])
-    assert [item.text for item in found] == ["Noisy. (1 of 2 runs)", "Cache unknown."]
-
-
 def test_the_document_counts_errors_of_all_phases(tmp_path: Path) -> None:
     record = record_of(
         tmp_path,
@@ -385,42 +376,6 @@ def test_unwritten_is_a_count_of_bytes() -> None:
     assert words(UnwrittenUnknown()) == words(None) == "unwritten share unknown"
 
 
-def test_merged_warnings_give_the_range_of_their_figures(tmp_path: Path) -> None:
-    texts = [
-        "Phase 1 is noisy: IOPS vary by 12.5% on sda1; 900.0 KiB.",
-        "Phase 1 is noisy: IOPS vary by 9.0% on sda1; 1.5 MiB.",
-        "Phase 2 is noisy: IOPS vary by 4.0% on sda1; 1.5 MiB.",
-    ]
-    with Store(tmp_path / "runs.db") as store:
-        records = [
-            store.record(add_run(store, [], warnings=[{"id": "noisy", "severity": "warning", "text": text}]))
-            for text in texts
-        ]
-        found = summary.distinct_warnings(records)
-    assert [item.text for item in found] == [
-        "Phase 1 is noisy: IOPS vary by 9.0% to 12.5% on sda1; 900.0 KiB to 1.5 MiB. (2 of 3 runs)",
-        "Phase 2 is noisy: IOPS vary by 4.0% on sda1; 1.5 MiB. (1 of 3 runs)",
-    ]
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["It was down for 1 h 50 min of the run.", "It was down for 2 h 5 min of the run."],
-        ["The array raid5-1 is degraded.", "The array raid5-2 is degraded."],
-        ["The store /data/1/runs.db lies on sda.", "The store /data/2/runs.db lies on sda."],
-    ],
-)
-def test_numbers_in_names_and_long_durations_have_no_range(texts: list[str], tmp_path: Path) -> None:
-    with Store(tmp_path / "runs.db") as store:
-        records = [
-            store.record(add_run(store, [], warnings=[{"id": "same", "severity": "warning", "text": text}]))
-            for text in texts
-        ]
-        found = summary.distinct_warnings(records)
-    assert [item.text for item in found] == [f"{text} (1 of 2 runs)" for text in texts]
-
-
 def test_the_p99_of_a_moment_is_of_all_its_requests(tmp_path: Path) -> None:
     """Many fast reads and one slow write, whose own p99 is that one."""
     asked = [cell([MS] * 9_999), cell([100 * MS], operation="write")]
@@ -428,35 +383,6 @@ def test_the_p99_of_a_moment_is_of_all_its_requests(tmp_path: Path) -> None:
     (moment,) = moments(record.intervals, list(enumerate(record.costs)))
     assert moment.response_p99_ns == pytest.approx(MS, rel=0.02)
     assert moment.response_max_ns == pytest.approx(100 * MS, rel=0.02)
-
-
-def test_a_warning_of_many_phases_is_one_line(tmp_path: Path) -> None:
-    asked = plan()
-    asked["phase"] = [{**asked["phase"][0], "name": f"fsync {size} B"} for size in (512, 4096, 8192)]
-    texts = [f"Phase fsync {size} B is noisy: IOPS vary by {size / 512 + 10:.1f} %." for size in (512, 4096, 8192)]
-    with Store(tmp_path / "runs.db") as store:
-        warned = [{"id": "noisy", "severity": "warning", "text": text, "remedy": ""} for text in texts]
-        records = [store.record(add_run(store, [], plan_=asked, warnings=some)) for some in (warned, warned[:1])]
-        (found,) = summary.distinct_warnings(records)
-        (alone,) = summary.distinct_warnings(records[1:])
-    assert found.text == "Phases fsync 512 B, fsync 4096 B and 1 more are noisy: IOPS vary by 11.0 % to 26.0 %."
-    assert alone.text == texts[0]
-
-
-def test_a_warning_that_begins_inside_a_phase_names_the_phases_it_is_of(tmp_path: Path) -> None:
-    """Sizes in the names of phases are no figures of the warning, of which a range could be made."""
-    names = [f"{size} B 100/0 of round {number}" for size, number in ((512, 1), (4096, 1), (512, 2))]
-    asked = plan()
-    asked["phase"] = [{**asked["phase"][0], "name": name} for name in names]
-    warned = [
-        {"id": "bound", "severity": "warning", "text": f"In phase {name} the generator was the limit: {share} %."}
-        for name, share in zip(names, (72, 80, 95), strict=True)
-    ]
-    with Store(tmp_path / "runs.db") as store:
-        record = store.record(add_run(store, [], plan_=asked, warnings=warned))
-        (found,) = summary.distinct_warnings([record])
-    said = "In phases 512 B 100/0 of round 1, 4096 B 100/0 of round 1 and 1 more the generator was the limit"
-    assert found.text == f"{said}: 72 % to 95 %."
 
 
 def test_a_chain_has_no_throughput_of_its_own(tmp_path: Path) -> None:

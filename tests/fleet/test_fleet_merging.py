@@ -219,7 +219,7 @@ def test_every_warning_of_a_target_names_its_hosts_in_one_line(tmp_path: Path) -
     (cache,) = told["volatile_write_cache"]
     assert cache.startswith("a, b: The write cache of sda is volatile and on")
     (memory,) = told["smaller_than_memory"]
-    assert memory.startswith("a, b: The target has 8.0 MiB and the host 1.0 GiB to 2.0 GiB of memory")
+    assert memory.startswith("a, b (figures of b, the worst): /g has 8.0 MiB and the host 2.0 GiB of memory")
     assert told["fleet_circumstances"] == ["Other load on c during the run was not recorded: no Python there."]
     assert told["fleet_note"] == ["b: keeps no copy of its record: no room."]
     with Store(tmp_path / "runs.db") as store:

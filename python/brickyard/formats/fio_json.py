@@ -20,16 +20,16 @@ from brickyard.formats.fio_options import canonical
 from brickyard.formats.fio_units import LARGEST
 from brickyard.formats.tool_result import garbled
 from brickyard.ready import ready
-from brickyard.schema import Counted, RunWarning
+from brickyard.schema import Counted, RunWarning, Unit, warned
 from brickyard.store.record import FIO
 
 MS_NS, SECOND_MS = 1_000_000, 1_000
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST // 4)]
 Share = Annotated[float, msgspec.Meta(ge=0)]
-CUT = RunWarning(
-    id="fio-cut",
-    severity="warning",
-    text="fio's last document is cut off; these figures are of the status before it, and what came later is missing.",
+CUT = warned(
+    "fio-cut",
+    "warning",
+    "fio's last document is cut off; these figures are of the status before it, and what came later is missing.",
 )
 DOCUMENT = re.compile(r"^\{", re.MULTILINE)
 
@@ -141,9 +141,17 @@ class PrintedByFio:
     def warnings(self) -> list[RunWarning]:
         if self.is_cut:
             return [CUT]
-        said = f"fio printed {self.before} status document{'' if self.before == 1 else 's'} before the final one, which"
-        text = f"{said} alone was imported, since its figures are over the whole time."
-        return [RunWarning(id="fio-status", severity="note", text=text)] if self.before else []
+        if not self.before:
+            return []
+        return [
+            warned(
+                "fio-status",
+                "note",
+                f"fio printed {{before}} status document{'' if self.before == 1 else 's'} before the final one, which "
+                "alone was imported, since its figures are over the whole time.",
+                before=Unit.NUMBER.of(self.before),
+            )
+        ]
 
 
 def read_result(text: str) -> PrintedByFio:

@@ -43,6 +43,7 @@ from brickyard.schema import (
     Start,
     Timed,
     other_end,
+    warned,
 )
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
@@ -51,17 +52,17 @@ from brickyard.store.record import RunMarks
 CPU_MAX_PERCENT = 1e6  # more than any host has
 DEPTHS = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": LARGEST}
 """fio's classes of requests in flight, each with the most that it holds."""
-REBUILT = RunWarning(
-    id="fio-percentiles",
-    severity="warning",
-    text="fio printed percentiles and no distribution; these are fio's own figures, nothing is known between them.",
-    remedy="run fio with --output-format=json+",
+REBUILT = warned(
+    "fio-percentiles",
+    "warning",
+    "fio printed percentiles and no distribution; these are fio's own figures, nothing is known between them.",
+    "run fio with --output-format=json+",
 )
-FLAGS_UNKNOWN = RunWarning(
-    id="fio-flags",
-    severity="note",
-    text="The workload is read from fio's JSON, which omits options without a value (norandommap, time_based).",
-    remedy="import the job file as well to see the whole load",
+FLAGS_UNKNOWN = warned(
+    "fio-flags",
+    "note",
+    "The workload is read from fio's JSON, which omits options without a value (norandommap, time_based).",
+    "import the job file as well to see the whole load",
 )
 
 

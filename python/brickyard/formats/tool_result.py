@@ -40,7 +40,9 @@ from brickyard.schema import (
     RunWarning,
     Start,
     Timed,
+    in_flight_total,
     read_plan,
+    warned,
 )
 from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
 from brickyard.store import Store
@@ -52,22 +54,17 @@ FIELD, PLACE = re.compile(r"missing required field `([^`]+)`"), re.compile(r"(?:
 """How msgspec names what it refuses."""
 AGREE_SHARE = 0.005
 """A count over a printed rate and a printed time differ by their digits alone; by more, they are not of one span."""
-PERCENTILES = RunWarning(
-    id="tool-percentiles",
-    severity="note",
-    text="The tool printed percentiles and no distribution; these are its own figures, nothing is known between them.",
+PERCENTILES = warned(
+    "tool-percentiles",
+    "note",
+    "The tool printed percentiles and no distribution; these are its own figures, nothing is known between them.",
 )
-MEANS = RunWarning(
-    id="tool-means",
-    severity="note",
-    text="The tool printed means and maxima of latency, and no percentiles; none are known.",
+MEANS = warned(
+    "tool-means",
+    "note",
+    "The tool printed means and maxima of latency, and no percentiles; none are known.",
 )
-NO_TIMES = RunWarning(
-    id="tool-no-times",
-    severity="note",
-    text="The tool printed no latencies.",
-    remedy="diskspd does with -L",
-)
+NO_TIMES = warned("tool-no-times", "note", "The tool printed no latencies.", "diskspd does with -L")
 
 
 @dataclass(frozen=True)
@@ -242,7 +239,7 @@ def _check(result: ToolResult) -> None:
 
 def _warnings(result: ToolResult) -> list[RunWarning]:
     times = [moved.times for phase in result.phases for moved in phase.moved if moved.times is not None]
-    found = [RunWarning(id=f"tool-note-{n}", severity="note", text=said) for n, said in enumerate(result.notes, 1)]
+    found = [warned(f"tool-note-{n}", "note", "{said}", said=said) for n, said in enumerate(result.notes, 1)]
     if any(one.percentiles for one in times):
         found.append(PERCENTILES)
     if not times:
@@ -291,7 +288,7 @@ def _events(result: ToolResult) -> Iterable[Event]:
     for number, phase in enumerate(result.phases):
         end_ns = at_ns + max(1_000_000, round(phase.seconds * 1e9))
         moved = [one for one in phase.moved if one.requests or one.errors]
-        in_flight = (phase.asked.depth or 0) * (phase.asked.workers or 1)
+        in_flight = in_flight_total(phase.asked)
         yield PhaseStart(phase=number, name=phase.name, start_ns=at_ns)
         yield from (_imported(number, one, one.times) for one in moved if one.times is not None)
         yield Interval(

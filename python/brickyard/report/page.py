@@ -23,6 +23,7 @@ from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
+from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.studies import pts_points
 from brickyard.analysis.studies.characterization import pattern_words
@@ -352,7 +353,7 @@ def render(
             title=_title(records, study, graph=graph),
             when=summaries.when(records[0].info),
             version=next((r.info.software_version for r in records if not r.info.is_by_tool), _core.version()),
-            warnings=summaries.distinct_warnings(every),
+            warnings=distinct_warnings(every),
             notes=study.notes if study else [],
             unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
             circumstances=lead.circumstances if lead and lead.circumstances else summaries.circumstances(records),

@@ -22,6 +22,7 @@ from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import counted_words
 from brickyard.analysis.judging.conclusions import conclusions
 from brickyard.analysis.judging.differing import differing_in_study
+from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.outputs import report_place
 from brickyard.printable import csv_cell, json_text
 from brickyard.report.matrix_charts import matrix_picture, trade_picture
@@ -134,7 +135,7 @@ def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
             when=summaries.when(records[0].info),
             version=records[0].info.software_version,
             differing=differing_in_study(records),
-            warnings=summaries.distinct_warnings(records),
+            warnings=distinct_warnings(records),
             notes=[*view.notes, *view.observed.troubles],
             unfinished=[f"Run {r.info.id} is excluded from the tables: {r.info.invalid}" for r in view.invalid],
             circumstances=_circumstances(view),

@@ -29,9 +29,7 @@ from brickyard.schema.facts import (
     HostWatched,
     ProcessMark,
     RunFacts,
-    RunWarning,
     RunWatch,
-    Severity,
     facts_document,
     facts_of,
     watch_document,
@@ -163,6 +161,7 @@ from brickyard.schema.operations import (
     METADATA,
     READS,
     WRITES,
+    in_flight_total,
     in_rate,
     is_on_data,
     is_paced,
@@ -180,6 +179,7 @@ from brickyard.schema.reasons import (
 )
 from brickyard.schema.sheets import stored
 from brickyard.schema.target_sheet import DeviceSheet, EmulatedSheet, StorePlace, TargetSheet
+from brickyard.schema.warning import RunWarning, Severity, Unit, warned
 from brickyard.schema.watch_sheet import ArrayState, Identity, WatchSheet
 
 __all__ = [
@@ -314,6 +314,7 @@ __all__ = [
     "TargetSheet",
     "Timed",
     "Told",
+    "Unit",
     "Unwritten",
     "UnwrittenBytes",
     "UnwrittenUnknown",
@@ -332,6 +333,7 @@ __all__ = [
     "facts_document",
     "facts_of",
     "failed_end",
+    "in_flight_total",
     "in_rate",
     "is_on_data",
     "is_paced",
@@ -350,6 +352,7 @@ __all__ = [
     "told",
     "typed",
     "unwritten_document",
+    "warned",
     "watch_document",
     "watch_of",
     "words_of",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -63,20 +63,6 @@ class RunWatch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Of a run on many hosts."""
 
 
-Severity = Literal["error", "warning", "note"]
-
-
-class RunWarning(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a reader must know before believing a figure of a run."""
-
-    id: str
-    severity: Severity
-    text: str
-    remedy: str = ""
-    reason: str = ""
-    """Of the run's condition: the part of the text that says why."""
-
-
 def facts_of(document: Mapping[str, Any]) -> RunFacts:
     """Out of a store of any version. Raises msgspec.ValidationError."""
     return msgspec.convert(document, RunFacts)
@@ -100,4 +86,4 @@ def watch_document(watch: RunWatch) -> dict[str, Any]:
     return {"targets": stored(watch.targets), **hosts}
 
 
-ready(RunFacts, RunWatch, HostKnown, HostWatched, list[RunWarning])
+ready(RunFacts, RunWatch, HostKnown, HostWatched)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 from brickyard.schema.generated import Counted
 from brickyard.schema.plan import Operations, OtherStream, StepWord, Stream
@@ -40,6 +41,21 @@ def in_rate(operations: Iterable[str]) -> frozenset[str]:
 def writes(stream: Stream) -> bool:
     """Whether a profile's stream writes; a program and a trace say that themselves."""
     return stream.operations.write > 0 or StepWord.WRITE in stream.chain
+
+
+class Queued(Protocol):
+    """A load of workers that each keep a queue."""
+
+    @property
+    def workers(self) -> int | None: ...
+
+    @property
+    def depth(self) -> int | None: ...
+
+
+def in_flight_total(load: Queued) -> int:
+    """Requests that a load may have in flight at once: workers × queue depth. 0 where its depth is not known."""
+    return (load.workers or 1) * (load.depth or 0)
 
 
 def is_paced(operation: str, asked: Stream | OtherStream | None) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import RunWarning, stored
+from brickyard.schema import Unit, stored, warned
 from brickyard.store.damage import cause_of, check_histogram, check_outcome, is_damage, run_ids
 from brickyard.store.schema import APPEND_ONLY, APPLICATION_ID, BUSY_TIMEOUT_S, LATER, has_table, migrate
 from brickyard.store.sums import has_sums, register, trouble
@@ -112,11 +112,12 @@ def _note_losses(row: dict[str, object], count: int) -> None:
     """A run that lost rows did not end well for who compares it: a rate over its whole time would be too low."""
     if not count:
         return
-    told = RunWarning(
-        id="salvaged",
-        severity="warning",
-        text=f"{count} rows of this run were lost when its store was salvaged, so its figures are incomplete.",
-        remedy="Measure again before comparing it with another run.",
+    told = warned(
+        "salvaged",
+        "warning",
+        "{lost} rows of this run were lost when its store was salvaged, so its figures are incomplete.",
+        "Measure again before comparing it with another run.",
+        lost=Unit.NUMBER.of(count),
     )
     row["warnings"] = json.dumps([stored(told), *json.loads(str(row["warnings"]))])
     if row["outcome"] == "done":

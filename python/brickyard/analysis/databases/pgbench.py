@@ -16,7 +16,7 @@ from brickyard.analysis.figures.cells import DASH, Told
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.errors import BadInputError
 from brickyard.percentiles import PERCENTILE_NAMES
-from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample
+from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample, Unit, warned
 from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
 from brickyard.store import Record
 from brickyard.units import (
@@ -24,7 +24,6 @@ from brickyard.units import (
     format_iops,
     format_mib_per_s,
     format_ns,
-    format_size,
     postgresql_bytes,
     three_digits,
 )
@@ -240,13 +239,14 @@ def _undurable(record: Record) -> Iterator[RunWarning]:
     torn = [text for text in off if text.startswith("full_page_writes")]
     lost = [text for text in off if text not in torn]
     if lost or torn:
-        yield RunWarning(
-            id="not_durable",
-            severity="warning",
-            text=f"The server ran with {' and '.join([*lost, *torn])}:"
+        yield warned(
+            "not_durable",
+            "warning",
+            "The server ran with {settings}:"
             + (" commits were not durable, so this is not a rate of durable commits." if lost else "")
             + (" A power cut may leave torn pages that cannot be repaired." if torn else ""),
-            remedy="Compare such a run only with runs that have the same settings.",
+            "Compare such a run only with runs that have the same settings.",
+            settings=" and ".join([*lost, *torn]),
         )
 
 
@@ -260,23 +260,29 @@ def _fitting(record: Record) -> Iterator[RunWarning]:
         buffers = postgresql_bytes(settings_of(record).get("shared_buffers", ""))
     except (ValueError, KeyError):
         buffers = 0
-    also = f" and even in shared_buffers ({format_size(buffers)})" if buffers > size else ""
-    scale = asked_of(record).scale
-    yield RunWarning(
-        id="fits_in_memory",
-        severity="warning",
-        text=f"Scale {scale} ({format_size(size)}) fits in memory ({format_size(memory)}){also}: reads are served from "
-        "memory, so the figures show commits and checkpoints, not disk reads.",
-        remedy=f"To measure disk reads as well, use a scale of {2 * memory // SCALE_BYTES:,}, twice the memory.",
+    also = " and even in shared_buffers ({buffers})" if buffers > size else ""
+    yield warned(
+        "fits_in_memory",
+        "warning",
+        f"Scale {{scale}} ({{size}}) fits in memory ({{memory}}){also}: reads are served from memory, so the figures "
+        "show commits and checkpoints, not disk reads.",
+        "To measure disk reads as well, use a scale of {enough}, twice the memory.",
+        gravity=memory / size,
+        scale=Unit.NUMBER.of(asked_of(record).scale),
+        size=Unit.BYTES.of(size),
+        memory=Unit.BYTES.of(memory),
+        buffers=Unit.BYTES.of(buffers),
+        enough=Unit.COUNT.of(2 * memory // SCALE_BYTES),
     )
 
 
 def _disagreeing(record: Record) -> Iterator[RunWarning]:
     share = disagreement(record)
     if share is not None and share > AGREEMENT_MAX and record.info.outcome != "interrupted":
-        yield RunWarning(
-            id="pgbench_disagrees",
-            severity="warning",
-            text=f"The rate computed from pgbench's log differs by {share:.1%} from the rate that pgbench printed.",
-            remedy="Run for longer; the time to connect matters more in a short run.",
+        yield warned(
+            "pgbench_disagrees",
+            "warning",
+            "The rate computed from pgbench's log differs by {share} from the rate that pgbench printed.",
+            "Run for longer; the time to connect matters more in a short run.",
+            share=Unit.SHARE_TENTHS.of(share),
         )

@@ -18,7 +18,7 @@ from brickyard.schema import Drivers, PhaseEnd, ReplayDriver, StreamCounts
 from brickyard.schema.logs import LogCounts, UnmatchedPath, log_counts_of
 from brickyard.schema.plan import OtherKind, OtherPlan, OtherStream, PaceKind, ReplayAsked
 from brickyard.store import Interval, Record
-from brickyard.units import three_digits
+from brickyard.units import format_coverage, three_digits
 
 PATHS_TOLD = 5
 
@@ -251,7 +251,4 @@ def unmapped_words(item: UnmatchedPath) -> str:
 
 
 def share_words(share: float | None) -> str:
-    """A coverage of 99.96 % is not all."""
-    if share is None:
-        return DASH
-    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.1f} %"
+    return DASH if share is None else format_coverage(share)

@@ -23,10 +23,11 @@ from brickyard.analysis.databases.replay_disks import (
 )
 from brickyard.analysis.databases.replay_runs import service_cells
 from brickyard.ready import ready
-from brickyard.schema import WatchSheet
+from brickyard.schema import Unit, WatchSheet
+from brickyard.schema.warning import Value, Wording, wording_of
 from brickyard.schema.watch_sheet import disk_counts
 from brickyard.store import Record
-from brickyard.units import format_iops, format_size, three_digits
+from brickyard.units import format_iops, three_digits
 
 READS_JUDGED = 0.10
 COLD_FACTOR = 2.0  # of reads for each call, at the start against later: from here on the start was cold
@@ -139,31 +140,43 @@ def per_hundred(per_call: float) -> str:
 
 def served_words(found: Served) -> str:
     """What a rate is a rate of; no capital and no full stop."""
+    return served_wording(found).words()
+
+
+def served_wording(found: Served) -> Wording:
+    sizes, values = _sizes(found)
     if not found.calls:
-        return "nothing: no call was answered"
+        return wording_of("nothing: no call was answered")
     if found.reads_per_call is None or found.writes_per_call is None:
-        return (
-            "not known whether from memory or from disks: the servers' devices are not visible from this "
-            f"host{_sizes(found)}"
+        return wording_of(
+            f"not known whether from memory or from disks: the servers' devices are not visible from this host{sizes}",
+            also=values,
         )
-    reads = f"{per_hundred(found.reads_per_call)} disk reads per 100 calls"
+    values["reads"], values["writes"] = (
+        Unit.RATE.of(per_call * 100) for per_call in (found.reads_per_call, found.writes_per_call)
+    )
+    reads = "{reads} disk reads per 100 calls"
     if found.by_run and max(found.by_run) >= max(READS_JUDGED, COLD_FACTOR * min(found.by_run)):
         # A mean of cold and warm is neither.
-        reads += f", by run {', '.join(map(per_hundred, found.by_run))}"
+        reads += ", by run {by_run}"
+        values["by_run"] = ", ".join(map(per_hundred, found.by_run))
     if not found.is_from_memory:
-        return f"served from the disks: {reads}{_sizes(found)}"
-    writes = f" and {per_hundred(found.writes_per_call)} writes" if found.writes_per_call >= READS_JUDGED else ""
-    return f"served from memory: {reads}{writes}; the figures show nothing about the disks{_sizes(found)}"
+        return wording_of(f"served from the disks: {reads}{sizes}", also=values)
+    writes = " and {writes} writes" if found.writes_per_call >= READS_JUDGED else ""
+    return wording_of(
+        f"served from memory: {reads}{writes}; the figures show nothing about the disks{sizes}", also=values
+    )
 
 
-def _sizes(found: Served) -> str:
+def _sizes(found: Served) -> tuple[str, dict[str, Value]]:
     if not found.database_bytes:
-        return ""
-    text = f"database of {format_size(found.database_bytes)}"
+        return "", {}
+    text, values = "database of {database}", {"database": Unit.BYTES.of(found.database_bytes)}
     if found.memory_bytes:
         whose = "server limited to" if found.memory_set_by == "control group" else "host with"
-        text += f", {whose} {format_size(found.memory_bytes)} of memory"
-    return f" ({text})"
+        text += f", {whose} {{memory}} of memory"
+        values["memory"] = Unit.BYTES.of(found.memory_bytes)
+    return f" ({text})", dict(values)
 
 
 def cold_words(record: Record) -> str:

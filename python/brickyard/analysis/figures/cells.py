@@ -9,7 +9,7 @@ from brickyard.analysis.figures.totals import Totals
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.schema import is_on_data
 from brickyard.store import CHAIN, FRAME
-from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, three_digits
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_variation
 
 DASH = "–"
 Told = tuple[str, tuple[str, ...], list[list[str]]]
@@ -57,7 +57,7 @@ def ended_words(row: Totals) -> str:
 
 def variation(value: float | None) -> str:
     """Of `analysis.figures.totals.variation`, alike wherever it is shown."""
-    return DASH if value is None else f"{three_digits(value * 100)} %"
+    return DASH if value is None else format_variation(value)
 
 
 RATE_COLUMNS = ["a second", "depth", "errors"]

@@ -30,9 +30,12 @@ from brickyard.schema import (
     HostLost,
     RunOutcome,
     RunWarning,
+    Unit,
     is_request,
+    warned,
     words_of,
 )
+from brickyard.schema.warning import Value
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
 
@@ -252,7 +255,7 @@ def host_documents(record: Record) -> Document:
 
 def host_note(text: str) -> RunWarning:
     """What was said while the run went on, and no event has."""
-    return RunWarning(id="fleet_note", severity="note", text=text if text.endswith(".") else f"{text}.")
+    return warned("fleet_note", "note", "{said}", said=text if text.endswith(".") else f"{text}.")
 
 
 def unwatched(record: Record) -> list[str]:
@@ -277,63 +280,77 @@ def host_warnings(record: Record, unseen: Mapping[str, str] | None = None) -> li
     found = []
     if not fleet.within_tolerance:
         found.append(
-            RunWarning(
-                id="fleet_start",
-                severity="warning",
-                text=f"The hosts may have started up to {format_ns(fleet.bound_ns)} apart;"
-                f" {format_ns(fleet.tolerance_ns)} is allowed.",
-                remedy="Use a faster or quieter network to the hosts, or refuse such runs with --late-start refuse.",
+            warned(
+                "fleet_start",
+                "warning",
+                "The hosts may have started up to {apart} apart; {allowed} is allowed.",
+                "Use a faster or quieter network to the hosts, or refuse such runs with --late-start refuse.",
+                apart=Unit.NS.of(fleet.bound_ns),
+                allowed=Unit.NS.of(fleet.tolerance_ns),
             )
         )
     late = [event for event in record.of(HostBegan) if event.late_ns > fleet.tolerance_ns]
     if late:
-        each = ", ".join(f"{event.host} {format_ns(event.late_ns)}" for event in late)
+        each: dict[str, Value] = {f"host_{at}": event.host for at, event in enumerate(late)}
+        each |= {f"late_{at}": Unit.NS.of(event.late_ns) for at, event in enumerate(late)}
+        shown = ", ".join(f"{{host_{at}}} {{late_{at}}}" for at in range(len(late)))
         found.append(
-            RunWarning(
-                id="fleet_late",
-                severity="warning",
-                text=f"Hosts began after the common start: {each}; {format_ns(fleet.tolerance_ns)} is allowed.",
-                remedy="They were busy; leave each host a free core, or refuse such runs with --late-start refuse.",
+            warned(
+                "fleet_late",
+                "warning",
+                f"Hosts began after the common start: {shown}; {{allowed}} is allowed.",
+                "They were busy; leave each host a free core, or refuse such runs with --late-start refuse.",
+                allowed=Unit.NS.of(fleet.tolerance_ns),
+                also=each,
             )
         )
     if moved := [event for event in record.of(HostBegan) if abs(event.clock_moved_ns) > fleet.tolerance_ns]:
         names = ", ".join(dict.fromkeys(event.host for event in moved))
         largest = max(abs(event.clock_moved_ns) for event in moved)
         found.append(
-            RunWarning(
-                id="fleet_clock",
-                severity="warning",
-                text=f"The clock of {names} was set by up to {format_ns(largest)} during the run.",
-                remedy="Let clocks be slewed, not stepped (chrony's makestep only at boot).",
+            warned(
+                "fleet_clock",
+                "warning",
+                "The clock of {hosts} was set by up to {largest} during the run.",
+                "Let clocks be slewed, not stepped (chrony's makestep only at boot).",
+                hosts=names,
+                largest=Unit.NS.of(largest),
             )
         )
     states = states_of(record)
     keeps = any(host.targets for host in fleet.hosts)  # drivers of a replay have no target on their host
     for event in record.of(HostLost):
         if states.get(event.host, "") not in ("", LOST):
-            text = (
-                f"{event.host} was disconnected for a time ({words_of(event.reason)}); its requests during that time "
-                "are in the figures."
+            found.append(
+                warned(
+                    "host_cut_off",
+                    "note",
+                    "{host} was disconnected for a time ({why}); its requests during that time are in the figures.",
+                    host=event.host,
+                    why=words_of(event.reason),
+                )
             )
-            found.append(RunWarning(id="host_cut_off", severity="note", text=text))
             continue
         found.append(
-            RunWarning(
-                id="host_lost",
-                severity="error",
-                text=f"{event.host} was lost: {words_of(event.reason)}. Its part of these streams is missing from then "
-                f"on: {', '.join(event.streams)}.",
-                remedy=REMEDY_OF_LOST if keeps else "A driver keeps no record on its host; repeat the replay.",
+            warned(
+                "host_lost",
+                "error",
+                "{host} was lost: {why}. Its part of these streams is missing from then on: {streams}.",
+                REMEDY_OF_LOST if keeps else "A driver keeps no record on its host; repeat the replay.",
+                host=event.host,
+                why=words_of(event.reason),
+                streams=", ".join(event.streams),
             )
         )
     found += _circumstances(unseen)
     crowded = [host.host for host in fleet.hosts if not host.core_free]
     if crowded:
         found.append(
-            RunWarning(
-                id="fleet_cores",
-                severity="note",
-                text=f"No core is left free for Ray and the network on {', '.join(crowded)}: fewer than three cores.",
+            warned(
+                "fleet_cores",
+                "note",
+                "No core is left free for Ray and the network on {hosts}: fewer than three cores.",
+                hosts=", ".join(crowded),
             )
         )
     return found
@@ -344,11 +361,15 @@ def _circumstances(unseen: Mapping[str, str] | None) -> list[RunWarning]:
     by_why: dict[str, list[str]] = {}
     for host, why in (unseen or {}).items():
         by_why.setdefault(why, []).append(host)
-    texts = [f"Other load on {named(hosts)} during the run was not recorded: {why}." for why, hosts in by_why.items()]
-    if unseen is None:
-        texts = ["Other load on the hosts and their devices during the run was not recorded."]
     remedy = "Make sure that nothing else runs there."
-    return [RunWarning(id="fleet_circumstances", severity="note", text=text, remedy=remedy) for text in texts]
+    if unseen is None:
+        text = "Other load on the hosts and their devices during the run was not recorded."
+        return [warned("fleet_circumstances", "note", text, remedy)]
+    text = "Other load on {hosts} during the run was not recorded: {why}."
+    return [
+        warned("fleet_circumstances", "note", text, remedy, hosts=named(hosts), why=why)
+        for why, hosts in by_why.items()
+    ]
 
 
 def named(hosts: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from brickyard.analysis.figures.workload import VIRTUAL
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
+from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import basis_words, kinds_of
@@ -98,7 +99,7 @@ def belief(records: Sequence[Record], *others: str) -> str:
 
 def _warned_words(records: Sequence[Record], notes: int) -> str:
     """How many warnings and notes there are."""
-    warned = summaries.distinct_warnings(list(records))
+    warned = distinct_warnings(list(records))
     grave = sum(item.severity != "note" for item in warned)
     gentle = len(warned) - grave + notes
     counted = [

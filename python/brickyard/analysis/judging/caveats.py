@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from brickyard.analysis.judging import caveats_run, caveats_site
-from brickyard.analysis.judging.judged import Judged, item
-from brickyard.schema import RunWarning
+from brickyard.analysis.judging.judged import Judged
+from brickyard.schema import RunWarning, warned
 
 Rule = Callable[[Judged], Iterator[RunWarning]]
 
@@ -71,7 +71,13 @@ def warnings(run: Judged, rules: Sequence[Rule] | None = None) -> list[RunWarnin
                 found.setdefault((told.id, told.text), told)
         except Exception as error:
             # A run must come to its end on record, with the warnings that can be told.
-            text = f"The warning rule {rule.__name__} could not process this record ({type(error).__name__}: {error})."
-            remedy = "Show the record with the version of Brickyard that made it."
-            found.setdefault(("unreadable", text), item("unreadable", "note", text, remedy))
+            told = warned(
+                "unreadable",
+                "note",
+                "The warning rule {rule} could not process this record ({error}).",
+                "Show the record with the version of Brickyard that made it.",
+                rule=rule.__name__,
+                error=f"{type(error).__name__}: {error}",
+            )
+            found.setdefault((told.id, told.text), told)
     return sorted(found.values(), key=lambda told: told.severity != "warning")

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from brickyard.analysis.judging.crowding import crowding
-from brickyard.analysis.judging.judged import Judged, item
-from brickyard.schema import Bound, Engine, IoPath, PhaseEnd, RunWarning, VerifiedEvent, reasons_of
+from brickyard.analysis.judging.judged import Judged
+from brickyard.schema import Bound, Engine, IoPath, PhaseEnd, RunWarning, Unit, VerifiedEvent, reasons_of, warned
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
-from brickyard.units import format_count, format_ns, format_percent
+from brickyard.schema.warning import Value, tally
 
 # Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
 CHECKED_SHARE_MIN = 0.10
@@ -24,6 +24,8 @@ DEPTH_REACHED_SHARE = 0.5
 
 NO_ROOM = ("ENOSPC", "EDQUOT")
 NO_DESCRIPTORS = ("EMFILE", "ENFILE")
+
+IN_PHASE = "In {phase:phase|phases} {phase}"
 
 DAMAGE_WORDS = {
     "bits": "changed bits",
@@ -37,7 +39,7 @@ DAMAGE_WORDS = {
 
 def debug_build(run: Judged) -> Iterator[RunWarning]:
     if run.is_release_build is False:
-        yield item(
+        yield warned(
             "debug_build",
             "warning",
             "The program is a debug build; its own cost per request is many times that of a release build.",
@@ -54,33 +56,39 @@ def failures(run: Judged) -> Iterator[RunWarning]:
         # An error with an errno is in both counts.
         counted += max(sum(errnos.values()), sum(kinds.values()))
         for name, number in {**{k: v for k, v in kinds.items() if k != "errno"}, **errnos}.items():
-            (damage if name in DAMAGE_WORDS else by_name)[name] += number
+            if number:
+                (damage if name in DAMAGE_WORDS else by_name)[name] += number
     damaged = damage.total()
     count = max(counted, sum(interval.errors for interval in run.intervals)) - damaged
     if damaged:
-        kinds_found = ", ".join(f"{DAMAGE_WORDS[name]}: {number}" for name, number in sorted(damage.items()) if number)
-        yield item(
+        words, values = tally({DAMAGE_WORDS[name]: damage[name] for name in sorted(damage)}, "{name}: {number}")
+        yield warned(
             "damage",
             "warning",
-            f"{damaged} blocks were read with data other than what was written ({kinds_found}); the requests that read "
+            f"{{damaged}} blocks were read with data other than what was written ({words}); the requests that read "
             "them are not counted in any throughput figure.",
             "Do not store data on this storage before the cause is known; the list of errors has each offset.",
+            damaged=Unit.NUMBER.of(damaged),
+            also=values,
         )
     if count > 0:
-        names = ", ".join(f"{name} {number}" for name, number in sorted(by_name.items()) if number)
+        names, values = tally({name: by_name[name] for name in sorted(by_name)}, "{name} {number}")
         lacking = sum(by_name[name] for name in NO_ROOM)
         # A device has no room where it is provisioned thinly, or compresses.
         places = {target.kind for target in run.start.targets} if run.start else set()
         full_words = "The device had no room left: " if places == {"block"} else "The file system was full: "
         lacks = any(by_name[name] for name in NO_DESCRIPTORS)
         is_full = 2 * lacking > by_name.total()
-        yield item(
+        yield warned(
             "no_room" if is_full else "errors",
             "warning",
-            f"{'No more files may be open: ' if lacks else full_words if is_full else ''}{count} {run.asked} failed"
-            f"{f' ({names})' if names else ''} beside {run.requests()} that succeeded; they are not counted in any "
-            "throughput figure.",
+            ("No more files may be open: " if lacks else full_words if is_full else "")
+            + f"{{failed}} {run.asked} failed{f' ({names})' if names else ''} beside {{succeeded}} that succeeded; "
+            "they are not counted in any throughput figure.",
             failure_remedy(run, is_full=is_full, lacks_descriptors=lacks, count=count),
+            failed=Unit.NUMBER.of(count),
+            succeeded=Unit.NUMBER.of(run.requests()),
+            also=values,
         )
 
 
@@ -105,21 +113,26 @@ def failure_remedy(run: Judged, *, is_full: bool, lacks_descriptors: bool = Fals
     return "Look at the errors with their offsets, and at the kernel's log, before comparing this run with another."
 
 
-def seconds_of(at_ns: int) -> str:
-    return f"{at_ns / 1e9:,.3f}".rstrip("0").rstrip(".")
+def never_came(run: Judged, due_ns: list[int]) -> tuple[str, dict[str, Value], float]:
+    """What of a modelled brick was to come after the run's end: its times as a part of a template, and by how much it
+    is too late."""
+    places = {f"due_{at}": Unit.EXACT_NS.of(at_ns) for at, at_ns in enumerate(due_ns)}
+    values: dict[str, Value] = {"ended": Unit.EXACT_NS.of(run.ended_ns), **places}
+    return ", ".join(f"{{{place}}}" for place in places), values, float(max(due_ns) - run.ended_ns)
 
 
 def never_failed(run: Judged) -> Iterator[RunWarning]:
     """Failures of a modelled brick that come after the run's end."""
     late = [at_ns for at_ns in run.failures_ns if at_ns >= run.ended_ns]
     if late:
-        when = ", ".join(f"{seconds_of(at_ns)} s" for at_ns in late)
-        yield item(
+        when, values, gravity = never_came(run, late)
+        yield warned(
             "never_failed",
             "warning",
-            f"The run ended after {seconds_of(run.ended_ns)} s, so the members that were to fail at {when} did not "
-            "fail.",
+            f"The run ended after {{ended}}, so the members that were to fail at {when} did not fail.",
             "Make the run longer, for example with --set duration=5min, or set fail_at to an earlier time.",
+            gravity=gravity,
+            also=values,
         )
 
 
@@ -127,34 +140,37 @@ def never_cut(run: Judged) -> Iterator[RunWarning]:
     """A power cut of a modelled brick that comes after the run's end."""
     late = [at_ns for at_ns in run.power_cuts_ns if at_ns >= run.ended_ns]
     if late and not run.power_cuts:
-        when = ", ".join(f"{seconds_of(at_ns)} s" for at_ns in late)
-        yield item(
+        when, values, gravity = never_came(run, late)
+        yield warned(
             "never_cut",
             "warning",
-            f"The run ended after {seconds_of(run.ended_ns)} s, so the power cut that was to come at {when} did "
-            "not happen.",
+            f"The run ended after {{ended}}, so the power cut that was to come at {when} did not happen.",
             "Make the run longer, for example with --set duration=5min, or set power_cut_at to an earlier time.",
+            gravity=gravity,
+            also=values,
         )
 
 
 def hangs(run: Judged) -> Iterator[RunWarning]:
     if found := run.hangs:
         longest = max(hang.outstanding_ns for hang in found)
-        yield item(
+        yield warned(
             "hung_requests",
             "warning",
-            f"{len(found)} requests hung; the longest had been outstanding for {format_ns(longest)} when it was "
-            "reported.",
+            "{hung} requests hung; the longest had been outstanding for {longest} when it was reported.",
             "Look for resets and timeouts of the device in the kernel's log.",
+            hung=Unit.NUMBER.of(len(found)),
+            longest=Unit.NS.of(longest),
         )
     left = sum(end.outstanding for end in run.phase_ends)
     if left:
-        yield item(
+        yield warned(
             "outstanding",
             "warning",
-            f"{left} {run.asked} had not completed when the run ended; their outcome is not known.",
+            f"{{left}} {run.asked} had not completed when the run ended; their outcome is not known.",
             f"Interrupt the run only once, so that it can wait for the {run.asked} in flight; or look for a "
             f"{'server' if run.is_replay else 'device'} that no longer answers.",
+            left=Unit.NUMBER.of(left),
         )
 
 
@@ -162,7 +178,14 @@ def generator(run: Judged) -> Iterator[RunWarning]:
     for end in run.phase_ends:
         if end.generator_bound:
             words, remedy = _bound_words(run)(end)
-            yield item("generator_bound", "warning", f"In {run.phase_name(end.phase)} {words}.", remedy)
+            yield warned(
+                "generator_bound",
+                "warning",
+                f"{IN_PHASE} {words}.",
+                remedy,
+                phase=run.phase_name(end.phase),
+                busy=Unit.SHARE.of(end.loop_busy_share),
+            )
 
 
 def _bound_words(run: Judged) -> Callable[[PhaseEnd], tuple[str, str]]:
@@ -208,7 +231,7 @@ def generator_words(end: PhaseEnd) -> tuple[str, str]:
             "Use more workers, which may give a higher rate, or larger requests; read the figures as a lower bound.",
         )
     return (
-        f"the generator was the limit, not the storage: its own work took {end.loop_busy_share:.0%} of its loop's time",
+        "the generator was the limit, not the storage: its own work took {busy} of its loop's time",
         "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
     )
 
@@ -219,14 +242,18 @@ def depth_reached(run: Judged) -> Iterator[RunWarning]:
         if end.depth is None or end.depth.at_once > DEPTH_REACHED_SHARE * end.depth.in_flight:
             continue
         at_once = end.depth.at_once
-        yield item(
+        yield warned(
             "depth_not_reached",
             "warning",
-            f"In {run.phase_name(end.phase)} the storage had {at_once:.1f} requests at a time, not "
-            f"{end.depth.in_flight:.1f}: requests ended inside the call that submits them, and each waited for the "
-            "ones before it.",
+            f"{IN_PHASE} the storage had {{at_once}} requests at a time, not {{in_flight}}: requests ended inside the "
+            "call that submits them, and each waited for the ones before it.",
             'Use more workers, or engine = "psync" with a thread for each request, to reach the depth; read these '
-            f"figures as those of depth {max(1, round(at_once))}.",
+            "figures as those of depth {depth}.",
+            gravity=end.depth.in_flight / at_once if at_once else end.depth.in_flight,
+            phase=run.phase_name(end.phase),
+            at_once=Unit.TENTHS.of(at_once),
+            in_flight=Unit.TENTHS.of(end.depth.in_flight),
+            depth=Unit.NUMBER.of(max(1, round(at_once))),
         )
 
 
@@ -242,14 +269,19 @@ def verification(run: Judged) -> Iterator[RunWarning]:
         before = end.verified
         if not unchecked or checked >= CHECKED_SHARE_MIN * (checked + unchecked):
             continue
-        name, read = run.phase_name(end.phase), checked + unchecked
-        what = "none" if not checked else f"only {format_percent(checked / read)}"
-        yield item(
+        read = checked + unchecked
+        yield warned(
             "unverified",
             "warning",
-            f"{name.capitalize()} verifies, but {what} of the {format_count(read)} blocks that it read could be "
-            f"checked: a run can check only blocks that it wrote itself.",
+            "{phase:Phase|Phases} {phase} {phase:verifies|verify}, but "
+            + ("only {share}" if checked else "none")
+            + " of the {read} blocks that {phase:it|they} read could be checked: a run can check only blocks that it "
+            "wrote itself.",
             "Add an earlier phase that writes the region, or write and read the region in the same phase.",
+            gravity=1 - checked / read if checked else None,
+            phase=run.phase_name(end.phase),
+            share=Unit.PERCENT.of(checked / read),
+            read=Unit.COUNT.of(read),
         )
 
 
@@ -271,12 +303,17 @@ def overload(run: Judged) -> Iterator[RunWarning]:
             if is_crowded:
                 what += ", or the generator beside other work on its CPUs,"
                 remedy = "Stop what else runs on this host and measure again, or lower the rate."
-            yield item(
+            yield warned(
                 "overloaded",
                 "warning",
-                f"In {run.phase_name(end.phase)} {told.unsent} of {told.due} {told.noun} that were due "
-                f"({told.unsent / told.due:.1%}) were never sent: the {what} did not keep up.",
+                f"{IN_PHASE} {{unsent}} of {{due}} {told.noun} that were due ({{share}}) were never sent: the {what} "
+                "did not keep up.",
                 remedy,
+                gravity=told.unsent / told.due,
+                phase=run.phase_name(end.phase),
+                unsent=Unit.NUMBER.of(told.unsent),
+                due=Unit.NUMBER.of(told.due),
+                share=Unit.SHARE_TENTHS.of(told.unsent / told.due),
             )
 
 
@@ -287,18 +324,20 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
     said = reasons_of(start)
     reason = (said.io or "no reason was given").rstrip(".")
     if start.io is IoPath.BUFFERED and plan.io is IoMode.DIRECT:
-        yield item(
+        yield warned(
             "not_direct",
             "warning",
-            f"O_DIRECT was not possible ({reason}), so all figures include the effect of the page cache.",
+            "O_DIRECT was not possible ({why}), so all figures include the effect of the page cache.",
             'Use a file system with O_DIRECT, or set `io = "buffered"` if you want to measure the page cache.',
+            why=reason,
         )
     reason = (said.engine or "no reason was given").rstrip(".")
     if start.engine is Engine.PSYNC and plan.engine is not EngineChoice.PSYNC:
-        yield item(
+        yield warned(
             "psync",
             "warning",
-            f"The engine fell back from io_uring to psync ({reason}), which needs one thread per request in flight.",
+            "The engine fell back from io_uring to psync ({why}), which needs one thread per request in flight.",
             "Allow io_uring (sysctl kernel.io_uring_disabled=0, the container's seccomp profile), or compare "
             "only with other psync runs.",
+            why=reason,
         )

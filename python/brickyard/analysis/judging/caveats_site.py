@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brickyard.analysis.judging.cached import CACHED_SHARE_MAX
-from brickyard.analysis.judging.crowding import crowding
-from brickyard.analysis.judging.judged import Judged, item
+from brickyard.analysis.judging.crowding import CROWDED, crowding
+from brickyard.analysis.judging.judged import Judged
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
 from brickyard.schema import (
@@ -24,11 +24,14 @@ from brickyard.schema import (
     RunWarning,
     TargetKind,
     TargetSheet,
+    Unit,
     UnwrittenBytes,
     UnwrittenUnknown,
     WatchSheet,
+    warned,
 )
 from brickyard.schema.plan import Plan, SyncMode
+from brickyard.schema.warning import Value, tally
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
 STEAL_SHARE_MAX = 0.01
@@ -69,34 +72,36 @@ def replaced(run: Judged) -> Iterator[RunWarning]:
         if ends is None or ends.start is None or ends.end is None:
             continue
         path = run.targets[index].path if index < len(run.targets) else "The target"
+        before, after = ends.start.size_bytes or 0, ends.end.size_bytes or 0
         if what := _became(ends.start, ends.end):
-            yield item(
+            yield warned(
                 "target_changed",
                 "warning",
-                f"{path} {what} during the run.",
+                f"{{target}} {what} during the run.",
                 "Find out what changed the file, and measure again: the figures are for a file that no longer "
                 "exists in that form.",
+                gravity=1 - after / before if "{after}" in what else None,
+                target=path,
+                before=size(before),
+                after=size(after),
+                links=Unit.NUMBER.of(ends.start.links or 0),
             )
 
 
 def _became(first: Identity, last: Identity) -> str:
+    """As a part of a template."""
     if not first.exists:
         return ""
     if not last.exists:
-        return "was removed"
+        return "{target:was|were} removed"
     if (first.device, first.inode) != (last.device, last.inode):
-        return "was replaced by another"
+        return "{target:was|were} replaced by another"
     if (last.size_bytes or 0) < (first.size_bytes or 0):
-        return f"was cut from {size(first.size_bytes or 0)} to {size(last.size_bytes or 0)}"
-    return f"lost one of its {first.links} hard links" if (last.links or 0) < (first.links or 0) else ""
+        return "{target:was|were} cut from {before} to {after}"
+    return "lost one of {target:its|their} {links} hard links" if (last.links or 0) < (first.links or 0) else ""
 
 
-def size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if abs(count) < 1024 or unit == "TiB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return ""
+size = Unit.BYTES_TENTHS.of
 
 
 def write_cache(run: Judged) -> Iterator[RunWarning]:
@@ -104,14 +109,19 @@ def write_cache(run: Judged) -> Iterator[RunWarning]:
     held = [node for node in drives(run) if node.type not in ("zram", "ram", "null")]
     names = [node.name for node in held if node.has_volatile_write_cache]
     if names:
-        shown = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-        yield item(
+        more = "" if len(names) == 1 else " and {more} more"
+        yield warned(
             "volatile_write_cache",
             "note" if run.write_bytes == 0 else "warning",
-            f"The write cache of {shown} is volatile and on (write back): {len(names)} of "
-            f"{len(held)} drives may acknowledge a write before it is safe from a power cut.",
+            f"The write cache of {{drive}}{more} is volatile and on (write back): {{volatile}} of {{drives}} drives "
+            "may acknowledge a write before it is safe from a power cut.",
             'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or turn the cache off '
             "(hdparm -W0, sdparm --clear=WCE).",
+            gravity=len(names) / len(held),
+            drive=names[0],
+            more=Unit.NUMBER.of(len(names) - 1),
+            volatile=Unit.NUMBER.of(len(names)),
+            drives=Unit.NUMBER.of(len(held)),
         )
 
 
@@ -135,11 +145,13 @@ def modelled_write_cache(run: Judged) -> Iterator[RunWarning]:
         if target.path in kept:
             text = f"{text}, even if it is a durable write, since `page_cache.barriers` is off"
             remedy = "To measure durable writes, use --set page_cache.barriers=true or --condition write-cache-off."
-        yield item(
+        yield warned(
             "volatile_write_cache",
             "warning",
-            f"{target.path} {text}: {' and '.join(target.caches)}.",
+            f"{{target}} {text}: {{caches}}.",
             remedy,
+            target=target.path,
+            caches=" and ".join(target.caches),
         )
 
 
@@ -189,32 +201,41 @@ def arrays_busy(run: Judged) -> Iterator[RunWarning]:
     for target in targets(run):
         mount = target.mount
         if mount and mount.btrfs and mount.btrfs.missing_members:
-            yield item(
+            yield warned(
                 "array_degraded",
                 "warning",
-                f"The btrfs at {mount.mount_point} is degraded: {mount.btrfs.missing_members} members are missing.",
+                "The btrfs at {place} is degraded: {missing} members are missing.",
                 "Replace the missing member, or compare this run only with others in the degraded condition.",
+                place=str(mount.mount_point),
+                missing=Unit.NUMBER.of(mount.btrfs.missing_members),
             )
 
 
 def array_items(name: str, state: _Busy) -> Iterator[RunWarning]:
-    level = f" ({state.level})" if state.level else ""
+    array = "The array {array} ({level})" if state.level else "The array {array}"
+    names: dict[str, Value] = {"array": name, "level": state.level or ""}
     if state.under_way:
         done = state.done_share
-        yield item(
+        yield warned(
             "array_syncing",
             "warning",
-            f"The array {name}{level} was busy with {state.under_way} during the "
-            f"run{f', {done:.1%} done' if done is not None else ''}.",
+            f"{array} was busy with {{work}} during the run{', {done} done' if done is not None else ''}.",
             "Wait until sync_action is idle, or compare this run only with others of the same condition.",
+            work=state.under_way,
+            done=Unit.SHARE_TENTHS.of(done or 0.0),
+            also=names,
         )
     if state.degraded:
-        of = f" of {state.members}" if state.members else ""
-        yield item(
+        members = state.members or 0
+        yield warned(
             "array_degraded",
             "warning",
-            f"The array {name}{level} is degraded: {state.degraded}{of} members are missing.",
+            f"{array} is degraded: {{missing}}{' of {members}' if members else ''} members are missing.",
             "Replace the missing member, or compare this run only with others in the degraded condition.",
+            gravity=state.degraded / members if members else None,
+            missing=Unit.NUMBER.of(state.degraded),
+            members=Unit.NUMBER.of(members),
+            also=names,
         )
 
 
@@ -234,12 +255,16 @@ def memory(run: Judged) -> Iterator[RunWarning]:
             continue
         here = target_bytes(run, index, target)
         if here and here < total:
-            yield item(
+            yield warned(
                 "smaller_than_memory",
                 "warning",
-                f"{target.path} has {size(here)} and the host {size(total)} of memory: this buffered run may have been "
+                "{target} {target:has|have} {size} and the host {memory} of memory: this buffered run may have been "
                 "served from the page cache.",
                 "Use O_DIRECT, or a file larger than the memory.",
+                gravity=total / here,
+                target=target.path,
+                size=size(here),
+                memory=size(total),
             )
 
 
@@ -253,21 +278,27 @@ def modelled_page_cache(run: Judged) -> Iterator[RunWarning]:
         asked = did.hits + did.misses
         from_memory = max(0.0, 1 - did.read_pages / asked) if asked else 0.0
         if from_memory > CACHED_SHARE_MAX:
-            yield item(
+            yield warned(
                 "smaller_than_memory",
                 "warning",
-                f"{from_memory:.0%} of the pages that were read from {opened.path} came from the {memory} of its "
+                "{share} of the pages that were read from {target} came from the {memory} of {target:its|their} "
                 "modelled page cache: these are figures of the cache as well.",
                 'Use a larger region or less memory (--set memory=256MiB), or io = "direct".',
+                share=Unit.SHARE.of(from_memory),
+                target=opened.path,
+                memory=memory,
             )
         unwritten = did.dirty_pages / did.dirtied_pages if did.dirtied_pages else 0.0
         if unwritten > CACHED_SHARE_MAX:
-            yield item(
+            yield warned(
                 "smaller_than_memory",
                 "warning",
-                f"{unwritten:.0%} of the pages that were written to {opened.path} were still in the {memory} of its "
+                "{share} of the pages that were written to {target} were still in the {memory} of {target:its|their} "
                 "modelled page cache when the run ended: these are figures of the cache as well.",
                 "Write more, use less memory (--set memory=256MiB), or flush (`fsync = true`).",
+                share=Unit.SHARE.of(unwritten),
+                target=opened.path,
+                memory=memory,
             )
 
 
@@ -280,19 +311,24 @@ def fits_memory(run: Judged, target: TargetSheet, total: int) -> Iterator[RunWar
     """Files that programs have made: all that was written is at least as much as there is to read."""
     written = run.write_bytes
     if written == 0:
-        yield item(
+        yield warned(
             "smaller_than_memory",
             "note",
-            f"Only metadata (names) were written to {target.path}: they may have been served from memory.",
+            "Only metadata (names) were written to {target}: they may have been served from memory.",
             "Use more files, or flush them (`fsync = true`), to measure the storage.",
+            target=target.path,
         )
     elif written is not None and written < total:
-        yield item(
+        yield warned(
             "smaller_than_memory",
             "warning",
-            f"The {size(written)} that were written to {target.path} fit into the host's "
-            f"{size(total)} of memory: the figures describe the page cache more than the storage.",
+            "The {written} that were written to {target} fit into the host's {memory} of memory: the figures describe "
+            "the page cache more than the storage.",
             "Use files that together are larger than the memory, or flush them (`fsync = true`).",
+            gravity=total / written,
+            target=target.path,
+            written=size(written),
+            memory=size(total),
         )
 
 
@@ -302,19 +338,28 @@ def device_cache(run: Judged) -> Iterator[RunWarning]:
         if cache is None:
             if target.kind in ("service", "sim") or is_directory(run, index):
                 continue
-            yield item(
+            yield warned(
                 "cache_unknown",
                 "note",
-                f"The cache below {target.path} is unknown ({target.why('cache_bytes', 'not reported')}), so it is not "
-                f"known whether {size(here) if here else 'the target'} is large enough to exceed it.",
+                "The cache below {target} is unknown ({why}), so it is not known whether "
+                f"{'{size}' if here else 'the target'} is large enough to exceed it.",
                 "Look the cache up in the data sheet and use a target of at least four times its size.",
+                target=target.path,
+                why=target.why("cache_bytes", "not reported"),
+                size=size(here or 0),
             )
         elif here and here < CACHE_FACTOR * cache:
-            yield item(
+            yield warned(
                 "smaller_than_cache",
                 "warning",
-                f"{target.path} has {size(here)}, only {here / cache:.1f} times the {size(cache)} of cache below it.",
-                f"Use a target of at least {size(CACHE_FACTOR * cache)}, four times the cache.",
+                "{target} {target:has|have} {size}, only {times} times the {cache} of cache below {target:it|them}.",
+                "Use a target of at least {enough}, four times the cache.",
+                gravity=cache / here,
+                target=target.path,
+                size=size(here),
+                times=Unit.TENTHS.of(here / cache),
+                cache=size(cache),
+                enough=size(CACHE_FACTOR * cache),
             )
 
 
@@ -323,12 +368,13 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
         return
     for index, opened in enumerate(run.start.targets):
         if isinstance(opened.unwritten, UnwrittenUnknown):
-            yield item(
+            yield warned(
                 "unwritten_unknown",
                 "warning",
-                f"What share of {opened.path} has ever been written is unknown; never-written parts are read without "
+                "What share of {target} has ever been written is unknown; never-written parts are read without "
                 "accessing the medium.",
                 "Write the whole target once before reading it.",
+                target=opened.path,
             )
             continue
         empty, whole = 0, target_bytes(run, index, None)
@@ -338,12 +384,15 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
             # Facts are gathered before preparation, which fills the holes and says "none".
             empty = (run.targets[index].hole_bytes or 0) + (run.targets[index].unwritten_bytes or 0)
         if empty:
-            share = f" ({min(empty / whole, 1.0):.1%})" if whole else ""
-            yield item(
+            yield warned(
                 "unwritten",
                 "warning",
-                f"{size(empty)} of {opened.path}{share} were never written, and are read without accessing the medium.",
+                f"{{size}} of {{target}}{' ({share})' if whole else ''} were never written, and are read without "
+                "accessing the medium.",
                 "Write the whole target once before reading it.",
+                size=size(empty),
+                target=opened.path,
+                share=Unit.SHARE_TENTHS.of(min(empty / whole, 1.0) if whole else 0.0),
             )
 
 
@@ -353,24 +402,28 @@ def neighbours(run: Judged) -> Iterator[RunWarning]:
         if foreign is None:
             continue
         if not foreign.known:
-            yield item(
+            yield warned(
                 "foreign_unknown",
                 "note",
-                "Whether others used the device during the run is not known "
-                f"({str(foreign.reason).removeprefix('not known: ')}).",
+                "Whether others used the device during the run is not known ({why}).",
                 "Make sure that nothing else uses the device.",
+                why=str(foreign.reason).removeprefix("not known: "),
             )
         sides = (("read", foreign.read), ("written", foreign.write))
         parts = [(side, part) for side, part in sides if part and part.seen]
         if parts:
-            words = " and ".join(f"{size(part.foreign_bytes or 0)} {side}" for side, part in parts)
-            mine = " and ".join(f"{size(part.ours_bytes)} {side}" for side, part in parts)
-            yield item(
+            words = " and ".join(f"{{foreign_{side}}} {side}" for side, _ in parts)
+            mine = " and ".join(f"{{ours_{side}}} {side}" for side, _ in parts)
+            sizes = {f"foreign_{side}": size(part.foreign_bytes or 0) for side, part in parts}
+            sizes |= {f"ours_{side}": size(part.ours_bytes) for side, part in parts}
+            yield warned(
                 "foreign_io",
                 "warning",
-                f"Other programs used {', '.join(foreign.devices or [])} during the run: {words}, "
-                f"besides {foreign.whose or 'our own'} {mine}.",
+                f"Other programs used {{devices}} during the run: {words}, besides {{whose}} {mine}.",
                 "Stop what else uses the device, and measure again.",
+                devices=", ".join(foreign.devices or []),
+                whose=foreign.whose or "our own",
+                also=sizes,
             )
 
 
@@ -379,66 +432,77 @@ def processor(run: Judged) -> Iterator[RunWarning]:
         cpu = watch.cpu
         total, worst = (cpu.steal_share or 0.0, cpu.worst_steal_share or 0.0) if cpu else (0.0, 0.0)
         if max(total, worst) > STEAL_SHARE_MAX:
-            yield item(
+            yield warned(
                 "steal",
                 "warning",
-                f"The hypervisor took {total:.1%} of the CPU time during the run (steal), and {worst:.1%} on the most "
+                "The hypervisor took {total} of the CPU time during the run (steal), and {worst} on the most "
                 "affected CPU.",
                 "Measure on a quieter or dedicated host, and do not trust the tail of the latencies.",
+                total=Unit.SHARE_TENTHS.of(total),
+                worst=Unit.SHARE_TENTHS.of(worst),
             )
         yield from _crowded(run, watch)
         if held := watch.throttle.cgroup_events if watch.throttle else None:
-            yield item(
+            yield warned(
                 "cpu_quota",
                 "warning",
-                f"The control group's CPU quota throttled this process {held} times during the run.",
+                "The control group's CPU quota throttled this process {held} times during the run.",
                 "Raise the container's CPU limit.",
+                held=Unit.NUMBER.of(held),
             )
     governors = (run.host.frequency.governors if run.host.frequency else None) or {}
     slow = {name: count for name, count in governors.items() if name != "performance"}
     if slow and not run.is_simulated:
         cores = sum(governors.values())
-        words = ", ".join(f"{name} on {count} of {cores} cores" for name, count in sorted(slow.items()))
-        yield item(
+        words, values = tally(dict(sorted(slow.items())), "{name} on {number} of {cores} cores")
+        yield warned(
             "governor",
             "note",
             f"The CPU frequency governor is not performance ({words}), so latencies of short requests depend "
             "on how busy the CPU is.",
             "Set the governor with `cpupower frequency-set -g performance`.",
+            gravity=sum(slow.values()) / cores,
+            cores=Unit.NUMBER.of(cores),
+            also=values,
         )
 
 
 def _crowded(run: Judged, watch: WatchSheet) -> Iterator[RunWarning]:
     found = crowding(run.start, watch)
     if found is not None:
-        yield item(
+        yield warned(
             "cpu_shared",
             "warning",
-            f"{found.words[0].upper()}{found.words[1:]}, so requests may have waited for a CPU.",
+            f"{CROWDED[0].upper()}{CROWDED[1:]}, so requests may have waited for a CPU.",
             "Stop what else runs on this host, and measure again.",
+            also=found.values,
         )
 
 
 def heat(run: Judged) -> Iterator[RunWarning]:
     for watch in watches(run):
         if events := watch.throttle.cpu_events if watch.throttle else None:
-            yield item(
+            yield warned(
                 "cpu_throttled",
                 "warning",
-                f"The CPU was throttled {events} times during the run because it was too hot.",
+                "The CPU was throttled {events} times during the run because it was too hot.",
                 "Improve the cooling, and measure again.",
+                events=Unit.NUMBER.of(events),
             )
         after = (watch.temperature.end if watch.temperature else None) or {}
         for name, sensor in sorted(after.items()):
             now, limit = sensor.celsius, sensor.max_celsius
             # An unset limit reads as absolute zero or as 65261 °C, the ends of the register.
             if now is not None and limit is not None and 0 < limit <= now:
-                yield item(
+                yield warned(
                     "drive_hot",
                     "warning",
-                    f"{name} was at {now:.0f} °C at the end of the run, at or above the {limit:.0f} °C at which it "
-                    "throttles.",
+                    "{sensor} was at {now} at the end of the run, at or above the {limit} at which it throttles.",
                     "Improve the cooling, let the device cool down, and measure again.",
+                    gravity=now - limit,
+                    sensor=name,
+                    now=Unit.CELSIUS.of(now),
+                    limit=Unit.CELSIUS.of(limit),
                 )
 
 
@@ -451,35 +515,42 @@ def _below_store(run: Judged) -> list[str]:
 
 def store(run: Judged) -> Iterator[RunWarning]:
     if run.store and (names := _below_store(run)):
-        yield item(
+        yield warned(
             "store_on_device",
             "warning",
-            f"The store {run.store.path} lies on {', '.join(names)}, the device under test, and writes to "
-            "it every second.",
+            "The store {store} lies on {devices}, the device under test, and writes to it every second.",
             "Put the store on another device with --store.",
+            store=run.store.path,
+            devices=", ".join(names),
         )
 
 
 def records(run: Judged) -> Iterator[RunWarning]:
     """The same of the record that a worker keeps on its host; a model has no device."""
     if run.store and (names := _below_store(run)):
-        yield item(
+        yield warned(
             "store_on_device",
             "note",
-            f"The worker's own record (below {os.path.dirname(run.store.path)}) lies on {', '.join(names)}, the device "
-            "under test, and is written to every second.",
+            "The worker's own record (below {place}) lies on {devices}, the device under test, and is written to every "
+            "second.",
             "Set XDG_STATE_HOME on the host to a place on another device before `brickyard fleet up`.",
+            place=os.path.dirname(run.store.path),
+            devices=", ".join(names),
         )
 
 
 def _emulated(device: str, disk: EmulatedSheet) -> RunWarning:
-    fast = f", {disk.speed:g} times as fast as the model" if disk.speed != 1 else ""
-    timed = "without delays" if disk.model == "none" else f"timed by {disk.model}{fast}"
-    return item(
+    fast = ", {speed} times as fast as the model" if disk.speed != 1 else ""
+    timed = "without delays" if disk.model == "none" else f"timed by {{model}}{fast}"
+    return warned(
         "emulated",
         "note",
-        f"{device} is a disk that brickyard lab emulates, {timed}, cache {disk.cache}: no drive was measured.",
+        f"{{device}} is a disk that brickyard lab emulates, {timed}, cache {{cache}}: no drive was measured.",
         "Compare it with runs on disks that were made in the same way.",
+        device=device,
+        model=disk.model,
+        cache=disk.cache,
+        speed=Unit.FACTOR.of(disk.speed),
     )
 
 
@@ -490,11 +561,13 @@ def late(run: Judged) -> Iterator[RunWarning]:
             continue
         for name, count in watch.late.end.items():
             if (since := count - watch.late.start.get(name, 0)) > 0:
-                yield item(
+                yield warned(
                     "emulated_late",
                     "warning",
-                    f"The emulated disk {name} answered {since:,} requests late: it was slower than its model.",
+                    "The emulated disk {device} answered {late} requests late: it was slower than its model.",
                     "Measure again when the host is less busy.",
+                    device=name,
+                    late=Unit.COUNT.of(since),
                 )
 
 
@@ -504,10 +577,10 @@ def virtual(run: Judged) -> Iterator[RunWarning]:
             yield _emulated(node.name, node.loop.emulated)
         elif node.type == "loop":
             cached = node.loop is not None and node.loop.direct_io is False
-            yield item(
+            yield warned(
                 "loop",
                 "warning" if cached else "note",
-                f"{node.name} is a loop device over {node.loop.backing_file if node.loop else None}"
+                "{device} is a loop device over {file}"
                 + (
                     ", which goes through the page cache even with O_DIRECT: the figures are partly those of memory."
                     if cached
@@ -516,19 +589,23 @@ def virtual(run: Judged) -> Iterator[RunWarning]:
                 "Attach it with `losetup --direct-io=on`, or measure the device itself."
                 if cached
                 else "Measure the device itself if you want figures without the file system.",
+                device=node.name,
+                file=str(node.loop.backing_file if node.loop else None),
             )
         elif node.virtual:
-            yield item(
+            yield warned(
                 "virtual_disk",
                 "note",
-                f"{node.name} ({node.transport or node.model}) is a virtual disk: the host's cache and other guests "
-                "are part of what was measured.",
+                "{device} ({kind}) is a virtual disk: the host's cache and other guests are part of what was measured.",
                 "Repeat the run at other times of the day, and compare only runs of the same kind of virtual machine.",
+                device=node.name,
+                kind=str(node.transport or node.model),
             )
         elif node.type in ("zram", "ram", "null"):
-            yield item(
+            yield warned(
                 "memory_device",
                 "note",
-                f"{node.name} is a memory device: the figures are those of the kernel, not of a drive.",
+                "{device} is a memory device: the figures are those of the kernel, not of a drive.",
                 "Name a real drive to measure one.",
+                device=node.name,
             )

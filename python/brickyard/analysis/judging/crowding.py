@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard.schema import Engine, Start, WatchSheet
+from brickyard.schema import Engine, Start, Unit, WatchSheet
+from brickyard.schema.warning import Value, wording_of
 
 BUSY_SHARE_MAX = 0.85
 OTHERS_SHARE_MAX = 0.2
 """Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for one."""
+CROWDED = "the CPUs were {busy} busy, {others} with other processes"
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,12 @@ class Crowding:
     others: float
 
     @property
+    def values(self) -> dict[str, Value]:
+        return {"busy": Unit.SHARE.of(self.busy), "others": Unit.SHARE.of(self.others)}
+
+    @property
     def words(self) -> str:
-        return f"the CPUs were {self.busy:.0%} busy, {self.others:.0%} with other processes"
+        return wording_of(CROWDED, also=self.values).words()
 
 
 def crowding(start: Start | None, watch: WatchSheet) -> Crowding | None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard import _core
-from brickyard.analysis.judging.summary import FIGURE, MODEL_SET, circumstance_lines
+from brickyard.analysis.judging.merging import kind_of
+from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
 from brickyard.schema import plan_values
 from brickyard.store import Record
 from brickyard.units import format_ns
@@ -141,12 +142,12 @@ def _flat(asked: dict[str, object], before: str = "") -> dict[str, str]:
 
 def _warned(records: Sequence[Record]) -> list[Differing]:
     """Warnings that not all runs have; the same one with other figures is the same."""
-    texts: dict[tuple[str, str], str] = {}
-    runs: dict[tuple[str, str], list[int]] = {}
+    texts: dict[Hashable, str] = {}
+    runs: dict[Hashable, list[int]] = {}
     for record in records:
         for warning in record.info.warnings:
             if warning.severity != "note":
-                key = warning.id, FIGURE.sub("#", warning.text)
+                key = kind_of(warning)
                 texts.setdefault(key, warning.text)
                 runs.setdefault(key, []).append(record.info.id)
     found = []

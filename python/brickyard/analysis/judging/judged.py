@@ -12,8 +12,6 @@ from brickyard.schema import (
     PageCache,
     PhaseEnd,
     PowerCut,
-    RunWarning,
-    Severity,
     Start,
     StorePlace,
     TargetSheet,
@@ -89,13 +87,10 @@ class Judged:
         return max((interval.end_ns for interval in self.intervals), default=0)
 
     def phase_name(self, index: int) -> str:
+        """Or its number."""
         phases = self.start.phases if self.start and self.start.phases else self.plan.phase if self.plan else []
         name = phases[index].name if 0 <= index < len(phases) else None
-        return f"phase {name}" if name else f"phase {index + 1}"
+        return name or str(index + 1)
 
     def requests(self, phase: int | None = None) -> int:
         return sum(interval.requests for interval in self.intervals if phase is None or interval.phase == phase)
-
-
-def item(identifier: str, severity: Severity, text: str, remedy: str) -> RunWarning:
-    return RunWarning(id=identifier, severity=severity, text=text, remedy=remedy)

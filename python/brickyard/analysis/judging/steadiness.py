@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator
 
 from brickyard import schema
-from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import (
     asked_phase,
@@ -19,15 +18,9 @@ from brickyard.analysis.figures.totals import (
     rates,
     variation,
 )
-from brickyard.schema import (
-    RunWarning,
-    Severity,
-    in_rate,
-    is_request,
-)
+from brickyard.schema import RunWarning, Unit, in_rate, is_request, warned
 from brickyard.schema.plan import SteadyRule
 from brickyard.store import Record
-from brickyard.units import format_ns, format_percent
 
 # A spread of a tenth between intervals is twice what a quiet device shows and hides differences of that size.
 VARIATION_MAX = 0.10
@@ -36,25 +29,17 @@ INTERVALS_MIN = 5
 # Beyond this share of the measured time, the wait for the last answers makes mean latencies those of another load.
 DRAIN_SHARE = 0.10
 DRAIN_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
+THE_PHASE = "{phase:Phase|Phases} {phase}"
 
 
 def steadiness_warnings(record: Record) -> list[RunWarning]:
     phases = sorted({cost.phase for cost in record.costs if not cost.warmup and not cost.drain})
-    late = [_item("late", text, LATE_REMEDY) for text in _late(record)]
-    return [*late, *_short(record, phases), *_unsteady(record, phases), *_noisy(record, phases)]
-
-
-def _item(identifier: str, text: str, remedy: str, severity: Severity = "warning") -> RunWarning:
-    return RunWarning(id=identifier, severity=severity, text=text, remedy=remedy)
+    return [*_late(record), *_short(record, phases), *_unsteady(record, phases), *_noisy(record, phases)]
 
 
 def _name(record: Record, phase: int) -> str:
     asked = asked_phase(record, phase)
-    return f"phase {asked.name}" if asked and asked.name else f"phase {phase + 1}"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return asked.name if asked and asked.name else str(phase + 1)
 
 
 def _count(record: Record, phase: int) -> int:
@@ -68,20 +53,22 @@ def _is_ramp(record: Record, phase: int) -> bool:
     return bool(asked and asked.ramp) or turned
 
 
-LATE_REMEDY = "Make the run longer than the storage's longest pause, or find out what made it pause."
-
-
-def _late(record: Record) -> Iterator[str]:
+def _late(record: Record) -> Iterator[RunWarning]:
     """Storage that answered long after a phase's end: rate times latency is then not what was in flight."""
     for phase in sorted({cost.phase for cost in record.costs}):
         measured = [cost for cost in record.spans(phase) if not cost.warmup]
         drain_ns = sum(cost.end_ns - cost.start_ns for cost in measured if cost.drain)
         rated_ns = sum(cost.end_ns - cost.start_ns for cost in measured if not cost.drain)
         if drain_ns > DRAIN_NS_MIN and drain_ns > DRAIN_SHARE * rated_ns:
-            yield (
-                f"In {_name(record, phase)} the last answer came {format_ns(drain_ns)} after the end of the"
-                f" {format_ns(rated_ns)} that were measured. Late requests are in the request counts and the "
-                "latencies, but not in the rates."
+            yield warned(
+                "late",
+                "warning",
+                "In {phase:phase|phases} {phase} the last answer came {drain} after the end of the {rated} that were "
+                "measured. Late requests are in the request counts and the latencies, but not in the rates.",
+                "Make the run longer than the storage's longest pause, or find out what made it pause.",
+                phase=_name(record, phase),
+                drain=Unit.NS.of(drain_ns),
+                rated=Unit.NS.of(rated_ns),
             )
 
 
@@ -91,18 +78,22 @@ def _short(record: Record, phases: list[int]) -> Iterator[RunWarning]:
     programs = [phase for phase in short if (p := profile_phase(record, phase)) and any(s.program for s in p.stream)]
     for phase in short:
         if phase not in programs:
-            yield _item(
+            yield warned(
                 "short",
-                f"{_capital(_name(record, phase))} was measured for {_count(record, phase)} intervals; fewer than"
-                f" {INTERVALS_MIN} are too few to judge spread or steady state.",
+                "warning",
+                f"{THE_PHASE} {{phase:was|were}} measured for {{intervals}} intervals; fewer than {INTERVALS_MIN} are "
+                "too few to judge spread or steady state.",
                 "Measure longer, or set a shorter interval.",
+                phase=_name(record, phase),
+                intervals=Unit.NUMBER.of(_count(record, phase)),
             )
     if programs:
-        names = ", ".join(_name(record, phase).removeprefix("phase ") for phase in programs)
-        yield _item(
+        yield warned(
             "short",
-            f"Too short to judge spread or steady state (below {INTERVALS_MIN} intervals): {names}.",
+            "warning",
+            f"Too short to judge spread or steady state (below {INTERVALS_MIN} intervals): {{programs}}.",
             "Use more or larger files, or set a shorter interval.",
+            programs=", ".join(_name(record, phase) for phase in programs),
         )
 
 
@@ -115,19 +106,26 @@ def _unsteady(record: Record, phases: list[int]) -> Iterator[RunWarning]:
         if found.state is State.NEVER and _count(record, phase) >= INTERVALS_MIN:
             asked = profile_phase(record, phase)
             rule = steady_rule(asked.steady) if asked and asked.steady else ""
-            yield _item(
+            yield warned(
                 "not_steady",
-                f"{_capital(_name(record, phase))} did not reach steady state{rule}.",
+                "warning",
+                f"{THE_PHASE} did not reach steady state{{rule}}.",
                 "Measure longer, precondition the target first, or read the figures as those of a device that has "
                 "not settled.",
+                phase=_name(record, phase),
+                rule=rule,
             )
         if found.state is State.LEFT:
             last = max(events, key=lambda event: event.at_ns)
-            yield _item(
+            yield warned(
                 "left_steady",
-                f"{_capital(_name(record, phase))} left steady state again at {last.at_ns / 1e9:.0f} s: range"
-                f" {last.range_percent:.1f} %, slope {last.slope_percent:.1f} %.",
+                "warning",
+                f"{THE_PHASE} left steady state again at {{at}}: range {{range}}, slope {{slope}}.",
                 "Look at temperature, cache and background work of the device at that time, and measure longer.",
+                phase=_name(record, phase),
+                at=Unit.SECONDS.of(last.at_ns / 1e9),
+                range=Unit.PERCENT_TENTHS.of(last.range_percent / 100),
+                slope=Unit.PERCENT_TENTHS.of(last.slope_percent / 100),
             )
 
 
@@ -154,14 +152,19 @@ def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
         mean = sum(item.requests for item in requests if item.start_ns in starts) / len(whole)
         alone = 1 / math.sqrt(mean)
         few = found <= 2 * alone
-        explained = f"; with so few requests per interval ({mean:.0f}), chance alone gives {format_percent(alone)}"
+        explained = "; with so few requests per interval ({requests}), chance alone gives {chance}"
         rate = "IOPS" if counted else "operations/s"
-        yield _item(
+        yield warned(
             "noisy",
-            f"{_capital(_name(record, phase))} is noisy: {rate} vary by {cells.variation(found)} between {len(whole)}"
-            f" intervals (coefficient of variation){explained if few else ''}.",
+            "note" if few else "warning",
+            f"{THE_PHASE} {{phase:is|are}} noisy: {rate} vary by {{variation}} between {{intervals}} intervals "
+            f"(coefficient of variation){explained if few else ''}.",
             "Measure with longer intervals."
             if few
             else "Look for other load on host and device, and repeat the run to see how much the means differ.",
-            "note" if few else "warning",
+            phase=_name(record, phase),
+            variation=Unit.VARIATION.of(found),
+            intervals=Unit.NUMBER.of(len(whole)),
+            requests=Unit.NUMBER.of(mean),
+            chance=Unit.PERCENT.of(alone),
         )

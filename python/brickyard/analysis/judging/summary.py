@@ -5,9 +5,8 @@ Refusal: no layout; whoever shows it decides how.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 
 import msgspec
@@ -19,7 +18,6 @@ from brickyard.analysis.figures.hosts import far_host_lines
 from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.tools import tool_document
 from brickyard.analysis.figures.totals import Totals, totals
-from brickyard.analysis.figures.traced import TRACE_VERDICT
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging.further import further_document
@@ -36,7 +34,6 @@ from brickyard.schema import (
     HostSheet,
     PhaseEnd,
     PhaseReason,
-    RunWarning,
     TargetFacts,
     TargetKind,
     TargetSheet,
@@ -417,102 +414,6 @@ def interval_sums(record: Record) -> list[IntervalSums]:
         )
         for cost in record.spans()
     ]
-
-
-FIGURE = re.compile(
-    r"(?<![\w./-])(?<![Pp]hase )(?<!\bd )(?<!\bh )(?<!\bmin )"
-    r"(\d[\d,]*(?:\.\d+)?)( ?(?:[KMGT]iB|B|ns|µs|ms|s|%))?(?![\w/])(?! (?:d|h|min) \d)"
-)
-"""A figure of a warning with its unit. A number that is part of a name or path, such as `md0`, `raid5-1` or `phase 2`,
-is none; nor is one of a duration of two units, such as `1 h 50 min`, which has no range of its own."""
-SCALE = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "µs": 10**3, "ms": 10**6, "s": 10**9}
-
-
-def distinct_warnings(records: list[Record]) -> list[RunWarning]:
-    """Warnings of several runs, each once: figures as their range, targets and phases as lists, and the number of runs
-    where not all have it."""
-    found: dict[tuple[str, str], list[_Met]] = {}
-    for record in records:
-        for warning in record.info.warnings:
-            if warning.id == TRACE_VERDICT:
-                continue  # a part of the answer
-            text, phase = _without_phase(record, _without_target(record, warning.text))
-            met = _Met(record, text, phase, warning)
-            found.setdefault((warning.id, FIGURE.sub("#", text)), []).append(met)
-    merged = []
-    for same in found.values():
-        # Where runs differ in severity, the graver one speaks.
-        first = min((met.warning for met in same), key=lambda item: item.severity != "warning")
-        targets = list(dict.fromkeys(path for met in same for path in met.record.info.targets))
-        text = ranged([met.text for met in same]).replace(TARGET, _listed(targets))
-        text = _with_phases(text, list(dict.fromkeys(met.phase for met in same)))
-        count = len({met.record.info.id for met in same})
-        told = text if count == len(records) else f"{text} ({count} of {len(records)} runs)"
-        merged.append(msgspec.structs.replace(first, text=told))
-    return sorted(merged, key=lambda item: item.severity != "warning")
-
-
-TARGET, PHASE, IN = "{target}", "{phase}", "In "
-LISTED_MAX = 2  # targets or phases of one warning; of more, the number is told
-PLURAL = {"is": "are", "was": "were"}
-
-
-@dataclass(frozen=True)
-class _Met:
-    """A warning of one run, without the names of its target and its phase."""
-
-    record: Record
-    text: str
-    phase: str
-    warning: RunWarning
-
-
-def _without_target(record: Record, text: str) -> str:
-    """Of a run with one target, whose name tells no warning apart."""
-    return text.replace(record.info.targets[0], TARGET) if len(record.info.targets) == 1 else text
-
-
-def _without_phase(record: Record, text: str) -> tuple[str, str]:
-    """And the phase's name, where the text begins with it."""
-    names = sorted((phase.name for phase in record.info.plan.phase if phase.name), key=len, reverse=True)
-    for before in ("", IN):
-        word = "phase" if before else "Phase"
-        name = next((name for name in names if text.startswith(f"{before}{word} {name} ")), "")
-        if name:
-            return before + PHASE + text.removeprefix(f"{before}{word} {name}"), name
-    return text, ""
-
-
-def _with_phases(text: str, names: list[str]) -> str:
-    if text.startswith(IN + PHASE):
-        many = "" if len(names) == 1 else "s"
-        return f"{IN}phase{many} {_listed(names)}{text.removeprefix(IN + PHASE)}"
-    if not text.startswith(PHASE):
-        return text
-    verb, rest = text.removeprefix(f"{PHASE} ").split(" ", 1)
-    if len(names) == 1:
-        return f"Phase {names[0]} {verb} {rest}"
-    return f"Phases {_listed(names)} {PLURAL.get(verb, verb)} {rest}"
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - LISTED_MAX} more" if len(names) > LISTED_MAX else ""
-    return (", " if more else " and ").join(names[:LISTED_MAX]) + more
-
-
-def ranged(texts: list[str]) -> str:
-    """One text out of several that differ in their figures alone: `12.3% to 25.0%`."""
-    figures = iter(list(zip(*(list(FIGURE.finditer(text)) for text in texts), strict=True)))
-
-    def value(match: re.Match[str]) -> float:
-        return float(match[1].replace(",", "")) * SCALE.get((match[2] or "").strip(), 1)
-
-    def span(_: re.Match[str]) -> str:
-        same = next(figures)
-        low, high = min(same, key=value), max(same, key=value)
-        return low[0] if value(low) == value(high) else f"{low[0]} to {high[0]}"
-
-    return FIGURE.sub(span, texts[0])
 
 
 def circumstances(records: list[Record]) -> list[tuple[str, str]]:

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 
 from brickyard import analysis, api
 from brickyard.analysis.judging.answers import answer
-from brickyard.analysis.judging.summary import distinct_warnings, totals_document
+from brickyard.analysis.judging.merging import distinct_warnings
+from brickyard.analysis.judging.summary import totals_document
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stderr, stdout
 from brickyard.cli.parts.progress import Terminal

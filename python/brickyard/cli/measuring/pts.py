@@ -23,7 +23,7 @@ from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.parts.target import aim_at, split_overrides
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
-from brickyard.schema import RunWarning
+from brickyard.schema import warned
 from brickyard.store import Record, Store
 from brickyard.study.running.aim import Aim
 from brickyard.study.running.interrupt import Interrupt
@@ -251,7 +251,7 @@ def _print_points(console: Console, found: Found) -> None:
     heads = [(name, "left" if name == "point" else "right") for name in COLUMNS]
     console.print(table(TITLE, heads, point_rows(found.operating)))
     for text in troubles(found.operating, is_steady=found.is_steady):
-        print_line(console, warning_text(RunWarning(id="", severity="warning", text=text)))
+        print_line(console, warning_text(warned("", "warning", "{said}", said=text)))
 
 
 def _print_saturation(console: Console, points: list[Point]) -> None:

@@ -20,7 +20,7 @@ from brickyard.cli.parts.options import FILE, Count
 from brickyard.cli.parts.output import print_line
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.outputs import nameless_file, whole_file
-from brickyard.schema import RunWarning
+from brickyard.schema import RunWarning, warned
 from brickyard.store import Record
 from brickyard.study.running.aim import Aim
 from brickyard.units import format_count, format_percent, plural
@@ -211,8 +211,7 @@ class TraceJudge:
             self.comparison = compared(self._replay, self._taken)
         except BrickyardError:
             return []  # the run is kept; `answer_of` raises the same error for whoever asks
-        text = f"Compared with the trace: {self.comparison.verdict}."
-        return [RunWarning(id=TRACE_VERDICT, severity="note", text=text)]
+        return [warned(TRACE_VERDICT, "note", "Compared with the trace: {verdict}.", verdict=self.comparison.verdict)]
 
 
 def compared(replay: Replay, taken: str) -> TraceComparison:

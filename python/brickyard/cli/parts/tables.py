@@ -21,6 +21,7 @@ from brickyard.analysis.judging import slow, summary
 from brickyard.analysis.judging.answers import Answer, answer
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.judging.further import further_tables, further_words
+from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.studies.characterization import RankedCell, footnotes, pattern_words
 from brickyard.cli.parts.output import print_labelled, print_line, table, warning_text
 from brickyard.percentiles import MEDIAN_AND_TAILS
@@ -34,7 +35,7 @@ SERVICE = ("mean", *MEDIAN_AND_TAILS, "max")
 
 
 def print_warnings(console: Console, records: list[Record]) -> None:
-    for warning in summary.distinct_warnings(records):
+    for warning in distinct_warnings(records):
         print_line(console, warning_text(warning))
 
 

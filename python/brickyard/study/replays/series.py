@@ -121,9 +121,10 @@ def why_failed(records: list[Record], most_errors: float, *, check: bool) -> lis
         if share is not None and share > most_errors:
             limit = f"--max-errors {format_percent(most_errors)}"
             said.append(f"{format_percent(share)} of the calls of run {record.info.id} failed, more than {limit}")
-        if check and (words := replay_warnings.distorted(record) or replay_warnings.unverified(record)):
-            said.append(f"run {record.info.id}: {words}; sort the calls with --sort always")
-        if check and (words := replay_warnings.unoffered(record)):
+        if check and (order := replay_warnings.distorted(record) or replay_warnings.unverified(record)):
+            said.append(f"run {record.info.id}: {order.words()}; sort the calls with --sort always")
+        if check and (offered := replay_warnings.unoffered(record)):
+            words = offered.words()
             said.append(f"run {record.info.id}: {words[0].lower()}{words[1:]}")
     return said
 

@@ -28,11 +28,11 @@ from brickyard.schema import (
     Duration,
     End,
     RunOutcome,
-    RunWarning,
     Start,
     decode,
     encode,
     plan_text,
+    warned,
     words_of,
 )
 from brickyard.schema.plan import CacheState, IoMode, Plan
@@ -42,11 +42,11 @@ from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import EVENT_WAIT_MS, Listener, RunResult, RunSpec
 
 WAIT_S = 0.1  # how soon the end of fio is seen
-NO_RESPONSE = RunWarning(
-    id="by-fio",
-    severity="note",
-    text="Measured by fio: one interval for each phase; its completion latency is the service time.",
-    remedy="leave --engine out to see the course over time",
+NO_RESPONSE = warned(
+    "by-fio",
+    "note",
+    "Measured by fio: one interval for each phase; its completion latency is the service time.",
+    "leave --engine out to see the course over time",
 )
 
 

@@ -35,6 +35,7 @@ from brickyard.schema import (
     RunWarning,
     Start,
     WatchSheet,
+    warned,
 )
 from brickyard.schema.conditions import ANY_AT_WORK
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
@@ -251,12 +252,14 @@ def warnings(
 
 def invalid_condition(condition: str, reason: str) -> RunWarning:
     """The run does not stand for what it was to be measured in."""
-    return RunWarning(
-        id="condition",
-        severity="error",
-        reason=reason,
-        text=f"This run does not show the condition {condition.replace('_', ' ')}: {reason}.",
-        remedy="Measure for a shorter time, or let the work go slower with --rebuild-rate."
+    return warned(
+        "condition",
+        "error",
+        "This run does not show the condition {condition}: {why}.",
+        "Measure for a shorter time, or let the work go slower with --rebuild-rate."
         if condition in ANY_AT_WORK
         else "Wait until the array is at rest (`brickyard array show`), and measure again.",
+        reason=reason,
+        condition=condition.replace("_", " "),
+        why=reason,
     )
