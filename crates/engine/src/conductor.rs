@@ -687,7 +687,7 @@ fn run_loop<D: Devices>(
 fn merge(merging: &mut BTreeMap<u32, Merged>, report: Report) {
     match merging.get_mut(&report.interval) {
         Some(merged) => {
-            merged.cells.merge(&report.cells);
+            merged.cells.merge_concurrent(&report.cells);
             merged.start_ns = merged.start_ns.min(report.start_ns);
             merged.end_ns = merged.end_ns.max(report.end_ns);
             merged.own_ns += report.own_ns;

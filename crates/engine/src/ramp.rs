@@ -76,7 +76,7 @@ impl RampJudge {
             return self.march(interval);
         }
         if !self.settles(interval) {
-            self.cells.merge(&interval.cells);
+            self.cells.merge_later(&interval.cells);
             self.judged_ns += interval.end_ns.saturating_sub(interval.start_ns);
         }
         if interval.end_ns.saturating_sub(self.step_start_ns) < self.ramp.every.ns {

@@ -19,8 +19,8 @@ pub struct Cell {
     pub errors: u64,
     /// Frames whose response time exceeded their buffer, in time for nobody; late ones are among `requests` once they end.
     pub dropped: u64,
-    /// Requests of the stream in flight at the most.
-    pub depth_max: u32,
+    /// Never more of the stream's requests were in flight at once. Exact where one loop has the whole stream.
+    pub in_flight_bound: u32,
     pub service: Histogram,
     pub response: Histogram,
     /// How late requests were issued; open loop only.
@@ -28,13 +28,24 @@ pub struct Cell {
 }
 
 impl Cell {
-    pub fn merge(&mut self, other: &Cell) {
+    /// With a cell of the same time from another loop. Loops need not have had their most in flight at the same moment,
+    /// so the sum is a bound and no maximum.
+    pub fn merge_concurrent(&mut self, other: &Cell) {
+        self.in_flight_bound += other.in_flight_bound;
+        self.add(other);
+    }
+
+    /// With a cell of a later time.
+    pub fn merge_later(&mut self, other: &Cell) {
+        self.in_flight_bound = self.in_flight_bound.max(other.in_flight_bound);
+        self.add(other);
+    }
+
+    fn add(&mut self, other: &Cell) {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.errors += other.errors;
         self.dropped += other.dropped;
-        // Cells of one stream come from its loops, which run at the same time: their depths add up.
-        self.depth_max += other.depth_max;
         self.service.merge(&other.service);
         self.response.merge(&other.response);
         if let Some(theirs) = &other.lateness {
@@ -43,7 +54,7 @@ impl Cell {
     }
 
     pub fn clear(&mut self) {
-        (self.requests, self.bytes, self.errors, self.dropped, self.depth_max) = (0, 0, 0, 0, 0);
+        (self.requests, self.bytes, self.errors, self.dropped, self.in_flight_bound) = (0, 0, 0, 0, 0);
         self.service.clear();
         self.response.clear();
         if let Some(h) = &mut self.lateness {
@@ -94,10 +105,20 @@ impl CellSet {
         self.cells[stream * OPERATIONS + operation].get_or_insert_default()
     }
 
-    pub fn merge(&mut self, other: &CellSet) {
+    /// With what another loop counted at the same time.
+    pub fn merge_concurrent(&mut self, other: &CellSet) {
+        self.merge(other, Cell::merge_concurrent);
+    }
+
+    /// With what was counted later.
+    pub fn merge_later(&mut self, other: &CellSet) {
+        self.merge(other, Cell::merge_later);
+    }
+
+    fn merge(&mut self, other: &CellSet, merge: fn(&mut Cell, &Cell)) {
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             if let Some(theirs) = theirs {
-                mine.get_or_insert_default().merge(theirs);
+                merge(mine.get_or_insert_default(), theirs);
             }
         }
     }
@@ -109,5 +130,27 @@ impl CellSet {
     /// (stream, operation, cell) of every cell that is open.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, &Cell)> {
         self.cells.iter().enumerate().filter_map(|(i, c)| c.as_ref().map(|c| (i / OPERATIONS, i % OPERATIONS, c)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn had(in_flight_bound: u32) -> CellSet {
+        let mut set = CellSet::new(1);
+        *set.get_mut(0, 0) = Cell { requests: 1, in_flight_bound, ..Cell::default() };
+        set
+    }
+
+    #[test]
+    fn requests_in_flight_add_up_over_loops_and_not_over_time() {
+        let (mut beside, mut after) = (had(3), had(3));
+        beside.merge_concurrent(&had(5));
+        after.merge_later(&had(5));
+        let found = |set: &mut CellSet| (set.get_mut(0, 0).requests, set.get_mut(0, 0).in_flight_bound);
+        assert_eq!((found(&mut beside), found(&mut after)), ((2, 8), (2, 5)));
+        after.merge_later(&had(4));
+        assert_eq!(found(&mut after), (3, 5));
     }
 }

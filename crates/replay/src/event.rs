@@ -26,7 +26,7 @@ fn cell_event(stream: usize, cell: &Cell) -> CellEvent {
         bytes: cell.bytes,
         errors: cell.errors,
         dropped: 0,
-        depth_max: cell.depth_max,
+        depth_max: cell.in_flight_max,
         rows: Some(cell.rows),
         diverged: Some(cell.diverged),
         measures: found.map(|(name, histogram)| (name, Measure::of(histogram))).collect(),
@@ -81,6 +81,7 @@ fn merged_cell(all: &[&CellEvent]) -> Result<CellEvent, String> {
         bytes: sum(|c| c.bytes),
         errors: sum(|c| c.errors),
         dropped: 0,
+        // Drivers need not have had their most calls in flight at the same moment.
         depth_max: all.iter().map(|c| c.depth_max).sum(),
         rows: Some(sum(|c| c.rows.unwrap_or(0))),
         diverged: Some(sum(|c| c.diverged.unwrap_or(0))),

@@ -25,7 +25,7 @@ pub struct Cell {
     pub rows: u64,
     pub errors: u64,
     pub diverged: u64,
-    pub depth_max: u32,
+    pub in_flight_max: u32,
     pub service: Histogram,
     pub response: Histogram,
     pub first_byte: Histogram,
@@ -150,9 +150,8 @@ impl Tally {
         }
         self.in_flight_all += 1;
         self.in_flight[stream] += 1;
-        let depth = self.in_flight[stream];
         let cell = self.cells[stream].get_or_insert_default();
-        cell.depth_max = cell.depth_max.max(depth);
+        cell.in_flight_max = cell.in_flight_max.max(self.in_flight[stream]);
     }
 
     #[inline]

@@ -477,6 +477,8 @@ class CellEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     bytes: int
     depth_max: int
+    """Never more of the stream's requests were in flight at once: what each of its loops, or of a replay's drivers, had
+    at most, added up. Exact where it has one."""
     diverged: int | None = None
     """Of a database: calls whose number of rows was not what the log says."""
     dropped: int = 0

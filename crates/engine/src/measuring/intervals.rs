@@ -83,7 +83,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         for (stream, depth) in self.depth.iter_mut().enumerate() {
             for operation in 0..OPERATIONS {
                 if self.counts.cells.is_open(stream, operation) {
-                    self.counts.cells.get_mut(stream, operation).depth_max = depth.1;
+                    self.counts.cells.get_mut(stream, operation).in_flight_bound = depth.1;
                 }
             }
             depth.1 = depth.0;

@@ -38,6 +38,8 @@ pub struct CellEvent {
     /// Frames that were missing when their buffer ran out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped: u64,
+    /// Never more of the stream's requests were in flight at once: what each of its loops, or of a replay's drivers, had at
+    /// most, added up. Exact where it has one.
     pub depth_max: u32,
     /// Of a database: rows that its calls returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +93,7 @@ impl CellEvent {
             bytes: cell.bytes,
             errors: cell.errors,
             dropped: cell.dropped,
-            depth_max: cell.depth_max,
+            depth_max: cell.in_flight_bound,
             rows: None,
             diverged: None,
             measures,
