@@ -51,7 +51,7 @@ def test_totals_are_sums_of_intervals_over_all_measured_time(tmp_path: Path) -> 
     assert row.requests == 400
     assert row.bytes == 400 * 4096
     assert row.errors == 3
-    assert row.depth_max == 9
+    assert row.in_flight_bound == 9
     assert row.rated_ns == 3 * SECOND
     assert row.iops == pytest.approx(400 / 3)
     assert row.bytes_per_s == pytest.approx(400 * 4096 / 3)

@@ -602,7 +602,7 @@ def test_jobs_of_fio_have_their_depth_and_clones_their_number(tmp_path: Path) ->
     document["global options"] = {"iodepth": "8"}
     with Store(tmp_path / "runs.db") as store:
         record = store.record(store_result(store, printed(document), profile="f"))
-    rows = [(row.stream_name, row.depth_max) for row in totals(record)]
+    rows = [(row.stream_name, row.in_flight_bound) for row in totals(record)]
     assert rows == [("deep", 8), ("sync", 1), ("clone (1)", 16), ("clone (2)", 16), ("grouped", 64)]
 
 

@@ -76,7 +76,7 @@ def test_diskspds_command_line_is_the_load(tmp_path: Path) -> None:
     (stream,) = record.info.plan.phase[0].stream
     assert (stream.workers, stream.depth) == (160, 3)
     row = by_operation(record)[0, "write"]
-    assert row.depth_max == 480, "all that is in flight, as for runs of Brickyard"
+    assert row.in_flight_bound == 480, "all that is in flight, as for runs of Brickyard"
     assert f"{row.iops:.2f}" == "2242082.85"
     assert row.measures["service"].percentiles["p99.99"] == 62_504_000
 

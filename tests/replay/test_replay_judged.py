@@ -246,7 +246,8 @@ def test_sessions_are_counted_a_driver(
         with Store(place, must_exist=True) as kept:
             record = kept.record(1)
         depth = [
-            max(i.depth_max for i in record.intervals if f"brick {n}" in _stream(record, i.stream)) for n in range(3)
+            max(i.in_flight_bound for i in record.intervals if f"brick {n}" in _stream(record, i.stream))
+            for n in range(3)
         ]
         # 20 over three are 7, 7 and 6, and each database has the 6 of one or two drivers.
         assert all(20 < found <= 28 for found in depth)

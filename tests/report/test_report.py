@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
 from brickyard.analysis import phase_rates
+from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.totals import totals
 from brickyard.analysis.figures.workload import io_words, workload_words
@@ -391,8 +392,8 @@ def test_the_table_of_a_run_has_the_depth(tmp_path: Path) -> None:
         run = add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()])
         record = store.record(run)
     throughput = next(table for table in totals_tables([record]) if table.title == "Throughput")
-    at = throughput.columns.index("depth")
-    assert throughput.rows[0][at] == format_count(totals(record)[0].depth_max)
+    at = throughput.columns.index(cells.IN_FLIGHT)
+    assert throughput.rows[0][at] == format_count(totals(record)[0].in_flight_bound)
 
 
 def test_reads_that_memory_may_have_answered_are_marked_in_the_headline(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from brickyard.analysis.figures.totals import rated_rows, totals
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.errors import BadInputError
 from brickyard.rulers import Ruler
-from brickyard.schema import Duration, is_request
+from brickyard.schema import Duration, in_flight_total, is_request
 from brickyard.schema.plan import Arrivals, OpenPace, Plan
 from brickyard.store import Record
 
@@ -86,7 +86,7 @@ def at_rate(
         replace(
             stream,
             workers=1,
-            depth=max(OUTSTANDING, stream.workers * stream.depth),
+            depth=max(OUTSTANDING, in_flight_total(stream)),
             pace=OpenPace(rate=rate_per_s * parts[number], arrivals=Arrivals.POISSON),
         )
         for number, stream in enumerate(phase.stream)

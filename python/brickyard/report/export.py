@@ -105,8 +105,10 @@ HEADS = [
 ]
 EXPORT_MARK = re.compile(b"|".join(rb"\A" + re.escape(head.encode()) for head in HEADS))
 """How a file begins that an export wrote; Parquet has its columns at the end, so that none is known for ours."""
-_FIELDS = [*(name for name in Interval.__slots__ if name not in ("row", "histograms")), "histogram"]
-_OF_INTERVAL = [name for name in INTERVALS if name in _FIELDS and name not in ("phase", "stream")]
+_SHOWN = [*(name for name in Interval.__slots__ if name not in ("row", "histograms")), "histogram"]
+_FIELDS = {"depth_max" if name == "in_flight_bound" else name: name for name in _SHOWN}
+"""Columns and keys, which keep their names, with the field of `Interval` that each has."""
+_OF_INTERVAL = {name: of for name, of in _FIELDS.items() if name in INTERVALS and name not in ("phase", "stream")}
 
 
 def of_run(info: RunInfo) -> Document:
@@ -137,7 +139,7 @@ def _interval_rows(record: Record) -> Iterator[Document]:
             "phase": phase_name(record, item.phase),
             "stream": stream_name(record, item.phase, item.stream),
             "headline": not item.warmup and item.start_ns >= from_ns[item.phase],
-            **{name: getattr(item, name) for name in _OF_INTERVAL},
+            **{name: getattr(item, of) for name, of in _OF_INTERVAL.items()},
         }
 
 
@@ -198,7 +200,7 @@ def documents(records: list[Record]) -> list[Document]:
     return [
         {
             **run_document(record),
-            "intervals": [{name: getattr(item, name) for name in _FIELDS} for item in record.intervals],
+            "intervals": [{name: getattr(item, of) for name, of in _FIELDS.items()} for item in record.intervals],
             "events": [event_document(event) for event in record.events],
         }
         for record in records

@@ -137,7 +137,7 @@ FAMILIES = (
     Family("brickyard_run_start_timestamp_seconds", "gauge", "seconds", "When a run began.", _start),
     Family("brickyard_run_warnings", "gauge", "", "Warnings about a run.", _warnings),
     Family("brickyard_workers", "gauge", "", "Workers of a stream.", _asked("workers")),
-    Family("brickyard_depth", "gauge", "", "Requests in flight of each worker.", _asked("depth")),
+    Family("brickyard_depth", "gauge", "", "Queue depth of each worker.", _asked("depth")),
     Family("brickyard_requests", "counter", "", "Requests that ended well.", _each(lambda r: r.requests, "_total")),
     Family("brickyard_transferred_bytes", "counter", "bytes", "Bytes moved.", _each(lambda r: r.bytes, "_total")),
     Family("brickyard_errors", "counter", "", "Requests that failed.", _each(lambda r: r.errors, "_total")),

@@ -117,7 +117,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
             *([format_percent(share)] if best else []),
             cells.mib_per_s(row),
             cells.variation(row.variation),
-            format_count(row.depth_max),
+            format_count(row.in_flight_bound),
             format_count(row.errors),
         ]
         for record, row, share, words in [*shown, *whole]
@@ -142,7 +142,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
         )
         if rows
     ]
-    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", "depth", "errors"]
+    columns = [*names, *over, "requests", "IOPS", *best, "MiB/s", "variation", cells.IN_FLIGHT, "errors"]
     return [
         *tool_tables(records),
         *(

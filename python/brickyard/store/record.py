@@ -62,7 +62,8 @@ class Interval:
     requests: int
     bytes: int
     errors: int
-    depth_max: int
+    in_flight_bound: int
+    """Never more of the stream's requests were in flight at once; a bound where several loops had them."""
     mean_ns: float
     p50_ns: int
     p99_ns: int

@@ -13,7 +13,7 @@ from statistics import fmean
 from brickyard import profiles
 from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
 from brickyard.analysis.figures.totals import Totals, rated_rows, totals
-from brickyard.schema import tag_of
+from brickyard.schema import in_flight_total, tag_of
 from brickyard.schema.plan import ClosedPace, IoMode, Phase, Plan, RandomAddress, SequentialAddress, Stream
 from brickyard.store import Record
 from brickyard.units import format_size
@@ -79,7 +79,7 @@ class Seen:
 
     @property
     def in_flight(self) -> int:
-        return self.workers * self.depth
+        return in_flight_total(self)
 
     @property
     def bytes_per_s(self) -> float:

@@ -60,12 +60,14 @@ def variation(value: float | None) -> str:
     return DASH if value is None else format_variation(value)
 
 
-RATE_COLUMNS = ["a second", "depth", "errors"]
+IN_FLIGHT = "in flight ≤"
+"""Heads `Totals.in_flight_bound`."""
+RATE_COLUMNS = ["a second", IN_FLIGHT, "errors"]
 """Of what is no request: it is counted, and has no IOPS and moves nothing."""
 
 
 def rate_cells(row: Totals) -> list[str]:
-    return [iops(row), format_count(row.depth_max), format_count(row.errors)]
+    return [iops(row), format_count(row.in_flight_bound), format_count(row.errors)]
 
 
 def chains_title(operations: Iterable[str]) -> str:

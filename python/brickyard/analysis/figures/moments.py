@@ -19,7 +19,7 @@ HEAT_EDGES_NS = [1, *(round(10 ** (3 + step / BINS_PER_DECADE)) for step in rang
 """Bins of the live heat map: below 1 µs, then four a decade up to 100 s."""
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
+class Moment(msgspec.Struct, frozen=True, kw_only=True, rename={"in_flight_bound": "depth"}):
     """One interval over all streams. Parts of an interval that come late are moments of their own, to be added.
 
     `response_sum_ns` is the mean times its count, so that parts can be added. `response_p99_ns` is of all
@@ -38,7 +38,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """Operations on names, which are in no IOPS."""
     bytes: int
     errors: int
-    depth: int
+    in_flight_bound: int
+    """Of all streams together never more were in flight at once."""
     response_count: int
     response_sum_ns: float
     response_p99_ns: int
@@ -66,9 +67,9 @@ def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
     rated = in_rate({item.operation for item in counted})
     waited = [item for item in cells if item.measure == "response" and is_request(item.operation)] or counted
     late = [item for item in cells if item.measure == "lateness"]
-    deepest: dict[int, int] = {}
+    bounds: dict[int, int] = {}
     for item in counted:
-        deepest[item.stream] = max(deepest.get(item.stream, 0), item.depth_max)
+        bounds[item.stream] = max(bounds.get(item.stream, 0), item.in_flight_bound)
     whole = Histogram.merged(item.histogram for item in waited)
     longest = max((item.max_ns for item in waited), default=0)
     heat, first = _heat(whole)
@@ -84,7 +85,7 @@ def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
         names=named,
         bytes=sum(item.bytes for item in counted),
         errors=sum(item.errors for item in counted),
-        depth=sum(deepest.values()),
+        in_flight_bound=sum(bounds.values()),
         response_count=sum(item.requests for item in waited),
         response_sum_ns=sum(item.requests * item.mean_ns for item in waited),
         response_p99_ns=min(whole.percentiles_ns([99.0])[0], longest) if whole else 0,

@@ -10,10 +10,10 @@ Refusal: rates of several streams together are over the phase, and are not made 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from brickyard.schema import PhaseEnd, PhaseReason
+from brickyard.schema import PhaseEnd, PhaseReason, in_flight_total
 from brickyard.schema.plan import OpenPace, Phase, Stream
 from brickyard.store import Interval, IntervalCost, Record
 
@@ -102,6 +102,11 @@ def _asked(record: Record, phase: int) -> Phase | None:
     return found if isinstance(found, Phase) else None
 
 
+def in_flight_ns(cells: Iterable[Interval]) -> float:
+    """For how long requests were in flight, added up. Over a time, this is the mean in flight (Little's law)."""
+    return sum(cell.requests * cell.mean_ns for cell in cells)
+
+
 def _in_use_ns(asked: Stream, items: Sequence[Interval]) -> float | None:
     """For how long the slots of a stream were in use in an interval; None where the record does not say."""
     if (
@@ -116,4 +121,4 @@ def _in_use_ns(asked: Stream, items: Sequence[Interval]) -> float | None:
     answered = [item for item in items if item.measure == "response"]
     if not answered or any(item.errors for item in items):
         return None
-    return sum(item.requests * item.mean_ns for item in answered) / (asked.workers * asked.depth)
+    return in_flight_ns(answered) / in_flight_total(asked)

@@ -51,7 +51,8 @@ class Totals:
     phase_ns: int
     phase_requests: int
     phase_bytes: int
-    depth_max: int
+    in_flight_bound: int
+    """Of all intervals the highest."""
     variation: float | None
     measures: dict[str, Latency]
     steady: Steady | None = None
@@ -268,7 +269,7 @@ def _totals(
         phase_ns=sum(span.end_ns - span.start_ns for span in spans),
         phase_requests=sum(item.requests for item in in_phase),
         phase_bytes=sum(item.bytes for item in in_phase),
-        depth_max=max((item.depth_max for item in once), default=0),
+        in_flight_bound=max((item.in_flight_bound for item in once), default=0),
         variation=variation(rates(record, phase, once, with_transient=with_transient, among=own.starts)),
         measures={measure: figures for measure, figures in found.items() if figures is not None},
         steady=steady(record, phase),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from brickyard.analysis.figures.totals import totals
-from brickyard.schema.plan import Plan
+from brickyard.analysis.figures.totals import asked_stream, totals
+from brickyard.schema import in_flight_total
+from brickyard.schema.plan import Stream
 from brickyard.store import Record
 from brickyard.units import format_ns, format_percent
 
@@ -62,12 +63,13 @@ def done_of(record: Record) -> TraceDone:
 
 
 def _late_because(record: Record) -> str:
-    plan = record.info.plan
-    places = sum(stream.depth for stream in plan.phase[0].stream) if isinstance(plan, Plan) else 0
-    deepest = max((one.depth_max for one in record.intervals), default=0)
-    if 0 < places <= deepest:
+    streams = {(one.phase, one.stream): asked_stream(record, one.phase, one.stream) for one in record.intervals}
+    allowed = {place: in_flight_total(asked) for place, asked in streams.items() if isinstance(asked, Stream)}
+    bounds = [(allowed.get((one.phase, one.stream), 0), one.in_flight_bound) for one in record.intervals]
+    full = [most for most, bound in bounds if 0 < most <= bound]
+    if full:
         return (
-            f"the limit of {places:,} requests in flight was reached: the storage is slower than in the trace "
+            f"the limit of {max(full):,} requests in flight was reached: the storage is slower than in the trace "
             "(see --trace-depth)"
         )
     sheets = [one.cpu for one in record.info.watch.targets if one and one.cpu is not None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from brickyard.schema.operations import writes
+from brickyard.schema.operations import in_flight_total, writes
 from brickyard.schema.plan import OpenPace, OtherPhase, OtherStream, Phase, Plan, StepWord, Stream, SyncMode
 from brickyard.store import Record
 from brickyard.units import format_iops, format_ns
@@ -60,7 +60,7 @@ def _demand(records: Sequence[Record]) -> str:
         return "the requests of a trace"
     most = max(len(phase.stream) for record in records for phase in record.info.plan.phase)
     if most > 1:
-        return f"{most} streams, {_span(_in_flight(records))} requests in flight in total"
+        return f"{most} streams, {_span(_totals(records))} requests in flight in total"
     knobs = {
         str(phase.ramp.knob)
         for record in records
@@ -87,17 +87,17 @@ def _rates(streams: Sequence[Stream | OtherStream], knobs: set[str]) -> str:
     span = format_iops(low) if format_iops(low) == format_iops(high) else f"{format_iops(low)} to {format_iops(high)}"
     said = "open loop by ramp" if knobs & {"rate", "load"} else f"open loop at {span}/s"
     paced = [stream for stream in streams if isinstance(stream, Stream) and isinstance(stream.pace, OpenPace)]
-    if slots := max((stream.workers * stream.depth for stream in paced), default=0):
+    if slots := max(map(in_flight_total, paced), default=0):
         said += f" with up to {slots:,} in flight"
     if closed:
         said = f"closed loop at queue depth {_span(s.depth or 0 for s in closed)} and {said}"
     return said
 
 
-def _in_flight(records: Sequence[Record]) -> Iterable[int]:
+def _totals(records: Sequence[Record]) -> Iterable[int]:
     for record in records:
         for phase in record.info.plan.phase:
-            yield sum((s.workers or 0) * (s.depth or 1) for s in _of(phase))
+            yield sum(map(in_flight_total, _of(phase)))
 
 
 def _of(phase: Phase | OtherPhase) -> Sequence[Stream | OtherStream]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 
 from brickyard.analysis.figures.traced import TRACE_VERDICT
 from brickyard.schema import RunWarning
-from brickyard.schema.warning import PHASE, TARGET, Quantity, Wording
+from brickyard.schema.warning import PHASE, TARGET, Quantity, Severity, Wording
 from brickyard.store import Record
 
 T = TypeVar("T")
-GRAVE = ("error", "warning", "note")
+GRAVE = get_args(Severity)
 TEXTS_MAX = 3
 """Texts of one id without figures; of more, the first is shown with the number of the others."""
 

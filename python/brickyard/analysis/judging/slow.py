@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures.conditions import Span, condition_spans
 from brickyard.analysis.figures.hosts import fleet_of
+from brickyard.analysis.figures.own_time import in_flight_ns
 from brickyard.analysis.figures.totals import asked_stream
 from brickyard.analysis.judging.crowding import Crowding, crowding
 from brickyard.bricks import is_modelled
-from brickyard.schema import PhaseEnd, SlowEvent
+from brickyard.schema import PhaseEnd, SlowEvent, in_flight_total
 from brickyard.schema.conditions import AT_WORK
 from brickyard.schema.plan import ClosedPace, Stream, SyncMode
 from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
@@ -163,35 +164,30 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
     cells = around.intervals(phase, event.stream, due_ns, sent_ns)
     if not isinstance(asked, Stream) or not cells:
         return UNKNOWN, late
-    places = asked.depth * asked.workers
-    deepest = max(cell.depth_max for cell in cells)
+    places = in_flight_total(asked)
+    most_at_once = max(cell.in_flight_bound for cell in cells)
     busy = max((cost.loop_busy_share for cost in around.costs(phase, due_ns, sent_ns)), default=0.0)
     words = (
-        f"{late}; at most {deepest} of {places} allowed requests were in flight, the loops' own work took "
+        f"{late}; at most {most_at_once} of {places} allowed requests were in flight, the loops' own work took "
         f"{format_percent(busy)} of the time"
     )
     if isinstance(asked.pace, ClosedPace) and not around.is_modelled:
         return GENERATOR, f"{late}; in a closed loop, it was due as soon as fewer requests than allowed were in flight"
-    if deepest < asked.depth:
+    if most_at_once < asked.depth:
         return GENERATOR, words
-    if deepest < places:
+    if most_at_once < places:
         return UNKNOWN, words  # one worker may have had all of its own taken
     late_ns, until_ns = sent_ns - due_ns, event.at_ns
-    most = _taken(around.intervals(phase, event.stream, due_ns, until_ns + late_ns)) / (places * late_ns)
+    # A loop that stood still has a limit that is reached only when it goes on and issues all that is due.
+    most = in_flight_ns(around.intervals(phase, event.stream, due_ns, until_ns + late_ns)) / (places * late_ns)
     if most < HALF:
         return GENERATOR, f"{words}, on average at most {format_percent(most)} of them while it was late"
-    share = _taken(around.intervals(phase, event.stream, due_ns, until_ns)) / (places * late_ns)
+    share = in_flight_ns(around.intervals(phase, event.stream, due_ns, until_ns)) / (places * late_ns)
     if share < FULL or (busy >= BUSY and not around.is_modelled):
         return UNKNOWN, words
     if around.crowding is not None and not around.is_modelled:
         return EITHER, f"{words}; {around.crowding.words}"
     return PLACES, words
-
-
-def _taken(cells: Sequence[Interval]) -> float:
-    """For how long requests were in flight, added up, in ns: at most so long the places were taken. A loop that stood
-    still has a limit that is reached only when it goes on and issues all that is due."""
-    return sum(cell.requests * cell.mean_ns for cell in cells)
 
 
 def _served(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
@@ -226,7 +222,7 @@ def _unseen(event: SlowEvent, watch: SlowSheet, around: _Around, asked: object, 
     parts = _parts(event, watch, around)
     if parts and (together_ns := sum(one.total_ns for one in parts)) >= HALF * event.service_ns:
         share = format_percent(together_ns / event.service_ns)
-        is_alone = isinstance(asked, Stream) and asked.depth * asked.workers == 1
+        is_alone = isinstance(asked, Stream) and in_flight_total(asked) == 1
         cause = _common(parts) if is_alone else UNKNOWN  # they may be parts of other requests in flight
         return cause, f"{took}; meanwhile, {len(parts)} requests to the device took {share} of it"
     if _is_several(event, asked):

@@ -109,7 +109,7 @@ def totals_document(row: Totals) -> Document:
         "rated_requests": row.rated_requests,
         "rated_bytes": row.rated_bytes,
         "ended_ns": row.ended_ns,
-        "depth_max": row.depth_max,
+        "depth_max": row.in_flight_bound,
         "iops": row.iops if row.is_rated else None,
         "bytes_per_s": row.bytes_per_s if row.is_rated else None,
         "variation": row.variation,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.totals import Totals, asked_phase, rate_of, rated_intervals, rated_rows, totals
-from brickyard.schema import is_request
+from brickyard.schema import in_flight_total, is_request
 from brickyard.schema.plan import OtherStream, Stream
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
@@ -46,10 +46,7 @@ def target_rows(record: Record) -> list[TargetRow]:
         asked = asked_phase(record, phase)
         streams: Sequence[Stream | OtherStream] = asked.stream if asked else ()
         of = {number: stream.target for number, stream in enumerate(streams)}
-        queues = {
-            target: sum((s.workers or 0) * (s.depth or 0) for s in streams if s.target == target)
-            for target in set(of.values())
-        }
+        queues = {target: sum(in_flight_total(s) for s in streams if s.target == target) for target in set(of.values())}
         own = [row for row in rows if row.phase == phase]
         counted = {row.operation for row in rated_rows(own)}
         for target in sorted(queues):

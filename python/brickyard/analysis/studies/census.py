@@ -26,7 +26,7 @@ from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.named import IOPS, RATES_BY_OPERATION
 from brickyard.analysis.figures.samples import MAD_TO_SIGMA
 from brickyard.analysis.figures.totals import asked_phase, totals
-from brickyard.schema import Document, TargetSheet, is_request
+from brickyard.schema import Document, TargetSheet, in_flight_total, is_request
 from brickyard.store import Record
 from brickyard.units import format_size
 
@@ -382,5 +382,5 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
         counts = item.measure == "response" and not item.warmup and item.requests and item.mean_ns
         if own is not None and own.target == target and counts:
             kind = f"{item.operation} {format_size(round(item.bytes / item.requests))}"
-            series[kind].append((float((own.workers or 1) * (own.depth or 1)), item.mean_ns))
+            series[kind].append((float(in_flight_total(own) or 1), item.mean_ns))
     return Peer(name, rates, times, traits, dict(series), errors)

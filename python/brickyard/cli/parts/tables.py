@@ -107,7 +107,7 @@ def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> N
         console,
         record,
         titled("Throughput", workload_words([record])),
-        (*over, "requests", "IOPS", "MiB/s", "variation", "depth", "errors"),
+        (*over, "requests", "IOPS", "MiB/s", "variation", cells.IN_FLIGHT, "errors"),
         [
             (
                 row,
@@ -117,7 +117,7 @@ def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> N
                     cells.iops(row),
                     cells.mib_per_s(row),
                     cells.variation(row.variation),
-                    format_count(row.depth_max),
+                    format_count(row.in_flight_bound),
                     format_count(row.errors),
                 ],
             )

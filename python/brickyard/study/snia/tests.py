@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard.analysis.studies.pts_points import queue_words
+from brickyard.schema import in_flight_total
 from brickyard.units import format_size
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -108,9 +109,7 @@ def iops_test(queue: Queue) -> RoundTest:
 
 def throughput_test(queue: Queue) -> RoundTest:
     cells = tuple(
-        Cell(reads, size, False, 1, queue.workers * queue.depth)
-        for size in (1024 * KIB, 128 * KIB)
-        for reads in (100, 0)
+        Cell(reads, size, False, 1, in_flight_total(queue)) for size in (1024 * KIB, 128 * KIB) for reads in (100, 0)
     )
     steady = next(cell for cell in cells if (cell.reads, cell.size_bytes) == (0, 1024 * KIB))
     return RoundTest("throughput", "Throughput", cells, steady, "bytes_per_s")
