@@ -41,6 +41,17 @@ const SATA_ARRAYS: &str = include_str!("../../../reference/sata_ssd_arrays_fio.c
 const EX920: &str = include_str!("../../../reference/ex920_fio.csv");
 const KBENCH: &str = include_str!("../../../reference/kbench_850_pro.csv");
 const KITGURU: &str = include_str!("../../../reference/kitguru_nm790.csv");
+const JOURNALS: &str = include_str!("../../../reference/ceph_journal_sync_writes.csv");
+const FSYNC_HOSTS: &str = include_str!("../../../reference/fsync_hosts.csv");
+const FDATASYNC: &str = include_str!("../../../reference/fdatasync_fio.csv");
+const VITASTOR: &str = include_str!("../../../reference/vitastor_drives.csv");
+const ANANDTECH: &str = include_str!("../../../reference/anandtech_p3700.csv");
+const GP2_VPS: &str = include_str!("../../../reference/gp2_vps_fio.csv");
+const GP3_EKS: &str = include_str!("../../../reference/gp3_eks_fio.csv");
+const ZFS_S3500: &str = include_str!("../../../reference/zfs_s3500_fio.csv");
+const ZFS_860: &str = include_str!("../../../reference/zfs_860_mirrors_fio.csv");
+const ZFS_XENON: &str = include_str!("../../../reference/zfs_xenon_fio.csv");
+const ZFS_TRUENAS: &str = include_str!("../../../reference/zfs_truenas_fsync.csv");
 const LEFT_OUT: &str = include_str!("../../../reference/left_out.toml");
 
 /// Tables that values of products were set by, or of classes: `brick/sheet.rs` has a median of the Ceph table, and a ratio
@@ -194,6 +205,17 @@ pub fn cells() -> Vec<Cell> {
         (NVME_STRIPE, "Stripe of NVMe drives by md"),
         (SATA_ARRAYS, "SATA SSDs in a QNAP"),
         (EX920, "EX920 by io_uring"),
+        (JOURNALS, "Ceph journals, durable writes"),
+        (FSYNC_HOSTS, "Fsync on rented servers, durable writes"),
+        (FDATASYNC, "Fdatasync at home, durable writes"),
+        (VITASTOR, "Vitastor's drives"),
+        (ANANDTECH, "AnandTech, P3700"),
+        (GP2_VPS, "VPS comparison, gp2"),
+        (GP3_EKS, "EKS nodes, gp3"),
+        (ZFS_S3500, "OpenZFS issue 6040, two SATA SSDs"),
+        (ZFS_860, "OpenZFS issue 10145, mirrors of SATA SSDs"),
+        (ZFS_XENON, "Pools of xenon, disks"),
+        (ZFS_TRUENAS, "Fdatasync at home, raidz2"),
     ] {
         flash_cells(text, table, &mut all);
     }

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import structs
 
 from brickyard import bricks
-from brickyard.advise.simulate import Brick, drive_kind
+from brickyard.advise.simulate import Brick
 from brickyard.bricks.spread import (
     COLUMNS,
     FAR,
@@ -34,6 +34,7 @@ from brickyard.bricks.spread import (
     printed_kind,
     sources,
     spread,
+    storage_kind,
     unit_of,
 )
 from brickyard.errors import BadInputError, one_line
@@ -267,7 +268,7 @@ def held(table: Table, rows: Sequence[SpreadRow]) -> LeftOutCover:
 
 
 def _spread_row(outcome: Outcome) -> SpreadRow:
-    kind = KINDS[printed_kind(drive_kind(Brick(outcome.target)), outcome.table, outcome.label)]
+    kind = KINDS[printed_kind(storage_kind(Brick(outcome.target).resolve().brick), outcome.table, outcome.label)]
     return SpreadRow(unit_of(outcome.table, kind, outcome.label), kind, outcome.published, outcome.left_out)
 
 
