@@ -8,8 +8,7 @@ them needs, and no less than that of all kinds together. Whether intervals made 
 leaving whole tables out, for each kind by itself (`tests/advise/test_advise_costs.py`).
 
 Flash is several kinds by what it is asked for, since models of its reads are off by far less than those of its durable
-writes. Durable writes were published in one table of many drives; drives differ more than tables do, so each drive is a
-table of its own there.
+writes. Of durable writes, drives differ more than tables do, so each drive is a table of its own there.
 
 Refusal: no interval for a kind with fewer tables than can be told apart, so that nothing of it is called sure.
 """
@@ -186,8 +185,8 @@ def unit_of(table: str, kind: str, cell: str) -> str:
 
 
 def printed_kind(storage: str, table: str, cell: str) -> str:
-    """Of a published figure, as a key of `KINDS`; `storage` by `storage_kind`. Labels of flash begin with the pattern and the per cent of reads and
-    writes."""
+    """Of a published figure, as a key of `KINDS`; `storage` by `storage_kind`. Labels of flash begin with the pattern
+    and the per cent of reads and writes."""
     shares = re.match(r"\w+ (\d+)/(\d+) ", cell)
     if storage != FLASH or shares is None:
         return storage
@@ -238,7 +237,7 @@ def storage_kind(brick: ModelledBrick) -> str:
 
 def kinds_of(brick: ModelledBrick, plan: Plan | None = None) -> list[str]:
     """What figures of a brick rest on, as keys of `KINDS`: its drives and what they are asked for, unless ZFS or a page
-    cache lies above them, since no published figure of these is among those of disks."""
+    cache lies above them, whose published figures are not among those of drives."""
     if plan is not None and plan.io is IoMode.BUFFERED:
         return [BUFFERED]
     if storage_kind(brick) == ZFS:

@@ -272,6 +272,7 @@ fn check_zfs_values(zfs: &ZfsParameters) -> Result<(), String> {
         ("zfs_spa_slop_shift", zfs.spa_slop_shift.into(), 31),
         ("zfs_txg_timeout in ns", zfs.txg_timeout.ns, u64::MAX),
         ("zfs_request in ns", zfs.request.ns, u64::MAX),
+        ("zfs_sync_record in ns", zfs.sync_record.ns, 1_000_000_000),
     ])?;
     if !(9..=16).contains(&zfs.ashift) {
         return Err(format!("software.zfs_ashift = {}; from 9 to 16", zfs.ashift));

@@ -361,8 +361,8 @@ def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
         f"of them needs, and no less than that of all kinds together. If it has fewer than {LEAST_TABLES} tables, "
         "there is",
         "no factor, and nothing is called sure. *Of left-out tables*: the share of figures within the",
-        "interval that was computed without their table. Durable writes of flash are all in one table, so each",
-        "of its drives counts as a table, and is left out by itself.",
+        "interval that was computed without their table. Durable writes of flash differ by drive more than by",
+        "table, so each drive counts as a table there, and is left out by itself.",
         "",
         "| kind | tables | figures | factor | of left-out tables |",
         "|---|---|---|---|---|",
