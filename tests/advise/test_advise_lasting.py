@@ -16,6 +16,7 @@ from brickyard.advise.lifetime import assumed_rebuild_hours, simulated_rebuild_h
 from brickyard.analysis.figures.background import background_documents
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.judging.verdict import Finding, Verdict
+from brickyard.bricks.spread import spread_of
 from brickyard.cli import main
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
@@ -128,12 +129,13 @@ def test_where_no_rebuild_is_simulated_its_time_is_called_assumed(capsys: pytest
     assert "≈ 88.2 d" in capsys.readouterr().out
 
 
-def test_zfs_has_no_interval_since_no_figure_of_it_was_published(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pools_have_the_wide_interval_of_zfs(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["buy", "sqlio-random-read-4", *ZFS_DISKS, "--require", "iops>=1", "--level", "raidz2", "zmirror"]
     found = answer(capsys, *asked, "--members", "8", "--duration", "5s")
     assert {best["level"] for best in found["found"]} == {"raidz2", "zmirror"}
-    assert not any(best["met_within_interval"] or best["interval_factor"] for best in found["found"])
-    assert "too few published tables were compared with models of ZFS" in found["answer"][1]
+    made = spread_of("zfs")
+    assert made is not None
+    assert all(best["interval_factor"] == pytest.approx(made.factor, rel=0.01) for best in found["found"])
 
 
 @pytest.mark.parametrize("fastest", [False, True])
@@ -180,15 +182,16 @@ def test_a_prediction_has_the_doubt_of_its_model_beside_that_of_its_searches(
     assert "not known" in found["belief"]
     assert main(["advise", *asked]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "220 of the 240 are from MSR 2003 and Overland 2007" in out
+    assert "220 of the 240 figures are from MSR 2003 and Overland 2007" in out
     assert "of a source that is left out, the interval of the others holds 25% to 100%" in out
 
 
-def test_nothing_is_known_of_how_far_models_of_zfs_are_off(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_rate_of_zfs_within_a_limit_was_compared(capsys: pytest.CaptureFixture[str]) -> None:
     asked = [*PREDICT, "sim:zfs-raidz2", "--limit", "mean:100ms", "--duration", "5s", "--searches", "1"]
     found = answer(capsys, *asked)
-    assert found["interval_factor"] is None
-    assert " to " not in found["answer"][0]
+    made = spread_of("zfs")
+    assert made is not None
+    assert found["interval_factor"] == pytest.approx(made.factor, rel=0.01)
     assert "No published rate of ZFS within a limit on the response time was compared" in found["belief"]
 
 

@@ -62,8 +62,7 @@ def test_what_a_disk_sustains_is_a_headline(capsys: pytest.CaptureFixture[str]) 
 
 def test_models_above_drives_have_a_basis_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
     zfs = ad_hoc(capsys, "sim:zfs-raidz2", "randread", "8k", 4, "--runtime", "5s")
-    assert "How far models of ZFS are off is not known" in zfs
-    assert FACTOR not in zfs
+    assert "Nine of ten published figures of ZFS lie within a factor of" in zfs
     buffered = ad_hoc(capsys, "sim:nearline-20tb", "randread", "8k", 4, "--runtime", "5s", "--direct", "0")
     assert "How far models of page caches and file systems are off is not known" in buffered
     assert FACTOR not in buffered
@@ -87,8 +86,8 @@ def test_the_basis_of_a_figure_is_what_it_rests_on(capsys: pytest.CaptureFixture
         "rotating",
         "ssd-reads",
     ]
-    assert [kind for kind in KINDS if spread_of(kind) is None] == ["zfs", "buffered"]
-    assert all("not known" in basis_words(kind) for kind in ("zfs", "buffered"))
+    assert [kind for kind in KINDS if spread_of(kind) is None] == ["buffered"]
+    assert "not known" in basis_words("buffered")
 
 
 DURABLE = ("--runtime", "2s", "--direct", "0", "--set", "sync=dsync", "--set", "file_system=xfs")

@@ -41,11 +41,23 @@ const SATA_ARRAYS: &str = include_str!("../../../reference/sata_ssd_arrays_fio.c
 const EX920: &str = include_str!("../../../reference/ex920_fio.csv");
 const KBENCH: &str = include_str!("../../../reference/kbench_850_pro.csv");
 const KITGURU: &str = include_str!("../../../reference/kitguru_nm790.csv");
+const JOURNALS: &str = include_str!("../../../reference/ceph_journal_sync_writes.csv");
+const FSYNC_HOSTS: &str = include_str!("../../../reference/fsync_hosts.csv");
+const FDATASYNC: &str = include_str!("../../../reference/fdatasync_fio.csv");
+const VITASTOR: &str = include_str!("../../../reference/vitastor_drives.csv");
+const ANANDTECH: &str = include_str!("../../../reference/anandtech_p3700.csv");
+const GP2_VPS: &str = include_str!("../../../reference/gp2_vps_fio.csv");
+const GP3_EKS: &str = include_str!("../../../reference/gp3_eks_fio.csv");
+const ZFS_S3500: &str = include_str!("../../../reference/zfs_s3500_fio.csv");
+const ZFS_860: &str = include_str!("../../../reference/zfs_860_mirrors_fio.csv");
+const ZFS_XENON: &str = include_str!("../../../reference/zfs_xenon_fio.csv");
+const ZFS_TRUENAS: &str = include_str!("../../../reference/zfs_truenas_fsync.csv");
 const LEFT_OUT: &str = include_str!("../../../reference/left_out.toml");
 
-/// Tables that values of products were set by, or of classes: `brick/sheet.rs` has a median of the Ceph table, and a ratio
-/// of it and of the SATA drives.
-const FITTED: [&str; 8] = [
+/// Tables that values of products were set by, or of classes: `brick/sheet.rs` has a median of the Ceph table, and ratios of
+/// it, of the SATA drives, of journals and of Vitastor's drives; Samsung's drives without protection have a median of several
+/// tables; and the pools of two issues say what a record costs ZFS.
+const FITTED: [&str; 13] = [
     "MSR 2003, table",
     "MSR 2003, appendix",
     "MSR 2003, HighPoint",
@@ -54,6 +66,11 @@ const FITTED: [&str; 8] = [
     "openBench",
     "Ceph disk benchmarks",
     "SATA SSDs by fio",
+    "Ceph journals",
+    "Fsync on rented servers",
+    "Fdatasync at home, durable",
+    "Vitastor's drives",
+    "OpenZFS issue",
 ];
 /// Where streams of the array tables begin; a seed moves it by a little.
 const MIDDLE: &str = "58%..100%";
@@ -194,6 +211,17 @@ pub fn cells() -> Vec<Cell> {
         (NVME_STRIPE, "Stripe of NVMe drives by md"),
         (SATA_ARRAYS, "SATA SSDs in a QNAP"),
         (EX920, "EX920 by io_uring"),
+        (JOURNALS, "Ceph journals, durable writes"),
+        (FSYNC_HOSTS, "Fsync on rented servers, durable writes"),
+        (FDATASYNC, "Fdatasync at home, durable writes"),
+        (VITASTOR, "Vitastor's drives"),
+        (ANANDTECH, "AnandTech, P3700"),
+        (GP2_VPS, "VPS comparison, gp2"),
+        (GP3_EKS, "EKS nodes, gp3"),
+        (ZFS_S3500, "OpenZFS issue 6040, two SATA SSDs"),
+        (ZFS_860, "OpenZFS issue 10145, mirrors of SATA SSDs"),
+        (ZFS_XENON, "Pools of xenon, disks"),
+        (ZFS_TRUENAS, "Fdatasync at home, raidz2"),
     ] {
         flash_cells(text, table, &mut all);
     }
@@ -273,7 +301,7 @@ fn array_load(pattern: &str, operation: &str, request_bytes: u64) -> String {
         workers: 2,
         depth: 32,
         regions: vec![if random { "0..100%".into() } else { MIDDLE.into() }],
-        seconds: if random { 40.0 } else { 10.0 },
+        seconds: if random { 40.0 } else { 5.0 },
         more: if random { "align = 512\n" } else { "" },
     }
     .toml()

@@ -100,6 +100,7 @@ enum Event {
     PoolWrite(u32),
     /// It is time for a transaction group, and for a block of the log.
     TxgTick,
+    TxgIssue,
     LogDue(u64),
     /// The power fails and comes back.
     PowerCut,
@@ -499,6 +500,7 @@ impl System {
             Event::Background { turn } => self.background_chunk(now_ns, turn),
             Event::PoolWrite(number) => self.pool_write(now_ns, number),
             Event::TxgTick => self.txg_due(now_ns, true),
+            Event::TxgIssue => self.txg_issue(now_ns),
             Event::LogDue(id) => self.log_due(now_ns, id),
             Event::RowDue { array, due } => self.row_due(now_ns, array as usize, due),
             Event::PowerCut => self.power_comes_back(now_ns),

@@ -468,6 +468,8 @@ fn what_is_not_modelled_is_refused_in_one_line() {
         ("zfs-raidz2,software=linux-md", "raidz2 is kept by ZFS; take software=linux-zfs"),
         ("zfs-raidz2,level=raid6", "ZFS keeps no raid6"),
         ("zfs-raidz2,members=2", "2 members in a vdev; raidz2 takes from 3 to 255"),
+        ("zfs-raidz2,level=zmirror,members=2,vdevs=2,condition=degraded", "without redundancy cannot be degraded"),
+        ("zfs-raidz2,level=zmirror,members=2,vdevs=2,fail_at=1s", "a stripe of ZFS is lost with its first disk"),
         ("zfs-raidz2,members=9,vdevs=2", "9 members cannot be shared out evenly over 2 vdevs"),
         ("zfs-raidz2,condition=initializing", "ZFS has no initial resync"),
         ("zfs-raidz2,power_cut_at=3s", "not modelled"),

@@ -8,8 +8,7 @@ them needs, and no less than that of all kinds together. Whether intervals made 
 leaving whole tables out, for each kind by itself (`tests/advise/test_advise_costs.py`).
 
 Flash is several kinds by what it is asked for, since models of its reads are off by far less than those of its durable
-writes. Durable writes were published in one table of many drives; drives differ more than tables do, so each drive is a
-table of its own there.
+writes. Of durable writes, drives differ more than tables do, so each drive is a table of its own there.
 
 Refusal: no interval for a kind with fewer tables than can be told apart, so that nothing of it is called sure.
 """
@@ -185,12 +184,12 @@ def unit_of(table: str, kind: str, cell: str) -> str:
     return f"{table}, {drive[1]}" if drive else table
 
 
-def printed_kind(drive_kind: str, table: str, cell: str) -> str:
-    """Of a published figure, as a key of `KINDS`. Labels of flash begin with the pattern and the per cent of reads and
-    writes."""
+def printed_kind(storage: str, table: str, cell: str) -> str:
+    """Of a published figure, as a key of `KINDS`; `storage` by `storage_kind`. Labels of flash begin with the pattern
+    and the per cent of reads and writes."""
     shares = re.match(r"\w+ (\d+)/(\d+) ", cell)
-    if drive_kind != FLASH or shares is None:
-        return drive_kind
+    if storage != FLASH or shares is None:
+        return storage
     return asked_of(reads=shares[1] != "0", durable="durable" in table)
 
 
@@ -230,12 +229,18 @@ def _asked(stream: Stream) -> str:
     return asked_of(reads=reads, durable=flushes or (writes and syncs))
 
 
+def storage_kind(brick: ModelledBrick) -> str:
+    """What a brick is made of, as a key of `KINDS` but that flash is one: its drives, or ZFS above them."""
+    of_zfs = brick.keeper is not None and brick.keeper.zfs is not None
+    return ZFS if of_zfs else brick.drive.kind
+
+
 def kinds_of(brick: ModelledBrick, plan: Plan | None = None) -> list[str]:
     """What figures of a brick rest on, as keys of `KINDS`: its drives and what they are asked for, unless ZFS or a page
-    cache lies above them, since no published figure of these is among those of disks."""
+    cache lies above them, whose published figures are not among those of drives."""
     if plan is not None and plan.io is IoMode.BUFFERED:
         return [BUFFERED]
-    if brick.keeper is not None and brick.keeper.zfs is not None:
+    if storage_kind(brick) == ZFS:
         return [ZFS]
     drives = sorted({drive.kind for drive in brick.drives})
     return [kind for drive in drives for kind in (asked(plan) if drive == FLASH else [drive])]

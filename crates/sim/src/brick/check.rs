@@ -85,8 +85,10 @@ impl Brick {
             return Err(format!("{n} members cannot be shared out evenly over {count} vdevs"));
         }
         let (width, parity) = (n / count, level.zfs_parity() as u32);
-        if width <= parity.max(1) || width > 255 {
-            return Err(format!("{width} members in a vdev; {word} takes from {} to 255", parity.max(1) + 1));
+        // Disks that are vdevs by themselves make a stripe.
+        let least = if level == Level::Zmirror && vdevs > 0 { 1 } else { parity.max(1) + 1 };
+        if width < least || width > 255 {
+            return Err(format!("{width} members in a vdev; {word} takes from {least} to 255"));
         }
         if level.is_draid() {
             return self.check_draid(width, parity);
@@ -115,6 +117,9 @@ impl Brick {
     fn check_zfs_conditions(&self) -> Result<(), String> {
         if self.condition == Condition::Initializing {
             return Err("ZFS has no initial resync; take condition=normal".into());
+        }
+        if !self.is_redundant() && !self.failures.is_empty() {
+            return Err("a stripe of ZFS is lost with its first disk; leave fail_at out".into());
         }
         if self.power_cut_ns.is_some() {
             return Err("power_cut_at: what ZFS loses at a power cut is not modelled".into());
@@ -205,7 +210,8 @@ impl Brick {
     }
 
     fn is_redundant(&self) -> bool {
-        !matches!(self.level, Level::Jbod | Level::Raid0)
+        let stripe_of_zfs = self.level == Level::Zmirror && self.vdevs == self.members;
+        !matches!(self.level, Level::Jbod | Level::Raid0) && !stripe_of_zfs
     }
 
     fn can_rebuild(&self) -> bool {
@@ -266,6 +272,7 @@ fn check_zfs_values(zfs: &ZfsParameters) -> Result<(), String> {
         ("zfs_spa_slop_shift", zfs.spa_slop_shift.into(), 31),
         ("zfs_txg_timeout in ns", zfs.txg_timeout.ns, u64::MAX),
         ("zfs_request in ns", zfs.request.ns, u64::MAX),
+        ("zfs_sync_record in ns", zfs.sync_record.ns, 1_000_000_000),
     ])?;
     if !(9..=16).contains(&zfs.ashift) {
         return Err(format!("software.zfs_ashift = {}; from 9 to 16", zfs.ashift));

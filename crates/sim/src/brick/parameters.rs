@@ -266,6 +266,8 @@ pub struct ZfsParameters {
     pub fill_percent: f64,
     /// What a request costs on a processor beside the disks, and at what rate its data are copied and summed.
     pub request: Duration,
+    /// One thread hands over the records of a volume, one after the other, when its transaction group is written.
+    pub sync_record: Duration,
     pub copy_mb_per_s: f64,
     /// Processors that do this work; each does one request at a time.
     #[serde(default = "four")]

@@ -31,7 +31,8 @@ const SPREAD_PERCENT: f64 = 20.0;
 /// the mean, as AnandTech measured it of drives of 2018 (Enterprise SSD roundup, page 5).
 const RETRIES_PER_THOUSAND: f64 = 1.0;
 /// A durable write one deep of drives without protection: the median of the eleven in `reference/ceph_diskbench_sync_writes.csv`
-/// and its README (0.57 to 2.6 ms); without any one of them it is 0.92 to 1.07 ms.
+/// and its README (0.57 to 2.6 ms); without any one of them it is 0.92 to 1.07 ms. Samsung's own take about 2.2 ms, which
+/// their files state as `durable_latency`.
 const DURABLE_NS: f64 = 968_000.0;
 /// The share of it that the map takes for each of several at a time. The drives of that table that do more with more jobs
 /// do 2.75 times as much with four and 3.0 to 5.7 times with eight to fifteen: a page of the map and a share of 0.15 a job
@@ -43,6 +44,11 @@ const PARTIAL_SHARE: f64 = 0.5;
 /// activation by the drive that a read's do not (Serial ATA 3.0, DMA Setup and DMA Activate FIS), on a link that moves one
 /// way at a time. Fresh writes of the two drives of `reference/sata_ssds_fio.csv` reach 0.69 and 0.77 of the printed reads.
 const SATA_WRITE_FACTOR: f64 = 1.37;
+/// A write keeps a drive with power-loss protection on PCI Express or SAS from its next command for so much longer than a
+/// read: it takes a place, and goes into the map. Sheets print its writes in steady state alone; a P3700 of 1.6 TB reached
+/// 0.59 of its printed reads with ten jobs (`reference/ceph_journal_sync_writes.csv`), a PM9A3 of 1.92 TB 0.62 with four
+/// (`reference/vitastor_drives.csv`).
+const PROTECTED_WRITE_FACTOR: f64 = 1.65;
 /// The same of a durable write with its flush, which writes under way at a time share: three drives with capacitors of
 /// `reference/ceph_diskbench_sync_writes.csv` reach 0.51, 0.61 and 0.61 of the printed reads.
 const SATA_DURABLE_FACTOR: f64 = 1.65;
@@ -111,10 +117,11 @@ impl SsdSheet {
             return Err(("read_latency", said.into()));
         }
         let interval_ns = 1e9 / self.read_iops;
-        // Sheets of drives for servers print writes in steady state, which say nothing of how fast they are taken; that is
-        // taken to be as fast as reads, also where such a drive is looked at fresh.
+        // Sheets of drives for servers print writes in steady state, which say nothing of how fast they are taken, also
+        // where such a drive is looked at fresh; what they are taken to be follows from the reads.
         let printed_fresh = !self.steady && !self.power_loss_protection;
-        let fresh_write_iops = if printed_fresh { self.write_iops } else { self.read_iops.max(self.write_iops) };
+        let of_reads = if self.half_duplex { self.read_iops } else { self.read_iops / PROTECTED_WRITE_FACTOR };
+        let fresh_write_iops = if printed_fresh { self.write_iops } else { of_reads.max(self.write_iops) };
         let write_interval_ns = if self.half_duplex {
             (interval_ns * SATA_WRITE_FACTOR).max(1e9 / fresh_write_iops)
         } else {

@@ -4,6 +4,7 @@
 //!   memory. The ARC beyond that is not modelled: a record that is read twice is read from disks twice.
 //! - A write of a part of a record reads it first. Then it is in memory, and ends: unless it is to be durable, the disks
 //!   have it later. Above `delay_min_dirty_percent` of `dirty_data_max` writes are delayed, at the maximum they wait.
+//! - One thread hands over what is dirty, record by record (`sync_record`), since an object is written by one.
 //! - Every `txg_timeout`, or when `dirty_data_sync_percent` is dirty, a transaction group is written: to free places in
 //!   order, then a flush, the labels, and a flush (OpenZFS, module/zfs/txg.c, dsl_pool.c, spa.c, vdev_label.c).
 //! - Durable writes and flushes end when the log has them (`system::pool_log`).
@@ -75,6 +76,8 @@ pub(super) struct Pool {
     pub(super) txg: u64,
     is_syncing: bool,
     pieces_left: u64,
+    /// Pieces of the transaction group that have not been handed over, with their records.
+    unissued: VecDeque<(u64, Operations)>,
     pub(super) dirty_bytes: u64,
     /// All that have become dirty so far.
     pub(super) dirtied_bytes: u64,
@@ -127,6 +130,7 @@ impl Pool {
             syncing: BTreeSet::new(),
             txg: 1,
             is_syncing: false,
+            unissued: VecDeque::new(),
             pieces_left: 0,
             dirty_bytes: 0,
             dirtied_bytes: 0,
@@ -546,19 +550,32 @@ impl System {
             }
         }
         let most = pool.aggregation_bytes();
-        let mut pieces = Vec::new();
+        let mut pieces = VecDeque::new();
         for (first, count) in runs {
             pool.layout.runs(first, count, most, |vdev, offset, asize, records| {
                 let mut operations = Operations::default();
                 pool.write_range(&self.arrays[0], vdev, offset, asize, &mut operations);
-                pieces.push((records, operations));
+                pieces.push_back((records, operations));
             });
         }
         pool.pieces_left = pieces.len() as u64 + 1;
-        for (records, operations) in pieces {
-            self.pool_job(now_ns, Work::Txg(records), Kind::Write, Class::AsyncWrite, operations);
-        }
+        pool.unissued = pieces;
+        self.txg_next(now_ns);
         self.txg_piece_ended(now_ns, 0);
+    }
+
+    /// The next piece is handed over when the thread has gone through its records.
+    fn txg_next(&mut self, now_ns: u64) {
+        let Some(pool) = self.pool.as_ref() else { return };
+        if let Some((records, _)) = pool.unissued.front() {
+            self.plan(now_ns + records * pool.zfs.sync_record.ns, Event::TxgIssue);
+        }
+    }
+
+    pub(super) fn txg_issue(&mut self, now_ns: u64) {
+        let Some((records, operations)) = self.pool.as_mut().and_then(|p| p.unissued.pop_front()) else { return };
+        self.pool_job(now_ns, Work::Txg(records), Kind::Write, Class::AsyncWrite, operations);
+        self.txg_next(now_ns);
     }
 
     fn txg_piece_ended(&mut self, now_ns: u64, records: u64) {

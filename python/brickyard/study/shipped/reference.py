@@ -21,7 +21,7 @@ import msgspec
 from msgspec import structs
 
 from brickyard import bricks
-from brickyard.advise.simulate import Brick, drive_kind
+from brickyard.advise.simulate import Brick
 from brickyard.bricks.spread import (
     COLUMNS,
     FAR,
@@ -34,6 +34,7 @@ from brickyard.bricks.spread import (
     printed_kind,
     sources,
     spread,
+    storage_kind,
     unit_of,
 )
 from brickyard.errors import BadInputError, one_line
@@ -267,7 +268,7 @@ def held(table: Table, rows: Sequence[SpreadRow]) -> LeftOutCover:
 
 
 def _spread_row(outcome: Outcome) -> SpreadRow:
-    kind = KINDS[printed_kind(drive_kind(Brick(outcome.target)), outcome.table, outcome.label)]
+    kind = KINDS[printed_kind(storage_kind(Brick(outcome.target).resolve().brick), outcome.table, outcome.label)]
     return SpreadRow(unit_of(outcome.table, kind, outcome.label), kind, outcome.published, outcome.left_out)
 
 
@@ -360,8 +361,8 @@ def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
         f"of them needs, and no less than that of all kinds together. If it has fewer than {LEAST_TABLES} tables, "
         "there is",
         "no factor, and nothing is called sure. *Of left-out tables*: the share of figures within the",
-        "interval that was computed without their table. Durable writes of flash are all in one table, so each",
-        "of its drives counts as a table, and is left out by itself.",
+        "interval that was computed without their table. Durable writes of flash differ by drive more than by",
+        "table, so each drive counts as a table there, and is left out by itself.",
         "",
         "| kind | tables | figures | factor | of left-out tables |",
         "|---|---|---|---|---|",
