@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from brickyard.arrays import Member, Sheet, State
 from brickyard.arrays.looking import Seen
 from brickyard.arrays.peers import MemberCounters
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import ArrayWatcher
 
 DAY_S = 86_400.0
 SMALL, LARGE = 16 << 10, 512 << 10
@@ -112,7 +112,7 @@ class Raised:
 
 
 def watched(mirror: Mirror, seed: int) -> list[Raised]:
-    watcher = Watcher(clock=LookClock(mirror.every_s))
+    watcher = ArrayWatcher(clock=LookClock(mirror.every_s))
     return [
         Raised(notice.key.rpartition(" ")[2], number * mirror.every_s / DAY_S)
         for number, seen in enumerate(looks(mirror, seed))

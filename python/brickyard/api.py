@@ -45,7 +45,7 @@ from brickyard.study.running.fit import refuse_programs
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.repeat import repeat
 from brickyard.study.running.runner import Listener, RunResult, Silent
-from brickyard.study.shipped.characterize import TIMING, Characterization, Mode, StudyResult, cells, plan_of
+from brickyard.study.shipped.characterize import TIMING, Characterization, Characterized, Mode, cells, plan_of
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def characterize(
 
 def characterize_at(
     store: Store, listener: Listener, interrupt: Interrupt, aim: Aim, mode: Mode, changes: Sequence[str] = ()
-) -> StudyResult:
+) -> Characterized:
     """What `characterize` and `brickyard characterize` do with a target that is known."""
     for note in aim.notes:
         listener.note(note)

@@ -21,7 +21,7 @@ from brickyard.arrays.health import LOOKS_TO_END, Health, Notice
 from brickyard.arrays.lock import Holder
 from brickyard.arrays.looking import Drive, Seen, look
 from brickyard.arrays.metrics import exposition
-from brickyard.arrays.watching import Watcher, WatchMemory
+from brickyard.arrays.watching import ArrayWatcher, WatchMemory
 from brickyard.schema.target_sheet import HealthSheet
 
 NAME, KEY = "/dev/md0", "md 1"
@@ -85,13 +85,13 @@ def all_clears(notices: list[Notice]) -> list[Notice]:
     return [notice for notice in notices if notice.kind == "ends" and notice.key == f"array {NAME}"]
 
 
-def told(watcher: Watcher, *names: str) -> list[Notice]:
+def told(watcher: ArrayWatcher, *names: str) -> list[Notice]:
     return [notice for name in names for notice in watcher.look(SIGHTS[name])]
 
 
 @pytest.mark.parametrize("name", ALARMS)
 def test_each_state_is_told_once_and_ends_only_as_the_array_is_seen_well(name: str) -> None:
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     assert told(watcher, "well", "well") == []
     begun = [notice for notice in told(watcher, *[name] * 4) if notice.key == f"array {NAME}"]
     assert len(begun) == 1, begun
@@ -105,7 +105,7 @@ def test_each_state_is_told_once_and_ends_only_as_the_array_is_seen_well(name: s
 
 @pytest.mark.parametrize(("first", "second"), list(permutations(ALARMS, 2)))
 def test_from_one_state_to_any_other_nothing_is_called_recovery(first: str, second: str) -> None:
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     notices = told(watcher, "well", *[first] * 3, *[second] * 4)
     assert all_clears(notices) == []
     assert watcher.healths() == {NAME: ALARMS[second]}
@@ -116,9 +116,9 @@ def test_from_one_state_to_any_other_nothing_is_called_recovery(first: str, seco
 @given(st.lists(st.sampled_from(sorted(SIGHTS)), max_size=40))
 def test_no_recovery_without_evidence_and_no_two_all_clears(names: list[str]) -> None:
     """Whatever is seen in whatever order, and with a restart of the watch after each look."""
-    watcher, alarms, history = Watcher(), 0, list[str]()
+    watcher, alarms, history = ArrayWatcher(), 0, list[str]()
     for name in names:
-        watcher = Watcher(memory=msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory))
+        watcher = ArrayWatcher(memory=msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory))
         notices = watcher.look(SIGHTS[name])
         history.append(name)
         clears = all_clears(notices)
@@ -134,7 +134,7 @@ def test_no_recovery_without_evidence_and_no_two_all_clears(names: list[str]) ->
 
 
 def test_a_second_loss_is_told_as_a_failure_and_nothing_else() -> None:
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     texts = [notice.text for notice in told(watcher, "well", "degraded", "failed", "failed", "failed", "failed")]
     assert texts == [
         "/dev/md0 (raid5) is degraded: a member is missing",
@@ -143,7 +143,9 @@ def test_a_second_loss_is_told_as_a_failure_and_nothing_else() -> None:
 
 
 def test_a_rebuild_that_breaks_off_is_not_over() -> None:
-    texts = [notice.text for notice in told(Watcher(), "degraded", "rebuilding", "degraded", "degraded", "degraded")]
+    texts = [
+        notice.text for notice in told(ArrayWatcher(), "degraded", "rebuilding", "degraded", "degraded", "degraded")
+    ]
     assert texts[-2:] == [
         "/dev/md0 (raid5) is degraded: the rebuild has stopped: a member is missing",
         "/dev/md0: the rebuild has stopped: it is not complete",
@@ -151,7 +153,7 @@ def test_a_rebuild_that_breaks_off_is_not_over() -> None:
 
 
 def test_a_faulty_member_that_is_removed_has_not_recovered() -> None:
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     texts = [notice.text for notice in told(watcher, "well", "faulty", "degraded", "degraded", "degraded")]
     assert "/dev/sdc, a member of /dev/md0, is faulty" in texts
     assert texts[-1] == "/dev/sdc, which was faulty, is not a member of /dev/md0 any more"
@@ -160,7 +162,7 @@ def test_a_faulty_member_that_is_removed_has_not_recovered() -> None:
 
 
 def test_mismatches_stay_until_a_whole_scrub_finds_none() -> None:
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     stopped = seen(sheet("normal", scrub=Scrub(0, False)))
     after_boot = seen(sheet("normal", scrub=Scrub()))
     begun = told(watcher, "well", "mismatched")
@@ -171,7 +173,7 @@ def test_mismatches_stay_until_a_whole_scrub_finds_none() -> None:
 
 
 def test_another_array_under_the_same_name_is_no_recovery() -> None:
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     told(watcher, "well", "degraded")
     other = Sheet("md", NAME, "raid1", 1, State("normal"), (Member("/dev/sdx", "active", 0),), 1, identity="md 2")
     notices = [notice for _ in range(5) for notice in watcher.look(Seen((other,)))]
@@ -182,7 +184,7 @@ def test_another_array_under_the_same_name_is_no_recovery() -> None:
 
 
 def test_a_drive_that_is_gone_has_not_passed_its_test() -> None:
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     for _ in range(3):
         watcher.look(Seen(drives=(Drive("sda", HealthSheet(passed=False)),)))
     assert [notice for _ in range(4) for notice in watcher.look(Seen())] == []
@@ -215,7 +217,7 @@ def test_a_controller_whose_tool_falls_silent_is_not_well(tmp_path: Path) -> Non
             script.write_text(head + 'case "$*" in\n' + case + rest)
         return look(told, drives=False)
 
-    watcher, texts = Watcher(), list[str]()
+    watcher, texts = ArrayWatcher(), list[str]()
     for answer, state, found in [
         ("speaks", "Dgrd", drives),
         *[("silent", "", list[str]())] * 4,

@@ -26,7 +26,7 @@ from brickyard.arrays.guarding import Guard
 from brickyard.arrays.health import Notice
 from brickyard.arrays.looking import Drive, FileSystem, Seen
 from brickyard.arrays.metrics import exposition
-from brickyard.arrays.watching import Watcher, WatchMemory
+from brickyard.arrays.watching import ArrayWatcher, WatchMemory
 from brickyard.cli import main
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.schema.target_sheet import HealthSheet
@@ -44,14 +44,14 @@ def drive(**told: object) -> Drive:
     return Drive("sda", msgspec.convert(told, HealthSheet))
 
 
-def texts(watcher: Watcher, *looks: Seen) -> list[list[str]]:
+def texts(watcher: ArrayWatcher, *looks: Seen) -> list[list[str]]:
     return [[notice.text for notice in watcher.look(seen)] for seen in looks]
 
 
 def test_an_array_is_told_of_when_it_degrades_rebuilds_and_is_whole() -> None:
     whole, hurt = Seen((array(),)), Seen((array("degraded", 1),))
     busy = Seen((array("rebuilding", 1, share=0.5),))
-    told = texts(Watcher(), whole, hurt, hurt, busy, busy, whole, whole, whole)
+    told = texts(ArrayWatcher(), whole, hurt, hurt, busy, busy, whole, whole, whole)
     assert told == [
         [],
         ["/dev/md0 (raid1) is degraded: a member is missing"],
@@ -66,14 +66,14 @@ def test_an_array_is_told_of_when_it_degrades_rebuilds_and_is_whole() -> None:
 
 def test_a_state_that_flaps_is_told_once() -> None:
     whole, hurt = Seen((array(),)), Seen((array("degraded", 1),))
-    assert texts(Watcher(), hurt, whole, hurt, whole, hurt)[1:] == [[], [], [], []]
+    assert texts(ArrayWatcher(), hurt, whole, hurt, whole, hurt)[1:] == [[], [], [], []]
 
 
 def test_a_full_file_system_must_have_room_again_before_it_is_told_anew() -> None:
     def at(share: float) -> Seen:
         return Seen(file_systems=(FileSystem("/srv", "ext4", False, share),))
 
-    told = texts(Watcher(), *(at(share) for share in (0.94, 0.96, 0.96, 0.94, 0.94, 0.94, 0.92, 0.92, 0.96)))
+    told = texts(ArrayWatcher(), *(at(share) for share in (0.94, 0.96, 0.96, 0.94, 0.94, 0.94, 0.92, 0.92, 0.96)))
     assert [line for look in told for line in look] == [
         "the file system at /srv is 96 % full",
         "the file system at /srv has room again",
@@ -84,13 +84,13 @@ def test_read_only_is_told_of_what_could_be_written_before() -> None:
     def mounted(*, read_only: bool) -> Seen:
         return Seen(file_systems=(FileSystem("/srv", "ext4", read_only, 0.5), FileSystem("/iso", "xfs", True, 1.0)))
 
-    watcher = Watcher(full_share=1.01)
+    watcher = ArrayWatcher(full_share=1.01)
     told = texts(watcher, mounted(read_only=False), mounted(read_only=True), mounted(read_only=True))
     assert told == [[], [], ["the file system at /srv has become read-only"]]
 
 
 def test_drive_errors_are_told_as_they_grow_and_smart_once() -> None:
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     failing = Seen((array(errors=7),), (drive(passed=False, media_errors=3, percentage_used=101),))
     assert texts(watcher, Seen((array(errors=7),), (drive(passed=True, media_errors=3),))) == [
         ["media errors of the drive sda: 3 when the watch looked for the first time"]
@@ -109,9 +109,9 @@ def test_drive_errors_are_told_as_they_grow_and_smart_once() -> None:
 
 
 def test_a_restart_tells_nothing_twice(tmp_path: Path) -> None:
-    first = Watcher()
+    first = ArrayWatcher()
     assert len(first.look(Seen((array("degraded", 1),)))) == 1
-    again = Watcher(memory=msgspec.json.decode(msgspec.json.encode(first.memory), type=WatchMemory))
+    again = ArrayWatcher(memory=msgspec.json.decode(msgspec.json.encode(first.memory), type=WatchMemory))
     assert again.look(Seen((array("degraded", 1),))) == []
 
 
@@ -249,10 +249,10 @@ def test_what_could_not_be_sent_is_sent_later_also_after_a_restart(
     seen = Seen((array("degraded", 1),))
     monkeypatch.setattr("brickyard.arrays.guarding.look", lambda *_, **__: seen)
     channel, said = Sometimes(), list[str]()
-    guard = Guard(Watcher(), [channel], said.append, tmp_path / "watch.json")
+    guard = Guard(ArrayWatcher(), [channel], said.append, tmp_path / "watch.json")
     guard.look()
     assert any("it is tried again" in line for line in said)
-    again = Guard(Watcher(), [channel], said.append, tmp_path / "watch.json")
+    again = Guard(ArrayWatcher(), [channel], said.append, tmp_path / "watch.json")
     again.load()
     channel.down = False
     again.look()

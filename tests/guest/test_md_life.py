@@ -23,7 +23,7 @@ from brickyard.arrays import find
 from brickyard.arrays.guarding import Guard, Schedule
 from brickyard.arrays.host import wait_until
 from brickyard.arrays.md import Md
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import ArrayWatcher
 from brickyard.cli import main
 from brickyard.conditions import wait_for_normal
 from brickyard.store import Json, Store
@@ -146,7 +146,7 @@ def test_a_watch_tells_of_each_event_once_and_scrubs_what_is_due(tmp_path: Path)
     schedule = Schedule(
         3600.0, lambda name, _: conditions.hold(name, "scrubbing", manage=True, rate_bytes_per_s=4 << 20, array=name)
     )
-    guard = Guard(Watcher(), [], told.append, tmp_path / "watch.json", schedule=schedule)
+    guard = Guard(ArrayWatcher(), [], told.append, tmp_path / "watch.json", schedule=schedule)
 
     def look_until(words: str) -> None:
         until = time.monotonic() + 60

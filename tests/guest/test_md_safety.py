@@ -15,7 +15,7 @@ from brickyard.arrays.guarding import Guard
 from brickyard.arrays.health import Health
 from brickyard.arrays.host import wait_until
 from brickyard.arrays.md import Md
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import ArrayWatcher
 from brickyard.cli import main
 from brickyard.conditions import wait_for_normal
 
@@ -29,7 +29,7 @@ class Watch:
 
     def __init__(self, place: Path) -> None:
         self.told: list[str] = []
-        self.guard = Guard(Watcher(2.0), [], self.told.append, place / "watch.json", left=self._left)
+        self.guard = Guard(ArrayWatcher(2.0), [], self.told.append, place / "watch.json", left=self._left)
 
     def _left(self) -> dict[str, str]:
         return {found: entry.words for entry in conditions.leftovers() for found in entry.identities}

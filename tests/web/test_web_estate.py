@@ -32,7 +32,7 @@ from brickyard.arrays.looking import Drive, Seen, StoreSeen, look_at_members, lo
 from brickyard.arrays.peers import MemberCounters, PeersMemory, Window, paces
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
 from brickyard.arrays.trends import TrendBook
-from brickyard.arrays.watching import Watcher, WatchMemory
+from brickyard.arrays.watching import ArrayWatcher, WatchMemory
 from brickyard.errors import BadInputError
 from brickyard.facts.roots import NoTools, Roots
 from brickyard.managing import AuditLog, Deed
@@ -74,34 +74,34 @@ class Clock:
         return self.now_s
 
 
-def notices_of(watcher: Watcher, looks: Iterator[Seen]) -> list[Notice]:
+def notices_of(watcher: ArrayWatcher, looks: Iterator[Seen]) -> list[Notice]:
     return [notice for seen in looks for notice in watcher.look(seen)]
 
 
 def test_a_member_that_is_three_times_as_slow_as_its_peers_is_told_and_one_that_is_well_again_too() -> None:
-    watcher = Watcher(clock=Clock())
+    watcher = ArrayWatcher(clock=Clock())
     (told,) = notices_of(watcher, looks_of(3, 80, 1))
     assert (told.key, told.severity) == ("slow /dev/md0 /dev/sda", "warning")
     assert "times as long" in told.text
     kept = msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory)  # a restart of the watch
-    again = Watcher(memory=kept, clock=watcher.clock)
+    again = ArrayWatcher(memory=kept, clock=watcher.clock)
     (ended,) = notices_of(again, looks_of(1, 120, 2))
     assert (ended.key, ended.kind) == (told.key, "ends")
 
 
 def test_a_busy_array_and_members_that_differ_a_little_are_no_alarm() -> None:
     for seed in range(4):
-        assert notices_of(Watcher(clock=Clock()), looks_of(1.0, 80, seed, jitter=0.4)) == []
-        assert notices_of(Watcher(clock=Clock()), looks_of(1.3, 80, seed)) == []
+        assert notices_of(ArrayWatcher(clock=Clock()), looks_of(1.0, 80, seed, jitter=0.4)) == []
+        assert notices_of(ArrayWatcher(clock=Clock()), looks_of(1.3, 80, seed)) == []
     # While an array rebuilds or scrubs its members are asked for different things.
     assert [
-        n for n in notices_of(Watcher(clock=Clock()), looks_of(5, 80, 1, state="scrubbing")) if "slow" in n.key
+        n for n in notices_of(ArrayWatcher(clock=Clock()), looks_of(5, 80, 1, state="scrubbing")) if "slow" in n.key
     ] == []
 
 
 def test_an_idle_array_and_a_clock_that_jumps_judge_nobody() -> None:
     clock = Clock()
-    watcher = Watcher(clock=clock)
+    watcher = ArrayWatcher(clock=clock)
     for place, seen in enumerate(looks_of(1, 60, 3)):
         if place % 5 == 0:
             clock.now_s += (-1) ** place * 20 * DAY_S
@@ -109,19 +109,19 @@ def test_an_idle_array_and_a_clock_that_jumps_judge_nobody() -> None:
     assert [notice.key for notice in notices_of(watcher, looks_of(3, 80, 4))] == ["slow /dev/md0 /dev/sda"]
     array = sheet()
     still = Seen((array,), counted={array.key: {member.name: MemberCounters(5, 5) for member in array.members}})
-    assert notices_of(Watcher(clock=Clock()), iter([still] * 60)) == []
+    assert notices_of(ArrayWatcher(clock=Clock()), iter([still] * 60)) == []
 
 
 def test_the_slow_one_of_a_mirror_is_told_stays_told_and_ends_when_it_is_well() -> None:
     slow = Mirror(5, slow=3)
     for seed in range(3):
-        watcher = Watcher(clock=LookClock(slow.every_s))
+        watcher = ArrayWatcher(clock=LookClock(slow.every_s))
         told = notices_of(watcher, looks(slow, seed))
         # It stays slow for longer than any memory of the watch, and is not forgiven.
         assert [(n.key, n.kind) for n in told] == [("slow /dev/md0 /dev/sda", "begins")], seed
         assert "times as long as they did" in told[0].text
         kept = msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory)
-        again = Watcher(memory=kept, clock=watcher.clock)
+        again = ArrayWatcher(memory=kept, clock=watcher.clock)
         (ended,) = notices_of(again, looks(Mirror(0.5), seed + 50))
         assert (ended.key, ended.kind) == (told[0].key, "ends")
 
@@ -153,7 +153,7 @@ def test_a_mirror_that_becomes_slow_over_weeks_is_told_by_its_first_day() -> Non
 
 
 def test_a_slow_member_that_is_lost_is_slow_no_more_and_its_successor_has_a_past_of_its_own() -> None:
-    watcher = Watcher(clock=LookClock(600))
+    watcher = ArrayWatcher(clock=LookClock(600))
     (told,) = notices_of(watcher, looks(Mirror(1.5, slow=3), 1))
     whole = Sheet("md", "/dev/md0", "raid1", 1 << 40, State("normal"), tuple(Member(n, "active") for n in DISKS), 2)
     first, second = whole.members
@@ -175,7 +175,7 @@ def test_what_an_earlier_watch_kept_without_sizes_judges_nobody() -> None:
     memory = PeersMemory(windows={name: [window] * 30 for name, window in old.items()}, past=[old] * 100)
     assert paces(memory) == []
     (array,) = next(looks(Mirror(1), 0)).arrays
-    watcher = Watcher(memory=WatchMemory(peers={array.key: memory}), clock=LookClock(600))
+    watcher = ArrayWatcher(memory=WatchMemory(peers={array.key: memory}), clock=LookClock(600))
     (told,) = notices_of(watcher, looks(Mirror(2, slow=3), 3))
     assert told.key == "slow /dev/md0 /dev/sda"
     of_flushes = {name: [Window(5.0, 500.0)] * 20 for name in DISKS}  # some kernels count them as writes of nothing
@@ -186,7 +186,7 @@ def test_old_defects_of_a_drive_are_told_once_and_new_ones_as_errors() -> None:
     def seen(**told: int) -> Seen:
         return Seen(drives=(Drive("sda", msgspec.convert(told, HealthSheet)),))
 
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     first = watcher.look(seen(reallocated_sectors=8, media_errors=0))
     assert [(n.kind, n.severity) for n in first] == [("counts", "warning")]
     assert "8 when the watch looked for the first time" in first[0].text
@@ -205,7 +205,7 @@ def test_a_store_that_is_damaged_or_has_no_room_is_an_alarm(tmp_path: Path) -> N
     assert well is not None
     assert (well.problem, bool(well.free_bytes)) == ("", True)
     place.write_bytes(b"this is no store" * 1000)
-    watcher = Watcher()
+    watcher = ArrayWatcher()
     bad = look_at_store(place)
     told = notices_of(watcher, iter([Seen(store=bad), Seen(store=bad)]))
     assert [(n.kind, n.severity) for n in told] == [("begins", "error")]
@@ -455,7 +455,7 @@ def test_the_test_button_sends_by_the_ways_of_the_watch(receiver: Receiver, tmp_
         book = AlarmBook(served.web.alarms.place)
         dead = notify.webhook("http://127.0.0.1:1/none")
         nowhere = Host(Roots(sys=str(tmp_path / "nosys"), proc=str(tmp_path / "noproc"), tools=NoTools()))
-        guard = Guard(Watcher(), [relay_to(receiver, tmp_path), dead], lambda _: None, host=nowhere, book=book)
+        guard = Guard(ArrayWatcher(), [relay_to(receiver, tmp_path), dead], lambda _: None, host=nowhere, book=book)
         guard.look()
         asked = client.post("/api/alarms/test", {})
         assert asked.status == 200

@@ -14,7 +14,7 @@ from array_support import DEGRADED, NAME, WHOLE, Controller, storcli_host, storc
 from brickyard.arrays.alarms import LOOK_MAX_S, AlarmBook
 from brickyard.arrays.guarding import Guard
 from brickyard.arrays.host import Host
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import ArrayWatcher
 from brickyard.errors import BrickyardError
 from brickyard.facts.roots import Roots, Tools
 from brickyard.web import estate
@@ -115,7 +115,7 @@ def test_the_watch_raises_an_alarm_for_a_tool_that_fails_and_clears_it_when_it_a
     controller.does("exit 3")
     book = AlarmBook(tmp_path / "alarms.json")
     host = Host(Roots(sys=str(tmp_path / "sys"), proc=str(tmp_path / "proc"), tools=Own()))
-    guard = Guard(Watcher(), [], lambda _: None, host=host, book=book)
+    guard = Guard(ArrayWatcher(), [], lambda _: None, host=host, book=book)
     for _ in range(3):
         guard.look()
     (alarm,) = book.all()

@@ -28,7 +28,7 @@ from brickyard.arrays.metrics import exposition
 from brickyard.arrays.notify import Channel
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan
 from brickyard.arrays.trends import TrendBook
-from brickyard.arrays.watching import Watcher, WatchMemory
+from brickyard.arrays.watching import ArrayWatcher, WatchMemory
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
 
@@ -125,7 +125,7 @@ class Kept(msgspec.Struct, kw_only=True):
 
 @dataclass
 class Guard:
-    watcher: Watcher
+    watcher: ArrayWatcher
     channels: Sequence[Channel]
     say: Say
     place: Path | None = None

@@ -54,7 +54,7 @@ class WatchMemory:
 
 
 @dataclass
-class Watcher:
+class ArrayWatcher:
     """Whoever keeps `memory` keeps the watch from telling twice."""
 
     full_share: float = 0.95

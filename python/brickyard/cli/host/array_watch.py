@@ -18,7 +18,7 @@ from brickyard.arrays.guarding import Guard, Schedule, serve_metrics
 from brickyard.arrays.health import Notice
 from brickyard.arrays.scrubs import ScrubBook
 from brickyard.arrays.trends import TrendBook
-from brickyard.arrays.watching import Watcher
+from brickyard.arrays.watching import ArrayWatcher
 from brickyard.cli.parts import options
 from brickyard.cli.parts.conditioning import parse_rate
 from brickyard.cli.parts.output import emit, stderr
@@ -140,7 +140,7 @@ def watch(
     book = AlarmBook(alarm_place() if state is None else state.with_suffix(".alarms.json"))
     remind_s = None if remind_every is None else span_s("--remind-every", remind_every)
     guard = Guard(
-        Watcher(full / 100),
+        ArrayWatcher(full / 100),
         channels,
         say,
         place,

@@ -20,7 +20,7 @@ from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.schema import Document, stored
 from brickyard.store import Record, Store
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.study.shipped.characterize import Mode, StudyResult, forecast_lines
+from brickyard.study.shipped.characterize import Characterized, Mode, forecast_lines
 
 
 def characterize(
@@ -66,7 +66,7 @@ def characterize(
     return EXIT_CODES.get(result.outcome, BAD_INPUT)
 
 
-def _report(store: Store, result: StudyResult, records: list[Record], output: Path | None) -> Path | None:
+def _report(store: Store, result: Characterized, records: list[Record], output: Path | None) -> Path | None:
     """A report also of what an interrupted study has measured, if it has measured anything."""
     if not any(record.intervals for record in records):
         return None
@@ -76,11 +76,11 @@ def _report(store: Store, result: StudyResult, records: list[Record], output: Pa
     return write_report(records, study, output or default_directory(records, study))
 
 
-def _planned(result: StudyResult) -> int | None:
+def _planned(result: Characterized) -> int | None:
     return result.planned if result.outcome != "done" else None
 
 
-def document(result: StudyResult, records: list[Record], page: Path | None) -> Document:
+def document(result: Characterized, records: list[Record], page: Path | None) -> Document:
     """The one document of `--json`."""
     return {
         "study": result.study,
@@ -107,7 +107,7 @@ def document(result: StudyResult, records: list[Record], page: Path | None) -> D
     }
 
 
-def _print(result: StudyResult, records: list[Record], page: Path | None) -> None:
+def _print(result: Characterized, records: list[Record], page: Path | None) -> None:
     console = stdout()
     patterns = analysis.characterization(records)
     if records:

@@ -60,7 +60,7 @@ FULL_CELL = ("duration=30min", 'steady={ round = "10s", rounds = 5, stop = true 
 
 
 @dataclass
-class StudyResult:
+class Characterized:
     study: int
     runs: list[int]
     outcome: str
@@ -185,7 +185,7 @@ class Characterization:
         self._is_modelled = False
         self._brick: ModelledBrick | None = None
 
-    def run(self, target: str, options: RunOptions, overrides: list[str]) -> StudyResult:
+    def run(self, target: str, options: RunOptions, overrides: list[str]) -> Characterized:
         self._is_modelled = bricks.is_modelled(target)
         if self._is_modelled:
             self.cell_s = MODELLED_CELL_S.get(self.mode, 0.0)
@@ -224,7 +224,7 @@ class Characterization:
         if (found := too_short(self.store, runs, self.mode)) is not None:
             self.note(found)
         self.store.end_study(study, last.outcome, self.notes)
-        return StudyResult(study, runs, last.outcome, last.message, self.notes, self.planned)
+        return Characterized(study, runs, last.outcome, last.message, self.notes, self.planned)
 
     def _loaded(self, plan: Plan) -> Plan:
         """Virtual time costs little: a model's caches are filled before a write is measured."""
