@@ -75,10 +75,6 @@ def _report(store: Store, result: StudyResult, records: list[Record], output: Pa
     return write_report(records, study, output or default_directory(records, study))
 
 
-def _planned(result: StudyResult) -> int | None:
-    return result.planned if result.outcome != "done" else None
-
-
 def document(result: StudyResult, records: list[Record], page: Path | None) -> Document:
     """The one document of `--json`."""
     return {
@@ -87,7 +83,7 @@ def document(result: StudyResult, records: list[Record], page: Path | None) -> D
         "outcome": result.outcome,
         "message": result.message,
         "notes": result.notes,
-        **(answer(records, analysis.characterization(records), _planned(result)).document() if records else {}),
+        **(answer(records, analysis.characterization(records), result.planned).document() if records else {}),
         "warnings": stored(distinct_warnings(records)),
         "cells": [
             {
@@ -110,7 +106,7 @@ def _print(result: StudyResult, records: list[Record], page: Path | None) -> Non
     console = stdout()
     patterns = analysis.characterization(records)
     if records:
-        print_answer(console, answer(records, patterns, _planned(result)))
+        print_answer(console, answer(records, patterns, result.planned))
     print_characterization(console, patterns, records)
     if records:
         print_circumstances(console, records)
