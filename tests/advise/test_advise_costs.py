@@ -20,9 +20,12 @@ from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import Terms, Volume, fitted, total_usd, usd_a_month
 from brickyard.analysis.judging.verdict import Finding, Verdict
 from brickyard.bricks import far_off, spread
+from brickyard.bricks.caps import Caps, caps_of
 from brickyard.bricks.spread import SpreadRow
 from brickyard.cli import main
+from brickyard.cli.planning import advise as advise_command
 from brickyard.errors import BadInputError
+from brickyard.schema.plan import Plan
 from brickyard.store import Json
 from brickyard.study.shipped import reference
 from brickyard.units import GIB
@@ -195,6 +198,48 @@ def test_sources_of_an_interval_are_left_out_whole() -> None:
     assert spread.sources("disks", rows) == (spread.Source("One", 20, 20), spread.Source("Two", 6, 3))
 
 
+def planned(*changes: str) -> Plan:
+    return profiles.validate(profiles.read("random-4k-qd32"), list(changes))
+
+
+def test_an_interval_ends_at_what_the_storage_can_have() -> None:
+    """A volume of 3,000 requests/s is not given 6,938, however far models of other volumes were off."""
+    volume = bricks.resolve("gp3").brick
+    caps = caps_of(volume, planned())
+    assert caps.requests_per_s == 3000
+    large = caps_of(volume, planned("request=1MiB"))
+    assert large.requests_per_s == pytest.approx(131.072e6 / (1 << 20))
+    assert caps_of(volume, planned("address=sequential", "request=64KiB")).requests_per_s == pytest.approx(2000)
+    made = spread.Spread("volumes", 2.3, 46, 3, above_cap=1.1)
+    assert made.ends(2999, caps.requests_per_s) == pytest.approx((2999 / 2.3, 3300))
+    assert made.ends(1000, caps.requests_per_s) == pytest.approx((1000 / 2.3, 2300))
+    assert made.is_capped(2999, 3000)
+    assert not made.is_capped(1000, 3000)
+    # The same formula counts what an interval holds.
+    row = SpreadRow("t", "volumes", 4000, 3000, cap=3000)
+    assert not made.holds(row)
+    assert made.holds(replace(row, cap=None))
+    assert made.holds(replace(row, published=3300))
+    sata = caps_of(bricks.resolve("samsung-860-evo-1000").brick, planned())
+    assert sata.bytes_per_s == pytest.approx(550e6)
+    assert sata.requests_per_s == pytest.approx(550e6 / 4096)
+    assert caps_of(volume, planned("io=buffered")) == Caps()
+    assert caps_of(bricks.resolve("gp2").brick, planned()).requests_per_s == 3000, "it may burst so far"
+
+
+def test_published_figures_above_their_caps_say_how_far_an_interval_may_go() -> None:
+    rows = [SpreadRow(f"t{n}", "volumes", 104, 100, cap=100) for n in range(10)]
+    found = spread.spread("volumes", rows)
+    assert found is not None
+    assert found.above_cap == pytest.approx(1.04)
+    volumes = spread.spread_of("cloud")
+    assert volumes is not None
+    own = [row for row in spread.rows() if row.kind == "volumes" and row.cap]
+    assert len(own) > 20
+    assert 1 < volumes.above_cap < 1.2
+    assert sum(map(volumes.holds, own)) >= 0.85 * len(own)
+
+
 def test_zfs_and_page_caches_are_kinds_of_their_own() -> None:
     disk = bricks.resolve("nearline-20tb").brick
     direct, buffered = (
@@ -208,7 +253,8 @@ def test_zfs_and_page_caches_are_kinds_of_their_own() -> None:
     assert spread.spread_of("buffered") is None
 
 
-def test_too_few_tables_make_nothing_sure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_tables_make_nothing_sure(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advise_command, "LINE_EVERY_S", 0.0)
     assert spread.spread("volumes", tables_of("volumes", 1, 101)) is None
     disk = [
         "--parts",
@@ -225,8 +271,12 @@ def test_too_few_tables_make_nothing_sure(capsys: pytest.CaptureFixture[str]) ->
     best = answer(capsys, *asked)["found"][0]
     assert (best["met"], best["met_within_interval"], best["interval_factor"]) == (True, False, None)
     assert main(["advise", *asked]) == 0
-    shown = capsys.readouterr().out
+    shown, err = capsys.readouterr()
     assert "surely" not in shown
+    # What the table answers for, and that something is being done.
+    assert "workload: 4 KiB random reads, 32 in flight: 1 worker × queue depth 32, direct I/O" in shown
+    assert "required: ≥ 50.0 IOPS; when normal" in shown
+    assert "0 of at most 1 bricks simulated" in err
     assert "too few published tables" in shown
 
 
@@ -236,7 +286,10 @@ def test_an_answer_about_a_volume_has_the_interval_of_volumes(capsys: pytest.Cap
     asked = ["buy", "random-4k-qd32", "--require", "iops>=150", "--parts", "hyperdisk-balanced", "--duration", "1s"]
     best = answer(capsys, *asked)["found"][0]
     assert best["interval_factor"] == pytest.approx(made.factor, rel=0.01)
-    assert best["met_within_interval"] == (best["conditions"]["normal"]["iops"] >= 150 * made.factor)
+    normal = best["conditions"]["normal"]
+    assert best["met_within_interval"] == (normal["iops"] >= 150 * made.factor)
+    # It is sold with 2,500 requests/s (`iops` of the brick) or fewer, and gives them all.
+    assert normal["iops_high"] == pytest.approx(normal["iops"] * made.above_cap, rel=0.02)
 
 
 def test_one_volume_is_recommended_where_it_serves(capsys: pytest.CaptureFixture[str]) -> None:

@@ -207,6 +207,29 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     (
         "generator_bound",
         "warning",
+        {
+            "phase_ends.0.generator_bound": True,
+            "phase_ends.0.loop_busy_share": 0.97,
+            "phase_ends.0.loop_cpu_share": 0.61,
+        },
+        "its own work took 61% of its loops' time",
+    ),
+    ("cpu_waited", "warning", {"phase_ends.0.cpu_wait_share": 0.59}, "waited for a CPU 59% of the time; requests"),
+    (
+        "cpu_waited",
+        "warning",
+        {
+            "phase_ends.0.cpu_wait_share": 0.59,
+            "start.engine": "io_uring",
+            "watch.cpu": {"busy_share": 0.95, "each": {"cpu0": {}, "cpu1": {}}},
+            "watch.process": {"user_ns": 5 * 10**9, "system_ns": 2 * 10**9},
+            "watch.duration_ns": 10 * 10**9,
+        },
+        "59% of the time: something else used the CPUs (the CPUs were 95% busy, 60% with other processes)",
+    ),
+    (
+        "generator_bound",
+        "warning",
         {"phase_ends.0.generator_bound": True, "phase_ends.0.generator_bound_reason": "cpu"},
         "including the kernel's work for the storage",
     ),

@@ -225,6 +225,26 @@ def test_a_condition_that_only_one_side_has_is_named(tmp_path: Path, capsys: pyt
     assert "nothing differed" not in told
 
 
+def test_what_can_change_the_figures_comes_first_and_the_rest_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = {"id": "cpu_waited", "severity": "warning", "text": "It waited.", "remedy": ""}
+    unknown = {"id": "unverified", "severity": "warning", "text": "Nothing was checked.", "remedy": ""}
+    with Store() as store:
+        for number, warnings in enumerate(([], [unknown, seen]), 1):
+            events = [interval(0, SECOND, cell([MS] * 200)), phase_end()]
+            add_run(store, events, warnings=warnings, targets=[f"/data/scratch-{number}-1.brick"])
+    assert main(["compare", "1", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    told = [line for line in lines if line.startswith("differed")]
+    assert "It waited." in told[0]
+    assert "(more than the storage is in these figures)" in told[0]
+    assert told[1:] == ["differed, not known to matter to figures: Target, Warning; --circumstances shows them"]
+    assert main(["compare", "1", "2", "--circumstances"]) == 0
+    every = [line for line in capsys.readouterr().out.splitlines() if line.startswith("differed")]
+    assert len(every) == 3
+    assert "It waited." in every[0]
+    assert any("Nothing was checked." in line for line in every)
+
+
 def test_times_of_plans_are_said_as_a_user_writes_them() -> None:
     said = [differing._value(f"{ns}ns") for ns in (1_522 * 10**9, 1_500, 20 * 10**9, 1_234_567, 0)]
     assert said == ["1522s", "1.50us", "20.0s", "1234567ns", "0ns"]

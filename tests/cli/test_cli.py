@@ -123,7 +123,7 @@ BAD_INPUT = [
     (["runs", "--outcome", "good"], "good"),
     (["runs", "--store", "/nowhere/runs.db"], "no store here"),
     (["show", "99"], "run 99: not in"),
-    (["show", "s1"], "s1 has 12 runs; name one of them"),
+    (["show", "s1"], "s1 is runs 1-12, and this takes one run, as in `brickyard show 12`"),
     (["show", "first"], "first: not a run"),
     (["report", "s9"], "no such study"),
     (["report", "5-"], "5-: not a run"),

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 from brickyard.analysis import phase_rates
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.named import FIGURES, measured
+from brickyard.analysis.figures.series import Point, rate_shown
 from brickyard.analysis.figures.totals import totals
 from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import cached
@@ -18,6 +19,7 @@ from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.summary import circumstances
 from brickyard.analysis.studies.characterization import characterization
 from brickyard.errors import BadInputError
+from brickyard.report import page as page_of_runs
 from brickyard.report.page import default_directory, write_report
 from brickyard.report.tables import characterization_tables, totals_tables
 from brickyard.store import Store
@@ -273,15 +275,23 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
     with Store(tmp_path / "runs.db") as store:
         quiet = store.record(add_run(store, [measured, phase_end()]))
         stolen = store.record(add_run(store, [measured, phase_end()], warnings=[steal]))
+        waited = {"id": "cpu_waited", "severity": "warning", "text": "It waited.", "remedy": ""}
+        waiting = phase_end(loop_busy_share=0.6, loop_cpu_share=0.004, cpu_wait_share=0.59)
+        preempted = store.record(add_run(store, [measured, waiting], warnings=[waited]))
         bound = phase_end(generator_bound=True, generator_bound_reason="cpu")
         busy = store.record(add_run(store, [measured, bound]))
     assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([stolen], {}).belief
+    assert "so whether storage or generator was the limit is not known" in answer([preempted], {}).belief
+    of_preempted = str(circumstances([preempted]))
+    assert "waited for a CPU 59% of the time" in of_preempted
+    assert "60" not in of_preempted.split("waited for a CPU", maxsplit=1)[0].rsplit("Generator", 1)[-1]
+    assert "the limit" not in of_preempted
     assert "The processor was the limit, including the kernel" in answer([busy], {}).belief
     mixed = answer([busy, stolen, quiet], {}).belief
     assert "In 1 of 3 runs the processor was the limit" in mixed
-    assert "In 1 of 3 runs other work used the generator's CPU, so there the limit is not known." in mixed
-    assert "never the limit, in 1 of 2 runs beside other work on its CPUs" in str(circumstances([quiet, stolen]))
+    assert "did not have all the CPU time that it wanted in 1 of 3 runs, so there the limit is not known." in mixed
+    assert "never the limit, in 1 of 2 runs without all the CPU time" in str(circumstances([quiet, stolen]))
 
 
 def test_rates_of_unknown_caches_are_not_called_steady(tmp_path: Path) -> None:
@@ -307,7 +317,7 @@ def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_pat
         "Whether storage or generator was the limit is not known: fio does not report it."
         in answer([foreign], {}).belief
     )
-    assert "busiest loop" not in str(circumstances([foreign]))
+    assert "own work" not in str(circumstances([foreign]))
     assert "pauses between requests" in answer([paused], {}).belief
     assert "10.0 ms pause after each request" in workload_words([paused])
     assert "flush" not in workload_words([paused]), "it only reads"
@@ -334,6 +344,41 @@ def test_what_a_write_has_to_survive_stands_beside_depth_and_time(tmp_path: Path
     assert "writes not flushed or O_DSYNC writes" in workload_words(records[:2])
 
 
+def test_a_heading_says_of_each_phase_what_that_phase_did(tmp_path: Path) -> None:
+    """A fill before what is measured: neither their times add up, nor is the depth of one that of the other."""
+    write = {"read": 0.0, "write": 100.0, "flush": 0.0, "trim": 0.0}
+    fill = stream(operations=write, depth=8, sync="none")
+    durable = stream(operations=write, workers=4, depth=1, sync="dsync")
+    phases = [{"name": "fill", "stream": [fill]}, {"name": "measure", "stream": [durable]}]
+    events = [
+        *(interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 20, operation="write")) for n in range(2)),
+        *(interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 20, operation="write"), phase=1) for n in range(2, 5)),
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        ends = [phase_end(), phase_end(phase=1)]
+        run = add_run(store, [*events, *ends], plan_={**plan(), "phase": phases})
+        many = add_run(store, [*events, *ends], plan_={**plan(), "phase": [*phases, *phases]})
+        record, of_four = store.record(run), store.record(many)
+    said = workload_words([record])
+    assert said.startswith("fill: 1 worker × queue depth 8, 2.00 s measured, writes not flushed; ")
+    assert "; measure: 4 workers × queue depth 1, 3.00 s measured, O_DSYNC writes, direct I/O" in said
+    assert workload_words([record], phase=1) == "4 workers × queue depth 1, 3.00 s measured, O_DSYNC writes, direct I/O"
+    assert "2.00 s to 3.00 s a phase" in workload_words([of_four])
+    assert "4 phases" in workload_words([of_four])
+
+
+def test_small_requests_are_drawn_as_requests_and_large_ones_as_bytes() -> None:
+    def points(*sizes: int) -> list[Point]:
+        return [Point(1, f"s{n}", "read", 0.0, 1.0, 100.0, 100.0 * size) for n, size in enumerate(sizes)]
+
+    assert rate_shown(points(4096, 8192))[0] == "IOPS"
+    assert rate_shown(points(4096, 0))[0] == "IOPS", "flushes move nothing"
+    assert rate_shown(points(1 << 20))[0] == "MiB/s"
+    unit, why = rate_shown(points(4096, 1 << 20))
+    assert unit == "MiB/s"
+    assert "several sizes" in why
+
+
 def test_a_characterization_that_was_cut_short_says_how_much_of_it_there_is(tmp_path: Path) -> None:
     with Store(tmp_path / "runs.db") as store:
         runs = [
@@ -343,9 +388,33 @@ def test_a_characterization_that_was_cut_short_says_how_much_of_it_there_is(tmp_
         ]  # fmt: skip
         records = [store.record(run) for run in runs]
     cells = characterization(records)
-    assert "Only 2 of 48 cells were measured" in answer(records, cells, 48).belief
-    assert "of the cells that were measured" in answer(records, cells, 48).sentences[0]
-    assert "Only" not in answer(records, cells, 2).belief
+    cut = answer(records, cells, 48)
+    assert "46 of 48 cells have no rate, so higher rates may be missing: not measured (46)." in cut.belief
+    assert "the highest of the 2 of 12 sizes that have a rate; write: no figure (not measured)" in cut.sentences[0]
+    assert "up to" not in cut.sentences[0]
+    whole = answer(records, cells, 2)
+    assert "no rate" not in whole.belief
+    assert "read up to" in whole.sentences[0]
+
+
+def test_the_highest_rate_of_what_is_left_is_no_answer_for_cells_that_failed(tmp_path: Path) -> None:
+    """The largest size, which would be the fastest, failed; another run did not end well."""
+    with Store(tmp_path / "runs.db") as store:
+        for size in (4096, 65536, 524288, 1 << 20):
+            done = cell([MS] * 2000, request_bytes=size)
+            failed = {**done, "requests": 0, "bytes": 0, "errors": 7, "measures": {}}
+            asked = stream(request=[{"size": size, "share": 100.0}], address={"kind": "sequential"})
+            events = [interval(0, SECOND, failed if size == 1 << 20 else done), phase_end()]
+            add_run(store, events, plan_=plan(asked), outcome="failed" if size == 524288 else "done")
+        records = [store.record(run.id) for run in store.runs()]
+    said = answer(records, characterization(records))
+    assert "2 of 4 cells have no rate, so higher rates may be missing: " in said.belief
+    assert "run failed (1)" in said.belief
+    assert "all requests failed (1)" in said.belief
+    assert "with requests of 64 KiB, the highest of the 2 of 4 sizes that have a rate" in said.sentences[0]
+    assert "up to" not in said.sentences[0]
+    (graph, *_) = page_of_runs.draw_figures(records)
+    assert "Lines have gaps where a cell has no rate: run failed (1), all requests failed (1)." in graph.caption
 
 
 def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:

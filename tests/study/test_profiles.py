@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from brickyard import profiles, rulers
+from brickyard.analysis.judging.without_rate import SIZES_BYTES
 from brickyard.cli import main
 from brickyard.errors import BadInputError, with_sizes
 from brickyard.schema import plan_document
@@ -14,7 +15,7 @@ from brickyard.schema.plan import Plan
 from brickyard.store import Store
 from brickyard.study.designs import texts
 from brickyard.study.running.forecast import forecast
-from brickyard.study.shipped.characterize import SIZES_BYTES, Cell, Mode, cells, plan_of
+from brickyard.study.shipped.characterize import Cell, Mode, cells, plan_of
 
 GIB = 1 << 30
 

@@ -19,6 +19,7 @@ use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, cells_of, needs};
 use crate::note::{FailureCounts, Note};
 use crate::program::{NoPrograms, Programs};
 use crate::referee::{Decision, Merged, Reason, Referee};
+use crate::scheduled::{Bounds, Scheduled};
 use crate::slowest::Slowest;
 use crate::streams::{TargetArea, Verifiers, build_lanes};
 use crate::timeline::Timeline;
@@ -33,11 +34,6 @@ const START_DELAY_NS: u64 = 1_000_000;
 const TOUCHING_NS_MAX: u64 = 1_000_000_000;
 /// Failures that a run describes one by one.
 const FAILURES_TOLD: usize = 1_000;
-/// A loop whose own work takes so much of its time, or whose thread is so busy, may be what limits the figures.
-const BOUND_OWN_SHARE: f64 = 0.5;
-const BOUND_CPU_SHARE: f64 = 0.97;
-/// CPU time is counted in ticks of up to 10 ms; a shorter phase says nothing of it.
-const BOUND_JUDGED_NS: f64 = 100e6;
 
 /// Says when the phases of a run begin, where that is not at once: on several hosts they begin at one instant.
 pub trait Starter: Send + Sync {
@@ -238,12 +234,15 @@ struct Progress {
     own_ns: u64,
     loop_ns: u64,
     loops: usize,
+    /// What the scheduler gave the threads of the loops that have ended.
+    scheduled: Vec<Scheduled>,
     stop_on_error: bool,
 }
 
 enum Message {
     Report(Report),
     Notes(Vec<Note>),
+    Scheduled(Scheduled),
     Ended(usize, Result<Outcome, String>),
 }
 
@@ -280,6 +279,7 @@ impl<D: Devices> Conductor<'_, D> {
             own_ns: 0,
             loop_ns: 0,
             loops,
+            scheduled: Vec::new(),
             stop_on_error: self.profile.stop_on_error,
         };
         (self.emit)(Event::Phase { phase, name: plan.name.clone(), start_ns });
@@ -368,6 +368,7 @@ impl<D: Devices> Conductor<'_, D> {
             match receive.recv_timeout(LOOK_EVERY) {
                 Ok(Message::Report(report)) => merge(&mut merging, self.take_notes(report, progress)),
                 Ok(Message::Notes(notes)) => self.tell(notes, progress),
+                Ok(Message::Scheduled(given)) => progress.scheduled.push(given),
                 Ok(Message::Ended(index, result)) => {
                     if result.is_err() {
                         progress.control.set_state(State::Drain);
@@ -415,6 +416,7 @@ impl<D: Devices> Conductor<'_, D> {
             match receive.recv_timeout(Duration::from_millis(200)) {
                 Ok(Message::Report(report)) => merge(merging, self.take_notes(report, progress)),
                 Ok(Message::Notes(notes)) => self.tell(notes, progress),
+                Ok(Message::Scheduled(given)) => progress.scheduled.push(given),
                 Ok(Message::Ended(index, result)) => {
                     outcomes.insert(index, result);
                 }
@@ -600,13 +602,15 @@ impl<D: Devices> Conductor<'_, D> {
             system_ns: cpu.system_ns - progress.cpu_start.system_ns,
         };
         let busy_share = progress.own_ns as f64 / progress.loop_ns.max(1) as f64;
-        let wall_ns = progress.loop_ns as f64 / progress.loops as f64;
-        let cpu_share = (spent.user_ns + spent.system_ns) as f64 / (wall_ns * progress.loops as f64).max(1.0);
-        let bound = match wall_ns >= BOUND_JUDGED_NS && !D::Device::VIRTUAL {
-            true if busy_share > BOUND_OWN_SHARE => Bound::Own,
-            true if cpu_share > BOUND_CPU_SHARE => Bound::Cpu,
-            _ => Bound::No,
-        };
+        let judged = (!D::Device::VIRTUAL).then(|| Bounds {
+            loops: progress.loops,
+            cpus: std::thread::available_parallelism().map_or(progress.loops, usize::from),
+            loop_ns: progress.loop_ns,
+            own_ns: progress.own_ns,
+            process_ns: spent.user_ns + spent.system_ns,
+            scheduled: Scheduled::of_all(&progress.scheduled, progress.loops),
+        });
+        let bound = judged.map_or(Bound::No, |judged| judged.bound());
         (self.emit)(Event::PhaseEnd(Box::new(PhaseEnd {
             phase: progress.phase,
             end_ns,
@@ -621,6 +625,8 @@ impl<D: Devices> Conductor<'_, D> {
             generator_bound: bound != Bound::No,
             generator_bound_reason: bound,
             loop_busy_share: busy_share,
+            loop_cpu_share: judged.map(|judged| judged.own_cpu_share()),
+            cpu_wait_share: judged.and_then(|judged| judged.wait_share()),
             loops: progress.loops,
             features: self.devices.features(),
             depth: depth_reached(&submissions),
@@ -681,7 +687,14 @@ fn run_loop<D: Devices>(
 ) -> Result<Outcome, String> {
     let device = devices.open(setup)?;
     let mut sink = ThreadSink { send, streams: spec.streams };
-    Loop::new(device, &mut sink, lanes, spec).run()
+    let measuring = Loop::new(device, &mut sink, lanes, spec);
+    let before = Scheduled::of_this_thread();
+    let outcome = measuring.run();
+    if let (Some(before), Some(after)) = (before, Scheduled::of_this_thread()) {
+        // Nobody listens any more only when the run was abandoned.
+        let _ = send.send(Message::Scheduled(after.since(before)));
+    }
+    outcome
 }
 
 fn merge(merging: &mut BTreeMap<u32, Merged>, report: Report) {

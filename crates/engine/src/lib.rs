@@ -2,7 +2,8 @@
 //! due, hands them to a device, records how each ended, and conducts phases and runs. It makes addresses and data, and
 //! checks data that was read.
 //!
-//! Refusal: it opens nothing, prints nothing and reads no clock but its devices'.
+//! Refusal: it opens nothing but what the scheduler tells of its own threads, prints nothing and reads no clock but its
+//! devices'.
 
 pub mod address;
 pub mod chain;
@@ -21,6 +22,7 @@ pub mod program;
 pub mod ramp;
 pub mod referee;
 pub mod rng;
+pub mod scheduled;
 pub mod slowest;
 pub mod source;
 pub mod streams;

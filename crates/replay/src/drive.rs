@@ -396,6 +396,8 @@ impl End<'_> {
             loops: 1,
             features: Vec::new(),
             loop_busy_share: (thread.user_ns as f64 / length_ns as f64).min(1.0),
+            loop_cpu_share: Some((thread.user_ns as f64 / length_ns as f64).min(1.0)),
+            cpu_wait_share: None,
             depth: None,
             frames: Vec::new(),
             pgbench: None,

@@ -104,7 +104,7 @@ pub struct Cell {
     pub fitted: bool,
     /// The brick with the values that it would have without this table, where those differ.
     pub left_out: Option<String>,
-    #[serde(skip)]
+    /// What it asks of the brick, in TOML.
     pub profile: String,
 }
 

@@ -177,15 +177,28 @@ class Sustained:
     spread: Spread | None = None
     kind: str | None = None
     """Of modelled storage, as `spread.kind_of` has it."""
+    cap_per_s: float | None = None
+    """What its storage can have at most."""
 
     @property
     def ends(self) -> tuple[float, float] | None:
         """The interval of the searches, with what the model may be off by on top of it."""
         if self.rates is None or self.spread is None:
             return None
-        low, high = self.rates.low, self.rates.high
-        least, most = (self.rates.centre, self.rates.centre) if low is None or high is None else (low, high)
-        return self.spread.ends(least)[0], self.spread.ends(most)[1]
+        least, most = self._searched(self.rates)
+        return self.spread.ends(least)[0], self.spread.ends(most, self.cap_per_s)[1]
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether a cap of the storage ends that interval."""
+        if self.rates is None or self.spread is None:
+            return False
+        return self.spread.is_capped(self._searched(self.rates)[1], self.cap_per_s)
+
+    @staticmethod
+    def _searched(rates: Sample) -> tuple[float, float]:
+        """The interval of the searches; the rate itself where there was one."""
+        return (rates.centre, rates.centre) if rates.low is None or rates.high is None else (rates.low, rates.high)
 
 
 def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str], *, is_modelled: bool) -> Answer:

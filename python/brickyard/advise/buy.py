@@ -31,6 +31,7 @@ from brickyard.analysis.figures.background import rebuild_pace
 from brickyard.analysis.figures.ramp import steps
 from brickyard.analysis.judging.verdict import Finding, Verdict, verdict, verdict_document
 from brickyard.bricks import condition_override
+from brickyard.bricks.caps import NO_CAPS, Caps, caps_of
 from brickyard.bricks.spread import Spread, kind_of, spread_of
 from brickyard.rulers import Ruler
 from brickyard.schema import Document, Duration
@@ -90,10 +91,27 @@ class Trial:
     spread: Spread | None = None
     kind: str = "rotating"
     """Of storage, as `spread.kind_of` has it."""
+    caps: Caps = NO_CAPS
+    """What its rates can be at most."""
     rebuild_is_simulated: bool = False
     """Whether the time of a rebuild is that of the simulated rebuild beside this workload, and not assumed."""
     loss_chance: float | None = None
     """Of losing data within the time over which costs are summed."""
+
+    def ends(self, state: State, *, throughput: bool) -> tuple[float, float] | None:
+        """The models' interval around a rate."""
+        if self.spread is None:
+            return None
+        return self.spread.ends(*self._with_cap(state, throughput=throughput))
+
+    def is_capped(self, state: State, *, throughput: bool) -> bool:
+        """Whether a cap of the storage ends that interval."""
+        return self.spread is not None and self.spread.is_capped(*self._with_cap(state, throughput=throughput))
+
+    def _with_cap(self, state: State, *, throughput: bool) -> tuple[float, float | None]:
+        if throughput:
+            return state.bytes_per_s, self.caps.bytes_per_s
+        return state.iops, self.caps.requests_per_s
 
     @property
     def is_risky(self) -> bool:
@@ -150,7 +168,7 @@ class Trial:
                 name: {
                     "iops": state.iops,
                     "bytes_per_s": state.bytes_per_s,
-                    **(_ends(self.spread, state) if self.spread else {}),
+                    **_ends(self, state),
                     "met": state.met,
                     "simulated_s": state.simulated_s,
                     "rate_holds": state.holds,
@@ -161,9 +179,12 @@ class Trial:
         }
 
 
-def _ends(spread: Spread, state: State) -> dict[str, float]:
-    (low, high), (least, most) = spread.ends(state.iops), spread.ends(state.bytes_per_s)
-    return {"iops_low": low, "iops_high": high, "bytes_per_s_low": least, "bytes_per_s_high": most}
+def _ends(trial: Trial, state: State) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, throughput in (("iops", False), ("bytes_per_s", True)):
+        if (ends := trial.ends(state, throughput=throughput)) is not None:
+            found |= {f"{name}_low": ends[0], f"{name}_high": ends[1]}
+    return found
 
 
 @dataclass(frozen=True)
@@ -246,6 +267,7 @@ def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Tri
         failures,
         spread_of(kind),
         kind,
+        caps_of(brick, wanted.plan),
         is_simulated,
         None if hours is None else -math.expm1(-wanted.terms.years * HOURS_A_YEAR / hours),
     )
@@ -408,7 +430,7 @@ def search(
                 ):
                     family.trials[number] = trial
                     trials.append(trial)
-                progress(len(trials), bound)
+                    progress(len(trials), bound)
             is_complete = not choose.batch()
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)

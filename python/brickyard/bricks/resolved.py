@@ -62,6 +62,7 @@ class FlashDrive(_Drive, frozen=True, kw_only=True, tag_field="kind", tag="ssd")
     power_loss_protection: bool
     dram_cache_bytes: int
     interface_mb_per_s: float
+    half_duplex: bool = False
     read_time: Duration
 
     @property
@@ -81,7 +82,17 @@ class FlashDrive(_Drive, frozen=True, kw_only=True, tag_field="kind", tag="ssd")
 class CloudVolume(_Drive, frozen=True, kw_only=True, tag_field="kind", tag="cloud"):
     """A volume of a provider, within its limits."""
 
+    iops: float
+    burst_ios: int
+    peak_iops: float
+    write_iops: float
+    """Of writes, where they have a limit of their own; so `write_mb_per_s`."""
+    io_unit_bytes: int
+    merge_from_bytes: int
     mb_per_s: float
+    burst_bytes: int
+    peak_mb_per_s: float
+    write_mb_per_s: float
     read_latency: Duration
 
     @property
@@ -114,6 +125,8 @@ class ModelledKeeper(msgspec.Struct, frozen=True, kw_only=True):
     """A controller, or an operating system's software array."""
 
     software: bool
+    bus_mb_per_s: float
+    """0 where it has none."""
     cache_bytes: int
     write_back: bool
     battery: bool
@@ -150,6 +163,7 @@ class ModelledBrick(msgspec.Struct, frozen=True, kw_only=True):
     """The last members are of another kind."""
     other_members: int
     controller: ModelledKeeper | None
+    controllers: int
     software: ModelledKeeper | None
     write_cache: bool | None
     condition: str

@@ -7,6 +7,10 @@ differ from one another by more than their figures do, so that a kind with few t
 them needs, and no less than that of all kinds together. Whether intervals made so hold what they promise is tested by
 leaving whole tables out, for each kind by itself (`tests/advise/test_advise_costs.py`).
 
+An interval ends where the storage has a cap (`caps`), however far models of other storage were off: no higher than nine
+tenths of the kind's published figures were above theirs. `Spread.ends` is the one place, for answers and for
+`docs/truth.md`.
+
 Flash is several kinds by what it is asked for, since models of its reads are off by far less than those of its durable
 writes. Of durable writes, drives differ more than tables do, so each drive is a table of its own there.
 
@@ -28,7 +32,7 @@ from brickyard.schema.plan import IoMode, Plan, StepWord, Stream, SyncMode
 
 COVERAGE = 0.9
 FILE = "left_out.csv"
-COLUMNS = ("table", "kind", "cell", "published", "simulated")
+COLUMNS = ("table", "kind", "cell", "published", "simulated", "cap")
 LEAST_TABLES = 3
 """With two, one left out leaves one, which tells nothing of how far tables are from one another."""
 FEW_TABLES = 10
@@ -52,6 +56,8 @@ KINDS = {
 """What stands for each kind of modelled storage in tables and words."""
 LIMITED = "requests/s within "
 """In the labels of figures that are rates within a limit on the response time."""
+ROUNDED = 1 + 1e-9
+"""A figure that made the factor is not put outside by a last digit."""
 FAR = 0.40
 """A figure that is off by more than this factor is called far off."""
 FAR_SHARE = 0.2
@@ -68,6 +74,8 @@ class SpreadRow:
     simulated: float
     is_within_limit: bool = False
     """Whether the figure is the highest rate within a limit on the response time, as `advise predict` gives it."""
+    cap: float | None = None
+    """Of its storage, in its unit (`caps.Caps`); None where none is known."""
 
     @property
     def source(self) -> str:
@@ -103,6 +111,9 @@ class Spread:
     tables: int
     sources: tuple[Source, ...] = ()
     """The largest first."""
+    above_cap: float = 1.0
+    """Nine tenths of the published figures are no more than this times their cap: some providers let a little more pass
+    than they sell."""
 
     @property
     def basis(self) -> str:
@@ -157,10 +168,24 @@ class Spread:
         )
 
     def holds(self, row: SpreadRow) -> bool:
-        return row.distance <= math.log(self.factor)
+        low, high = self.ends(row.simulated, row.cap)
+        return low <= row.published * ROUNDED and row.published <= high * ROUNDED
 
-    def ends(self, value: float) -> tuple[float, float]:
-        return value / self.factor, value * self.factor
+    def ends(self, value: float, cap: float | None = None) -> tuple[float, float]:
+        """The interval around a figure; `cap` is that of its storage."""
+        high = value * self.factor
+        return value / self.factor, high if cap is None else max(value, min(high, cap * self.above_cap))
+
+    def is_capped(self, value: float, cap: float | None) -> bool:
+        return self.ends(value, cap)[1] < self.ends(value)[1]
+
+    @property
+    def cap_words(self) -> str:
+        """Where an interval ends that reaches above a cap."""
+        beyond = ""
+        if self.above_cap >= 1.005:
+            beyond = f", plus {self.above_cap - 1:.0%}, by which published figures were above their limits"
+        return f"what their own limits, links and controllers let pass{beyond}"
 
     @property
     def words(self) -> str:
@@ -173,8 +198,10 @@ def rows() -> tuple[SpreadRow, ...]:
     text = (resources.files("brickyard.bricks") / FILE).read_text("utf-8")
     lines = list(csv.reader(text.splitlines()))[1:]
     return tuple(
-        SpreadRow(unit_of(table, kind, cell), kind, float(printed), float(found), LIMITED in cell)
-        for table, kind, cell, printed, found in lines
+        SpreadRow(
+            unit_of(table, kind, cell), kind, float(printed), float(found), LIMITED in cell, float(cap) if cap else None
+        )
+        for table, kind, cell, printed, found, cap in lines
     )
 
 
@@ -285,7 +312,8 @@ def basis_words(kind: str) -> str:
     made = spread_of(kind)
     if made is None:
         return f"How far models of {KINDS[kind]} are off is not known: too few figures are published"
-    return f"Nine of ten published figures of {KINDS[kind]} {made.claim}{made.largest_words}{made.others_words}"
+    above = f"; nine of ten were at most {made.above_cap - 1:.0%} above their limits" if made.above_cap >= 1.005 else ""
+    return f"Nine of ten published figures of {KINDS[kind]} {made.claim}{above}{made.largest_words}{made.others_words}"
 
 
 def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
@@ -300,7 +328,8 @@ def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
     widest = bound(whole)
     if len(by_table) < FEW_TABLES:
         widest = max(bound(row.distance for row in among), *map(bound, by_table.values()))
-    return Spread(kind, math.exp(widest), len(whole), len(by_table))
+    above = [max(0.0, math.log(row.published / row.cap)) for row in among if row.kind == kind and row.cap]
+    return Spread(kind, math.exp(widest), len(whole), len(by_table), above_cap=math.exp(bound(above)) if above else 1.0)
 
 
 def left_out_share(kind: str, every: Iterable[SpreadRow]) -> float | None:

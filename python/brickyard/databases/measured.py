@@ -370,6 +370,7 @@ class MeasuredLoad:
                 generator_bound_reason=Bound.CPU if is_bound else Bound.NO,
                 loops=1,
                 loop_busy_share=self._most_busy,
+                loop_cpu_share=self._most_busy,
             ),
             End(end_ns=self._boundary_ns, outcome=self._outcome(), message=other_end(self._lost)),
         ]

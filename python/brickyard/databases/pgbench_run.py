@@ -378,6 +378,7 @@ class PgbenchRun:
                 generator_bound_reason=Bound.CPU if share > BOUND_SHARE else Bound.NO,
                 loops=self._spec.threads_used,
                 loop_busy_share=min(share, 1.0),
+                loop_cpu_share=min(share, 1.0),
                 pgbench=summary(said.out.decode("utf-8", "replace")),
             )
         )

@@ -195,6 +195,8 @@ def merged_end(ends: list[PhaseEnd]) -> PhaseEnd:
         generator_bound_reason=(bound or ends)[0].generator_bound_reason,
         loops=sum(end.loops for end in ends),
         loop_busy_share=max(end.loop_busy_share for end in ends),
+        loop_cpu_share=max((one for end in ends if (one := end.loop_cpu_share) is not None), default=None),
+        cpu_wait_share=max((one for end in ends if (one := end.cpu_wait_share) is not None), default=None),
         frames=[item for end in ends for item in end.frames],
         depth=None,
     )

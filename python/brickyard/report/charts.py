@@ -9,6 +9,7 @@ import altair as alt
 import msgspec
 
 from brickyard.analysis import HeatCell, Point, RankedCell
+from brickyard.analysis.figures.series import IOPS
 from brickyard.analysis.judging.slow import CauseShare
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.report import theme
@@ -148,9 +149,15 @@ class _RatePoint(msgspec.Struct, frozen=True):
     time_s: float
 
 
-def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, width: int, height: int = 260) -> Any:
-    """MiB/s of each interval as steps; `series_of` names the line to which a run belongs."""
-    rates = [point.bytes_per_s / MIB for point in points if point.bytes_per_s > 0]
+def throughput(
+    points: list[Point], series_of: dict[int, str], unit: str, *, log: bool, width: int, height: int = 260
+) -> Any:
+    """The rate of each interval as steps, in IOPS or MiB/s; `series_of` names the line to which a run belongs."""
+
+    def value(point: Point) -> float:
+        return point.iops if unit == IOPS else point.bytes_per_s / MIB
+
+    rates = [value(point) for point in points if value(point) > 0]
     floor = min(rates, default=1.0) * ZERO_SHARE
     span = floor, max(rates, default=1.0) * 1.25
     loads = {(p.run, p.stream, p.operation) for p in points}
@@ -158,7 +165,7 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
     rows: list[_RatePoint] = []
     operation_of: dict[str, str] = {}
     for point in points:
-        rate = point.bytes_per_s / MIB
+        rate = value(point)
         name = series_of.get(point.run, "")
         if many_operations or not name:
             name = " ".join(part for part in (name, point.stream, point.operation) if part)
@@ -179,7 +186,7 @@ def throughput(points: list[Point], series_of: dict[int, str], *, log: bool, wid
             x=time_axis(end_s),
             y=alt.Y(
                 "rate:Q",
-                title="MiB/s",
+                title=unit,
                 scale=alt.Scale(type="log", domain=span, nice=False) if log else alt.Scale(zero=True, nice=True),
                 axis=alt.Axis(labelExpr=theme.COUNT_LABEL, values=theme.log_ticks(*span))
                 if log

@@ -18,13 +18,14 @@ from brickyard import _core, analysis
 from brickyard.analysis.databases.pgbench import is_pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures import ramp
-from brickyard.analysis.figures.series import has_drain
+from brickyard.analysis.figures.series import has_drain, rate_shown
 from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.replay_answer import replay_answer
+from brickyard.analysis.judging.without_rate import reasons, without_rate
 from brickyard.analysis.studies import pts_points
 from brickyard.analysis.studies.characterization import pattern_words
 from brickyard.analysis.studies.curve_words import (
@@ -106,7 +107,10 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
     """
     lead, every = _lead(records, study), records
     records = [record for record in records if not is_of_search(record)] or records
-    figures = [*(lead.figures if lead else []), *([] if lead and lead.is_whole else draw_figures(records))]
+    figures = [
+        *(lead.figures if lead else []),
+        *([] if lead and lead.is_whole else draw_figures(records, _planned(study))),
+    ]
     where = report_place(place)
     html = render(records, study, figures, judge, lead, every=every, pictures=where.pictures.name)
     return write_page(where, html, (picture for figure in figures for picture in figure.files))
@@ -147,7 +151,7 @@ def _pts_lead(study: StudyInfo, records: list[Record]) -> Lead | None:
     return Lead(pts_answer(found, records), figures, tables, is_whole=bool(figures))
 
 
-def draw_figures(records: list[Record]) -> list[Figure]:
+def draw_figures(records: list[Record], planned: int | None = None) -> list[Figure]:
     if all(is_replay(record) for record in records):
         return [
             Figure(title, caption, [wide], [narrow])
@@ -161,7 +165,7 @@ def draw_figures(records: list[Record]) -> list[Figure]:
     patterns = analysis.characterization(records)
     figures = []
     if analysis.is_graph(patterns):
-        figures += [_graph(patterns, records), _latency(patterns, records)]
+        figures += [_graph(patterns, records, planned), _latency(patterns, records)]
     return figures + _ramps(records) + _over_time(records, patterns) + _slow(records)
 
 
@@ -193,7 +197,7 @@ def _ramps(records: list[Record]) -> list[Figure]:
             knob = found[0].knob
             limit, marks = ramp.limit_of(record, found[0].phase), ramp.found_marks(record, found[0].phase)
             name = f"ramp-{record.info.id}-{number}"
-            unit, note = " in 1/s" if knob == "rate" else "", workload_words([record])
+            unit, note = " in 1/s" if knob == "rate" else "", workload_words([record], phase=found[0].phase)
             wide, narrow = (
                 load_curve(points, marks, limit, name=name, against=knob, unit=unit, note=note, narrow=is_narrow)
                 for is_narrow in (False, True)
@@ -224,13 +228,15 @@ def _facets(
     return pictures, draw(name, what, whole, width=WIDE, note=workload_words(records, "cell"))
 
 
-def _graph(patterns: Patterns, records: list[Record]) -> Figure:
+def _graph(patterns: Patterns, records: list[Record], planned: int | None) -> Figure:
     pictures, whole = _facets(
         patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size", records
     )
     caption = "IOPS (left, blue, solid) and throughput (right, orange, dashed) against request size."
     if any(item.cell.fills_caches for cells in patterns.values() for item in cells):
         caption += " Hollow points: not in steady state, so this rate may not last."
+    if without := without_rate(records, planned):
+        caption += f" Lines have gaps where a cell has no rate: {reasons(without)}."
     return Figure("Characterization graph", caption, pictures, [], whole)
 
 
@@ -257,17 +263,18 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
     many, note = len(records) > 1, workload_words(records, "cell" if analysis.is_graph(patterns) else "run")
     ends = "Runs are laid end to end, without warm-up and pauses. " if many else "Warm-up is left out. "
     is_apart = analysis.are_apart(points)
+    unit, why = rate_shown(points)
     axis = " The axis is logarithmic, since the streams are far apart." if is_apart else ""
     mixed = " All streams and operations of a run are in one map." if analysis.several(points) else ""
 
     def rates(name: str, width: int) -> Picture:
-        chart = charts.throughput(points, series_of, log=analysis.is_graph(patterns) or is_apart, width=width)
+        chart = charts.throughput(points, series_of, unit, log=analysis.is_graph(patterns) or is_apart, width=width)
         return draw(name, "Throughput over time", chart, width=width, note=note)
 
     figures = [
         Figure(
             "Throughput over time",
-            f"{ends}A run that holds its rate is a flat line.{axis}",
+            f"{unit}{why}. {ends}A run that holds its rate is a flat line.{axis}",
             [rates("throughput-over-time", WIDE)],
             [rates("throughput-over-time-narrow", NARROW)],
         )
@@ -385,8 +392,8 @@ def database_answer(records: list[Record]) -> Answer:
 
 
 def _planned(study: StudyInfo | None) -> int | None:
-    """How many cells there would have been, where not all came."""
-    return study.kept.planned if study and study.outcome != "done" else None
+    """How many cells a characterization was to have."""
+    return study.kept.planned if study else None
 
 
 def _answer(records: list[Record], patterns: Patterns, lead: Lead | None, planned: int | None) -> Answer:

@@ -22,9 +22,9 @@ class Bound(StrEnum):
     NO = ""
     """It was not, or the phase was too short to judge."""
     OWN = "own"
-    """Its own work took more than half of its time."""
+    """Its own work was on a CPU for more than half of its time."""
     CPU = "cpu"
-    """It used whole cores, the kernel's work for the storage included."""
+    """It used all the CPU time that its threads could have, the kernel's work for the storage included."""
 
 
 class BrickState(StrEnum):
@@ -1055,6 +1055,9 @@ class PgbenchEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="phase_end"):
     cpu: Cpu
+    cpu_wait_share: float | None = None
+    """Share of the loops' time for which their threads were ready to run and had no CPU; absent where the kernel does
+    not count it."""
     depth: DepthReached | None = None
     """Absent where no submission was looked at."""
     end_ns: int
@@ -1068,6 +1071,11 @@ class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     generator_bound: bool
     generator_bound_reason: Bound = Bound.NO
     loop_busy_share: float
+    """Share of the loops' time that was their own, neither in the kernel nor waiting for a request. Waits for a CPU are
+    in it: what the loops computed is `loop_cpu_share`."""
+    loop_cpu_share: float | None = None
+    """Share of the loops' time that their own work was at least on a CPU; absent of a model, and before it was
+    recorded."""
     loops: int = 0
     """Threads that measured."""
     outstanding: int

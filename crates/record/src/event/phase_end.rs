@@ -36,7 +36,16 @@ pub struct PhaseEnd {
     /// Absent where no submission was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<DepthReached>,
+    /// Share of the loops' time that was their own, neither in the kernel nor waiting for a request. Waits for a CPU are in
+    /// it: what the loops computed is `loop_cpu_share`.
     pub loop_busy_share: f64,
+    /// Share of the loops' time that their own work was at least on a CPU; absent of a model, and before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loop_cpu_share: Option<f64>,
+    /// Share of the loops' time for which their threads were ready to run and had no CPU; absent where the kernel does not
+    /// count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_wait_share: Option<f64>,
     /// Of every worker that plays or records video.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frames: Vec<FramesEnd>,

@@ -98,9 +98,9 @@ words! {
     Bound {
         /// It was not, or the phase was too short to judge.
         No = "",
-        /// Its own work took more than half of its time.
+        /// Its own work was on a CPU for more than half of its time.
         Own = "own",
-        /// It used whole cores, the kernel's work for the storage included.
+        /// It used all the CPU time that its threads could have, the kernel's work for the storage included.
         Cpu = "cpu",
     }
 }

@@ -14,6 +14,7 @@ from brickyard._core import Histogram
 from brickyard.analysis.figures.totals import full_intervals, full_stream_name
 from brickyard.schema import is_request
 from brickyard.store import Interval, Record
+from brickyard.units import format_size
 
 BINS_PER_DECADE = 8
 
@@ -102,6 +103,29 @@ def several(points: Sequence[Point]) -> bool:
 
 APART = 30.0
 """A line that is so much lower than another is one on zero, where the axis is not logarithmic."""
+
+
+IOPS, MIB_PER_S = "IOPS", "MiB/s"
+SMALL_BYTES = 32 << 10
+"""Our choice: where requests are smaller on average, storage is asked for requests, and else for bytes."""
+
+
+def rate_shown(points: Sequence[Point]) -> tuple[str, str]:
+    """In what a picture of these rates is, and why: requests/s of small requests, bytes/s of large ones, and of both
+    together, whose requests cannot be compared."""
+    lines: dict[tuple[int, str, str], list[float]] = {}
+    for point in points:
+        done = lines.setdefault((point.run, point.stream, point.operation), [0.0, 0.0])
+        length_s = point.end_s - point.start_s
+        done[0], done[1] = done[0] + point.iops * length_s, done[1] + point.bytes_per_s * length_s
+    sizes = [moved / requests for requests, moved in lines.values() if moved and requests]
+    if sizes and min(sizes) >= SMALL_BYTES:
+        return MIB_PER_S, ""
+    if not sizes:
+        return IOPS, ""
+    if max(sizes) < SMALL_BYTES:
+        return IOPS, f", since all requests are smaller than {format_size(SMALL_BYTES)} on average"
+    return MIB_PER_S, ", since requests of several sizes are in one picture"
 
 
 def are_apart(points: Sequence[Point]) -> bool:

@@ -20,12 +20,55 @@ SYNC_WORDS = {SyncMode.DSYNC: "O_DSYNC writes", SyncMode.SYNC: "O_SYNC writes"}
 VIRTUAL = "virtual"
 
 
-def workload_words(records: Sequence[Record], each: str = "run") -> str:
-    """`2 workers × queue depth 32, 1.5 s a cell, O_DSYNC writes, direct I/O`. Empty without workers, as of a replay."""
-    loads = [record for record in records if _streams(record)]
+PHASES_TOLD = 3
+"""Phases that have words each; of more, a heading has the spans over all of them."""
+AnyPhase = Phase | OtherPhase
+
+
+def workload_words(records: Sequence[Record], each: str = "run", phase: int | None = None) -> str:
+    """`2 workers × queue depth 32, 1.5 s a cell, O_DSYNC writes, direct I/O`. Empty without workers, as of a replay.
+
+    Runs of the same few phases have words for each, since nothing was done for the time of all of them, or at the depth
+    of one with the writes of another. `phase`: of this one alone.
+    """
+    loads = [record for record in records if _streams(record.info.plan.phase)]
     if not loads:
         return ""
-    return _joined(_demand(loads), _time(loads, each), io_words(loads))
+    asked = [_asked(record) for record in loads]
+    if phase is not None:
+        return _joined(_of_phase(loads, phase, each), _io(loads))
+    names = {tuple(one.name for one in phases) for phases in asked}
+    if len(names) == 1 and 1 < len(asked[0]) <= PHASES_TOLD:
+        told = [
+            (one.name or f"phase {number + 1}", _of_phase(loads, number, each)) for number, one in enumerate(asked[0])
+        ]
+        return _joined("; ".join(f"{name}: {words}" for name, words in told if words), _io(loads))
+    most = max(map(len, asked))
+    return _joined(f"{most} phases" if most > 1 else "", _demand(asked), _time(loads, each), io_words(loads))
+
+
+def plan_words(plan: Plan) -> str:
+    """The same of what is to be run: no time was measured yet."""
+    phases = [phase for phase in plan.phase if _streams([phase])]
+    told = [_joined(_demand([[phase]]), _durability([[phase]])) for phase in phases]
+    several = 1 < len(phases) <= PHASES_TOLD
+    said = [f"{phase.name}: {words}" if several else words for phase, words in zip(phases, told, strict=True)]
+    if len(phases) > PHASES_TOLD:
+        said = [_joined(f"{len(phases)} phases", _demand([phases]), _durability([phases]))]
+    return _joined("; ".join(said), IO_WORDS.get(plan.io, plan.io))
+
+
+def _asked(record: Record) -> Sequence[AnyPhase]:
+    return record.info.plan.phase
+
+
+def _of_phase(records: Sequence[Record], number: int, each: str) -> str:
+    """Of the runs that have this phase; empty where nobody works in it."""
+    having = [record for record in records if len(record.info.plan.phase) > number]
+    asked = [_asked(record)[number : number + 1] for record in having]
+    if not any(_streams(phases) for phases in asked):
+        return ""
+    return _joined(_demand(asked), _time(having, each, number), _durability(asked))
 
 
 def time_words(records: Sequence[Record]) -> str:
@@ -35,36 +78,38 @@ def time_words(records: Sequence[Record]) -> str:
 
 def io_words(records: Sequence[Record]) -> str:
     """`O_DSYNC writes, direct I/O, modelled`: what is left where demand and time are said otherwise."""
-    return _joined(_durability(records), _io(records))
+    return _joined(_durability([_asked(record) for record in records]), _io(records))
 
 
 def _joined(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _streams(record: Record) -> list[Stream | OtherStream]:
+def _streams(phases: Sequence[AnyPhase]) -> list[Stream | OtherStream]:
     found: list[Stream | OtherStream] = []
-    for phase in record.info.plan.phase:
+    for phase in phases:
         found += [stream for stream in phase.stream if stream.workers is not None]
     return found
 
 
-def _demand(records: Sequence[Record]) -> str:
-    """What is in flight in a closed loop; in an open one the rate, since its depth is only room for a queue."""
-    streams = [stream for record in records for stream in _streams(record)]
+def _demand(asked: Sequence[Sequence[AnyPhase]]) -> str:
+    """What is in flight in a closed loop; in an open one the rate, since its depth is only room for a queue.
+
+    `asked` are the phases of each run."""
+    streams = [stream for phases in asked for stream in _streams(phases)]
     workers = _span(stream.workers or 0 for stream in streams)
     of_workers = f"{workers} worker{'' if workers == '1' else 's'}"
     if all(isinstance(stream, Stream) and stream.program for stream in streams):
         return of_workers
     if all(isinstance(stream, Stream) and stream.trace for stream in streams):
         return "the requests of a trace"
-    most = max(len(phase.stream) for record in records for phase in record.info.plan.phase)
+    most = max(len(phase.stream) for phases in asked for phase in phases)
     if most > 1:
-        return f"{most} streams, {_span(_totals(records))} requests in flight in total"
+        return f"{most} streams, {_span(_in_flight(asked))} requests in flight in total"
     knobs = {
         str(phase.ramp.knob)
-        for record in records
-        for phase in record.info.plan.phase
+        for phases in asked
+        for phase in phases
         if isinstance(phase, Phase) and phase.ramp is not None
     }
     if any(isinstance(stream.pace, OpenPace) for stream in streams):
@@ -94,13 +139,13 @@ def _rates(streams: Sequence[Stream | OtherStream], knobs: set[str]) -> str:
     return said
 
 
-def _totals(records: Sequence[Record]) -> Iterable[int]:
-    for record in records:
-        for phase in record.info.plan.phase:
+def _in_flight(asked: Sequence[Sequence[AnyPhase]]) -> Iterable[int]:
+    for phases in asked:
+        for phase in phases:
             yield sum(map(in_flight_total, _of(phase)))
 
 
-def _of(phase: Phase | OtherPhase) -> Sequence[Stream | OtherStream]:
+def _of(phase: AnyPhase) -> Sequence[Stream | OtherStream]:
     return phase.stream
 
 
@@ -109,19 +154,28 @@ def _span(values: Iterable[int]) -> str:
     return f"{found[0]:,}" if len(found) == 1 else f"{found[0]:,} to {found[-1]:,}"
 
 
-def measured_ns(record: Record) -> int:
-    """For how long a run measured, without warm-up and drain."""
-    return sum(c.end_ns - c.start_ns for c in record.spans() if not c.warmup and not c.drain)
+def measured_ns(record: Record, phase: int | None = None) -> int:
+    """For how long a run or one of its phases measured, without warm-up and drain."""
+    return sum(c.end_ns - c.start_ns for c in record.spans(phase) if not c.warmup and not c.drain)
 
 
-def _time(records: Sequence[Record], each: str) -> str:
-    spans = [span for record in records if (span := measured_ns(record))]
+def _time(records: Sequence[Record], each: str, phase: int | None = None) -> str:
+    """Of one phase, or of every phase by itself: what several measured is no time of any of them."""
+    if phase is None and any(len(record.info.plan.phase) > 1 for record in records):
+        numbers = [(record, number) for record in records for number in range(len(record.info.plan.phase))]
+        return _times_words([measured_ns(*one) for one in numbers], " a phase")
+    ending = f" a {each}" if len(records) > 1 or each != "run" else " measured"
+    return _times_words([measured_ns(record, phase) for record in records], ending)
+
+
+def _times_words(measured: Sequence[int], ending: str) -> str:
+    spans = [span for span in measured if span]
     if not spans:
         return ""
     low, high = format_ns(min(spans)), format_ns(max(spans))
     # Intervals end a little after they are due, so that equal plans differ in the third digit.
     said = low if max(spans) <= 1.02 * min(spans) else f"{low} to {high}"
-    return f"{said} a {each}" if len(records) > 1 or each != "run" else f"{said} measured"
+    return f"{said}{ending}"
 
 
 def _io(records: Sequence[Record]) -> str:
@@ -133,9 +187,9 @@ def _io(records: Sequence[Record]) -> str:
     return f"{said}, modelled" if clocks == {VIRTUAL} and said else said
 
 
-def _durability(records: Sequence[Record]) -> str:
+def _durability(asked: Sequence[Sequence[AnyPhase]]) -> str:
     """When what was written is durable; empty for loads that write nothing, and where it was not told."""
-    streams = [stream for record in records for stream in _streams(record) if isinstance(stream, Stream)]
+    streams = [stream for phases in asked for stream in _streams(phases) if isinstance(stream, Stream)]
     return " or ".join(dict.fromkeys(word for stream in streams if (word := _durable(stream))))
 
 

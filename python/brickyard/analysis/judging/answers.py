@@ -20,8 +20,10 @@ from brickyard.analysis.figures.workload import VIRTUAL
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
+from brickyard.analysis.judging.crowding import CPU_WAITED
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
+from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import basis_words, kinds_of
 from brickyard.schema import Bound, Document, HangEvent, IoPath, PhaseEnd, is_request
@@ -40,13 +42,14 @@ STREAMS_TOLD = 6
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
 OVERLOADED = "overloaded"
 ALL_MODELLED = "All figures were computed by models, not measured."
-QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", "smaller_than_memory")
+QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", CPU_WAITED, "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
 """Those of a CPU that the generator did not get when it wanted one."""
 MOMENT_NS = 900_000_000
 """Rates are per second; the last interval of a run of one second may end a little early."""
 REQUESTS_MIN = 30
 """Of independent arrivals, two standard deviations of a count of 30 are more than a third of it."""
+CPU_LACKED = "The generator did not have all the CPU time that it wanted"
 LATE_SHARE = 0.1
 """Lateness of a smaller share of the mean response time changes no conclusion."""
 
@@ -73,10 +76,9 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     if analysis.is_graph(patterns):
         found = cached.doubted(done)
         doubts = cached.words(found, done, ". With --full, each cell is measured until it is steady")
-        lacking = ""
-        if planned is not None and len(done) < planned:
-            lacking = f"Only {len(done)} of {planned} cells were measured, so the best cell may be missing."
-        said_of_all = _characterized(patterns, found, is_whole=not lacking)
+        without = without_rate(records, planned)
+        lacking = without_words(records, without)
+        said_of_all = _characterized(patterns, found, without)
         return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
@@ -159,19 +161,31 @@ def _unfinished(records: Sequence[Record]) -> list[str]:
     return [f"Left out because they {why}: {names}."]
 
 
-def _characterized(patterns: Patterns, doubts: dict[int, str], *, is_whole: bool) -> list[str]:
+def _characterized(patterns: Patterns, doubts: dict[int, str], without: dict[Key, str]) -> list[str]:
     """A headline is of cells that last; where the one it would name does not, there is none."""
     sequential = {o: c for o in OPERATIONS if (c := patterns.get(("sequential", o)))}
     random = {o: c for o in OPERATIONS if (c := patterns.get(("random", o)))}
     said = []
     if sequential:
-        parts = [_sequential_words(operation, cells, doubts) for operation, cells in sequential.items()]
-        among = "" if is_whole else ", of the cells that were measured"
-        said.append(f"Sequential requests{among}: {'; '.join(parts)}.")
+        parts = [_sequential_words(operation, cells, doubts, without) for operation, cells in sequential.items()]
+        parts += _none_at_all("sequential", sequential, without)
+        said.append(f"Sequential requests: {'; '.join(parts)}.")
     if random:
-        parts = [_random_words(operation, cells, doubts) for operation, cells in random.items()]
+        parts = [_random_words(operation, cells, doubts, without) for operation, cells in random.items()]
+        parts += _none_at_all("random", random, without)
         said.append(f"Random requests: {'; '.join(parts)}.")
     return said
+
+
+def _none_at_all(address: str, known: dict[str, list[RankedCell]], without: dict[Key, str]) -> list[str]:
+    """Operations of which no cell was measured."""
+    lacking = {o: _lacking(address, o, without) for o in OPERATIONS if o not in known}
+    return [f"{o}: no figure ({', '.join(dict.fromkeys(why.values()))})" for o, why in lacking.items() if why]
+
+
+def _lacking(address: str, operation: str, without: dict[Key, str]) -> dict[int, str]:
+    """Sizes of a pattern without a rate."""
+    return {size: why for (of, by, size), why in without.items() if (of, by) == (address, operation)}
 
 
 def _none_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
@@ -179,14 +193,21 @@ def _none_words(operation: str, cells: list[RankedCell], doubts: dict[int, str])
     return f"{operation}: no figure, because {count} of {len(cells)} cells were not in steady state"
 
 
-def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
+def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int, str], without: dict[Key, str]) -> str:
     best = max(cells, key=lambda item: item.cell.row.bytes_per_s)
-    if not best.cell.row.is_rated:
-        return f"{operation}: no figure, because all requests of every size ended after the measured time"
+    lacking = _lacking("sequential", operation, without)
+    sizes = {item.cell.request_bytes for item in cells} | set(lacking)
+    if len(lacking) == len(sizes):
+        return f"{operation}: no figure, because no size has a rate ({', '.join(dict.fromkeys(lacking.values()))})"
     if best.cell.run in doubts:
         return _none_words(operation, cells, doubts)
-    text = f"{operation} up to {format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
-    text += f" with requests of {format_size(best.cell.request_bytes)}"
+    figures = f"{format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
+    of_size = f"with requests of {format_size(best.cell.request_bytes)}"
+    if lacking:
+        # The highest of those that are left is no answer for all.
+        rated = len(sizes) - len(lacking)
+        return f"{operation} {figures} {of_size}, the highest of the {rated} of {len(sizes)} sizes that have a rate"
+    text = f"{operation} up to {figures} {of_size}"
     enough = _near_best_from(cells)
     if enough is not None and enough < best.cell.request_bytes:
         text += f", within 10 % of that from {format_size(enough)} on"
@@ -203,13 +224,15 @@ def _near_best_from(cells: list[RankedCell]) -> int | None:
     return found
 
 
-def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str]) -> str:
+def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str], without: dict[Key, str]) -> str:
     typical = next((i for i in cells if i.cell.request_bytes == TYPICAL_BYTES), cells[0])
+    if why := without.get(("random", operation, TYPICAL_BYTES)):
+        return f"{operation} no figure of {format_size(TYPICAL_BYTES)} ({why})"
     if typical.cell.run in doubts:
         return _none_words(operation, cells, doubts)
     size = format_size(typical.cell.request_bytes)
-    if not typical.cell.row.is_rated:
-        return f"{operation} no figure of {size}, as all its requests ended after the measured time"
+    if why := without.get(("random", operation, typical.cell.request_bytes)):
+        return f"{operation} no figure of {size} ({why})"
     return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.service)}"
 
 
@@ -408,7 +431,7 @@ def _limit(records: Sequence[Record]) -> str:
         found = {warning.id for record in records for warning in record.info.warnings}
         paced = sum(map(_is_paced, records))
         if any(map(summaries.is_cpu_taken, records)):
-            return "Other work used the generator's CPU, so whether storage or generator was the limit is not known."
+            return f"{CPU_LACKED}, so whether storage or generator was the limit is not known."
         qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
         if qualified or _lateness(records) or 0 < paced < len(records):
             return "The generator was not the limit."
@@ -432,8 +455,8 @@ def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:
     said = f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
     if not taken:
         return said
-    where = f"In {taken} of {len(records)} runs"
-    return f"{said} {where} other work used the generator's CPU, so there the limit is not known."
+    where = f"in {taken} of {len(records)} runs"
+    return f"{said} {CPU_LACKED} {where}, so there the limit is not known."
 
 
 def _is_paced(record: Record) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from brickyard.analysis.judging.crowding import crowding
+from brickyard.analysis.judging.crowding import CPU_WAITED, CROWDED, crowding, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.schema import Bound, Engine, IoPath, PhaseEnd, RunWarning, Unit, VerifiedEvent, reasons_of, warned
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
@@ -184,8 +184,26 @@ def generator(run: Judged) -> Iterator[RunWarning]:
                 f"{IN_PHASE} {words}.",
                 remedy,
                 phase=run.phase_name(end.phase),
-                busy=Unit.SHARE.of(end.loop_busy_share),
+                busy=Unit.SHARE.of(own_share(end)),
             )
+        elif waited(end):
+            others, values = _took_the_cpus(run)
+            yield warned(
+                CPU_WAITED,
+                "warning",
+                f"{IN_PHASE} the generator waited for a CPU {{waited}} of the time{others}; requests were sent, and "
+                "their ends seen, later than without these waits.",
+                "Stop what else runs on this host, and measure again; if nothing does, look at CPU quotas and at how "
+                "long the CPUs take to wake from idle states.",
+                phase=run.phase_name(end.phase),
+                waited=Unit.SHARE.of(end.cpu_wait_share or 0.0),
+                also=values,
+            )
+
+
+def _took_the_cpus(run: Judged) -> tuple[str, dict[str, Value]]:
+    found = next(filter(None, (crowding(run.start, watch) for watch in run.watches)), None)
+    return (f": something else used the CPUs ({CROWDED})", found.values) if found else ("", {})
 
 
 def _bound_words(run: Judged) -> Callable[[PhaseEnd], tuple[str, str]]:
@@ -226,14 +244,19 @@ def generator_words(end: PhaseEnd) -> tuple[str, str]:
     """Why the generator was the limit, and what to do; the core tells its own work from the kernel's."""
     if end.generator_bound_reason is Bound.CPU:
         return (
-            "each of the generator's threads used a whole core, including the kernel's work for the storage, so the "
-            "processor may have been the limit",
+            "the generator used all the CPU time that its threads could have, including the kernel's work for the "
+            "storage, so the processor may have been the limit",
             "Use more workers, which may give a higher rate, or larger requests; read the figures as a lower bound.",
         )
     return (
-        "the generator was the limit, not the storage: its own work took {busy} of its loop's time",
+        "the generator was the limit, not the storage: its own work took {busy} of its loops' time",
         "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
     )
+
+
+def own_share(end: PhaseEnd) -> float:
+    """Of the loops' time, what their own work took on a CPU; older records do not tell that from waits for one."""
+    return end.loop_busy_share if end.loop_cpu_share is None else end.loop_cpu_share
 
 
 def depth_reached(run: Judged) -> Iterator[RunWarning]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brickyard.analysis.judging.cached import CACHED_SHARE_MAX
-from brickyard.analysis.judging.crowding import CROWDED, crowding
+from brickyard.analysis.judging.crowding import CROWDED, crowding, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
@@ -469,7 +469,8 @@ def processor(run: Judged) -> Iterator[RunWarning]:
 
 def _crowded(run: Judged, watch: WatchSheet) -> Iterator[RunWarning]:
     found = crowding(run.start, watch)
-    if found is not None:
+    # Where waits for a CPU were counted, the warning of these names who had the CPUs.
+    if found is not None and not any(map(waited, run.phase_ends)):
         yield warned(
             "cpu_shared",
             "warning",

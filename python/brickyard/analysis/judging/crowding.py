@@ -1,4 +1,4 @@
-"""Duty: whether other processes kept the CPUs busy beside a run, so that its requests may have waited for one.
+"""Duty: whether a generator had a CPU when it wanted one: how long it waited, and whether other processes were on them.
 
 Refusal: only of a run whose requests this process made; drivers, fio and servers are processes of their own.
 """
@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard.schema import Engine, Start, Unit, WatchSheet
+from brickyard.schema import Engine, PhaseEnd, Start, Unit, WatchSheet
 from brickyard.schema.warning import Value, wording_of
 
 BUSY_SHARE_MAX = 0.85
 OTHERS_SHARE_MAX = 0.2
 """Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for one."""
 CROWDED = "the CPUs were {busy} busy, {others} with other processes"
+CPU_WAITED = "cpu_waited"
+CPU_WAIT_SHARE = 0.1
+"""Our choice: with waits of this part of the time, neither a rate nor a latency is that of the storage alone."""
+
+
+def waited(end: PhaseEnd) -> bool:
+    """Whether a phase's figures depend on how long the generator waited for a CPU, and not on its own work."""
+    return (end.cpu_wait_share or 0.0) >= CPU_WAIT_SHARE and not end.generator_bound
 
 
 @dataclass(frozen=True)

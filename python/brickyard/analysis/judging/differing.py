@@ -7,18 +7,48 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard import _core
 from brickyard.analysis.judging.merging import kind_of
 from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
-from brickyard.schema import plan_values
+from brickyard.schema import RunWarning, plan_values
 from brickyard.store import Record
 from brickyard.units import format_ns
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
+MATTERS = {
+    "Target": "it is other storage",
+    MODEL_SET: "it is another model",
+    "Condition": "an array in another condition serves requests otherwise",
+    "Test area": "its size, and what of it was never written, decide how far arms move and what caches hold",
+    "Cache": "it decides which requests reach the media",
+    "File system": "each request goes through it",
+    "Device": "its scheduler, queue and write cache order and hold requests",
+    "Database": "it is in each call",
+    "Replay ": "it is another load",
+    "pgbench ": "it is another load",
+    "Engine": "requests reach the storage in another way",
+    "Governor": "the speed of the CPUs is in each short request",
+    "Host": "its CPU and memory are in each short request",
+    "Kernel": "each request goes through it",
+    "Brickyard": "another version may send or count requests otherwise",
+}
+"""By the first words of a circumstance, why figures may differ by it."""
+GRAVE = frozenset(
+    (
+        "array_degraded", "array_syncing", "cpu_quota", "cpu_shared", "cpu_throttled", "cpu_waited", "damage",
+        "debug_build", "depth_not_reached", "drive_hot", "errors", "foreign_io", "generator_bound", "hung_requests",
+        "not_direct", "overloaded", "psync", "smaller_than_cache", "smaller_than_memory", "steal", "store_on_device",
+        "unwritten",
+    )
+)  # fmt: skip
+"""Warnings of what acts on rates and times themselves; the others say what is not known, or how a run went."""
+SCRATCH = re.compile(r"scratch-\d+-\d+\.brick")
+"""The name of a scratch file: each run has its own, in one place."""
 ABSENT = {"Condition": "normal"}
 """What a line that a record does not have means."""
 CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
@@ -34,6 +64,17 @@ class Differing:
 
     label: str
     values: tuple[tuple[str, tuple[int, ...]], ...]
+    warning: str = ""
+    """The id of a warning that not all runs have."""
+
+    @property
+    def matters(self) -> str:
+        """Why figures may differ by this; empty where they are not known to."""
+        if self.warning:
+            return "more than the storage is in these figures" if self.warning in GRAVE else ""
+        if self.label == "Target" and len({SCRATCH.sub("", value) for value, _ in self.values}) == 1:
+            return ""
+        return next((why for name, why in MATTERS.items() if self.label.startswith(name)), "")
 
     @property
     def words(self) -> str:
@@ -99,13 +140,15 @@ def differing_in_study(records: Sequence[Record]) -> list[Differing]:
 
 
 def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Differing]:
-    """Between two sides that are compared: everything but what changes from run to run, and the load itself.
+    """Between two sides that are compared: everything but what changes from run to run, and the load itself. What can
+    matter to figures comes first.
 
     Other seeds are another choice among equal loads: shown, and no difference of the load.
     """
     both = [*one, *other]
     found = _differing(both, lambda label: label in ("Target", "Condition", "Seed") or label not in CHANGING)
-    return [item for item in (*found, *_asked_of_databases(both), *_warned(both)) if _parts(item, one)]
+    told = [item for item in (*found, *_asked_of_databases(both), *_warned(both)) if _parts(item, one)]
+    return sorted(told, key=lambda item: not item.matters)
 
 
 def _asked_of_databases(records: Sequence[Record]) -> list[Differing]:
@@ -142,19 +185,20 @@ def _flat(asked: dict[str, object], before: str = "") -> dict[str, str]:
 
 def _warned(records: Sequence[Record]) -> list[Differing]:
     """Warnings that not all runs have; the same one with other figures is the same."""
-    texts: dict[Hashable, str] = {}
+    first: dict[Hashable, RunWarning] = {}
     runs: dict[Hashable, list[int]] = {}
     for record in records:
         for warning in record.info.warnings:
             if warning.severity != "note":
                 key = kind_of(warning)
-                texts.setdefault(key, warning.text)
+                first.setdefault(key, warning)
                 runs.setdefault(key, []).append(record.info.id)
     found = []
     for key, warned in runs.items():
         others = tuple(record.info.id for record in records if record.info.id not in warned)
         if others:
-            found.append(Differing("Warning", ((texts[key], tuple(warned)), ("without it", others))))
+            sides = (first[key].text, tuple(warned)), ("without it", others)
+            found.append(Differing("Warning", sides, first[key].id))
     return found
 
 

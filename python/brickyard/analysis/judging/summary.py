@@ -6,6 +6,7 @@ Refusal: no layout; whoever shows it decides how.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
@@ -20,6 +21,7 @@ from brickyard.analysis.figures.tools import tool_document
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
+from brickyard.analysis.judging.crowding import CPU_WAITED
 from brickyard.analysis.judging.further import further_document
 from brickyard.analysis.judging.judged import IntervalSums
 from brickyard.bricks import caches
@@ -154,6 +156,8 @@ class GeneratorDocument(msgspec.Struct, frozen=True, kw_only=True):
     outstanding: int
     cpu: Cpu
     loop_busy_share: float
+    loop_cpu_share: float | None
+    cpu_wait_share: float | None
     generator_bound: bool
     generator_bound_reason: Bound
 
@@ -328,7 +332,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     clock, said = start.clock, schema.reasons_of(start)
     ends = record.of(PhaseEnd)
     bound = any(end.generator_bound for end in ends)
-    busy = None if record.info.is_by_tool else max((end.loop_busy_share for end in ends), default=None)
+    busy = "" if record.info.is_by_tool else work_words(ends)
     cost = cpu_per_request_ns(record)
     cost_ns = clock.read_cost_ns  # 0 where it was not measured
     return [
@@ -351,11 +355,25 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
             if cost == (0, 0) and not busy  # a model's requests cost the host nothing
             else _joined(
                 f"{format_ns(cost[0])} user and {format_ns(cost[1])} system CPU per request" if cost else "",
-                f"busiest loop {busy * 100:.0f} %" if busy is not None else "",
+                busy,
                 "the generator was the limit" if bound else "",
             ),
         ),
     ]
+
+
+def work_words(ends: Sequence[PhaseEnd]) -> str:
+    """What the generator's own work took, and how long it waited for a CPU; nothing where both are below 0.5 %."""
+    waited = max((end.cpu_wait_share or 0.0 for end in ends), default=0.0)
+    wait = f"waited for a CPU {waited:.0%} of the time" if waited >= 0.005 else ""
+    on_cpu = [end.loop_cpu_share for end in ends if end.loop_cpu_share is not None]
+    if on_cpu or not ends:
+        return _joined(
+            f"own work on a CPU {max(on_cpu):.0%} of the time" if max(on_cpu, default=0) >= 0.005 else "", wait
+        )
+    # An older record has the time alone in which a loop was at work or waited for a CPU.
+    busy = max(end.loop_busy_share for end in ends)
+    return _joined(f"own work and waits for a CPU {busy:.0%} of the time" if busy >= 0.005 else "", wait)
 
 
 def _reap(count: int | None) -> str:
@@ -441,7 +459,7 @@ def _submitted_range(records: list[Record]) -> str:
     return "".join(f"; in {count} of {len(records)} runs {said}" for said, count in counts.items())
 
 
-CPU_TAKEN = ("steal", "cpu_quota", "cpu_throttled", "cpu_shared")
+CPU_TAKEN = ("steal", "cpu_quota", "cpu_throttled", "cpu_shared", CPU_WAITED)
 """Warnings of a generator that did not have its processors for itself."""
 
 
@@ -452,17 +470,17 @@ def is_cpu_taken(record: Record) -> bool:
 def _generator_range(records: list[Record]) -> str:
     costs = [sum(cost) for record in records if (cost := cpu_per_request_ns(record))]
     ends = [record.of(PhaseEnd) for record in records]
-    busy = max((end.loop_busy_share for own in ends for end in own), default=0.0)
+    busy = work_words([end for own in ends for end in own])
     bound = sum(any(end.generator_bound for end in own) for own in ends)
     if not busy and not any(costs):
         return ""
     known = not any(record.info.is_by_tool for record in records)
     bound_words = f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit"
     if taken := sum(map(is_cpu_taken, records)):
-        bound_words += f", in {taken} of {len(records)} runs beside other work on its CPUs"
+        bound_words += f", in {taken} of {len(records)} runs without all the CPU time that it wanted"
     return _joined(
         f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU per request" if costs else "",
-        *((f"busiest loop {busy * 100:.0f} %", bound_words) if known else ()),
+        *((busy, bound_words) if known else ()),
     )
 
 

@@ -12,9 +12,7 @@ from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.totals import Totals, shares_of_best, totals
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.cached import doubt
-from brickyard.schema import tag_of
-from brickyard.schema.operations import shares
-from brickyard.schema.plan import Stream
+from brickyard.analysis.judging.without_rate import PATTERNS, asked_cell
 from brickyard.store import Record
 
 FILLS = "†"
@@ -23,8 +21,6 @@ FILLS_WORDS = (
     "by more than a fifth"
 )
 LATE_WORDS = "– instead of a rate: all requests ended after the measured time, so there is no rate; measure for longer"
-PATTERNS = (("sequential", "read"), ("random", "read"), ("sequential", "write"), ("random", "write"))
-"""Reads first, so that no read waits for what the writes have left behind in caches."""
 
 
 @dataclass(frozen=True)
@@ -65,26 +61,12 @@ def pattern_words(records: Sequence[Record], ranked: Iterable[RankedCell]) -> st
 
 
 def cell_of(record: Record) -> Cell | None:
-    """The cell that a run measured: one phase, one stream, one size, one operation, sequential or random."""
-    phases = record.info.plan.phase
-    if len(phases) != 1 or len(phases[0].stream) != 1:
+    """The cell that a run measured."""
+    asked = asked_cell(record)
+    if asked is None:
         return None
-    stream = phases[0].stream[0]
-    if not isinstance(stream, Stream):
-        return None  # a page of a replay
-    operations = [name for name, share in shares(stream.operations).items() if share > 0]
-    address = tag_of(type(stream.address))
-    rows = [row for row in totals(record) if row.operation in operations]
-    if (
-        stream.chain
-        or stream.program
-        or len(stream.request) != 1
-        or len(operations) != 1
-        or address not in ("sequential", "random")
-        or not rows
-    ):
-        return None
-    return Cell(record.info.id, address, operations[0], stream.request[0].size, rows[0], doubt(record) is not None)
+    rows = [row for row in totals(record) if row.operation == asked[1]]
+    return Cell(record.info.id, *asked, rows[0], doubt(record) is not None) if rows else None
 
 
 def characterization(records: Iterable[Record]) -> dict[tuple[str, str], list[RankedCell]]:

@@ -76,10 +76,6 @@ def _report(store: Store, result: Characterized, records: list[Record], output: 
     return write_report(records, study, output or default_directory(records, study))
 
 
-def _planned(result: Characterized) -> int | None:
-    return result.planned if result.outcome != "done" else None
-
-
 def document(result: Characterized, records: list[Record], page: Path | None) -> Document:
     """The one document of `--json`."""
     return {
@@ -88,7 +84,7 @@ def document(result: Characterized, records: list[Record], page: Path | None) ->
         "outcome": result.outcome,
         "message": result.message,
         "notes": result.notes,
-        **(answer(records, analysis.characterization(records), _planned(result)).document() if records else {}),
+        **(answer(records, analysis.characterization(records), result.planned).document() if records else {}),
         "warnings": stored(distinct_warnings(records)),
         "cells": [
             {
@@ -111,7 +107,7 @@ def _print(result: Characterized, records: list[Record], page: Path | None) -> N
     console = stdout()
     patterns = analysis.characterization(records)
     if records:
-        print_answer(console, answer(records, patterns, _planned(result)))
+        print_answer(console, answer(records, patterns, result.planned))
     print_characterization(console, patterns, records)
     if records:
         print_circumstances(console, records)

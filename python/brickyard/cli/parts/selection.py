@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard.analysis.judging.differing import runs_words
 from brickyard.cli.parts.output import stderr
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Record, RunHead, Store, StudyInfo
@@ -107,7 +108,11 @@ def one(store: Store, word: str) -> Record:
     """Exactly one run."""
     found = select(store, (word,)).records
     if len(found) != 1:
-        raise BadInputError(f"{word} has {len(found)} runs; name one of them")
+        runs = runs_words([record.info.id for record in found])
+        raise BadInputError(
+            f"{word} is {runs}, and this takes one run, as in `brickyard show {found[-1].info.id}`; "
+            f"`brickyard report {word}` and `brickyard export {word}` take them all"
+        )
     return found[0]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
 
 from brickyard import bricks, rulers
 from brickyard.advise import buy as buying
@@ -19,6 +22,7 @@ from brickyard.advise.assumptions import assumptions
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import Terms
 from brickyard.advise.simulate import here, unverified
+from brickyard.analysis.figures.workload import plan_words
 from brickyard.analysis.judging.idle import idle_switch_lines
 from brickyard.analysis.judging.verdict import Finding
 from brickyard.analysis.judging.verdict_words import figure_text, threshold_text
@@ -178,15 +182,21 @@ def buy(
         print_line(console, line)
     with console.status("modelled bricks") as status, sweeping(hosts) as sweep:
         carry = sweep.events if sweep else here
+        progress = _Progress(console, status, min(most, len(fitting)))
+
+        def evaluated(candidate: Candidate) -> buying.Trial:
+            progress.begins(candidate.name)
+            return buying.evaluate(candidate, wanted, carry)
+
         found = buying.search(
             fitting,
-            lambda candidate: buying.evaluate(candidate, wanted, carry),
+            evaluated,
             fastest=fastest,
             throughput=wanted.throughput,
             enough=1 + runners_up,
             most=most,
             cores=sweep.cores if sweep else os.cpu_count() or 1,
-            progress=_Progress(status.update),
+            progress=progress,
         )
     from brickyard.report.advice import cost_against_rate
 
@@ -200,6 +210,7 @@ def buy(
                 "years": years,
                 "usd_a_kwh": kwh,
                 "profile": profile,
+                "workload": plan_words(wanted.plan),
                 "rulers": [ruler.name for ruler in wanted.rulers],
                 "conditions": list(wanted.conditions),
                 "by": "rate" if fastest else "cost",
@@ -214,7 +225,7 @@ def buy(
         )
     else:
         print_answer(stdout(), advice(found, wanted, fastest=fastest))
-        _print_found(found, wanted, unpriced, written)
+        _print_found(found, wanted, profile, unpriced, written)
         stdout().print()
         stdout().print("Assumptions", style="bold", markup=False)
         for line in assumed:
@@ -293,18 +304,53 @@ def _summed(wanted: buying.Wanted) -> list[str]:
     ]
 
 
-class _Progress:
-    """How many bricks are done, and how long the rest takes at the pace so far."""
+LINE_EVERY_S = 10.0
+"""Where no terminal shows the state in place, it is a line so often."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self.show, self.began = show, time.monotonic()
+
+class _Progress:
+    """How many bricks are done, which was begun last, and how long the rest takes at the pace so far."""
+
+    def __init__(self, console: Console, status: Status, total: int) -> None:
+        self.console, self.status, self.total = console, status, total
+        self.began = self.told = time.monotonic()
+        self.done, self.name = 0, ""
+
+    def begins(self, name: str) -> None:
+        self.name = name
+        self._show()
 
     def __call__(self, done: int, total: int) -> None:
-        left = (time.monotonic() - self.began) / done * (total - done) if done else 0.0
-        self.show(f"{done} of at most {total} bricks simulated, at most {left:.0f} s left")
+        self.done, self.total = done, total
+        self._show()
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        spent_s = now - self.began
+        left = f", at most {spent_s / self.done * (self.total - self.done):.0f} s left" if self.done else ""
+        said = f"{self.done} of at most {self.total} bricks simulated in {spent_s:.0f} s{left}; now {self.name}"
+        self.status.update(escape(said))
+        if not self.console.is_terminal and now - self.told >= LINE_EVERY_S:
+            self.told = now
+            print_line(self.console, said)
 
 
-def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str], written: list[str]) -> None:
+MOST_TOLD = 3
+"""Requirements of a ruler that are shown; of more, its name."""
+
+
+def _asked(wanted: buying.Wanted) -> list[str]:
+    """Every requirement, and in which conditions it has to be met."""
+    asked = [
+        ruler.name if len(ruler.requirements) > MOST_TOLD else ", ".join(map(threshold_text, ruler.requirements))
+        for ruler in wanted.rulers
+    ]
+    return [*asked, f"when {', '.join(c.replace('_', ' ') for c in wanted.conditions)}"]
+
+
+def _print_found(
+    found: buying.Found, wanted: buying.Wanted, profile: str, unpriced: list[str], written: list[str]
+) -> None:
     out = stdout()
     count = f"{len(found.trials)} simulated, {found.left_out} not simulated"
     shown = found.ranked or sorted(found.trials, key=_nearness, reverse=True)[:4]
@@ -312,6 +358,8 @@ def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str]
         f"Meet the requirements ({count})" if found.ranked else f"None meets the requirements ({count}); the nearest:"
     )
     out.print(head, style="bold", markup=False)
+    print_line(out, f"workload: {wanted.plan.title or profile}: {plan_words(wanted.plan)}")
+    print_line(out, f"required: {'; '.join(_asked(wanted))}")
     for number, trial in enumerate(shown, 1):
         print_line(out, f"{number}  {trial.candidate.name}")
         for line in [] if trial.met else _failures(trial):
@@ -336,6 +384,8 @@ def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str]
         out,
         f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; in brackets: the models' interval",
     )
+    for line in _capped(shown, wanted):
+        print_line(out, line)
     if any(trial.loss_chance is not None for trial in shown):
         print_line(out, f"data loss: mean time to it; in brackets: its probability within {wanted.terms.years:g} years")
     if any(len(t.states) < len(buying.conditions_of(t.candidate, wanted)) for t in shown):
@@ -346,6 +396,16 @@ def _print_found(found: buying.Found, wanted: buying.Wanted, unpriced: list[str]
         print_line(out, f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one")
     for path in written[:1]:
         out.print(f"picture: {path}", markup=False, soft_wrap=True)
+
+
+def _capped(shown: Sequence[buying.Trial], wanted: buying.Wanted) -> list[str]:
+    """Where the intervals that are shown end before their factor does."""
+    spreads = {
+        trial.spread.kind: trial.spread
+        for trial in shown
+        if trial.spread and any(trial.is_capped(s, throughput=wanted.throughput) for s in trial.states.values())
+    }
+    return [f"the interval of {kind} ends at {spread.cap_words}" for kind, spread in spreads.items()]
 
 
 def _nearness(trial: buying.Trial) -> tuple[int, float]:
@@ -374,7 +434,7 @@ def _row(number: int, trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
     def rate(state: buying.State) -> str:
         form = format_mib_per_s if wanted.throughput else format_iops
         value = state.bytes_per_s if wanted.throughput else state.iops
-        ends = trial.spread.ends(value) if trial.spread else None
+        ends = trial.ends(state, throughput=wanted.throughput)
         return f"{form(value)} ({form(ends[0])} to {form(ends[1])})" if ends else form(value)
 
     made = trial.candidate

@@ -22,6 +22,7 @@ from brickyard.analysis.figures.samples import Sample
 from brickyard.analysis.figures.search import SEARCHES
 from brickyard.analysis.studies.curve_words import search_words
 from brickyard.bricks import far_off
+from brickyard.bricks.caps import caps_of
 from brickyard.bricks.spread import KINDS, Spread, kind_of, spread_of
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
@@ -124,7 +125,8 @@ def predict(
         ) as (measure, of_caches):
             one = _predicted(loaded, target, state, ruler, length_s, measure, searches)
             spread = spread_of(kind) if kind else None
-            found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread, kind=kind))
+            cap = caps_of(resolved.brick, plan).requests_per_s if modelled else None
+            found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread, kind=kind, cap=cap))
             cached = of_caches()
     far = far_off.words([kind]) if kind else []
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
@@ -160,10 +162,13 @@ class Predicted:
     is_open: bool = False
     spread: Spread | None = None
     kind: str | None = None
+    cap: float | None = None
+    """Requests/s that the storage can have at most."""
 
     @property
     def sustained(self) -> Sustained:
-        return Sustained(self.condition, self.rates, self.unlimited_per_s, self.is_open, self.spread, self.kind)
+        of = self.condition, self.rates, self.unlimited_per_s
+        return Sustained(*of, self.is_open, self.spread, self.kind, self.cap)
 
     @property
     def rates(self) -> Sample | None:
@@ -296,6 +301,13 @@ def _notes(found: list[Predicted]) -> list[str]:
             "them are rates without a limit on the response time (docs/truth.md)"
             for item in found
             if (spread := item.spread)
+        }
+    )
+    notes += sorted(
+        {
+            f"the interval of {spread.kind} ends at {spread.cap_words}"
+            for item in found
+            if (spread := item.spread) and item.sustained.is_capped
         }
     )
     notes += sorted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -76,6 +77,14 @@ def compare(
             help="Figure to compare, such as iops, mib_per_s or response_p99. May be repeated.",
         ),
     ] = (),
+    circumstances: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Show every circumstance that differed, not only those that can matter to the figures.",
+        ),
+    ] = False,
     output: options.Pictures = None,
     store: options.StorePlace = None,
     json: options.Json = False,
@@ -114,7 +123,7 @@ def compare(
     console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
     for line in (
         *_workload_lines(before, after),
-        *_differing_lines(differing),
+        *_differing_lines(differing, everything=circumstances),
         *(f"the load differs: {words}" for words in loads),
     ):
         console.print(line, markup=False, soft_wrap=True)
@@ -216,8 +225,18 @@ def _workload_lines(before: list[Record], after: list[Record]) -> list[str]:
     return [f"workload before: {one or 'unknown'}", f"workload after: {other or 'unknown'}"]
 
 
-def _differing_lines(found: list[Differing]) -> list[str]:
-    return [f"differed: {item.label}: {item.words}" for item in found] or ["circumstances: nothing differed"]
+def _differing_lines(found: list[Differing], *, everything: bool) -> list[str]:
+    """What can matter to the figures, with the reason; the rest as a count, or in full."""
+    if not found:
+        return ["circumstances: nothing differed"]
+    lines = [f"differed: {item.label}: {item.words} ({item.matters})" for item in found if item.matters]
+    rest = [item for item in found if not item.matters]
+    if everything:
+        return [*lines, *(f"differed: {item.label}: {item.words}" for item in rest)]
+    if rest:
+        labels = ", ".join(f"{name} × {n}" if n > 1 else name for name, n in Counter(i.label for i in rest).items())
+        lines.append(f"differed, not known to matter to figures: {labels}; --circumstances shows them")
+    return lines
 
 
 def _print(console: Console, found: Comparison) -> None:

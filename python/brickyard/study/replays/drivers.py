@@ -479,6 +479,7 @@ def merged_end(ends: list[PhaseEnd], by_stream: list[StreamCounts]) -> PhaseEnd:
         generator_bound_reason=bound[0].generator_bound_reason if bound else Bound.NO,
         loops=len(ends),
         loop_busy_share=max(end.loop_busy_share for end in ends),
+        loop_cpu_share=max((one for end in ends if (one := end.loop_cpu_share) is not None), default=None),
         replay=ReplayEnd(
             drivers=[driver for end in ends if end.replay for driver in end.replay.drivers], by_stream=by_stream
         ),

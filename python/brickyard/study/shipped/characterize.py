@@ -15,7 +15,7 @@ from brickyard.advise.simulate import filled
 from brickyard.analysis.figures.latency import latency_of
 from brickyard.analysis.figures.totals import rated_intervals
 from brickyard.analysis.judging.cached import doubt
-from brickyard.analysis.studies.characterization import PATTERNS
+from brickyard.analysis.judging.without_rate import PATTERNS, SIZES_BYTES
 from brickyard.bricks.resolved import ModelledBrick
 from brickyard.errors import BadInputError
 from brickyard.schema import RunOptions
@@ -27,8 +27,6 @@ from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.units import format_percent, format_seconds, format_size
 
-SIZES_BYTES = tuple(512 << step for step in range(12))
-"""512 B to 1 MiB, the x axis of the characterization graph in Overland's guide."""
 INTERVALS_A_CELL = 6  # enough to tell spread, which needs five
 AS_MUCH = "as much as the target takes"
 REPORT_S = 3  # drawing the report

@@ -20,8 +20,9 @@ from importlib import resources
 import msgspec
 from msgspec import structs
 
-from brickyard import bricks
+from brickyard import bricks, profiles
 from brickyard.advise.simulate import Brick
+from brickyard.bricks.caps import caps_of
 from brickyard.bricks.spread import (
     COLUMNS,
     FAR,
@@ -40,7 +41,7 @@ from brickyard.bricks.spread import (
 from brickyard.errors import BadInputError, one_line
 from brickyard.ready import ready
 from brickyard.schema import Document
-from brickyard.units import three_digits
+from brickyard.units import MIB, three_digits
 
 CLEARLY = 1.10
 """Two published figures that differ by less than a tenth are not called better or worse."""
@@ -59,6 +60,8 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     """Figures of one group are compared with one another."""
     label: str
+    profile: str
+    """What it asks of the brick, in TOML."""
     left_out: str | None
     """The brick with the values that it would have without this table, where those differ."""
     published: float
@@ -269,7 +272,17 @@ def held(table: Table, rows: Sequence[SpreadRow]) -> LeftOutCover:
 
 def _spread_row(outcome: Outcome) -> SpreadRow:
     kind = KINDS[printed_kind(storage_kind(Brick(outcome.target).resolve().brick), outcome.table, outcome.label)]
-    return SpreadRow(unit_of(outcome.table, kind, outcome.label), kind, outcome.published, outcome.left_out)
+    cap = cap_of(outcome.cell)
+    return SpreadRow(unit_of(outcome.table, kind, outcome.label), kind, outcome.published, outcome.left_out, cap=cap)
+
+
+def cap_of(cell: PublishedCell) -> float | None:
+    """What the storage of a published figure can have at most, in its unit; a time has no cap."""
+    plan = profiles.validate(profiles.ProfileText(cell.table, cell.profile, cell.table), [])
+    caps = caps_of(bricks.resolve(cell.target.removeprefix(bricks.MODELLED)).brick, plan)
+    if cell.unit == "MiB/s":
+        return None if caps.bytes_per_s is None else caps.bytes_per_s / MIB
+    return caps.requests_per_s if cell.unit.startswith("requests/s") else None
 
 
 def truth(outcomes: list[Outcome]) -> str:
@@ -362,17 +375,21 @@ def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
         "there is",
         "no factor, and nothing is called sure. *Of left-out tables*: the share of figures within the",
         "interval that was computed without their table. Durable writes of flash differ by drive more than by",
-        "table, so each drive counts as a table there, and is left out by itself.",
+        "table, so each drive counts as a table there, and is left out by itself. An interval ends where the storage",
+        "has a cap: what a volume is sold with, and what links and controllers carry. *Above caps*: nine tenths of the",
+        "published figures are no further above theirs, and so far beyond its cap an interval may reach.",
         "",
-        "| kind | tables | figures | factor | of left-out tables |",
-        "|---|---|---|---|---|",
+        "| kind | tables | figures | factor | above caps | of left-out tables |",
+        "|---|---|---|---|---|---|",
     ]
     for kind in KINDS.values():
         own = [row for row in rows if row.kind == kind]
         made = spread(kind, rows)
         count = len({row.table for row in own})
         share = "" if (found := left_out_share(kind, rows)) is None else f"{found:.0%}"
-        lines.append(f"| {kind} | {count} | {len(own)} | {f'× {made.factor:.2f}' if made else 'none'} | {share} |")
+        above = f"{made.above_cap - 1:.0%}" if made and any(row.cap for row in own) else ""
+        factor = f"× {made.factor:.2f}" if made else "none"
+        lines.append(f"| {kind} | {count} | {len(own)} | {factor} | {above} | {share} |")
     return lines
 
 
@@ -411,8 +428,9 @@ def left_out_rows(outcomes: list[Outcome]) -> str:
     rows = csv.writer(lines, lineterminator="\n")
     rows.writerow(COLUMNS)
     for outcome in outcomes:
-        kind = _spread_row(outcome).kind
-        rows.writerow([outcome.table, kind, outcome.label, f"{outcome.published:g}", f"{outcome.left_out:.5g}"])
+        row = _spread_row(outcome)
+        figures = f"{row.published:g}", f"{row.simulated:.5g}", "" if row.cap is None else f"{row.cap:.6g}"
+        rows.writerow([outcome.table, row.kind, outcome.label, *figures])
     return lines.getvalue()
 
 
@@ -427,8 +445,8 @@ the start positions of streams; an error is that of the median. *Fitted*: with t
 *Left out*: with the values that the products would have without this table
 (`reference/left_out.toml`). Both are the same if nothing was fitted to a table, or if other tables
 give the same values. *Interval*: from figure / factor to figure × factor, where the factor is
-computed as described below from all *other* tables of the kind of storage; *covered* is the share
-of this table's published figures within the interval.
+computed as described below from all *other* tables of the kind of storage, but no higher than a cap
+of the storage; *covered* is the share of this table's published figures within the interval.
 """
 
 
