@@ -4,7 +4,8 @@
 //!   memory. The ARC beyond that is not modelled: a record that is read twice is read from disks twice.
 //! - A write of a part of a record reads it first. Then it is in memory, and ends: unless it is to be durable, the disks
 //!   have it later. Above `delay_min_dirty_percent` of `dirty_data_max` writes are delayed, at the maximum they wait.
-//! - One thread hands over what is dirty, record by record (`sync_record`), since an object is written by one.
+//! - One thread hands over what is dirty, record by record (`sync_record`), since an object is written by one. Whole
+//!   records of 128 KiB take no such time: pools of 12 and 24 disks write their streams faster than it would let them.
 //! - Every `txg_timeout`, or when `dirty_data_sync_percent` is dirty, a transaction group is written: to free places in
 //!   order, then a flush, the labels, and a flush (OpenZFS, module/zfs/txg.c, dsl_pool.c, spa.c, vdev_label.c).
 //! - Durable writes and flushes end when the log has them (`system::pool_log`).
@@ -30,6 +31,8 @@ use crate::zfs::space::Space;
 
 /// No write is delayed longer (dsl_pool.c, zfs_delay_max_ns).
 const MOST_DELAY_NS: u64 = 100_000_000;
+/// From here on, records are handed over as fast as disks take them.
+const WHOLE_RECORD_BYTES: u64 = 128 << 10;
 /// Free space that is needed: what is open, what is being written, and two transaction groups whose space is freed late.
 const FREE_DIRTY_MAXIMA: u64 = 4;
 /// Top-level vdevs whose labels take the root of a transaction group (SPA_SYNC_MIN_VDEVS).
@@ -568,7 +571,8 @@ impl System {
     fn txg_next(&mut self, now_ns: u64) {
         let Some(pool) = self.pool.as_ref() else { return };
         if let Some((records, _)) = pool.unissued.front() {
-            self.plan(now_ns + records * pool.zfs.sync_record.ns, Event::TxgIssue);
+            let record_ns = if pool.layout.record_bytes < WHOLE_RECORD_BYTES { pool.zfs.sync_record.ns } else { 0 };
+            self.plan(now_ns + records * record_ns, Event::TxgIssue);
         }
     }
 
