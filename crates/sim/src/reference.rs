@@ -301,7 +301,7 @@ fn array_load(pattern: &str, operation: &str, request_bytes: u64) -> String {
         workers: 2,
         depth: 32,
         regions: vec![if random { "0..100%".into() } else { MIDDLE.into() }],
-        seconds: if random { 40.0 } else { 5.0 },
+        seconds: if random { 40.0 } else { 10.0 },
         more: if random { "align = 512\n" } else { "" },
     }
     .toml()
