@@ -2,13 +2,14 @@
 figures that were simulated with models that their table had taught nothing.
 
 `left_out.csv` is written by `brickyard study reference --errors`. An interval reaches from a figure divided by a
-factor to the figure times it; the factor is the one that holds nine tenths of the kind's left-out figures. Tables
-differ from one another by more than their figures do, so that a kind with few tables gets the widest factor that any of
-them needs, and no less than that of all kinds together. Whether intervals made so hold what they promise is tested by
-leaving whole tables out, for each kind by itself (`tests/advise/test_advise_costs.py`).
+factor to the figure times it; the factor is the one that holds nine tenths of the kind's left-out figures, counted one
+by one, and also where each table counts the same, since the question is how much of a further table it will hold. A
+kind with few tables gets the widest factor that any of them needs, and no less than that of all kinds together. Whether
+intervals made so hold what they promise is tested by leaving whole tables out, for each kind by itself
+(`tests/advise/test_advise_costs.py`).
 
 An interval ends where the storage has a cap (`caps`), however far models of other storage were off: no higher than nine
-tenths of the kind's published figures were above theirs. `Spread.ends` is the one place, for answers and for
+tenths of the kind's published figures that were above theirs. `Spread.ends` is the one place, for answers and for
 `docs/truth.md`.
 
 Flash is several kinds by what it is asked for, since models of its reads are off by far less than those of its durable
@@ -22,10 +23,11 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from itertools import accumulate
 
 from brickyard.bricks.resolved import ModelledBrick
 from brickyard.schema.plan import IoMode, Plan, StepWord, Stream, SyncMode
@@ -112,8 +114,8 @@ class Spread:
     sources: tuple[Source, ...] = ()
     """The largest first."""
     above_cap: float = 1.0
-    """Nine tenths of the published figures are no more than this times their cap: some providers let a little more pass
-    than they sell."""
+    """Of the published figures above their cap, nine tenths are no more than this times it: some providers let a little
+    more pass than they sell."""
 
     @property
     def basis(self) -> str:
@@ -312,7 +314,11 @@ def basis_words(kind: str) -> str:
     made = spread_of(kind)
     if made is None:
         return f"How far models of {KINDS[kind]} are off is not known: too few figures are published"
-    above = f"; nine of ten were at most {made.above_cap - 1:.0%} above their limits" if made.above_cap >= 1.005 else ""
+    above = (
+        f"; those above their limits were so by at most {made.above_cap - 1:.0%}, but for a tenth"
+        if made.above_cap >= 1.005
+        else ""
+    )
     return f"Nine of ten published figures of {KINDS[kind]} {made.claim}{above}{made.largest_words}{made.others_words}"
 
 
@@ -325,11 +331,12 @@ def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:
     if len(by_table) < LEAST_TABLES:
         return None
     whole = [distance for distances in by_table.values() for distance in distances]
-    widest = bound(whole)
     if len(by_table) < FEW_TABLES:
-        widest = max(bound(row.distance for row in among), *map(bound, by_table.values()))
-    above = [max(0.0, math.log(row.published / row.cap)) for row in among if row.kind == kind and row.cap]
-    return Spread(kind, math.exp(widest), len(whole), len(by_table), above_cap=math.exp(bound(above)) if above else 1.0)
+        widest = max(bound(whole), bound(row.distance for row in among), *map(bound, by_table.values()))
+    else:
+        widest = max(bound(whole), bound_of_tables(by_table.values()))
+    above = [row.published / row.cap for row in among if row.kind == kind and row.cap and row.published > row.cap]
+    return Spread(kind, math.exp(widest), len(whole), len(by_table), above_cap=bound(above) if above else 1.0)
 
 
 def left_out_share(kind: str, every: Iterable[SpreadRow]) -> float | None:
@@ -348,3 +355,10 @@ def bound(distances: Iterable[float]) -> float:
     """The least that holds `COVERAGE` of them and of one more like them (split conformal prediction)."""
     ordered = sorted(distances)
     return ordered[min(len(ordered) - 1, math.ceil((len(ordered) + 1) * COVERAGE) - 1)]
+
+
+def bound_of_tables(tables: Collection[Sequence[float]]) -> float:
+    """The least that holds `COVERAGE` of the distances where each table counts the same, however many it has."""
+    ordered = sorted((distance, 1 / len(table) / len(tables)) for table in tables for distance in table)
+    shares = accumulate(share for _, share in ordered)
+    return next((d for (d, _), held in zip(ordered, shares, strict=True) if held * ROUNDED >= COVERAGE), ordered[-1][0])
