@@ -178,12 +178,12 @@ def test_a_prediction_has_the_doubt_of_its_model_beside_that_of_its_searches(
     assert ends in found["answer"][0]
     # The published rates within a limit are the four of oblLOAD.
     assert "Only 4 published rates of disks within a limit on the response time were compared" in found["belief"]
-    assert "1 of them lay in the interval" in found["belief"]
+    assert "2 of them lay in the interval" in found["belief"]
     assert "not known" in found["belief"]
     assert main(["advise", *asked]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "220 of the 240 figures are from MSR 2003 and Overland 2007" in out
-    assert "of a source that is left out, the interval of the others holds 25% to 100%" in out
+    assert "An interval that is made without a source holds 50% to 100% of that source's figures" in out
 
 
 def test_no_rate_of_zfs_within_a_limit_was_compared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -221,7 +221,7 @@ def test_a_headline_that_would_be_a_caches_is_refused(
     monkeypatch.setattr(characterize.Characterization, "_loaded", lambda _self, plan: plan)
     found = answer(capsys, "characterize", "sim:overland-2007-sata", "--quick", "-o", str(tmp_path / "page"))
     assert "write: no figure, because 2 of 2 cells were not in steady state" in found["answer"][1]
-    assert "with --full, each cell is measured until it is steady" in found["belief"]
+    assert "With --full, each cell is measured until it is steady" in found["belief"]
     page = (tmp_path / "page" / "report.html").read_text()
     assert "write: no figure" in page
 
@@ -321,5 +321,5 @@ def test_a_level_that_meets_no_other_is_named_if_it_is_the_best(capsys: pytest.C
 def test_one_sentence_does_not_average_reads_and_writes(capsys: pytest.CaptureFixture[str]) -> None:
     only = ("--only", "request=4KiB", "--only", "access=random", "--only", "access=sequential-read")
     found = answer(capsys, "study", "overland-drives", "--repetitions", "1", *only)
-    assert "random read: IOPS against 500 GB: 750 GB -1" in found["answer"][1]
-    assert "sequential read: IOPS against 500 GB: 750 GB 0 %" in found["answer"][1]
+    assert "random read: IOPS compared with 500 GB: 750 GB -1" in found["answer"][1]
+    assert "sequential read: IOPS compared with 500 GB: 750 GB 0 %" in found["answer"][1]
