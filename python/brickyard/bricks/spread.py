@@ -314,11 +314,9 @@ def basis_words(kind: str) -> str:
     made = spread_of(kind)
     if made is None:
         return f"How far models of {KINDS[kind]} are off is not known: too few figures are published"
-    above = (
-        f"; those above their limits were so by at most {made.above_cap - 1:.0%}, but for a tenth"
-        if made.above_cap >= 1.005
-        else ""
-    )
+    above = ""
+    if made.above_cap >= 1.005:
+        above = f"; nine of ten of those above their limits were so by at most {made.above_cap - 1:.0%}"
     return f"Nine of ten published figures of {KINDS[kind]} {made.claim}{above}{made.largest_words}{made.others_words}"
 
 
