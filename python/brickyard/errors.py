@@ -15,6 +15,7 @@ DONE = 0
 FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+UNREAD = 141  # 128 + SIGPIPE: who read the output has gone, so that it says nothing of the run or a verdict
 
 
 class BrickyardError(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 
@@ -236,3 +237,12 @@ def test_everybody_has_the_time_of_a_rebuild_from_the_rebuild_that_was_simulated
     assert chart is not None
     assert assumed is not None
     assert chart > 1.3 * assumed
+
+
+def test_a_workload_whose_requests_wait_for_one_another_is_not_sped_up_by_its_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One writer that appends and flushes can't do more than its closed loop, however many others could."""
+    found = answer(capsys, "predict", "etcd-fdatasync", "sim:gp3", "--limit", "p99:10ms", "--duration", "2s")
+    assert re.match(r"4\d\d requests/s in the profile's own closed loop", found["answer"][0])
+    assert "if they arrive independently of one another and overlap" in found["answer"][0]

@@ -323,3 +323,14 @@ def test_one_sentence_does_not_average_reads_and_writes(capsys: pytest.CaptureFi
     found = answer(capsys, "study", "overland-drives", "--repetitions", "1", *only)
     assert "random read: IOPS compared with 500 GB: 750 GB -1" in found["answer"][1]
     assert "sequential read: IOPS compared with 500 GB: 750 GB 0 %" in found["answer"][1]
+
+
+def test_a_write_back_cache_slows_no_stream_of_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole rows of a mirror were destaged one at a time, each a revolution after the last."""
+    rates = []
+    for more in ([], ["--set", "controller.write_back=false"]):
+        load = ["--rw", "write", "--bs", "64k", "--iodepth", "4", "--runtime", "60s"]
+        assert main(["run", *load, "sim:demartek-2009-sas", *more, "--json"]) == 0
+        rates.append(json.loads(capsys.readouterr().out)["totals"][0]["iops"])
+    cached, direct = rates
+    assert cached > 0.9 * direct

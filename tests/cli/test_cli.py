@@ -287,6 +287,16 @@ def test_what_the_system_refuses_is_told_with_its_remedy(
     assert "cannot be used as a store: Permission denied" in capsys.readouterr().err
 
 
+def test_an_output_that_nobody_reads_is_no_failure_and_no_verdict(filled: Path) -> None:
+    for more in ([], ["--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        command = [sys.executable, "-m", "brickyard", "runs", *more]
+        ended = subprocess.run(command, check=False, stdout=writing, stderr=subprocess.PIPE, text=True)
+        os.close(writing)
+        assert (ended.returncode, ended.stderr) == (141, "")
+
+
 def test_a_full_standard_output_is_one_line(filled: Path) -> None:
     for more in ([], ["--json"]):
         with open("/dev/full", "w") as full:

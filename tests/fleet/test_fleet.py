@@ -96,7 +96,9 @@ def test_what_a_host_alone_would_be_warned_of_is_said_of_each_host(fleet: Fleet)
     load.write_text(Path(paced(fleet, 2)).read_text().replace("title", 'io = "buffered"\ntitle', 1))
     run = fleet.run(load, *files(fleet, "a", "b"), "--hosts", "a,b", "--size", "8MiB")
     warned = {warning["id"]: warning["text"] for warning in run["warnings"]}
-    assert warned["smaller_than_memory"].startswith("a, b: The target has 8.0 MiB and the host "), warned
+    assert warned["smaller_than_memory"].startswith("a, b: "), warned
+    assert "a.dat and " in warned["smaller_than_memory"]
+    assert "b.dat have 8.0 MiB and the host " in warned["smaller_than_memory"]
     assert "fleet_circumstances" not in warned, "what else ran there is known"
     with Store(fleet.home / "data" / "brickyard" / "runs.db") as store:
         info = store.record(run["run"]).info

@@ -319,7 +319,7 @@ def test_a_dry_run_refuses_what_the_run_refuses(
         for more in ([], ["--dry-run"]):
             assert main(["run", *words, *more]) == 2, (words, more)
             said.append(re.sub(r"\d+", "N", capsys.readouterr().err.splitlines()[-1]))  # free space changes
-        assert said[0] == said[1]
+        assert said[0].replace(" --dry-run", "") == said[1].replace(" --dry-run", "")  # a remedy repeats all options
     file = tmp_path / "mine.toml"
     file.write_text(
         f'[base]\nprofile = "{write}"\ntarget = "{theirs}"\n'

@@ -12,10 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from brickyard import schema
 from brickyard.analysis.figures.observe import observations
 from brickyard.analysis.figures.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.analysis.figures.samples import sample
@@ -387,7 +389,8 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
-    assert "power: at this noise, these runs would detect a change of a single figure by" in told
+    assert "these runs would detect a change of a single figure in four of five cases if it is" in told
+    assert "(the steadiest figure) to" in told
 
 
 def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -418,8 +421,15 @@ def test_a_gate_judges_no_single_runs(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_warning_of_one_side_is_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:
     def warned(size: int) -> Json:
-        text = f"Other programs used vda during the run: {size} MiB read beside our own 40 MiB read."
-        return {"id": "foreign_io", "severity": "warning", "text": text, "remedy": "Stop them."}
+        made = schema.warned(
+            "foreign_io",
+            "warning",
+            "Other programs used {device} during the run: {read} read beside our own 40 MiB read.",
+            "Stop them.",
+            device="vda",
+            read=schema.Unit.BYTES.of(size << 20),
+        )
+        return dict(msgspec.to_builtins(made))
 
     with Store() as store:
         for warnings in ([], [warned(3)], [warned(5)]):

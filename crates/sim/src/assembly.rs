@@ -43,7 +43,7 @@ pub(crate) fn cache_of(keeper: Option<&ControllerParameters>, array: &Array, reb
         gather: gathers.map(|k| Gather::new(k.stripe_cache_bytes.0 * array.loads.len() as u64, row)),
         blocked: VecDeque::new(),
         flushing: Vec::new(),
-        whole_moving: false,
+        whole_moving: 0,
         partial_moving: 0,
     }
 }

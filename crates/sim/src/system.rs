@@ -117,7 +117,7 @@ pub(crate) struct Cache {
     pub(crate) region_log: Option<RegionLog>,
     pub(crate) blocked: VecDeque<u32>,
     pub(crate) flushing: Vec<u32>,
-    pub(crate) whole_moving: bool,
+    pub(crate) whole_moving: usize,
     pub(crate) partial_moving: usize,
 }
 

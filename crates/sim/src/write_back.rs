@@ -1,7 +1,7 @@
 //! A controller's cache: writes that ended before they were on a drive, and what is read ahead of a stream.
 //!
-//! Dirty data are kept by rows of stripe units. Whole rows are destaged at once, one after the other, because they need
-//! no reads; others only when half of the cache is dirty or a flush asks for them, in C-LOOK order, so that neighbouring
+//! Dirty data are kept by rows of stripe units. Whole rows are destaged at once, with parity one after the other, because
+//! they need no reads; others only when half of the cache is dirty or a flush asks for them, in C-LOOK order, so that neighbouring
 //! writes meet in the cache.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -12,9 +12,11 @@ from brickyard.advise.buy import RISKY, Found, Trial, Wanted
 from brickyard.analysis.figures.samples import Sample
 from brickyard.analysis.judging.answers import SENTENCES_MAX, Answer
 from brickyard.bricks import far_off
-from brickyard.bricks.spread import KINDS, Spread, held_within_limits
+from brickyard.bricks.spread import KINDS, Spread, limited_words
 from brickyard.units import format_iops, format_seconds, three_digits
 
+OVERLAPPING_FACTOR = 1.1
+"""An open loop that reaches so many times what the profile's closed loop does has more requests in flight than it."""
 COMPUTED = "All figures are computed by models, not measured."
 
 
@@ -209,25 +211,9 @@ def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str],
         shown = [ranked[0], ranked[-1]]
     several = len(found) > 1 or found[0].condition != "normal"
     said = [_sustained(item, named=several) for item in shown]
-    parts = [*([COMPUTED] if is_modelled else []), *limited_words(found), *(_sentence(text) for text in doubts)]
+    limited = limited_words(item.kind for item in found if item.kind)
+    parts = [*([COMPUTED] if is_modelled else []), *limited, *(_sentence(text) for text in doubts)]
     return Answer(question, tuple(said), " ".join(parts) or "Storage changes with age and fill; measure it again then.")
-
-
-def limited_words(found: Sequence[Sustained]) -> list[str]:
-    """How little is known of how true such rates are, a sentence for each kind of storage."""
-    said = []
-    for kind in sorted({item.kind for item in found if item.kind}):
-        held, compared = held_within_limits(kind)
-        of = f"of {KINDS[kind]} within a limit on the response time"
-        how = "how far this answer may be off is not known"
-        if compared:
-            said.append(
-                f"Only {compared} published rates {of} were compared with models, and {held} of them lay in the"
-                f" interval that holds nine of ten rates without a limit: {how}."
-            )
-        else:
-            said.append(f"No published rate {of} was compared with models: {how}.")
-    return said
 
 
 def _sustained(item: Sustained, *, named: bool) -> str:
@@ -246,7 +232,13 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     between = ""
     if rates.low is not None and rates.high is not None:
         between = f" (95 % interval {format_iops(rates.low)} to {format_iops(rates.high)})"
-    return f"{where}{format_iops(rates.centre)} requests/s{between}{off}; {unlimited}."
+    found = f"{format_iops(rates.centre)} requests/s{between}{off}"
+    if not item.is_open and rates.centre > item.unlimited_per_s * OVERLAPPING_FACTOR:
+        return (
+            f"{where}{format_iops(item.unlimited_per_s)} requests/s in the profile's own closed loop, where requests "
+            f"wait for one another; if they arrive independently of one another and overlap, {found}."
+        )
+    return f"{where}{found}; {unlimited}."
 
 
 def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str]) -> Answer:

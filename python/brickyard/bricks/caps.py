@@ -23,8 +23,8 @@ from brickyard.schema.plan import (
     Stream,
     StridedAddress,
 )
+from brickyard.units import MB
 
-MB = 1e6
 CONTIGUOUS = (SequentialAddress, MixedAddress, RunsAddress, StridedAddress)
 """Providers merge requests that follow one another, and count them as one."""
 

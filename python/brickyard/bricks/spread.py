@@ -299,6 +299,23 @@ def held_within_limits(kind: str) -> tuple[int, int]:
     return held, len(own)
 
 
+def limited_words(kinds: Iterable[str]) -> list[str]:
+    """How little is known of how true such rates are, a sentence for each kind of storage."""
+    said = []
+    for kind in sorted(set(kinds)):
+        held, compared = held_within_limits(kind)
+        of = f"of {KINDS[kind]} within a limit on the response time"
+        how = "how far this answer may be off is not known"
+        if compared:
+            said.append(
+                f"Only {compared} published rates {of} were compared with models, and {held} of them lay in the"
+                f" interval that holds nine of ten rates without a limit: {how}."
+            )
+        else:
+            said.append(f"No published rate {of} was compared with models: {how}.")
+    return said
+
+
 def sources(kind: str, every: Iterable[SpreadRow]) -> tuple[Source, ...]:
     among = list(every)
     found = []

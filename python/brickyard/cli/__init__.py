@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, BadInputError, BrickyardError, one_line
+from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, UNREAD, BadInputError, BrickyardError, one_line
 from brickyard.printable import json_text, printable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from brickyard.outputs import silence_stdout
 
         silence_stdout()
-        return FAILED
+        return UNREAD
     except sqlite3.Error as error:
         text = (
             f"the store: {one_line(error)}; its contents are kept; free some space, or name another store with --store"

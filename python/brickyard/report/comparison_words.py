@@ -82,6 +82,14 @@ def lack_words(item: Lack) -> str:
     return f"{format_name(item.name)}, {item.figure.title}: {', '.join(sides)}"
 
 
+def _lone_words(judged: Gate) -> str:
+    """Of figures with more noise, only larger changes are detected."""
+    least, most = sees_words(judged.lone_least or 0.0), sees_words(judged.lone_most or 0.0)
+    if least == most:
+        return least
+    return f"{least} (the steadiest figure) to {most} (the noisiest)"
+
+
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
     """What was judged, what it could have seen, and what is open."""
     once, unclear = judged.of(Finding.ONCE), judged.of(Finding.INCONCLUSIVE)
@@ -91,9 +99,11 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
         told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
         said.append(f"{_figures(count)} judged together against {_share(tolerance)}: {told}")
-        alone = f"a change of a single figure by {sees_words(judged.lone_share)}"
-        every = f", or of all of them by {sees_words(judged.all_share)}" if count > 1 else ""
-        said.append(f"power: at this noise, these runs would detect {alone}{every} in four of five cases")
+        every = f"; of all of them, {sees_words(judged.all_share)} (median)" if count > 1 else ""
+        said.append(
+            "power: at this noise, these runs would detect a change of a single figure in four of five cases if it is "
+            f"{_lone_words(judged)}{every}"
+        )
     apart = [change for change in unclear if change.worse_by > tolerance]
     said += [
         f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}"
@@ -169,7 +179,12 @@ def comparison_document(
         "lacking": [lack.document() for lack in found.lacking],
         "repeats": found.repeats,
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
-        "power": {"lone_share": judged.lone_share, "all_share": judged.all_share, "repetitions": judged.repetitions},
+        "power": {
+            "lone_share": judged.lone_share,
+            "lone_most": judged.lone_most,
+            "all_share": judged.all_share,
+            "repetitions": judged.repetitions,
+        },
         "distributions": [shift.document() for shift in found.shifts],
         "only_before": [list(name) for name in found.only_before],
         "only_after": [list(name) for name in found.only_after],

@@ -10,7 +10,8 @@ use crate::region_log::RegionLog;
 use crate::write_back::{Destage, WriteBack};
 use crate::zfs::queue::Class;
 
-/// Partial rows that are destaged at a time, for each member: enough to keep a queue at each of them.
+/// Rows that are destaged at a time, for each member: enough to keep a queue at each of them. Of whole rows of an array
+/// with parity it is one row at a time, which keeps all members busy already.
 const DESTAGES_A_MEMBER: usize = 4;
 
 impl System {
@@ -67,14 +68,15 @@ impl System {
 
     pub(super) fn destage(&mut self, now_ns: u64, array: usize) {
         let limit = DESTAGES_A_MEMBER * self.arrays[array].loads.len();
+        let whole_limit = if self.arrays[array].has_parity() { 1 } else { limit };
         loop {
             let cache = &mut self.caches[array];
             let Some(write_back) = cache.write_back.as_mut() else { return };
             // Where writes wait for room, whole rows make it more cheaply than partial ones.
-            let stuck = !cache.blocked.is_empty() && !cache.whole_moving && !write_back.has_whole();
+            let stuck = !cache.blocked.is_empty() && cache.whole_moving == 0 && !write_back.has_whole();
             let everything = stuck || !cache.flushing.is_empty();
             let mut next = None;
-            if !cache.whole_moving {
+            if cache.whole_moving < whole_limit {
                 next = write_back.next_whole();
             }
             if next.is_none() && cache.partial_moving < limit {
@@ -82,7 +84,7 @@ impl System {
             }
             let Some(Destage { row, extents, bytes, whole }) = next else { return };
             if whole {
-                cache.whole_moving = true;
+                cache.whole_moving += 1;
             } else {
                 cache.partial_moving += 1;
             }
@@ -148,7 +150,7 @@ impl System {
     pub(super) fn destaged(&mut self, now_ns: u64, array: usize, row: u64, bytes: u64, whole: bool) {
         let cache = &mut self.caches[array];
         if whole {
-            cache.whole_moving = false;
+            cache.whole_moving -= 1;
         } else {
             cache.partial_moving -= 1;
         }

@@ -25,7 +25,7 @@ from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.bricks import far_off
-from brickyard.bricks.spread import basis_words, kinds_of
+from brickyard.bricks.spread import basis_words, kinds_of, limited_words
 from brickyard.schema import Bound, Document, HangEvent, IoPath, PhaseEnd, is_request
 from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, SyncMode, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
@@ -143,8 +143,11 @@ def _held_against(records: Sequence[Record]) -> list[str]:
             resolved = bricks.resolved_of(record.info.targets, record.info.asked)
             known[asked] = {kind for brick in resolved for kind in kinds_of(brick, known_plan)}
         far |= set(far_off.words(known[asked])) if known_plan else set()
-    said = [basis_words(kind) for kind in sorted(set().union(*known.values()))]
-    return [f"{text}." for text in [*said, *(f"{text[:1].upper()}{text[1:]}" for text in sorted(far))]]
+    kinds = sorted(set().union(*known.values()))
+    said = [basis_words(kind) for kind in kinds]
+    is_search = any(record.info.marks.searched_per_s is not None for record in records)
+    limited = limited_words(kinds) if is_search else []
+    return [f"{text}." for text in [*said, *(f"{text[:1].upper()}{text[1:]}" for text in sorted(far))]] + limited
 
 
 def _unfinished(records: Sequence[Record]) -> list[str]:

@@ -23,6 +23,8 @@ from brickyard.units import three_digits
 
 EQUAL_SHARE = 0.01
 """Figures measured once that are nearer than this are called alike: a % of best is shown no finer."""
+SHOWN_SHARE = 0.0005
+"""What is shown as 0.0 % is no lead, however sure it is."""
 SEES_MAX = 9.0  # a share beyond which more figures would say no more
 ONCE = "measured once, noise unknown"
 CONTESTANTS_MAX = 4  # more levels make more pairs than anybody reads; then the best are counted instead
@@ -168,7 +170,9 @@ def _count(contest: Contest, duel: Duel) -> None:
 
 
 def is_seen(found: Difference) -> bool:
-    return found.seen if found.seen is not None else abs(found.share) >= EQUAL_SHARE
+    if found.seen is None:
+        return abs(found.share) >= EQUAL_SHARE
+    return found.seen and abs(found.share) >= SHOWN_SHARE
 
 
 def unseen_words(unseen: Sequence[Difference], is_known: bool) -> str:
@@ -182,7 +186,7 @@ def unseen_words(unseen: Sequence[Difference], is_known: bool) -> str:
 def sees_words(share: float) -> str:
     """A change that so many repetitions see: by 12 % or more."""
     if share >= SEES_MAX:
-        return "a change of more than tenfold"
+        return "more than tenfold"
     return f"{three_digits(share * 100)} % or more"
 
 

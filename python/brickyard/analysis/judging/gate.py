@@ -37,10 +37,13 @@ class Judged:
 @dataclass(frozen=True)
 class Gate:
     """`lone_share` is the smallest change of one figure among all that the runs find in four of five cases, `all_share`
-    the same of a change that all figures have; both None where nothing was judged, and medians over the figures."""
+    the same of a change that all figures have; both None where nothing was judged, and medians over the figures.
+    `lone_least` and `lone_most` are those of the steadiest and of the noisiest figure."""
 
     judged: list[Judged]
     lone_share: float | None
+    lone_least: float | None
+    lone_most: float | None
     all_share: float | None
     repetitions: int | None
     """How many a side would decide the inconclusive; None where none would, or none are."""
@@ -83,9 +86,12 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
     )
     judged = [Judged(change, next(findings) if is_judged(change) else Finding.ONCE) for change in changes]
     open_ = [item.change for item in judged if item.finding is Finding.INCONCLUSIVE]
+    lone = [test.sees(level / len(known)) for _, test in known]
     return Gate(
         judged=judged,
-        lone_share=median(test.sees(level / len(known)) for _, test in known) if known else None,
+        lone_share=median(lone) if lone else None,
+        lone_least=min(lone, default=None),
+        lone_most=max(lone, default=None),
         all_share=median(test.sees(level) for _, test in known) if known else None,
         repetitions=_repetitions(open_, tolerance, level) if open_ and tolerance > 0 else None,
     )

@@ -213,6 +213,8 @@ def when(info: RunInfo) -> str:
 
 
 MODEL_SET = "Model, set"
+NORMAL = "condition=normal"
+"""The condition that models are in anyway: who asks for it changes nothing."""
 """What `--set` changed of a modelled target."""
 
 
@@ -244,7 +246,7 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 
 def _target_lines(record: Record) -> list[tuple[str, str]]:
-    overrides = record.info.asked.changes
+    overrides = [change for change in record.info.asked.changes if change != NORMAL]
     lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
     modelled = bricks.resolved_of(record.info.targets, record.info.asked)
     for number, opened in enumerate(record.info.opened):
@@ -447,11 +449,18 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
         "Profile": ", ".join(f"{count} × {name}" for name, count in profiles.items()),
         "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
         "Generator": _generator_range(records),
+        "Seed": _seeds(records),
     }
     if len({_submitted(record) for record in records}) > 1:
         engine = next((text for label, text in lines if label == "Engine"), "")
         changed["Engine"] = engine.removesuffix(_submitted(records[0])).rstrip(", ") + _submitted_range(records)
     return [(label, changed.get(label, text)) for label, text in lines]
+
+
+def _seeds(records: list[Record]) -> str:
+    seeds = sorted({record.info.seed for record in records})
+    whole = len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1
+    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
 
 
 def _submitted_range(records: list[Record]) -> str:

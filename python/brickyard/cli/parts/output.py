@@ -30,6 +30,10 @@ TABLE_WIDTH = 400  # where nobody looks, a line of a table is a line
 class Screen(Console):
     """Whatever is printed, the only controls that reach the terminal are rich's own."""
 
+    def on_broken_pipe(self) -> None:
+        """Rich would end with the code of a failed run."""
+        raise BrokenPipeError
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             text = segment.text if segment.control else printable(segment.text, lines=True)
