@@ -328,12 +328,13 @@ def test_a_ramp_is_compared_step_by_step(capsys: pytest.CaptureFixture[str]) -> 
 def on(*targets: str, rates: tuple[int, ...] = (2000, 2010), levels: bool = False) -> None:
     """Runs of one load, as many as there are rates on each target; with levels, they are cells of a study."""
     with Store() as store:
+        study = store.add_study("drives", {}) if levels else None
         for target in targets:
             for rate in rates:
                 count = rate // (1 + ord(target[-1]) % 4)
-                labels: Json = {"levels": {"drive": target}, "study": "drives"} if levels else {}
+                labels: Json = {"levels": {"drive": target}} if levels else {}
                 events = [interval(0, SECOND, cell([MS] * count)), phase_end()]
-                add_run(store, events, targets=[target], labels=labels)
+                add_run(store, events, targets=[target], study=study, labels=labels)
 
 
 def test_runs_on_other_storage_are_rows_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -374,3 +375,21 @@ def test_a_study_over_drives_is_not_pooled_against_a_plain_run(capsys: pytest.Ca
         "BEFORE is /dev/a (runs 3-4); /dev/b (runs 5-6); /dev/c (runs 7-8) and AFTER is /dev/d (runs 9-10)" in refused
     )
     assert "as in `brickyard compare 3-4 9-10`" in refused
+
+
+def test_conditions_are_not_pooled_and_scratch_files_of_one_place_are_one_storage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Store() as store:
+        study = store.add_study("conditions", {})
+        for number, condition in enumerate(
+            ("normal", "normal", "rebuilding", "rebuilding", "rebuilding", "rebuilding")
+        ):
+            of_study: Json = {"study": study, "labels": {"levels": {"state": condition}}} if number < 4 else {}
+            events = [interval(0, SECOND, cell([MS] * (2000 + number))), phase_end()]
+            scratch = [f"/data/scratch-{number}-1.brick"]
+            add_run(store, events, targets=scratch, condition=condition, **of_study)
+    found = document(capsys, "compare", "1-4", "5-6")
+    told = {(tuple(change["load"]), change["n_before"], change["n_after"]) for change in found["changes"]}
+    assert told == {(("A load", "rebuilding", "read"), 2, 2)}
+    assert found["unlike"] == {"before": [1, 2], "after": []}

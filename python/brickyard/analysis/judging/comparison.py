@@ -18,7 +18,7 @@ from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart, runs_words
-from brickyard.analysis.judging.groups import Group, group_of, none_shared, told_apart
+from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
 from brickyard.schema import Document, is_on_data
 from brickyard.store import Record
@@ -160,8 +160,8 @@ class _Side:
     batches: list[Batches]
     """Of each run; one that is alone tells its own noise."""
 
-    def groups(self) -> dict[Group, _Side]:
-        found: dict[Group, _Side] = {}
+    def groups(self) -> dict[StorageState, _Side]:
+        found: dict[StorageState, _Side] = {}
         for item, batches in zip(self.found, self.batches, strict=True):
             group = found.setdefault(group_of(item[0]), _Side([], []))
             group.found.append(item)
@@ -258,7 +258,7 @@ def compare(
 
 
 _Named = dict[Name, _Side]
-_Left = dict[Group, list[int]]
+_Left = dict[StorageState, list[int]]
 
 
 def _like(one: _Named, other: _Named) -> tuple[_Named, _Named, tuple[list[int], list[int]]]:

@@ -17,12 +17,12 @@ from brickyard.store import Record
 NAMED_MOST = 4
 
 
-class Group(NamedTuple):
+class StorageState(NamedTuple):
     """What repetitions have in common, each part in words."""
 
     targets: str
     changes: str
-    """What `--set` changed of a model."""
+    """What `--set` changed of a model; its condition, which a study sets so, is the next part."""
     condition: str
 
     @property
@@ -30,11 +30,12 @@ class Group(NamedTuple):
         return ", ".join(part for part in self if part and part != "normal")
 
 
-def group_of(record: Record) -> Group:
+def group_of(record: Record) -> StorageState:
     info = record.info
     places = zip_longest(info.targets, info.real_paths[: len(info.targets)])
     names = (SCRATCH.sub("", _place(name, real)) for name, real in places)
-    return Group(", ".join(names), ", ".join(info.asked.changes), info.condition.replace("_", " "))
+    changes = (change for change in info.asked.changes if not change.startswith("condition="))
+    return StorageState(", ".join(names), ", ".join(changes), info.condition.replace("_", " "))
 
 
 def _place(name: str, real: str | None) -> str:
@@ -42,24 +43,24 @@ def _place(name: str, real: str | None) -> str:
     return name if NO_PATH.match(name) or os.path.isabs(name) else real or name
 
 
-def told_apart(groups: Iterable[Group]) -> dict[Group, str]:
+def told_apart(groups: Iterable[StorageState]) -> dict[StorageState, str]:
     """Each group by what not all of them have."""
     several = list(dict.fromkeys(groups))
     parts = [number for number, values in enumerate(zip(*several, strict=True)) if len(set(values)) > 1]
     return {group: ", ".join(group[n] for n in parts if group[n]) or group.words for group in several}
 
 
-def none_shared(before: Mapping[Group, Sequence[int]], after: Mapping[Group, Sequence[int]]) -> str:
+def none_shared(before: Mapping[StorageState, Sequence[int]], after: Mapping[StorageState, Sequence[int]]) -> str:
     """Why nothing of two sides is alike, and how to choose."""
     sides = " and ".join(f"{name} {_words(runs)}" for name, runs in (("BEFORE is", before), ("AFTER is", after)))
     chosen = " ".join(_span(next(iter(side.values()))) for side in (before, after))
     return (
-        f"nothing can be compared: {sides}; no storage and condition is on both sides, and several are never pooled: "
-        f"name the runs of one of them, as in `brickyard compare {chosen}`"
+        f"nothing can be compared: {sides}; the sides share no storage in the same condition, and several are never "
+        f"pooled; name the runs of one on each side, as in `brickyard compare {chosen}`"
     )
 
 
-def _words(runs: Mapping[Group, Sequence[int]]) -> str:
+def _words(runs: Mapping[StorageState, Sequence[int]]) -> str:
     said = [f"{group.words} ({runs_words(found)})" for group, found in list(runs.items())[:NAMED_MOST]]
     return "; ".join([*said, *([f"{len(runs) - NAMED_MOST} more"] if len(runs) > NAMED_MOST else [])])
 
