@@ -162,12 +162,13 @@ def add_run(
     engine: str = "io_uring",
     profile: str = "a-load",
     io: str = "direct",
+    condition: str = "normal",
 ) -> int:
     run = store.add_run(
         profile=profile,
         profile_hash="0" * 64,
         plan=plan_ or plan(),
-        condition="normal",
+        condition=condition,
         targets=targets or ["/data/a file"],
         options={},
         software_version="0.1.0",

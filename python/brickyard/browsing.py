@@ -45,6 +45,7 @@ from brickyard.report.comparison_words import (
     mark_words,
     noise_words,
     repeat_lines,
+    unlike_words,
     verdict_lines,
 )
 from brickyard.report.export import Form, write_export
@@ -490,7 +491,7 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
         raise BadInputError("the two sides have no load in common that was measured on both")
     titles = {record.info.plan.title or "" for side in records for record in side}
     hashes = {match[0] for item, _, _ in rows if (match := HASHED.match(item.name[0]))}
-    notes = [*left_out_words(found.sides), *assumptions(found.judged, [])]
+    notes = [*left_out_words(found.sides), *unlike_words(found.comparison), *assumptions(found.judged, [])]
     worse = verdict_lines(found.comparison, found.judged, tolerance)
     unclear = [f"inconclusive: {lack_words(item)}" for item in found.comparison.lacking if not item.is_lost]
     document = {

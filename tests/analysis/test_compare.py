@@ -323,3 +323,73 @@ def test_a_ramp_is_compared_step_by_step(capsys: pytest.CaptureFixture[str]) -> 
     refused = " ".join(capsys.readouterr().err.split())
     assert "only before: sqlio-random-read-4, rate 20, read / " in refused
     assert "only after: sqlio-random-read-4, rate 30, read / " in refused
+
+
+def on(*targets: str, rates: tuple[int, ...] = (2000, 2010), levels: bool = False) -> None:
+    """Runs of one load, as many as there are rates on each target; with levels, they are cells of a study."""
+    with Store() as store:
+        study = store.add_study("drives", {}) if levels else None
+        for target in targets:
+            for rate in rates:
+                count = rate // (1 + ord(target[-1]) % 4)
+                labels: Json = {"levels": {"drive": target}} if levels else {}
+                events = [interval(0, SECOND, cell([MS] * count)), phase_end()]
+                add_run(store, events, targets=[target], study=study, labels=labels)
+
+
+def test_runs_on_other_storage_are_rows_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    on("/dev/a", "/dev/b", "/dev/a", "/dev/b")
+    found = document(capsys, "compare", "1-4", "5-8")
+    told = {tuple(c["load"]): (c["before"], c["n_before"]) for c in found["changes"] if c["figure"] == "iops"}
+    assert told == {
+        ("a-load", "/dev/a", "read"): (pytest.approx(1002, rel=0.01), 2),
+        ("a-load", "/dev/b", "read"): (pytest.approx(668, rel=0.01), 2),
+    }
+    assert found["unlike"] == {"before": [], "after": []}
+    found = document(capsys, "compare", "1-2", "5-8")
+    assert {tuple(change["load"]) for change in found["changes"]} == {("a-load", "/dev/a", "read")}
+    assert (found["after"], found["unlike"]["after"]) == ([5, 6], [7, 8])
+    assert "AFTER: left out, as BEFORE has no run on their storage in their condition: runs 7-8" in found["notes"]
+    assert [item["label"] for item in found["differing"]] == [], "what was left out is no circumstance"
+    # A gate is not passed by what is no longer measured.
+    assert main(["compare", "1-4", "5-6", "--check"]) == 1
+    assert "not measured: left out, as AFTER has no run on their storage in their condition: runs 3-4" in (
+        capsys.readouterr().out
+    )
+    # Two devices may be compared.
+    found = document(capsys, "compare", "1-2", "7-8")
+    assert {tuple(change["load"]) for change in found["changes"]} == {("a-load", "read")}
+
+
+def test_a_study_over_drives_is_not_pooled_against_a_plain_run(capsys: pytest.CaptureFixture[str]) -> None:
+    on("/dev/a")
+    on("/dev/a", "/dev/b", "/dev/c", levels=True)
+    on("/dev/d")
+    found = document(capsys, "compare", "1-2", "3-8")
+    assert {(change["n_before"], change["n_after"]) for change in found["changes"]} == {(2, 2)}
+    assert found["unlike"]["after"] == [5, 6, 7, 8]
+    capsys.readouterr()
+    assert main(["compare", "3-8", "9-10"]) == 2
+    (refused,) = capsys.readouterr().err.splitlines()
+    assert (
+        "BEFORE is /dev/a (runs 3-4); /dev/b (runs 5-6); /dev/c (runs 7-8) and AFTER is /dev/d (runs 9-10)" in refused
+    )
+    assert "as in `brickyard compare 3-4 9-10`" in refused
+
+
+def test_conditions_are_not_pooled_and_scratch_files_of_one_place_are_one_storage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Store() as store:
+        study = store.add_study("conditions", {})
+        for number, condition in enumerate(
+            ("normal", "normal", "rebuilding", "rebuilding", "rebuilding", "rebuilding")
+        ):
+            of_study: Json = {"study": study, "labels": {"levels": {"state": condition}}} if number < 4 else {}
+            events = [interval(0, SECOND, cell([MS] * (2000 + number))), phase_end()]
+            scratch = [f"/data/scratch-{number}-1.brick"]
+            add_run(store, events, targets=scratch, condition=condition, **of_study)
+    found = document(capsys, "compare", "1-4", "5-6")
+    told = {(tuple(change["load"]), change["n_before"], change["n_after"]) for change in found["changes"]}
+    assert told == {(("A load", "rebuilding", "read"), 2, 2)}
+    assert found["unlike"] == {"before": [1, 2], "after": []}

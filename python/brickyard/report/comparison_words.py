@@ -60,7 +60,18 @@ def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str
     said = [f"worse: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
     said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
     said += [f"not measured: {lack_words(item)}; the earlier runs have it" for item in found.lacking if item.is_lost]
-    return said + [f"not measured: {format_name(name)}, which was measured before" for name in found.only_before]
+    said += [f"not measured: {format_name(name)}, which was measured before" for name in found.only_before]
+    return said + ([f"not measured: {_unlike_words(found.unlike[0], 'AFTER')}"] if found.unlike[0] else [])
+
+
+def unlike_words(found: Comparison) -> list[str]:
+    """Runs after that have no counterpart; of those before, `verdict_lines` tells."""
+    return [f"AFTER: {_unlike_words(found.unlike[1], 'BEFORE')}"] if found.unlike[1] else []
+
+
+def _unlike_words(runs: Sequence[int], other: str) -> str:
+    which = "its storage in its condition" if len(runs) == 1 else "their storage in their condition"
+    return f"left out, as {other} has no run on {which}: {runs_words(runs)}"
 
 
 def _failed_words(item: Failures) -> str:
@@ -188,6 +199,7 @@ def comparison_document(
         "distributions": [shift.document() for shift in found.shifts],
         "only_before": [list(name) for name in found.only_before],
         "only_after": [list(name) for name in found.only_after],
+        "unlike": {"before": found.unlike[0], "after": found.unlike[1]},
         "worse": bad,
         "passed": False if bad else True if judged.lone_share is not None else None,
         "pictures": pictures,

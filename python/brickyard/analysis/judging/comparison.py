@@ -1,6 +1,7 @@
 """Duty: two sets of runs, like with like: which figures changed, by how much, and whether that is more than noise.
 
-Refusal: runs of different loads or levels are never paired; what has no counterpart is told.
+Refusal: runs of different loads or levels are never paired, runs on different storage or in different conditions never
+pooled; what has no counterpart is told.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart, runs_words
+from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
 from brickyard.schema import Document, is_on_data
 from brickyard.store import Record
@@ -146,6 +148,8 @@ class Comparison:
     failures: list[Failures]
     lacking: list[Lack]
     repeats: list[Repeat]
+    unlike: tuple[list[int], list[int]]
+    """Runs of each side that are left out, as the other has none on their storage in their condition."""
 
 
 @dataclass
@@ -153,8 +157,16 @@ class _Side:
     """One stream and operation in all repetitions of one load."""
 
     found: list[tuple[Record, Totals]]
-    batches: Batches
-    """Of the first run, which tells its own noise where it is the only one."""
+    batches: list[Batches]
+    """Of each run; one that is alone tells its own noise."""
+
+    def groups(self) -> dict[StorageState, _Side]:
+        found: dict[StorageState, _Side] = {}
+        for item, batches in zip(self.found, self.batches, strict=True):
+            group = found.setdefault(group_of(item[0]), _Side([], []))
+            group.found.append(item)
+            group.batches.append(batches)
+        return found
 
 
 @dataclass(frozen=True)
@@ -164,6 +176,13 @@ class Sides:
     before: list[Record]
     after: list[Record]
     left_out: dict[str, list[int]]
+
+    def without(self, unlike: tuple[list[int], list[int]]) -> Sides:
+        kept = [
+            [record for record in side if record.info.id not in left]
+            for side, left in zip((self.before, self.after), unlike, strict=True)
+        ]
+        return replace(self, before=kept[0], after=kept[1])
 
 
 def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
@@ -209,6 +228,7 @@ def compare(
         alike = [_sides(side, apart, by_load=True) for side in (before, after)]
         if any(name in alike[1] for name in alike[0]):
             one, other = _with_own_names(alike[0], alike[1])
+    one, other, unlike = _like(one, other)
     both = [name for name in one if name in other]
     changes: list[Change] = []
     lacking: list[Lack] = []
@@ -233,7 +253,41 @@ def compare(
         failures=[_failures(name, one[name], other[name]) for name in both],
         lacking=lacking,
         repeats=[*one_repeats, *other_repeats],
+        unlike=unlike,
     )
+
+
+_Named = dict[Name, _Side]
+_Left = dict[StorageState, list[int]]
+
+
+def _like(one: _Named, other: _Named) -> tuple[_Named, _Named, tuple[list[int], list[int]]]:
+    """Where a side has several groups under a name, each of them is compared with itself; one group may be compared
+    with any other. Returns both sides, and the runs whose group the other side lacks."""
+    left: tuple[_Left, _Left] = ({}, {})
+    like = _split(one, other, left[0]), _split(other, one, left[1])
+    used = {record.info.id for name in like[0] if name in like[1] for side in like for record, _ in side[name].found}
+    if any(left) and not used:
+        raise BadInputError(none_shared(*left))
+    before, after = ([run for runs in groups.values() for run in runs if run not in used] for groups in left)
+    return *like, (sorted(set(before)), sorted(set(after)))
+
+
+def _split(side: _Named, opposite: _Named, left: _Left) -> _Named:
+    """A side with the groups of a name as names of their own; `left` gets those that the other side lacks."""
+    found: _Named = {}
+    for name, pooled in side.items():
+        mine, others = pooled.groups(), opposite[name].groups() if name in opposite else {}
+        if not others or len(mine) == len(others) == 1:
+            found[name] = pooled
+            continue
+        told = told_apart((*mine, *others))
+        for group, part in mine.items():
+            if group in others:
+                found[(*name[:-1], told[group], name[-1])] = part
+            else:
+                left.setdefault(group, []).extend(record.info.id for record, _ in part.found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -271,7 +325,9 @@ def _sides(records: Sequence[Record], apart: _Apart, *, by_load: bool = False) -
             for row in totals(part):
                 name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
                 name = (*name[:-1], step, name[-1]) if step else name
-                found.setdefault(name, _Side([], batches)).found.append((record, row))
+                side = found.setdefault(name, _Side([], []))
+                side.found.append((record, row))
+                side.batches.append(batches)
     return found
 
 
@@ -363,7 +419,7 @@ def _within(one: _Side, other: _Side, figure: Figure, confidence: float) -> floa
     """Half the interval of the ratio of two single runs, were there no noise but that within them."""
     shares = []
     for side in (one, other):
-        found = side.batches.noise_within(figure, side.found[0][1], confidence)
+        found = side.batches[0].noise_within(figure, side.found[0][1], confidence)
         if found is None:
             return None
         shares.append(found.share)

@@ -61,14 +61,17 @@ class Compared:
     loads_differ: list[str] = field(default_factory=list)
     """How the loads of the two sides differ; a difference in figures then says nothing of the storage."""
     sides: Sides = field(default_factory=lambda: Sides([], [], {}))
-    """The runs that were compared, and those that were left out because they did not end validly."""
+    """The runs that were compared, and those that were left out because they did not end validly; `comparison.unlike`
+    has those that were left out for their storage or condition."""
 
 
 def compared(sides: Sides, tolerance: float, confidence: float, names: Sequence[str] = ()) -> Compared:
     """`names` are those of the figures; without them, the ones that both sides have something to say of."""
     both = sides.before, sides.after
     found = compare(*both, names=names or default_figures(*both), confidence=confidence)
-    return Compared(found, gate(found.changes, tolerance, confidence), loads_differ(*both), sides)
+    like = sides.without(found.unlike)
+    differ = loads_differ(like.before, like.after)
+    return Compared(found, gate(found.changes, tolerance, confidence), differ, like)
 
 
 def is_judged(change: Change) -> bool:

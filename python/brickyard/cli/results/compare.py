@@ -24,6 +24,7 @@ from brickyard.analysis.judging.comparison import (
 )
 from brickyard.analysis.judging.differing import Differing, differing_between, runs_words
 from brickyard.analysis.judging.gate import Gate, compared
+from brickyard.analysis.judging.groups import NAMED_MOST
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.parts.selection import open_store, select
@@ -38,6 +39,7 @@ from brickyard.report.comparison_words import (
     noise_words,
     repeat_lines,
     sitting_words,
+    unlike_words,
     verdict_lines,
 )
 from brickyard.report.matrix_tables import difference_text
@@ -101,8 +103,8 @@ def compare(
     allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
     with open_store(store) as kept:
         sides = _sides(kept, runs, baseline)
-    before, after = sides.before, sides.after
     outcome = compared(sides, allowed, sure, figure)
+    before, after = outcome.sides.before, outcome.sides.after
     found, judged, loads = outcome.comparison, outcome.judged, outcome.loads_differ
     _refuse_nothing(found, loads)
     differing = differing_between(before, after)
@@ -112,7 +114,7 @@ def compare(
             f"--check: {_loads_words(loads)}; compare equal workloads, or judge these anyway with --across-loads"
         )
     open_words = _unjudged_words(judged) if check and not bad else ""
-    notes = [*left_out_words(sides), *assumptions(judged, before if baseline else [])]
+    notes = [*left_out_words(sides), *unlike_words(found), *assumptions(judged, before if baseline else [])]
     pictures = _draw(found, output, "; ".join(_workload_lines(before, after))) if output else []
     code = FAILED if check and bad else BAD_INPUT if open_words else DONE
     if json:
@@ -154,9 +156,6 @@ def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
     none += "; compare runs of one profile, also with other --set"
     why = "; ".join(map(lack_words, found.lacking)) or none
     raise BadInputError(f"nothing can be compared: {why}")
-
-
-NAMED_MOST = 4
 
 
 def _only_words(found: Comparison) -> list[str]:

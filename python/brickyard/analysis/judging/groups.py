@@ -1,0 +1,72 @@
+"""Duty: on which storage and in which condition a run was made, so that only like is pooled with like.
+
+Refusal: what a file lies on is not looked at; another name is other storage.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from brickyard.analysis.judging.differing import SCRATCH, runs_words
+from brickyard.facts.target import NO_PATH
+from brickyard.store import Record
+
+NAMED_MOST = 4
+
+
+class StorageState(NamedTuple):
+    """What repetitions have in common, each part in words."""
+
+    targets: str
+    changes: str
+    """What `--set` changed of a model; its condition, which a study sets so, is the next part."""
+    condition: str
+
+    @property
+    def words(self) -> str:
+        return ", ".join(part for part in self if part and part != "normal")
+
+
+def group_of(record: Record) -> StorageState:
+    info = record.info
+    places = zip_longest(info.targets, info.real_paths[: len(info.targets)])
+    names = (SCRATCH.sub("", _place(name, real)) for name, real in places)
+    changes = (change for change in info.asked.changes if not change.startswith("condition="))
+    return StorageState(", ".join(names), ", ".join(changes), info.condition.replace("_", " "))
+
+
+def _place(name: str, real: str | None) -> str:
+    """A relative name is another file in each directory."""
+    return name if NO_PATH.match(name) or os.path.isabs(name) else real or name
+
+
+def told_apart(groups: Iterable[StorageState]) -> dict[StorageState, str]:
+    """Each group by what not all of them have."""
+    several = list(dict.fromkeys(groups))
+    parts = [number for number, values in enumerate(zip(*several, strict=True)) if len(set(values)) > 1]
+    return {group: ", ".join(group[n] for n in parts if group[n]) or group.words for group in several}
+
+
+def none_shared(before: Mapping[StorageState, Sequence[int]], after: Mapping[StorageState, Sequence[int]]) -> str:
+    """Why nothing of two sides is alike, and how to choose."""
+    sides = " and ".join(f"{name} {_words(runs)}" for name, runs in (("BEFORE is", before), ("AFTER is", after)))
+    chosen = " ".join(_span(next(iter(side.values()))) for side in (before, after))
+    return (
+        f"nothing can be compared: {sides}; the sides share no storage in the same condition, and several are never "
+        f"pooled; name the runs of one on each side, as in `brickyard compare {chosen}`"
+    )
+
+
+def _words(runs: Mapping[StorageState, Sequence[int]]) -> str:
+    said = [f"{group.words} ({runs_words(found)})" for group, found in list(runs.items())[:NAMED_MOST]]
+    return "; ".join([*said, *([f"{len(runs) - NAMED_MOST} more"] if len(runs) > NAMED_MOST else [])])
+
+
+def _span(runs: Sequence[int]) -> str:
+    """The first of these runs as far as their numbers follow each other, which one word names."""
+    first, known = min(runs), set(runs)
+    last = next(run for run in range(first, first + len(known) + 1) if run + 1 not in known)
+    return str(first) if first == last else f"{first}-{last}"
