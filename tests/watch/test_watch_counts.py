@@ -104,6 +104,27 @@ def test_tracepoints_see_flushes_and_a_flush_is_slow_once(loop: str) -> None:
 
 
 @seen_by_kernel
+@pytest.mark.parametrize("method", ["bpf", "tracepoints"])
+def test_a_drivers_command_is_no_older_than_the_watch(method: str) -> None:
+    """virtio asks the disk for its serial number each time; other drivers keep what they have read."""
+    serial = next(Path("/sys/block").glob("vd*/serial"), None)
+    if serial is None:
+        pytest.skip("no disk of virtio")
+    begun_ns = time.monotonic_ns()
+    with watching(f"/dev/{serial.parent.name}", "--method", method) as running:
+        for _ in range(20):
+            serial.read_text()
+        found = running.ended()
+    lasted_ns = time.monotonic_ns() - begun_ns
+    commands = found["devices"][0]["operations"]["other"]
+    assert commands["requests"] >= 20
+    assert 0 < commands["max_ns"] <= commands["total_ns"] <= lasted_ns, "they came one after the other"
+    assert (commands["before_ns"], commands["queue_ns"]) == (0, 0)
+    assert commands["latency"]["queue"] == [], "not known"
+    assert commands["total_ns"] == commands["device_ns"]
+
+
+@seen_by_kernel
 def test_counts_are_those_of_the_kernel_on_a_device_without_requests(zram: str) -> None:
     settle()
     before = counters(zram)

@@ -151,6 +151,8 @@ enum req_flag_bits {
 #define OP_SECURE_ERASE 5
 #define OP_ZONE_APPEND 7
 #define OP_WRITE_ZEROES 9
+/* From here on a driver's own; before 5.14, SCSI had two of them. */
+#define OP_DRIVERS 32
 
 /* What libbpf's headers would bring. */
 #define SEC(name) __attribute__((section(name), used))

@@ -12,7 +12,7 @@ use aya::sys::{Stats, enable_stats};
 use aya::util::KernelVersion;
 use aya::{Btf, BtfError, Ebpf, EbpfLoader};
 
-use crate::layout::{Account, Cell, Control, Device, FLUSH, Losses, MOST_DEVICES, OPERATIONS, Owner, Told};
+use crate::layout::{Account, Cell, Control, Device, FLUSH, Losses, MOST_DEVICES, OPERATIONS, OTHER, Owner, Told};
 use crate::source::{Cost, Source};
 
 /// Compiled by `make bpf` from `bpf/watch.bpf.c`.
@@ -60,6 +60,8 @@ pub struct Wanted<'a> {
     /// Numbers of whole disks, as the kernel has them.
     pub devices: &'a [u32],
     pub stripe_bytes: u64,
+    /// No request is taken for older.
+    pub began_ns: u64,
     pub exact: bool,
     pub ring_bytes: u32,
 }
@@ -74,6 +76,7 @@ impl Kernel {
             .set_global("DEVICES", &numbers, true)
             .set_global("DEVICE_COUNT", &count, true)
             .set_global("STRIPE_BYTES", &wanted.stripe_bytes, true)
+            .set_global("BEGAN_NS", &wanted.began_ns, true)
             .set_max_entries("cells", count * OPERATIONS as u32)
             .set_max_entries("devices", count)
             .set_max_entries("ring", wanted.ring_bytes)
@@ -237,11 +240,17 @@ fn completed(mut cell: Cell, operation: usize, by_bios: bool) -> Cell {
         (cell.device, cell.device_ns) = (cell.total, cell.total_ns);
     }
     cell.total[0] = in_histograms.saturating_sub(counted(&cell.total[1..]));
-    cell.before[0] = in_histograms.saturating_sub(counted(&cell.before[1..]));
+    // How long a driver's command waited for the driver is not known.
+    let is_waiting_known = operation != usize::from(OTHER);
+    if is_waiting_known {
+        cell.before[0] = in_histograms.saturating_sub(counted(&cell.before[1..]));
+    }
     // A flush as programs ask for it is never issued itself.
     if operation != usize::from(FLUSH) || by_bios {
         cell.device[0] = in_histograms.saturating_sub(counted(&cell.device[1..]));
-        cell.queue[0] = in_histograms.saturating_sub(counted(&cell.queue[1..]));
+        if is_waiting_known {
+            cell.queue[0] = in_histograms.saturating_sub(counted(&cell.queue[1..]));
+        }
     }
     cell
 }
@@ -321,6 +330,8 @@ mod tests {
         assert_eq!((read.before[0], read.queue[0], read.device[0], read.total[0]), (7, 4, 0, 0));
         let flush = completed(cell, usize::from(FLUSH), false);
         assert_eq!((flush.before[0], flush.queue[0]), (7, 0), "it is never issued itself");
+        let command = completed(cell, usize::from(OTHER), false);
+        assert_eq!((command.before[0], command.queue[0], command.device[70]), (0, 0, 9), "its waiting is not known");
         let bio = completed(cell, 0, true);
         assert_eq!((bio.device[80], bio.device_ns, bio.queue[0]), (9, 9_000, 4));
     }

@@ -131,7 +131,7 @@ fn watch(orders: &Orders) -> Result<(), String> {
     let numbers: Vec<u32> = orders.devices.iter().map(|device| device.number).collect();
     let origin_ns = now_ns();
     let trace = orders.trace_fd.map(|fd| begin_trace(orders, fd, origin_ns)).transpose()?;
-    let kernel = attach(orders, &numbers, trace.is_some())?;
+    let kernel = attach(orders, &numbers, origin_ns, trace.is_some())?;
     let (ahead, ahead_unseen) = attach_ahead(orders, &numbers);
     let mut watch = Watch {
         seen: Seen::new(kernel.as_ref())?,
@@ -181,10 +181,10 @@ fn watch(orders: &Orders) -> Result<(), String> {
     watch.end()
 }
 
-fn attach(orders: &Orders, devices: &[u32], exact: bool) -> Result<Box<dyn Source>, String> {
+fn attach(orders: &Orders, devices: &[u32], began_ns: u64, exact: bool) -> Result<Box<dyn Source>, String> {
     let Orders { stripe_bytes, ring_bytes, .. } = *orders;
     if orders.method == Method::Bpf {
-        return Ok(Box::new(Kernel::attach(&Wanted { devices, stripe_bytes, exact, ring_bytes })?));
+        return Ok(Box::new(Kernel::attach(&Wanted { devices, stripe_bytes, began_ns, exact, ring_bytes })?));
     }
     let names: Vec<String> = orders.devices.iter().map(|device| device.name.clone()).collect();
     Ok(Box::new(Points::attach(&points::Wanted { names: &names, devices, stripe_bytes, exact, ring_bytes })?))

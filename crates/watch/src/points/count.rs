@@ -317,7 +317,8 @@ fn count_times(cell: &mut Cell, told: &Told, total_ns: u64) {
     cell.errors += u64::from(told.flags & IS_ERROR != 0);
     if told.issued_ns > 0 {
         let (queue_ns, device_ns) = (told.issued_ns - told.arrived_ns, told.ended_ns.saturating_sub(told.issued_ns));
-        cell.queue[time_bucket(queue_ns)] += 1;
+        // How long a driver's command waited for the driver is not known.
+        cell.queue[time_bucket(queue_ns)] += u64::from(told.operation != OTHER || queue_ns > 0);
         cell.queue_ns += queue_ns;
         cell.device[time_bucket(device_ns)] += 1;
         cell.device_ns += device_ns;
@@ -396,9 +397,9 @@ fn beside_flush(device: &Device, from: u64, to: u64) -> u64 {
     end.min(to).saturating_sub(begin.max(from))
 }
 
-/// Flushes have no place.
+/// Flushes have no place, nor have a driver's commands: their ends name another than their beginnings.
 fn place(event: &Event, operation: u8) -> u64 {
-    if operation == FLUSH_COMMAND { u64::MAX } else { event.sector }
+    if matches!(operation, FLUSH_COMMAND | OTHER) { u64::MAX } else { event.sector }
 }
 
 /// F before the letter of the operation is a flush that goes first; a flush command is FF.
@@ -501,6 +502,14 @@ mod tests {
         assert_eq!((cell.total_ns, cell.sync, cell.depths[0]), (8_400, 1, 1));
         assert_eq!(count.devices[0].in_flight(), 0);
         assert_eq!(count.owners.len(), 1);
+    }
+
+    #[test]
+    fn a_drivers_command_has_no_place_and_how_long_it_waited_is_not_known() {
+        let count = counted(&[event(1_400, Point::Issue, "N", 0, 0), event(9_400, Point::Complete, "N", u64::MAX, 0)]);
+        let cell = count.cell(0, usize::from(OTHER));
+        assert_eq!((cell.requests, cell.queue[0], cell.device_ns, cell.total_ns), (1, 0, 8_000, 8_000));
+        assert_eq!((count.devices[0].in_flight(), count.lost.unknown), (0, 0));
     }
 
     #[test]
