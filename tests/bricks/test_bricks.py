@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import tomllib
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -325,7 +326,7 @@ def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureF
     page = (tmp_path / "report.html").read_text("utf-8")
     assert document["report"] == str(tmp_path / "report.html")
     for item in tables:
-        assert f"<h2>{item['table']}</h2>" in page
+        assert f"<h2>{escape(item['table'])}</h2>" in page
     assert page.count("<tr><td>") == len(cells) + len(ranked["disagreements"])
     assert page.count("<svg ") == 2 + len(tables)
     assert "<script" not in page
