@@ -221,6 +221,9 @@ def test_a_headline_that_would_be_a_caches_is_refused(
     monkeypatch.setattr(characterize.Characterization, "_loaded", lambda _self, plan: plan)
     found = answer(capsys, "characterize", "sim:overland-2007-sata", "--quick", "-o", str(tmp_path / "page"))
     assert "write: no figure, because 2 of 2 cells were not in steady state" in found["answer"][1]
+    assert found["answer"][1].startswith("Random requests at 2 workers × queue depth 32: "), (
+        "no latency without its load"
+    )
     assert "With --full, each cell is measured until it is steady" in found["belief"]
     page = (tmp_path / "page" / "report.html").read_text()
     assert "write: no figure" in page

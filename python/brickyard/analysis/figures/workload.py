@@ -71,6 +71,11 @@ def _of_phase(records: Sequence[Record], number: int, each: str) -> str:
     return _joined(_demand(asked), _time(having, each, number), _durability(asked))
 
 
+def demand_words(records: Sequence[Record]) -> str:
+    """`2 workers × queue depth 32`: how much is asked at a time, without which a response time says little."""
+    return _demand([_asked(record) for record in records])
+
+
 def time_words(records: Sequence[Record]) -> str:
     """`4 s to 15 s a run, direct I/O, modelled`: what is left where the demand is said otherwise."""
     return _joined(_time(records, "run"), io_words(records))

@@ -16,7 +16,7 @@ from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.totals import asked_stream, profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
-from brickyard.analysis.figures.workload import VIRTUAL
+from brickyard.analysis.figures.workload import VIRTUAL, demand_words
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
@@ -78,7 +78,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
         doubts = cached.words(found, done, ". With --full, each cell is measured until it is steady")
         without = without_rate(records, planned)
         lacking = without_words(records, without)
-        said_of_all = _characterized(patterns, found, without)
+        said_of_all = _characterized(patterns, demand_words(done) if done else "", found, without)
         return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
@@ -164,19 +164,20 @@ def _unfinished(records: Sequence[Record]) -> list[str]:
     return [f"Left out because they {why}: {names}."]
 
 
-def _characterized(patterns: Patterns, doubts: dict[int, str], without: dict[Key, str]) -> list[str]:
+def _characterized(patterns: Patterns, demand: str, doubts: dict[int, str], without: dict[Key, str]) -> list[str]:
     """A headline is of cells that last; where the one it would name does not, there is none."""
+    at = f" at {demand}" if demand else ""
     sequential = {o: c for o in OPERATIONS if (c := patterns.get(("sequential", o)))}
     random = {o: c for o in OPERATIONS if (c := patterns.get(("random", o)))}
     said = []
     if sequential:
         parts = [_sequential_words(operation, cells, doubts, without) for operation, cells in sequential.items()]
         parts += _none_at_all("sequential", sequential, without)
-        said.append(f"Sequential requests: {'; '.join(parts)}.")
+        said.append(f"Sequential requests{at}: {'; '.join(parts)}.")
     if random:
         parts = [_random_words(operation, cells, doubts, without) for operation, cells in random.items()]
         parts += _none_at_all("random", random, without)
-        said.append(f"Random requests: {'; '.join(parts)}.")
+        said.append(f"Random requests{at}: {'; '.join(parts)}.")
     return said
 
 
