@@ -161,6 +161,22 @@ def test_a_faulty_member_that_is_removed_has_not_recovered() -> None:
     assert "/dev/sdc is an active member of /dev/md0 again" in back
 
 
+def test_disks_of_two_arrays_may_have_one_name() -> None:
+    """Controllers number their disks anew: the faulty `p1` of one is not over when the `p1` of another is active."""
+
+    def unit(name: str, state: StateName, member: str) -> Sheet:
+        members = (Member("p1", member, 0), Member("p2", "active", 1))
+        return Sheet("3ware", name, "raid1", 1 << 40, State(state), members, 2, identity=name)
+
+    watcher = ArrayWatcher()
+    first = unit("/c0/u0", "degraded", "faulty")
+    notices = list(watcher.look(Seen((first, unit("/c1/u0", "degraded", "faulty")))))
+    for _ in range(LOOKS_TO_END + 1):
+        notices += watcher.look(Seen((first, unit("/c1/u0", "normal", "active"))))
+    about = [(notice.key, notice.kind) for notice in notices if notice.key.startswith("member ")]
+    assert about == [("member /c0/u0 p1", "begins"), ("member /c1/u0 p1", "begins"), ("member /c1/u0 p1", "ends")]
+
+
 def test_mismatches_stay_until_a_whole_scrub_finds_none() -> None:
     watcher = ArrayWatcher()
     stopped = seen(sheet("normal", scrub=Scrub(0, False)))

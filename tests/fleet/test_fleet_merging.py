@@ -22,12 +22,13 @@ from brickyard.cli import main
 from brickyard.fleet import agent
 from brickyard.fleet.clocks import offset_of, start_bound
 from brickyard.fleet.eyes import eyes
-from brickyard.fleet.merging import Merger
+from brickyard.fleet.merging import Merger, merged_end
 from brickyard.fleet.shares import divide
 from brickyard.report.tables import slowest_table
 from brickyard.schema import (
     AllWritten,
     CellEvent,
+    DepthReached,
     DeviceSheet,
     Event,
     HostKnown,
@@ -36,6 +37,7 @@ from brickyard.schema import (
     Identity,
     Interval,
     LoadShare,
+    PhaseEnd,
     PhaseStart,
     Start,
     TargetFacts,
@@ -227,6 +229,13 @@ def test_every_warning_of_a_target_names_its_hosts_in_one_line(tmp_path: Path) -
         found = circumstances.warnings(store, record, [], seen)
     texts = [warning.text for warning in found if warning.id == "volatile_write_cache"]
     assert [text.partition(":")[0] for text in texts] == ["a"]
+
+
+def test_the_depth_that_hosts_reached_is_that_of_all_of_them() -> None:
+    """Where requests end as they are submitted, a hundred hosts are warned as one is."""
+    ends = [typed(phase_end(depth={"in_flight": 32.0, "at_once": at_once})) for at_once in (1.0, 2.0)]
+    merged = merged_end([end for end in ends if isinstance(end, PhaseEnd)])
+    assert merged.depth == DepthReached(in_flight=64.0, at_once=3.0)
 
 
 def test_a_row_without_requests_has_all_its_fields_and_the_slowest_host_comes_first(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 //! due, hands them to a device, records how each ended, and conducts phases and runs. It makes addresses and data, and
 //! checks data that was read.
 //!
-//! Refusal: it opens nothing but what the scheduler tells of its own threads, prints nothing and reads no clock but its
-//! devices'.
+//! Refusal: it opens nothing but what the scheduler tells of its own threads and the map of what was written, prints
+//! nothing and reads no clock but its devices'.
 
 pub mod address;
 pub mod chain;

@@ -452,10 +452,15 @@ fn durable_rate(name: &str, depth: u32) -> f64 {
 
 #[test]
 fn durable_writes_share_a_page_of_the_map() {
-    for name in ["samsung-970-pro-512", "crucial-mx500-500", "samsung-860-evo-1000"] {
+    // Of eleven drives 384 to 1,751 a second one at a time; of Samsung's nine, half take 2.2 ms or more.
+    for (name, least, most) in [
+        ("crucial-mx500-500", 700.0, 1_200.0),
+        ("samsung-970-pro-512", 384.0, 600.0),
+        ("samsung-860-evo-1000", 384.0, 600.0),
+    ] {
         let (one, eight) = (durable_rate(name, 1), durable_rate(name, 8));
-        // Of eleven drives 384 to 1,751 a second one at a time; the median of the ratio at eight and more jobs is 4.
-        assert!((700.0..=1_200.0).contains(&one), "{name}: {one}/s");
+        assert!((least..=most).contains(&one), "{name}: {one}/s");
+        // The median of the ratio at eight and more jobs is 4.
         assert!((3.0..=6.0).contains(&(eight / one)), "{name}: {} times as many, eight at a time", eight / one);
     }
 }

@@ -291,26 +291,33 @@ def _work_ended(memory: ArrayMemory, sheet: Sheet) -> Notice:
     return Notice(key, "changes", "error", f"{sheet.name}: the {work} has stopped: it is not complete")
 
 
+def member_key(sheet: Sheet, name: str) -> str:
+    """With its array, since controllers number their disks anew: two of them may each have a `p1`."""
+    return f"member {sheet.name} {name}"
+
+
 def _members(memory: ArrayMemory, sheet: Sheet) -> list[Notice]:
     told = []
     states = {member.name: member.state for member in sheet.members if member.name != "–"}
     works = sheet.state.name not in ("unknown", "failed")
     for name, state in states.items():
+        key = member_key(sheet, name)
         if state == "faulty" and memory.members.get(name) is not MemberHealth.FAULTY:
             memory.members[name] = MemberHealth.FAULTY
             words = f"{name}, a member of {sheet.name}, is faulty"
-            told.append(Notice(f"member {name}", "begins", "error", words))
+            told.append(Notice(key, "begins", "error", words))
     for name, known in list(memory.members.items()):
+        key = member_key(sheet, name)
         looks = memory.active_looks.pop(name, 0) + 1 if works and states.get(name) == "active" else 0
         if looks >= LOOKS_TO_END:
             del memory.members[name]
-            told.append(Notice(f"member {name}", "ends", "note", f"{name} is an active member of {sheet.name} again"))
+            told.append(Notice(key, "ends", "note", f"{name} is an active member of {sheet.name} again"))
         elif looks:
             memory.active_looks[name] = looks
         elif name not in states and known is MemberHealth.FAULTY:
             memory.members[name] = MemberHealth.REMOVED
             words = f"{name}, which was faulty, is not a member of {sheet.name} any more"
-            told.append(Notice(f"member {name}", "changes", "note", words))
+            told.append(Notice(key, "changes", "note", words))
         elif name not in states and memory.told is Health.WELL:
             del memory.members[name]
         if not looks:

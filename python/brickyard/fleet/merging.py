@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from brickyard.fleet.shares import HostPart
 from brickyard.schema import (
     Cpu,
+    DepthReached,
     End,
     Event,
     HostsDiffer,
@@ -198,8 +199,16 @@ def merged_end(ends: list[PhaseEnd]) -> PhaseEnd:
         loop_cpu_share=max((one for end in ends if (one := end.loop_cpu_share) is not None), default=None),
         cpu_wait_share=max((one for end in ends if (one := end.cpu_wait_share) is not None), default=None),
         frames=[item for end in ends for item in end.frames],
-        depth=None,
+        depth=_depth(end.depth for end in ends),
     )
+
+
+def _depth(told: Iterable[DepthReached | None]) -> DepthReached | None:
+    """Summed over the hosts that looked, as over the loops of one."""
+    known = [one for one in told if one is not None]
+    if not known:
+        return None
+    return DepthReached(at_once=sum(one.at_once for one in known), in_flight=sum(one.in_flight for one in known))
 
 
 def _verified(told: list[VerifiedEvent]) -> VerifiedEvent | None:

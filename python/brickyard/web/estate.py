@@ -51,7 +51,7 @@ HANGS_S = 30.0
 """Our choice: asking each of a few dozen drives takes up to half a minute."""
 HANGS = "a look at the arrays does not end, perhaps because a controller's tool hangs; what is shown is older"
 AUDIT_SHOWN, AUDIT_MAX = 100, 1000
-KEYED = ("array", "slow", "errors")
+KEYED = ("array", "slow", "errors", "member")
 """Kinds of alarms and events whose keys have the name of an array, and what it is about behind that."""
 EVENTS_SHOWN = 100
 
@@ -369,8 +369,8 @@ def array_page(request: Request, web: Web) -> Response:
         "word": word_of(one),
         "actions": managing.possible(one.sheet),
         "devices": [device for device in managing.devices() if device not in names],
-        "alarms": [alarm for alarm in web.alarms.all() if _is_about(one.sheet, alarm.key, alarm.text)],
-        "events": [event for event in web.alarms.events if _is_about(one.sheet, event.key, event.text)][:EVENTS_SHOWN],
+        "alarms": [alarm for alarm in web.alarms.all() if _is_about(one.sheet, alarm.key)],
+        "events": [event for event in web.alarms.events if _is_about(one.sheet, event.key)][:EVENTS_SHOWN],
         "audit": web.audit.newest(AUDIT_SHOWN, array=one.sheet.key),
         "now_s": time.time(),
         "disks": {f"/dev/{disk.name}": disk.name for disk in looks.disks()},
@@ -380,11 +380,9 @@ def array_page(request: Request, web: Web) -> Response:
     return page(request, "array.html", values)
 
 
-def _is_about(sheet: Sheet, key: str, text: str) -> bool:
-    """Whether an alarm or event is about this array, by its key. A member that is no longer one is named with it."""
-    if key == f"array {sheet.name}" or key.startswith(tuple(f"{kind} {sheet.name} " for kind in KEYED)):
-        return True
-    return key.startswith("member ") and re.search(rf"member of {re.escape(sheet.name)}(?![\w/-])", text) is not None
+def _is_about(sheet: Sheet, key: str) -> bool:
+    """Whether an alarm or event is about this array, by its key."""
+    return key == f"array {sheet.name}" or key.startswith(tuple(f"{kind} {sheet.name} " for kind in KEYED))
 
 
 @reads

@@ -269,12 +269,20 @@ def _totals(
         phase_ns=sum(span.end_ns - span.start_ns for span in spans),
         phase_requests=sum(item.requests for item in in_phase),
         phase_bytes=sum(item.bytes for item in in_phase),
-        in_flight_bound=max((item.in_flight_bound for item in once), default=0),
+        in_flight_bound=_in_flight_bound(once),
         variation=variation(rates(record, phase, once, with_transient=with_transient, among=own.starts)),
         measures={measure: figures for measure, figures in found.items() if figures is not None},
         steady=steady(record, phase),
         ended_ns=own.ended_ns,
     )
+
+
+def _in_flight_bound(once: Iterable[Interval]) -> int:
+    """Where a loop told its part of an interval later than the others, the interval is there twice, and both count."""
+    bounds: Counter[int] = Counter()
+    for item in once:
+        bounds[item.start_ns] += item.in_flight_bound
+    return max(bounds.values(), default=0)
 
 
 def rated_rows(rows: Iterable[Totals]) -> list[Totals]:
