@@ -21,8 +21,10 @@ from brickyard import schema
 from brickyard.analysis.figures.observe import observations
 from brickyard.analysis.figures.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.analysis.figures.samples import sample
+from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.conclusions import conclusions
 from brickyard.analysis.judging.history import change_points, histories
+from brickyard.analysis.judging.summary import circumstances
 from brickyard.arrays import Host, State
 from brickyard.cli import main
 from brickyard.conditions import Held
@@ -534,6 +536,41 @@ def test_a_history_names_the_run_at_which_it_changed(capsys: pytest.CaptureFixtu
     assert (tmp_path / "history-1.png").stat().st_size > 1000
     assert main(["history", "/data/a fil"]) == 2
     assert "did you mean /data/a file?" in capsys.readouterr().err
+
+
+def test_runs_of_a_model_with_one_seed_are_no_evidence_of_a_change(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each of them is the same run again; two seeds differ without anything having changed."""
+    with Store() as store:
+        for count in [200] * 5 + [203] * 5:
+            add_run(store, [interval(0, SECOND, cell([MS] * count)), phase_end()], targets=["sim:wd2500jd"])
+    assert main(["history", "sim:wd2500jd", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["histories"]
+    assert found["changes"] == []
+
+
+def test_a_page_of_runs_in_several_conditions_says_which_run_was_in_which() -> None:
+    with Store() as store:
+        runs = [
+            add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], condition=condition)
+            for condition in ("normal", "rebuilding")
+        ]
+        records = [store.record(run) for run in runs]
+    for order in (records, records[::-1]):
+        said = dict(circumstances(order))["Condition"]
+        assert "normal (run 1)" in said
+        assert "rebuilding (run 2)" in said
+    assert any(", rebuilding: " in text for text in answer(records, {}).sentences), answer(records, {}).sentences
+
+
+def test_one_file_by_two_names_is_one_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with Store() as store:
+        for name, folder in (("data", "a"), (f"{tmp_path}/a/data", "a"), ("data", "b")):
+            facts = {"targets": [{"real_path": f"{tmp_path}/{folder}/data"}]}
+            add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], targets=[name], facts=facts)
+    assert main(["compare", "1", "2"]) == 0
+    assert "Target" not in capsys.readouterr().out
+    assert main(["compare", "1", "3"]) == 0
+    assert f"Target: {tmp_path}/a/data (run 1); {tmp_path}/b/data (run 3)" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

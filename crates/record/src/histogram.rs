@@ -116,6 +116,13 @@ impl Histogram {
         touched.filter(|i| self.counts[*i] > 0).map(|i| (lowest_of(i), self.counts[i]))
     }
 
+    /// Buckets in use as (largest value of the bucket, or of all where it lies in there; count), ascending: what a
+    /// percentile is read from.
+    pub fn ends(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let touched = if self.total == 0 { 0..0 } else { self.touched() };
+        touched.filter(|i| self.counts[*i] > 0).map(|i| ((lowest_of(i + 1) - 1).min(self.max_ns), self.counts[i]))
+    }
+
     fn touched(&self) -> std::ops::Range<usize> {
         index_of(self.min_ns.min(MAX_TRACKED_NS))..index_of(self.max_ns.min(MAX_TRACKED_NS)) + 1
     }

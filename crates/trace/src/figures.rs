@@ -86,7 +86,7 @@ pub struct OperationFigures {
     pub meta: u64,
     /// Requests that ended with an error.
     pub failed: u64,
-    /// From issue to end, as buckets of ns and counts; empty where ends are not known.
+    /// From issue to end, as ends of buckets in ns and counts; empty where ends are not known.
     pub service: Vec<(u64, u64)>,
     /// From arrival to end, the same way.
     pub response: Vec<(u64, u64)>,
@@ -107,7 +107,7 @@ pub struct Figures {
     pub write: OperationFigures,
     pub flush: OperationFigures,
     pub discard: OperationFigures,
-    /// Between arrivals, as buckets of ns and counts.
+    /// Between arrivals, as ends of buckets in ns and counts.
     pub gaps: Vec<(u64, u64)>,
     pub gap_mean_ns: f64,
     /// Deviation of the gaps over their mean: 1 of independent arrivals.
@@ -214,8 +214,8 @@ impl Counting {
     fn end(mut self) -> OperationFigures {
         self.figures.reused = self.returns.share();
         self.figures.sizes = self.sizes.into_iter().collect();
-        self.figures.service = self.service.buckets().collect();
-        self.figures.response = self.response.buckets().collect();
+        self.figures.service = self.service.ends().collect();
+        self.figures.response = self.response.ends().collect();
         self.figures
     }
 }
@@ -352,7 +352,7 @@ pub fn figures(reader: Reader<impl Read>, contents: &Contents, device: Option<u3
         write,
         flush,
         discard,
-        gaps: gaps.buckets().collect(),
+        gaps: gaps.ends().collect(),
         gap_mean_ns,
         gap_variation: if gap_mean_ns > 0.0 { deviation / gap_mean_ns } else { 0.0 },
         bursts: windows.into_iter().filter_map(Windows::end).collect(),

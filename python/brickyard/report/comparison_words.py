@@ -110,7 +110,7 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
         told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
         said.append(f"{_figures(count)} judged together against {_share(tolerance)}: {told}")
-        every = f"; of all of them, {sees_words(judged.all_share)} (median)" if count > 1 else ""
+        every = f"; of all of them, {sees_words(judged.all_share)}" if count > 1 else ""
         said.append(
             "power: at this noise, these runs would detect a change of a single figure in four of five cases if it is "
             f"{_lone_words(judged)}{every}"

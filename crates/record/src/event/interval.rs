@@ -117,14 +117,39 @@ impl Measure {
         if let [only] = all {
             return Ok((*only).clone());
         }
-        let texts = all.iter().map(|m| m.histogram.as_str()).filter(|t| !t.is_empty());
-        let merged = TextHistogram::merge(texts)?;
+        let mut merged = TextHistogram::default();
+        let (mut sum_ns, mut count) = (0.0, 0);
+        for measure in all.iter().filter(|m| !m.histogram.is_empty()) {
+            let own = TextHistogram::parse(&measure.histogram)?;
+            // The means are exact, the buckets are not.
+            sum_ns += measure.mean_ns * own.count() as f64;
+            count += own.count();
+            merged.add(&own)?;
+        }
+        let max_ns = all.iter().map(|m| m.max_ns).max().unwrap_or(0);
         Ok(Measure {
-            mean_ns: merged.mean_ns(),
-            p50_ns: merged.percentile_ns(50.0),
-            p99_ns: merged.percentile_ns(99.0),
-            max_ns: all.iter().map(|m| m.max_ns).max().unwrap_or(0),
+            mean_ns: if count == 0 { 0.0 } else { sum_ns / count as f64 },
+            p50_ns: merged.percentile_ns(50.0).min(max_ns),
+            p99_ns: merged.percentile_ns(99.0).min(max_ns),
+            max_ns,
             histogram: merged.to_text(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merged_measures_keep_their_exact_mean_and_stay_within_their_maximum() {
+        let mut histogram = Histogram::default();
+        histogram.record(5_000_000, 1_000);
+        let one = Measure::of(&histogram);
+        let both = Measure::merged(&[&one, &one]).expect("histograms that can be read");
+        assert_eq!(
+            (both.mean_ns, both.p50_ns, both.p99_ns, both.max_ns),
+            (5_000_000.0, 5_000_000, 5_000_000, 5_000_000)
+        );
     }
 }

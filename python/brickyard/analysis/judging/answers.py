@@ -256,6 +256,8 @@ def _run_words(record: Record) -> str:
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
     head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
+    if record.info.condition != "normal":
+        head += f", {record.info.condition.replace('_', ' ')}"
     unsent = _unsent_words(record)
 
     def words(group: list[Totals]) -> str:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from brickyard import _core
 from brickyard.analysis.judging.merging import kind_of
 from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
+from brickyard.facts.target import NO_PATH
 from brickyard.schema import RunWarning, plan_values
 from brickyard.store import Record
 from brickyard.units import format_ns
@@ -209,8 +212,20 @@ def _parts(item: Differing, one: Sequence[Record]) -> bool:
     return any(here != there for here, there in sides)
 
 
+def places_of(record: Record) -> str:
+    """The targets of a run by what they are, and not by how they were typed."""
+    info = record.info
+    places = zip_longest(info.targets, info.real_paths[: len(info.targets)])
+    return ", ".join(_place(name, real) for name, real in places)
+
+
+def _place(name: str, real: str | None) -> str:
+    """A relative name is another file in each directory."""
+    return name if NO_PATH.match(name) or os.path.isabs(name) else real or name
+
+
 def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> list[Differing]:
-    told = [(record.info.id, dict(circumstance_lines(record))) for record in records]
+    told = [(record.info.id, {**dict(circumstance_lines(record)), "Target": places_of(record)}) for record in records]
     values: dict[str, dict[str, list[int]]] = {}
     for label in dict.fromkeys(label for _, lines in told for label in lines if is_asked(label)):
         for run, lines in told:

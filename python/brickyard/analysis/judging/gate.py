@@ -122,4 +122,6 @@ def _repetitions(changes: Sequence[Change], tolerance: float, level: float) -> i
         for change in changes
         if (test := change.difference.test) is not None
     ]
-    return repetitions_for(median(spreads), tolerance, 2 * level)
+    found = repetitions_for(median(spreads), tolerance, 2 * level)
+    # As many as there are did not decide it.
+    return found and max(found, 1 + max(min(change.before.n, change.after.n) for change in changes))

@@ -5,13 +5,10 @@ Refusal: what a file lies on is not looked at; another name is other storage.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
-from brickyard.analysis.judging.differing import SCRATCH, runs_words
-from brickyard.facts.target import NO_PATH
+from brickyard.analysis.judging.differing import SCRATCH, places_of, runs_words
 from brickyard.store import Record
 
 NAMED_MOST = 4
@@ -32,15 +29,8 @@ class StorageState(NamedTuple):
 
 def group_of(record: Record) -> StorageState:
     info = record.info
-    places = zip_longest(info.targets, info.real_paths[: len(info.targets)])
-    names = (SCRATCH.sub("", _place(name, real)) for name, real in places)
     changes = (change for change in info.asked.changes if not change.startswith("condition="))
-    return StorageState(", ".join(names), ", ".join(changes), info.condition.replace("_", " "))
-
-
-def _place(name: str, real: str | None) -> str:
-    """A relative name is another file in each directory."""
-    return name if NO_PATH.match(name) or os.path.isabs(name) else real or name
+    return StorageState(SCRATCH.sub("", places_of(record)), ", ".join(changes), info.condition.replace("_", " "))
 
 
 def told_apart(groups: Iterable[StorageState]) -> dict[StorageState, str]:

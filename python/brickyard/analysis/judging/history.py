@@ -18,6 +18,7 @@ from functools import cache
 from itertools import pairwise
 from statistics import fmean, median
 
+from brickyard import bricks
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, MAD_TO_SIGMA, welch
 from brickyard.analysis.judging.differing import Differing, differing_between, loads_apart
@@ -75,11 +76,15 @@ def histories(
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
     for head, figures in runs:
+        is_model = all(target.startswith(bricks.MODELLED) for target in head.targets)
         for part in figures.parts:
             if (value := part.values.get(figure)) is not None:
                 key = (*figures.name, part.phase, part.stream, part.operation, figures.load)
                 point = Point(head.id, head.start_unix_ns or head.created_unix_ns, value)
-                groups.setdefault(key, []).append(point)
+                known = groups.setdefault(key, [])
+                # On a model, a run with the same seed is the same run: no further evidence of anything.
+                if not (is_model and value in {other.value for other in known}):
+                    known.append(point)
     family = sum(len(points) >= RUNS_MIN for points in groups.values())
     sure = 1 - (1 - confidence) / max(family, 1)
     names = {key: tuple(dict.fromkeys(part for part in key[:-1] if part)) for key in groups}

@@ -213,9 +213,9 @@ def when(info: RunInfo) -> str:
 
 
 MODEL_SET = "Model, set"
+"""What `--set` changed of a modelled target."""
 NORMAL = "condition=normal"
 """The condition that models are in anyway: who asks for it changes nothing."""
-"""What `--set` changed of a modelled target."""
 
 
 def circumstance_lines(record: Record) -> list[tuple[str, str]]:
@@ -454,7 +454,25 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
     if len({_submitted(record) for record in records}) > 1:
         engine = next((text for label, text in lines if label == "Engine"), "")
         changed["Engine"] = engine.removesuffix(_submitted(records[0])).rstrip(", ") + _submitted_range(records)
-    return [(label, changed.get(label, text)) for label, text in lines]
+    lines = [(label, changed.get(label, text)) for label, text in lines]
+    # Figures of arrays in different conditions are no repetitions of one another.
+    apart = {label: text for label, absent in APART.items() if (text := _apart(records, label, absent))}
+    return [*lines[:1], *apart.items(), *((label, text) for label, text in lines[1:] if label not in apart)]
+
+
+APART = {"Condition": "normal", MODEL_SET: "none"}
+"""What is told run by run where it differs, and what runs have that do not say it."""
+
+
+def _apart(records: Sequence[Record], label: str, absent: str) -> str:
+    """Empty where all runs have the same."""
+    said: dict[str, list[str]] = {}
+    for record in records:
+        text = dict(circumstance_lines(record)).get(label, "") or absent
+        said.setdefault(text, []).append(str(record.info.id))
+    if len(said) == 1:
+        return ""
+    return "; ".join(f"{text} (run{'s' if len(runs) > 1 else ''} {', '.join(runs)})" for text, runs in said.items())
 
 
 def _seeds(records: list[Record]) -> str:
