@@ -13,11 +13,11 @@ import subprocess
 import sys
 import termios
 import tomllib
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 from msgspec import structs
 
 from brickyard import bricks
