@@ -76,7 +76,7 @@ def histories(
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
     for head, figures in runs:
-        is_model = all(target.startswith(bricks.MODELLED) for target in head.targets)
+        is_model = bool(head.targets) and all(target.startswith(bricks.MODELLED) for target in head.targets)
         for part in figures.parts:
             if (value := part.values.get(figure)) is not None:
                 key = (*figures.name, part.phase, part.stream, part.operation, figures.load)
