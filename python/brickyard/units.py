@@ -6,7 +6,7 @@ Refusal: no parsing; sizes and time spans that people write are read by the core
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from brickyard import _core
 
@@ -95,6 +95,18 @@ def format_label(value: object) -> str:
 def format_name(parts: Iterable[str]) -> str:
     """A load by its parts, of which fractions are labels: rounded where it is shown, exact where it is compared."""
     return ", ".join(format_label(float(part)) if _FRACTION.fullmatch(part) else part for part in parts)
+
+
+def format_runs(runs: Sequence[int]) -> str:
+    """`run 3`, `runs 3-7, 9`."""
+    spans: list[tuple[int, int]] = []
+    for run in sorted(set(runs)):
+        if spans and run == spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], run
+        else:
+            spans.append((run, run))
+    said = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    return f"run {said}" if len(set(runs)) == 1 else f"runs {said}"
 
 
 def format_seconds(seconds: float) -> str:

@@ -546,6 +546,7 @@ def test_runs_of_a_model_with_one_seed_are_no_evidence_of_a_change(capsys: pytes
     assert main(["history", "sim:wd2500jd", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["histories"]
     assert found["changes"] == []
+    assert ([point["run"] for point in found["points"]], found["repeats"]) == ([1, 6], 8)
 
 
 def test_a_page_of_runs_in_several_conditions_says_which_run_was_in_which() -> None:

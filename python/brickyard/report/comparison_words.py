@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Change, Comparison, Failures, Lack
 from brickyard.analysis.judging.conclusions import sees_words
-from brickyard.analysis.judging.differing import Differing, runs_words
+from brickyard.analysis.judging.differing import Differing
 from brickyard.analysis.judging.gate import Finding, Gate
 from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.schema import Document
 from brickyard.store import Record
-from brickyard.units import format_name
+from brickyard.units import format_name, format_runs
 
 ONE_RUN = (
     "the intervals of one run against several assume that it is as noisy as the others; on a noisier day they are too "
@@ -36,7 +36,7 @@ def mark_words(differences: Sequence[str]) -> list[str]:
 def repeat_lines(found: Comparison) -> list[str]:
     """Runs that say the same again, such as a model with the same seed."""
     return [
-        f"{runs_words(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
+        f"{format_runs(repeat.by)} {'repeats' if len(repeat.by) == 1 else 'repeat'} run {repeat.run}"
         f" ({repeat.why}): counted once"
         for repeat in found.repeats
     ]
@@ -71,7 +71,7 @@ def unlike_words(found: Comparison) -> list[str]:
 
 def _unlike_words(runs: Sequence[int], other: str) -> str:
     which = "its storage in its condition" if len(runs) == 1 else "their storage in their condition"
-    return f"left out, as {other} has no run on {which}: {runs_words(runs)}"
+    return f"left out, as {other} has no run on {which}: {format_runs(runs)}"
 
 
 def _failed_words(item: Failures) -> str:
@@ -86,7 +86,7 @@ def _failed_words(item: Failures) -> str:
 
 def lack_words(item: Lack) -> str:
     sides = [
-        f"{runs_words(runs)} ({side}) {'lacks' if len(runs) == 1 else 'lack'} it"
+        f"{format_runs(runs)} ({side}) {'lacks' if len(runs) == 1 else 'lack'} it"
         for side, runs in zip(("before", "after"), item.runs, strict=True)
         if runs
     ]

@@ -159,13 +159,16 @@ OF_ONE_TARGET = ("Test area", "Cache", "File system")
 
 
 def _circumstances(view: StudyView) -> list[tuple[str, str]]:
-    """What belongs to one target is told where there is but one; conditions and seeds are levels here."""
+    """What belongs to one target is told where there is but one; conditions, seeds and changes of a model are levels
+    here."""
     records = list(view.records)
     many = len({tuple(record.info.targets) for record in records}) > 1
+    changes = {tuple(record.info.asked.changes) for record in records}
+    levels = ("Condition", "Seed", *([summaries.MODEL_SET] if len(changes) > 1 else []))
     lines = [
         (label, text)
         for label, text in summaries.circumstances(records)
-        if label not in ("Condition", "Seed") and not (many and (label in OF_ONE_TARGET or label.startswith("Device ")))
+        if label not in levels and not (many and (label in OF_ONE_TARGET or label.startswith("Device ")))
     ]
     conditions = dict.fromkeys(record.info.condition.replace("_", " ") for record in records)
     return [*lines, ("Conditions", ", ".join(conditions)), *([("Source", view.source)] if view.source else [])]

@@ -17,11 +17,12 @@ from brickyard.analysis.figures.named import FIGURES, Figure, figure_of, percent
 from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.figures.totals import Totals, totals
-from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart, runs_words
+from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
 from brickyard.schema import Document, is_on_data
 from brickyard.store import Record
+from brickyard.units import format_runs
 
 COMPARED = ("iops", "response_mean", "response_p99")
 SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
@@ -198,7 +199,7 @@ def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
         {same_result(record) or (record.info.id, record.info.created_unix_ns) for record in side} for side in kept
     )
     if one == other:
-        told, again = (runs_words([record.info.id for record in side]) for side in kept)
+        told, again = (format_runs([record.info.id for record in side]) for side in kept)
         are = told if told == again else f"the same result ({told}; {again})"
         same = f"both sides are {are}; comparing a run with itself shows nothing"
         raise BadInputError("; ".join([same, *left_out_words(found)]))
@@ -207,7 +208,7 @@ def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
 
 def left_out_words(sides: Sides) -> list[str]:
     return [
-        f"{name}: left out, as {'it' if len(runs) == 1 else 'they'} did not end validly: {runs_words(runs)}"
+        f"{name}: left out, as {'it' if len(runs) == 1 else 'they'} did not end validly: {format_runs(runs)}"
         for name, runs in sides.left_out.items()
         if runs
     ]
@@ -534,6 +535,6 @@ def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]
         if key in sides[1] and key not in apart and not set(plans) & set(sides[1][key])
     ] + [
         f"{name} is the name of several workloads: "
-        + "; ".join(f"{words} ({runs_words([run.info.id for run in runs])})" for words, runs in loads.values())
+        + "; ".join(f"{words} ({format_runs([run.info.id for run in runs])})" for words, runs in loads.values())
         for name, loads in apart.items()
     ]

@@ -19,7 +19,7 @@ from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
 from brickyard.facts.target import NO_PATH
 from brickyard.schema import RunWarning, plan_values
 from brickyard.store import Record
-from brickyard.units import format_ns
+from brickyard.units import format_ns, format_runs
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
@@ -81,7 +81,7 @@ class Differing:
 
     @property
     def words(self) -> str:
-        return "; ".join(f"{value} ({runs_words(runs)})" for value, runs in self.values)
+        return "; ".join(f"{value} ({format_runs(runs)})" for value, runs in self.values)
 
 
 def load_hash(record: Record) -> str:
@@ -235,15 +235,3 @@ def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> li
         for label, texts in values.items()
         if len(texts) > 1
     ]
-
-
-def runs_words(runs: Sequence[int]) -> str:
-    """`run 3`, `runs 3-7, 9`."""
-    spans: list[tuple[int, int]] = []
-    for run in sorted(set(runs)):
-        if spans and run == spans[-1][1] + 1:
-            spans[-1] = spans[-1][0], run
-        else:
-            spans.append((run, run))
-    said = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-    return f"run {said}" if len(set(runs)) == 1 else f"runs {said}"

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from brickyard.analysis.judging.differing import SCRATCH, places_of, runs_words
+from brickyard.analysis.judging.differing import SCRATCH, places_of
 from brickyard.store import Record
+from brickyard.units import format_runs
 
 NAMED_MOST = 4
 
@@ -51,7 +52,7 @@ def none_shared(before: Mapping[StorageState, Sequence[int]], after: Mapping[Sto
 
 
 def _words(runs: Mapping[StorageState, Sequence[int]]) -> str:
-    said = [f"{group.words} ({runs_words(found)})" for group, found in list(runs.items())[:NAMED_MOST]]
+    said = [f"{group.words} ({format_runs(found)})" for group, found in list(runs.items())[:NAMED_MOST]]
     return "; ".join([*said, *([f"{len(runs) - NAMED_MOST} more"] if len(runs) > NAMED_MOST else [])])
 
 

@@ -12,8 +12,9 @@ Refusal: fewer than six runs have no history, and no cause is named, only what e
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from statistics import fmean, median
@@ -61,6 +62,8 @@ class History:
     turns: list[Turn]
     levels: list[tuple[int, int, float]]
     """First and last place of each stretch, and its mean."""
+    repeats: int = 0
+    """Runs of a model with an outcome that an earlier one had, which are no points."""
 
 
 def histories(
@@ -75,6 +78,7 @@ def histories(
     `record` is asked for the runs before and after a change alone.
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
+    repeats: Counter[tuple[str, ...]] = Counter()
     for head, figures in runs:
         is_model = bool(head.targets) and all(target.startswith(bricks.MODELLED) for target in head.targets)
         for part in figures.parts:
@@ -83,7 +87,9 @@ def histories(
                 point = Point(head.id, head.start_unix_ns or head.created_unix_ns, value)
                 known = groups.setdefault(key, [])
                 # On a model, a run with the same seed is the same run: no further evidence of anything.
-                if not (is_model and value in {other.value for other in known}):
+                if is_model and value in {other.value for other in known}:
+                    repeats[key] += 1
+                else:
                     known.append(point)
     family = sum(len(points) >= RUNS_MIN for points in groups.values())
     sure = 1 - (1 - confidence) / max(family, 1)
@@ -98,7 +104,7 @@ def histories(
             for key, words in zip(alike, apart, strict=True):
                 names[key] = (*names[key], words)
     return [
-        _history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure)
+        replace(_history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure), repeats=repeats[key])
         for key, points in groups.items()
     ]
 

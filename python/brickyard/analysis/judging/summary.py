@@ -6,7 +6,7 @@ Refusal: no layout; whoever shows it decides how.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
@@ -48,7 +48,7 @@ from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
 from brickyard.store import Json, Record, RunInfo
 from brickyard.store.record import FIO
-from brickyard.units import format_count, format_ns, format_percent, format_size
+from brickyard.units import format_count, format_ns, format_percent, format_runs, format_size
 
 SLOWEST_SHOWN = 10
 KINDS = {"block": "block device", "sim": "modelled brick"}
@@ -456,7 +456,8 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
         changed["Engine"] = engine.removesuffix(_submitted(records[0])).rstrip(", ") + _submitted_range(records)
     lines = [(label, changed.get(label, text)) for label, text in lines]
     # Figures of arrays in different conditions are no repetitions of one another.
-    apart = {label: text for label, absent in APART.items() if (text := _apart(records, label, absent))}
+    each = [(record.info.id, dict(circumstance_lines(record))) for record in records]
+    apart = {label: text for label, absent in APART.items() if (text := _apart(each, label, absent))}
     return [*lines[:1], *apart.items(), *((label, text) for label, text in lines[1:] if label not in apart)]
 
 
@@ -464,15 +465,12 @@ APART = {"Condition": "normal", MODEL_SET: "none"}
 """What is told run by run where it differs, and what runs have that do not say it."""
 
 
-def _apart(records: Sequence[Record], label: str, absent: str) -> str:
+def _apart(each: Sequence[tuple[int, Mapping[str, str]]], label: str, absent: str) -> str:
     """Empty where all runs have the same."""
-    said: dict[str, list[str]] = {}
-    for record in records:
-        text = dict(circumstance_lines(record)).get(label, "") or absent
-        said.setdefault(text, []).append(str(record.info.id))
-    if len(said) == 1:
-        return ""
-    return "; ".join(f"{text} (run{'s' if len(runs) > 1 else ''} {', '.join(runs)})" for text, runs in said.items())
+    said: dict[str, list[int]] = {}
+    for run, lines in each:
+        said.setdefault(lines.get(label) or absent, []).append(run)
+    return "; ".join(f"{text} ({format_runs(runs)})" for text, runs in said.items()) if len(said) > 1 else ""
 
 
 def _seeds(records: list[Record]) -> str:

@@ -9,12 +9,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard.analysis.judging.differing import runs_words
 from brickyard.cli.parts.output import stderr
 from brickyard.errors import BadInputError, one_line
 from brickyard.store import Record, RunHead, Store, StudyInfo
 from brickyard.store.damage import DamagedRunError
 from brickyard.store.store import LAST_ID
+from brickyard.units import format_runs
 
 HOW = "name a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest"
 
@@ -108,7 +108,7 @@ def one(store: Store, word: str) -> Record:
     """Exactly one run."""
     found = select(store, (word,)).records
     if len(found) != 1:
-        runs = runs_words([record.info.id for record in found])
+        runs = format_runs([record.info.id for record in found])
         raise BadInputError(
             f"{word} is {runs}, and this takes one run, as in `brickyard show {found[-1].info.id}`; "
             f"`brickyard report {word}` and `brickyard export {word}` take them all"

@@ -22,7 +22,7 @@ from brickyard.analysis.judging.comparison import (
     left_out_words,
     valid_sides,
 )
-from brickyard.analysis.judging.differing import Differing, differing_between, runs_words
+from brickyard.analysis.judging.differing import Differing, differing_between
 from brickyard.analysis.judging.gate import Gate, compared
 from brickyard.analysis.judging.groups import NAMED_MOST
 from brickyard.cli.parts import options
@@ -46,7 +46,7 @@ from brickyard.report.matrix_tables import difference_text
 from brickyard.report.picture import Picture
 from brickyard.store import Record, Store
 from brickyard.study.designs.keys import nearest
-from brickyard.units import format_name, format_ns, format_percent
+from brickyard.units import format_name, format_ns, format_percent, format_runs
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
 
@@ -213,7 +213,7 @@ def _loads_words(loads: list[str]) -> str:
 
 
 def _runs(records: list[Record]) -> str:
-    return runs_words([record.info.id for record in records])
+    return format_runs([record.info.id for record in records])
 
 
 def _workload_lines(before: list[Record], after: list[Record]) -> list[str]:
@@ -322,8 +322,8 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
     if json:
         emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None, "notes": notes})
     else:
-        instead = f", instead of {runs_words(replaced[1])}" if replaced else ""
-        print_text(f"baseline {name}: {runs_words(good)}{instead}\n")
+        instead = f", instead of {format_runs(replaced[1])}" if replaced else ""
+        print_text(f"baseline {name}: {format_runs(good)}{instead}\n")
         for words in notes:
             print_text(f"note: {words}\n")
     return 0
@@ -339,7 +339,7 @@ def list_baselines(*, store: options.StorePlace = None, json: options.Json = Fal
         emit({"baselines": documents})
         return 0
     rows = [
-        [name, datetime.fromtimestamp(created / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"), runs_words(runs)]
+        [name, datetime.fromtimestamp(created / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"), format_runs(runs)]
         for name, (created, runs) in found.items()
     ]
     stdout().print(table("", [(name, "left") for name in ("baseline", "saved", "runs")], rows))

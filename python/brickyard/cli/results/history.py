@@ -12,7 +12,6 @@ from cyclopts import Parameter
 
 from brickyard.analysis.figures.named import COMPARABLE, FIGURES, Figure
 from brickyard.analysis.figures.workload import workload_words
-from brickyard.analysis.judging.differing import runs_words
 from brickyard.analysis.judging.history import RUNS_MIN, History, histories
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
@@ -25,7 +24,7 @@ from brickyard.schema import Document
 from brickyard.store import RunHead, Store
 from brickyard.study.designs.keys import nearest
 from brickyard.study.running.summaries import figures_of_runs
-from brickyard.units import format_count, format_name
+from brickyard.units import format_count, format_name, format_runs
 
 NOTED_FROM = 100  # runs, which take some seconds
 
@@ -118,7 +117,7 @@ def _by_name(target: str, runs: list[RunHead]) -> list[RunHead]:
             if name == target:
                 found.setdefault(place, []).append(run)
     if len(found) > 1:
-        several = "; ".join(f"{place} ({runs_words([run.id for run in same])})" for place, same in found.items())
+        several = "; ".join(f"{place} ({format_runs([run.id for run in same])})" for place, same in found.items())
         raise BadInputError(f"{target}: is the name of several files: {several}; give the full path of one of them")
     return next(iter(found.values()), [])
 
@@ -166,6 +165,12 @@ def _print(found: list[History], loads: dict[tuple[str, ...], str], pictures: li
     for item in found:
         if words := loads[item.name]:
             print_line(console, f"{format_name(item.name)}: {words}", "dim")
+    if repeats := sum(item.repeats for item in found):
+        words = (
+            f"left out: {format_count(repeats)} runs of a model whose outcome an earlier run had; with the same seed, "
+            "they are the same run"
+        )
+        print_line(console, words, "dim")
     if any(len(item.points) >= RUNS_MIN for item in found):
         note = (
             "if nothing changed and runs are independent, at most "
@@ -201,6 +206,7 @@ def _when(unix_ns: int) -> str:
 def _document(item: History) -> Document:
     return {
         "load": list(item.name),
+        "repeats": item.repeats,
         "points": [{"run": p.run, "unix_ns": p.unix_ns, "value": p.value} for p in item.points],
         "changes": [
             {

@@ -15,7 +15,6 @@ from cyclopts import Parameter
 
 from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.named import IOPS
-from brickyard.analysis.judging.differing import runs_words
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
 from brickyard.analysis.judging.summary import when
 from brickyard.cli.parts import options
@@ -29,7 +28,7 @@ from brickyard.schema import Document, stored
 from brickyard.store import RunHead, RunInfo, Store
 from brickyard.store.record import DAMAGED, Outcome
 from brickyard.study.running.summaries import kept_figures
-from brickyard.units import format_iops, format_label, format_ns, format_size
+from brickyard.units import format_iops, format_label, format_ns, format_runs, format_size
 
 WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
@@ -126,7 +125,7 @@ def _notes(
         if figures.unit != IOPS and figures.rate_per_s is not None:
             others.setdefault(figures.unit, []).append(run)
     if others:
-        yield f"not IOPS: {'; '.join(f'{unit} of {runs_words(ids)}' for unit, ids in others.items())}"
+        yield f"not IOPS: {'; '.join(f'{unit} of {format_runs(ids)}' for unit, ids in others.items())}"
     if any(DASH in row for row in cells):
         yield (
             f"{DASH}: the run was imported, did not end well, has several phases or too few requests for a p99, or an "
