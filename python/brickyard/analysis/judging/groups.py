@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from brickyard.analysis.judging.differing import SCRATCH, places_of
+from brickyard.analysis.judging.summary import model_changes
 from brickyard.store import Record
 from brickyard.units import format_runs
 
@@ -30,8 +31,9 @@ class StorageState(NamedTuple):
 
 def group_of(record: Record) -> StorageState:
     info = record.info
-    changes = (change for change in info.asked.changes if not change.startswith("condition="))
-    return StorageState(SCRATCH.sub("", places_of(record)), ", ".join(changes), info.condition.replace("_", " "))
+    return StorageState(
+        SCRATCH.sub("", places_of(record)), ", ".join(model_changes(record)), info.condition.replace("_", " ")
+    )
 
 
 def told_apart(groups: Iterable[StorageState]) -> dict[StorageState, str]:

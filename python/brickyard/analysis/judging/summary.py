@@ -214,8 +214,11 @@ def when(info: RunInfo) -> str:
 
 MODEL_SET = "Model, set"
 """What `--set` changed of a modelled target."""
-NORMAL = "condition=normal"
-"""The condition that models are in anyway: who asks for it changes nothing."""
+
+
+def model_changes(record: Record) -> list[str]:
+    """Without the condition, which is a circumstance of its own; studies set it in this way."""
+    return [change for change in record.info.asked.changes if not change.startswith("condition=")]
 
 
 def circumstance_lines(record: Record) -> list[tuple[str, str]]:
@@ -246,7 +249,7 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 
 def _target_lines(record: Record) -> list[tuple[str, str]]:
-    overrides = [change for change in record.info.asked.changes if change != NORMAL]
+    overrides = model_changes(record)
     lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
     modelled = bricks.resolved_of(record.info.targets, record.info.asked)
     for number, opened in enumerate(record.info.opened):
