@@ -5,9 +5,10 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,28 @@ def until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
+@contextmanager
+def shared(place: Path) -> Iterator[None]:
+    """What is mounted below it goes from everywhere when it is unmounted, as on a host with systemd. Elsewhere, what
+    other tests run in network namespaces would keep it mounted.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "--bind", place, place], check=True)
+    subprocess.run(["mount", "--make-shared", place], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
 @pytest.fixture
 def up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., disks.About]]:
     """Makes disks, and takes them down however the test ends."""
+    with shared(tmp_path), shared(disks.home()):
+        yield from _disks_made(capsys)
+
+
+def _disks_made(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., disks.About]]:
 
     def make(*words: str) -> disks.About:
         code = main(["lab", "up", "disk", "--size", "64MiB", *words])
@@ -61,7 +81,7 @@ def up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[
             os.kill(about.pid, signal.SIGKILL)
             until(lambda: disks.listed() == [], "a killed disk stays")
             raise
-    assert left_behind(str(disks.home())) == []
+    assert left_behind(f"{disks.home()}/") == []
 
 
 def do(device: str, work: Callable[[int, mmap.mmap], object]) -> None:

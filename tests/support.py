@@ -16,6 +16,9 @@ SECOND = 1_000_000_000
 MS = 1_000_000
 US = 1_000
 
+# For a command with mounts of its own: what is unmounted outside is unmounted there, too.
+OWN_MOUNTS = ("unshare", "--mount", "--propagation", "slave")
+
 
 def histogram(values_ns: Iterable[int]) -> str:
     """Encoded by the HdrHistogram project's own library, so that every test also shows that the core can read it."""

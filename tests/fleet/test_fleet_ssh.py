@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from fleet_support import Fleet, network, ray_left
+from support import OWN_MOUNTS
 
 pytest.importorskip("ray", reason="Ray is not installed: make .venv/.fleet")
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
@@ -52,7 +53,7 @@ SetEnv {variables}
 """)
     # The folder that sshd locks itself into is made where nobody else sees it.
     script = 'mount -t tmpfs none /run && mkdir /run/sshd && exec "$@"'
-    inside = ["ip", "netns", "exec", fleet.namespace(host), "unshare", "-m", "sh", "-c", script, "sh"]
+    inside = ["ip", "netns", "exec", fleet.namespace(host), *OWN_MOUNTS, "sh", "-c", script, "sh"]
     with (place / f"log-{host}").open("w") as log:
         server = subprocess.Popen(
             [*inside, str(SSHD), "-D", "-e", "-f", str(settings)], stdin=subprocess.DEVNULL, stderr=log, text=True
@@ -100,7 +101,7 @@ def over_ssh(
 ) -> subprocess.CompletedProcess[str]:
     """A command, for which the settings of ssh lie where ssh looks for them."""
     command = fleet.command(*words)
-    own = ["unshare", "-m", "sh", "-c", f'mount --bind {place} /etc/ssh && exec "$@"', "sh"]
+    own = [*OWN_MOUNTS, "sh", "-c", f'mount --bind {place} /etc/ssh && exec "$@"', "sh"]
     done = subprocess.run(
         [*command[:4], *own, *command[4:]],
         env={**fleet.env, "USER": getpass.getuser()},

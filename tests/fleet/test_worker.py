@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support import OWN_MOUNTS
+
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = b"""
 title = "worker"
@@ -58,7 +60,7 @@ def test_a_disk_that_is_full_from_the_start_costs_the_copy_and_not_the_run(tmp_p
     words = " ".join(map(str, command))
     for size, filling in (("nr_inodes=1", ":"), ("size=4k", f"head -c 4096 /dev/zero >{home}/filled")):
         script = f"mount -t tmpfs -o {size} none {home} && {filling} && {words} && find {home} -type f >&2"
-        done = subprocess.run(["unshare", "-m", "sh", "-c", script], input=PLAN, capture_output=True, check=True)
+        done = subprocess.run([*OWN_MOUNTS, "sh", "-c", script], input=PLAN, capture_output=True, check=True)
         said = [json.loads(line) for line in done.stdout.splitlines()]
         assert said[0] == {"word": "record_lost", "message": "No space left on device (os error 28)"}
         assert said[-1]["outcome"] == "done"

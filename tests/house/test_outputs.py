@@ -11,6 +11,7 @@ import pytest
 from brickyard import outputs
 from brickyard.cli import main
 from brickyard.errors import BadInputError
+from support import OWN_MOUNTS
 
 RUN = ["run", "sqlio-random-read-1", "sim:msr-2003-wd", "--set", "duration=5s"]
 STUDY = ["study", "sata-2003-disks", "--only", "disks=1"]
@@ -66,7 +67,7 @@ find "$1" -type f | wc -l
 def test_a_full_disk_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
     """In a mount namespace of its own, so that nothing stays mounted whatever happens."""
     assert main(RUN) == 0
-    words = ["unshare", "-m", "bash", "-c", FULL, "full", str(tmp_path), sys.executable]
+    words = [*OWN_MOUNTS, "bash", "-c", FULL, "full", str(tmp_path), sys.executable]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -240,7 +240,7 @@ def test_a_killed_disk_fails_at_once_and_the_next_command_cleans_up(
     assert left_behind(about.at) != []
     assert main(["lab", "list"]) == 0
     assert "no disk is up" in capsys.readouterr().out
-    until(lambda: left_behind(str(disks.home())) == [], "something of ours is left")
+    until(lambda: left_behind(f"{disks.home()}/") == [], "something of ours is left")
 
 
 def test_a_disk_whose_making_was_killed_is_removed_by_the_next_command(
@@ -255,7 +255,7 @@ def test_a_disk_whose_making_was_killed_is_removed_by_the_next_command(
         process.wait()
     assert main(["lab", "list"]) == 0
     assert "no disk is up" in capsys.readouterr().out
-    until(lambda: left_behind(str(disks.home())) == [], "something is left")
+    until(lambda: left_behind(f"{disks.home()}/") == [], "something is left")
 
 
 def test_a_slow_disk_with_dirty_files_and_no_room_goes_down(up: Callable[..., disks.About]) -> None:

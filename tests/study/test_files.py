@@ -19,7 +19,7 @@ from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.cli import main
 from brickyard.schema import plan_document
 from brickyard.store import Store
-from support import add_run, cell, interval, phase_end, plan, stream
+from support import OWN_MOUNTS, add_run, cell, interval, phase_end, plan, stream
 
 KIB, MIB, MS = 1 << 10, 1 << 20, 1_000_000
 SECOND = 1_000_000_000
@@ -67,7 +67,7 @@ exec "$2" -m brickyard run postmark "$1" --set files=2000 --store "$3" $4
 @pytest.mark.parametrize("form", ["--json", ""])
 def test_a_full_file_system_is_one_line_and_counts_that_add_up(place: Path, tmp_path: Path, form: str) -> None:
     """In a mount namespace of its own, so that nothing stays mounted whatever happens."""
-    words = ["unshare", "-m", "bash", "-c", FULL, "full", str(place), sys.executable, str(tmp_path / "s.db"), form]
+    words = [*OWN_MOUNTS, "bash", "-c", FULL, "full", str(place), sys.executable, str(tmp_path / "s.db"), form]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 0, ended.stderr
     if not form:
@@ -99,7 +99,7 @@ exec "$2" -m brickyard run mdtest "$1" --set files=2000 --set directories=2 --st
 
 @pytest.mark.parametrize("form", ["--json", ""])
 def test_operations_that_failed_in_part_have_no_rate(place: Path, tmp_path: Path, form: str) -> None:
-    words = ["unshare", "-m", "bash", "-c", NO_INODES, "full", str(place), sys.executable, str(tmp_path / "s.db"), form]
+    words = [*OWN_MOUNTS, "bash", "-c", NO_INODES, "full", str(place), sys.executable, str(tmp_path / "s.db"), form]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert ended.returncode == 0, ended.stderr
     if not form:

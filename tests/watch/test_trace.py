@@ -27,6 +27,7 @@ from brickyard.store import Json, Record, Store
 from brickyard.study.shipped.interference import InterferenceMap, MapAsked, MapPoint, point_of
 from brickyard.traces.compared import distance_of, levy
 from brickyard.units import format_iops
+from support import OWN_MOUNTS
 
 MIB = 1 << 20
 MODEL = "sim:msr-2003-maxtor"
@@ -624,7 +625,7 @@ sleep 0.5
 @contextmanager
 def traced_by_the_kernel(device: str, raw: Path) -> Iterator[None]:
     place = f"/sys/class/block/{Path(device).name}"
-    command = ["unshare", "--mount", "sh", "-c", TRACER, "sh", place, str(raw)]
+    command = [*OWN_MOUNTS, "sh", "-c", TRACER, "sh", place, str(raw)]
     tracer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=WITH_SBIN)
     try:
         assert tracer.stdout is not None
