@@ -163,7 +163,7 @@ impl Source for Kernel {
     }
 
     /// No more is counted; what is in the maps stays readable.
-    fn detach(&mut self) {
+    fn detach(&mut self, _now_ns: u64) {
         let names: Vec<String> = self._programs.programs().map(|(name, _)| name.to_owned()).collect();
         for name in names {
             let program =

@@ -166,7 +166,7 @@ fn watch(orders: &Orders) -> Result<(), String> {
         watch.end_cost(now_ns());
         if ends {
             watch.end_cost(u64::MAX);
-            watch.kernel.detach();
+            watch.kernel.detach(now_ns());
             watch.drain()?;
         }
         if ends || now_ns() >= due_ns {

@@ -47,5 +47,5 @@ pub trait Source {
         Cost::default()
     }
     /// No more is counted; what was counted stays readable.
-    fn detach(&mut self);
+    fn detach(&mut self, now_ns: u64);
 }

@@ -162,6 +162,38 @@ impl Count {
         }
     }
 
+    /// `in_flight`: what the kernel had in the device at a time of which all records have been counted. What was issued
+    /// before `before_ns` is among it; of what is beyond, the end was missed, and the oldest are taken for that. The
+    /// kernel does not count drivers' commands and its own flushes.
+    pub fn settle(&mut self, slot: u16, before_ns: u64, in_flight: usize) {
+        let is_of_it = |key: &(u16, u64, u8)| key.0 == slot && !matches!(key.2, FLUSH_COMMAND | OTHER);
+        let of_it = self.issued.iter().filter(|(key, _)| is_of_it(key));
+        let mut open: Vec<(u64, (u16, u64, u8))> = of_it
+            .flat_map(|(key, list)| list.iter().map(|asked| (asked.told.issued_ns, *key)))
+            .filter(|(issued_ns, _)| *issued_ns < before_ns)
+            .collect();
+        open.sort_unstable();
+        for (_, key) in &open[..open.len().saturating_sub(in_flight)] {
+            self.miss(*key);
+        }
+    }
+
+    /// Counted without its time.
+    fn miss(&mut self, key: (u16, u64, u8)) {
+        let Some(list) = self.issued.get_mut(&key) else { return };
+        let Some(asked) = list.pop_front() else { return };
+        if list.is_empty() {
+            self.issued.remove(&key);
+        }
+        self.issued_count -= 1;
+        self.devices[usize::from(key.0)].done += 1;
+        let cell = &mut self.cells[usize::from(key.0) * OPERATIONS + usize::from(key.2)];
+        cell.requests += 1;
+        cell.missed += 1;
+        cell.bytes += u64::from(asked.told.bytes);
+        self.lost.missed += 1;
+    }
+
     fn begin(&mut self, event: &Event, operation: u8, asker: &Event) -> Asked {
         let device = &mut self.devices[usize::from(event.slot)];
         let arrived_ns = asker.at_ns.min(event.at_ns);
@@ -488,6 +520,27 @@ mod tests {
         let mut count = Count::new(1, HashMap::new(), 0, true);
         events.iter().for_each(|event| count.take(event));
         count
+    }
+
+    #[test]
+    fn ends_that_the_kernel_did_not_report_are_missed() {
+        let mut count = counted(&[
+            event(1_000, Point::Issue, "R", 8, 8),
+            event(2_000, Point::Issue, "R", 16, 8),
+            event(3_000, Point::Issue, "R", 24, 8),
+            event(4_000, Point::Issue, "N", 0, 0),
+            event(9_000, Point::Issue, "R", 32, 8),
+        ]);
+        count.settle(0, 5_000, 3);
+        assert_eq!(count.lost.missed, 0, "no more than the kernel had itself");
+        count.settle(0, 5_000, 1);
+        let cell = count.cell(0, usize::from(READ));
+        assert_eq!((cell.requests, cell.missed, cell.bytes), (2, 2, 8192));
+        assert_eq!((count.lost.missed, count.devices[0].in_flight()), (2, 3));
+        count.take(&event(9_500, Point::Issue, "R", 8, 8));
+        count.take(&event(9_600, Point::Complete, "R", 8, 8));
+        let cell = count.cell(0, usize::from(READ));
+        assert_eq!((cell.requests, cell.total_ns), (3, 100), "not since the one that was missed");
     }
 
     #[test]

@@ -17,12 +17,25 @@ use perf::Buffers;
 
 /// What is written before a look began is complete after it, but for what another CPU was just writing.
 const SETTLED_NS: u64 = 1_000_000;
+/// How often the kernel is asked what is in its devices.
+const CHECK_NS: u64 = 100_000_000;
 
 pub struct Points {
     buffers: Buffers,
     count: Count,
     /// Records that others may still stand before.
     held: Vec<Event>,
+    /// Of the devices whose requests the kernel counts.
+    counters: Vec<Option<String>>,
+    check: Check,
+}
+
+/// What the kernel itself had in each device, where it counts that.
+#[derive(Default)]
+struct Check {
+    at_ns: u64,
+    in_flight: Vec<Option<u64>>,
+    is_pending: bool,
 }
 
 pub struct Wanted<'a> {
@@ -63,7 +76,26 @@ impl Points {
         let slots = slots_of(wanted);
         let buffers = Buffers::open(&formats, slots.keys().copied(), wanted.ring_bytes)?;
         let count = Count::new(wanted.devices.len(), slots, wanted.stripe_bytes, wanted.exact);
-        Ok(Points { buffers, count, held: vec![] })
+        let counters = wanted.names.iter().map(|name| counter_of(name)).collect();
+        Ok(Points { buffers, count, held: vec![], counters, check: Check::default() })
+    }
+
+    /// The kernel skips tracepoints for perf in some states of its own, so some ends never come. Without this, such
+    /// requests would seem to be under way for ever, and the next one for the same sector would get their time.
+    fn begin_check(&mut self, now_ns: u64) {
+        let in_flight = self.counters.iter().map(|path| in_flight(path.as_ref()?)).collect();
+        self.check = Check { at_ns: now_ns, in_flight, is_pending: true };
+    }
+
+    /// To be called when all records from before the check are counted.
+    fn end_check(&mut self) {
+        self.check.is_pending = false;
+        for (slot, in_flight) in self.check.in_flight.iter().enumerate() {
+            if let Some(in_flight) = in_flight {
+                // The kernel reports that it issues a request before it counts it.
+                self.count.settle(slot as u16, self.check.at_ns.saturating_sub(SETTLED_NS), *in_flight as usize);
+            }
+        }
     }
 
     fn take(&mut self, before_ns: u64) {
@@ -73,6 +105,18 @@ impl Points {
             self.count.take(&event);
         }
     }
+}
+
+/// Requests of which the device keeps statistics.
+fn counter_of(name: &str) -> Option<String> {
+    let is_counted = fs::read_to_string(format!("/sys/block/{name}/queue/iostats")).ok()?.trim() == "1";
+    is_counted.then(|| format!("/sys/block/{name}/inflight"))
+}
+
+fn in_flight(path: &String) -> Option<u64> {
+    let words = fs::read_to_string(path).ok()?;
+    let counts: Vec<u64> = words.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    (counts.len() == 2).then(|| counts.iter().sum())
 }
 
 /// Disks and their partitions by number: a bio may still name the partition.
@@ -135,13 +179,21 @@ impl Source for Points {
         if lost > 0 {
             self.count.forget();
         }
+        if self.check.is_pending && self.check.at_ns + SETTLED_NS < now_ns {
+            self.end_check();
+        }
+        if self.check.at_ns + CHECK_NS < now_ns {
+            self.begin_check(now_ns);
+        }
         Ok(())
     }
 
-    fn detach(&mut self) {
+    fn detach(&mut self, now_ns: u64) {
+        self.begin_check(now_ns);
         self.buffers.stop();
         let slots = &self.count.slots;
         self.count.lost.entries += self.buffers.read(slots, &mut self.held);
         self.take(u64::MAX);
+        self.end_check();
     }
 }
