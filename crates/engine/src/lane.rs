@@ -390,13 +390,18 @@ impl Lane {
         self.writes += 1;
     }
 
-    /// The flush that is owed after so many writes, if it is owed now.
+    /// Whether a flush is owed after so many writes.
+    #[inline(always)]
+    pub fn owes_flush(&self) -> bool {
+        self.spec.flush_every.is_some_and(|every| self.writes_since_flush >= every.writes)
+    }
+
+    /// The flush that is owed, if it is owed now.
     pub fn owed_flush(&mut self) -> Option<FlushCall> {
-        let every = self.spec.flush_every?;
-        if self.writes_since_flush < every.writes {
+        if !self.owes_flush() {
             return None;
         }
         self.writes_since_flush = 0;
-        Some(every.call)
+        self.spec.flush_every.map(|every| every.call)
     }
 }

@@ -300,6 +300,29 @@ fn a_flush_follows_every_so_many_writes_of_a_lane() {
 }
 
 #[test]
+fn a_rate_is_that_of_the_writes_and_their_flush_follows_at_once() {
+    for (depth, arrivals) in [(1, "constant"), (8, "constant"), (8, "poisson")] {
+        let stream = format!(
+            "operations = {{ write = 100 }}\ndepth = {depth}\nflush_every = {{ writes = 1 }}\n\
+             pace = {{ loop = 'open', rate = 100, arrivals = '{arrivals}' }}"
+        );
+        let told = run_steady(MS, "duration = '10s'", &stream);
+        let totals = told.totals(0);
+        let (writes, flushes) = (totals[&(0, "write")].0, totals[&(0, "flush")].0);
+        assert!(arrivals == "poisson" || writes == 1_000, "{writes}");
+        assert!(writes.abs_diff(flushes) <= 1 && writes > 850, "{writes} writes, {flushes} flushes");
+        let world = told.world();
+        let of = |operation| world.log.iter().filter(move |done: &&Done| done.operation == operation);
+        for (write, flush) in of(Operation::Write).zip(of(Operation::Flush)) {
+            // One deep, when the write ended; deeper, the writer does not wait for the end.
+            let due_ns = if depth == 1 { write.ended_ns } else { write.submitted_ns };
+            assert_eq!(flush.submitted_ns, due_ns, "{depth} {arrivals}");
+        }
+        assert_eq!(told.end(0).unsent, 0);
+    }
+}
+
+#[test]
 fn flush_and_trim_reach_the_storage() {
     let stream = "operations = { read = 25, write = 25, flush = 25, trim = 25 }\naddress = 'random'";
     let told = run_steady(MS, "requests = 4000", stream);

@@ -325,9 +325,9 @@ def _pace(making: _Making, part: _Part, closed: int | None) -> list[str]:
         think_ns = max(figures.gap_mean_ns * closed - _mean_latency_ns(figures), 0.0)
         return [f"depth = {closed}", *([f'think = "{round(think_ns)}ns"'] if think_ns >= 1_000 else [])]
     depth = min(max((figures.depth_max + 1) * ROOM, 32), DEPTH_MOST)
-    # Flushes take their part of a stream's rate.
-    flushes = part.items[WRITE].requests / part.flush_every if part.flush_every else part.flushes
-    rate = (part.requests + flushes) / making.seconds
+    # Flushes that a mix draws take their part of a stream's rate; those that writes owe come on top of it.
+    mixed_flushes = 0 if part.flush_every else part.flushes
+    rate = (part.requests + mixed_flushes) / making.seconds
     constant = figures.gap_variation < STEADY_GAPS
     # Of bursts of b requests each, the variation of gaps has the square 2 b - 1.
     burst = 1 if constant else min(max(round((figures.gap_variation**2 + 1) / 2), 1), BURST_MOST)

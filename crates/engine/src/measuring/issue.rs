@@ -66,7 +66,10 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             let number = self.open_lanes[i];
             while self.lanes[number].may_issue() {
                 let lane = &mut self.lanes[number];
+                let owes_flush = lane.owes_flush();
                 let due_ns = match lane.due_ns() {
+                    // The pace is that of the writes, whose flush follows them at once, as fio does it.
+                    _ if owes_flush => now_ns,
                     Due::At(due_ns) if due_ns <= now_ns => due_ns,
                     Due::Never => {
                         lane.ended = true;
@@ -75,7 +78,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
                     Due::At(_) | Due::Later => break,
                 };
                 let Some(slot) = lane.free.pop() else { break };
-                if let Pacer::Open(schedule) = &mut lane.spec.pacer {
+                if let (Pacer::Open(schedule), false) = (&mut lane.spec.pacer, owes_flush) {
                     schedule.advance();
                 }
                 self.issue(slot, due_ns, now_ns, None);
