@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from brickyard.analysis.figures.named import FIGURES
 from brickyard.analysis.judging.summary import circumstances
 from brickyard.cli import main
+from brickyard.report.page import render
 from brickyard.store import Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan
 
@@ -253,7 +255,7 @@ def test_a_history_has_units(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert json.loads(capsys.readouterr().out)["unit"] == unit
 
 
-def test_repetitions_end_with_their_mean_and_its_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repetitions_begin_with_their_mean_and_its_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The interval is held against scipy's of Student, the rates against those of each run."""
     words = ["run", "--rw", "randread", "--iodepth", "4", "--runtime", "10", "sim:cheetah-15k4-300"]
     words += ["--store", str(tmp_path / "runs.db")]
@@ -266,7 +268,12 @@ def test_repetitions_end_with_their_mean_and_its_interval(tmp_path: Path, capsys
     low, high = stats.t.interval(0.95, len(rates) - 1, fmean(logarithms), stats.sem(logarithms))
     assert (iops["low"], iops["high"]) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-9)
     assert main([*words, "--repeat", "2"]) == 0
-    assert "95 % interval" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert 0 < out.index("95 % interval") < out.index("Run 5"), "before the single runs"
+    with Store(tmp_path / "runs.db", must_exist=True) as kept:
+        page = render([kept.record(run) for run in (1, 2, 3, 4)], None, [])
+    mean = FIGURES["iops"].text(iops["centre"])
+    assert page.index(f"<td>4</td><td>{mean}</td>") < page.index("<h2>All figures")
     assert main(words) == 0
     assert "95 % interval" not in capsys.readouterr().out
     assert main(["runs", "--store", str(tmp_path / "runs.db")]) == 0
@@ -286,6 +293,25 @@ def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.Captu
     assert len({tuple(name) for name in named}) == len(named) == 2
     assert main(["compare", "1", "2", *store]) == 0
     assert "phase 1 duration: 1.00s → 2.50s" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_history_and_a_list_tell_other_arrays_and_conditions_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    words = ["run", "--rw", "randread", "--runtime", "1", "sim:terraserver-2003", *store]
+    for more in ([], ["--set", "members=4"], ["--condition", "degraded", "--repeat", "2"]):
+        assert main([*words, *more]) == 0
+    capsys.readouterr()
+    assert main(["history", "sim:terraserver-2003", *store, "--json"]) == 0
+    told = [(item["load"][1:], len(item["points"])) for item in json.loads(capsys.readouterr().out)["histories"]]
+    assert told == [(["read"], 1), (["members=4", "read"], 1), (["degraded", "read"], 2)]
+    assert main(["runs", *store]) == 0
+    listed = capsys.readouterr().out
+    assert re.search(r"s1 .* 2 runs \(3-4\), degraded ", listed)
+    assert re.search(r" 2 .*members=4 ", listed)
+    assert main(["show", "1", *store]) == 0
+    assert "was measured for 1 interval;" in " ".join(capsys.readouterr().out.split())
 
 
 def headline(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> tuple[str, str]:
