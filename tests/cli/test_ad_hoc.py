@@ -112,16 +112,17 @@ def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--name=job1", "no job name"),
-        ("--filename=/data/f", "Name the file or device itself"),
-        ("--ioengine=libaio", "--engine"),
-        ("--time_based", "--runtime alone"),
-        ("--group_reporting", "reported together"),
         ("--status-interval=1", "a line every 5 s"),
         ("--rate_iops=500", "Write --rate"),
         ("--buffered=1", "--direct 0"),
         ("--loops=3", "passes, bytes or requests"),
         ("--offset=1g", "region"),
+        ("--disk_util=0", "changes nothing of the load"),
+        ("--hipri", "how completions are found is chosen here"),
+        ("--bsrange=4k-8k", "Write --bssplit"),
+        ("--time_based=0", "a run here lasts for --runtime"),
+        ("--ioengine=mmap", "--ioengine=mmap has no counterpart here; there are io_uring"),
+        ("--filename=x", "both name a target"),
     ],
 )
 def test_an_option_of_fio_that_is_not_needed_is_named(
@@ -131,6 +132,26 @@ def test_an_option_of_fio_that_is_not_needed_is_named(
     err = capsys.readouterr().err
     assert said in err
     assert "Did you mean" not in err
+
+
+def test_a_line_of_fio_is_taken_and_what_is_not_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "--readwrite=randread --name=x --ioengine=sync --time_based --group_reporting --thread=1 --iodepth=4"
+    assert main(["run", *line.split(), "--filename=sim:iodrive-160-slc", "--norandommap", "--dry-run", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["targets"], found["plan"]["title"]) == (["sim:iodrive-160-slc"], "x: randread, 4k, depth 1")
+    assert found["plan"]["phase"][0]["stream"][0]["address"] == {"kind": "random"}
+    for said in ("iodepth=4 has no effect", "--time_based has no effect", "--group_reporting has", "--thread has"):
+        assert f"note: {said}" in err
+    unknown = ("--readonly", "--loops=3", "--verify_only=1", "--nonesuch")
+    assert main(["run", *line.split(), *unknown]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    remedies = "writes nothing", "passes, bytes or requests", "verify = true", "run --help lists the options"
+    for option, remedy in zip(unknown, remedies, strict=True):
+        assert remedy in err.partition(f"{option.partition('=')[0]}: ")[2]
+    assert main(["run", "--rw", "read", "--filename", "/a:/b"]) == 2
+    assert "add --each" in capsys.readouterr().err
 
 
 HABITS = {
@@ -144,7 +165,7 @@ HABITS = {
     ),
     "run --rw randread sim:msr-2003-wd": (
         ("--duration=30", "Write --runtime 30."), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
-        ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--filename=/tmp/x", "Name the file"),
+        ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--stonewall", "read from jobs alone"),
     ),
     "characterize /tmp/none": (
         ("--rw=randread", "brickyard run --rw randread"), ("--bs=4k", "--set request=4k"), ("--runs 3", "s1 s2"),
