@@ -122,11 +122,22 @@ def test_several_loads_of_one_name_are_never_pooled(capsys: pytest.CaptureFixtur
     assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
 
 
-def test_a_range_beyond_the_last_run_is_said_to_end_there(capsys: pytest.CaptureFixture[str]) -> None:
-    kept([cell([MS] * 2000)] * 3)
+def test_runs_are_named_by_lists_and_ranges_as_they_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    kept([cell([MS] * 2000)] * 5)
     capsys.readouterr()
     assert main(["compare", "1", "2-400"]) == 0
-    assert "is 3" in capsys.readouterr().err
+    assert "is 5" in capsys.readouterr().err
+    assert main(["compare", "1-2,5", "3, 4"]) == 0
+    assert "before: runs 1-2, 5; after: runs 3-4" in capsys.readouterr().out
+    assert main(["baseline", "save", "good", "1,3-4"]) == 0
+    assert "baseline good: runs 1, 3-4" in capsys.readouterr().out
+    for words, said in (
+        ("1,", "nothing stands before or after a comma"),
+        ("1,x", "x: not a run"),
+        ("1,9", "run 9: not"),
+    ):
+        assert main(["report", words]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_one_new_run_against_a_baseline_gets_no_verdict_however_far_off_it_is(

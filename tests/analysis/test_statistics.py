@@ -221,6 +221,9 @@ def test_a_lone_comparison_and_a_family_are_told_apart() -> None:
     assert together.sees is not None
     assert alone.sees is not None
     assert together.sees > alone.sees
+    assert alone.low is not None
+    assert alone.low > 0
+    assert (together.low, together.high) == (0.0, alone.high), "the range of what is not seen holds zero"
 
 
 def test_advised_repetitions_decide() -> None:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from brickyard.analysis.figures.named import FIGURES
 from brickyard.analysis.judging.summary import circumstances
 from brickyard.cli import main
+from brickyard.report.page import render
 from brickyard.store import Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan
 
@@ -110,16 +112,17 @@ def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--name=job1", "no job name"),
-        ("--filename=/data/f", "Name the file or device itself"),
-        ("--ioengine=libaio", "--engine"),
-        ("--time_based", "--runtime alone"),
-        ("--group_reporting", "reported together"),
         ("--status-interval=1", "a line every 5 s"),
         ("--rate_iops=500", "Write --rate"),
         ("--buffered=1", "--direct 0"),
         ("--loops=3", "passes, bytes or requests"),
         ("--offset=1g", "region"),
+        ("--disk_util=0", "changes nothing of the load"),
+        ("--hipri", "how completions are found is chosen here"),
+        ("--bsrange=4k-8k", "Write --bssplit"),
+        ("--time_based=0", "a run here lasts for --runtime"),
+        ("--ioengine=mmap", "--ioengine=mmap has no counterpart here; there are io_uring"),
+        ("--filename=x", "both name a target"),
     ],
 )
 def test_an_option_of_fio_that_is_not_needed_is_named(
@@ -129,6 +132,26 @@ def test_an_option_of_fio_that_is_not_needed_is_named(
     err = capsys.readouterr().err
     assert said in err
     assert "Did you mean" not in err
+
+
+def test_a_line_of_fio_is_taken_and_what_is_not_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "--readwrite=randread --name=x --ioengine=sync --time_based --group_reporting --thread=1 --iodepth=4"
+    assert main(["run", *line.split(), "--filename=sim:iodrive-160-slc", "--norandommap", "--dry-run", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["targets"], found["plan"]["title"]) == (["sim:iodrive-160-slc"], "x: randread, 4k, depth 1")
+    assert found["plan"]["phase"][0]["stream"][0]["address"] == {"kind": "random"}
+    for said in ("iodepth=4 has no effect", "--time_based has no effect", "--group_reporting has", "--thread has"):
+        assert f"note: {said}" in err
+    unknown = ("--readonly", "--loops=3", "--verify_only=1", "--nonesuch")
+    assert main(["run", *line.split(), *unknown]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    remedies = "writes nothing", "passes, bytes or requests", "verify = true", "run --help lists the options"
+    for option, remedy in zip(unknown, remedies, strict=True):
+        assert remedy in err.partition(f"{option.partition('=')[0]}: ")[2]
+    assert main(["run", "--rw", "read", "--filename", "/a:/b"]) == 2
+    assert "add --each" in capsys.readouterr().err
 
 
 HABITS = {
@@ -142,7 +165,7 @@ HABITS = {
     ),
     "run --rw randread sim:msr-2003-wd": (
         ("--duration=30", "Write --runtime 30."), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
-        ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--filename=/tmp/x", "Name the file"),
+        ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--stonewall", "read from jobs alone"),
     ),
     "characterize /tmp/none": (
         ("--rw=randread", "brickyard run --rw randread"), ("--bs=4k", "--set request=4k"), ("--runs 3", "s1 s2"),
@@ -253,7 +276,7 @@ def test_a_history_has_units(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert json.loads(capsys.readouterr().out)["unit"] == unit
 
 
-def test_repetitions_end_with_their_mean_and_its_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repetitions_begin_with_their_mean_and_its_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The interval is held against scipy's of Student, the rates against those of each run."""
     words = ["run", "--rw", "randread", "--iodepth", "4", "--runtime", "10", "sim:cheetah-15k4-300"]
     words += ["--store", str(tmp_path / "runs.db")]
@@ -266,7 +289,12 @@ def test_repetitions_end_with_their_mean_and_its_interval(tmp_path: Path, capsys
     low, high = stats.t.interval(0.95, len(rates) - 1, fmean(logarithms), stats.sem(logarithms))
     assert (iops["low"], iops["high"]) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-9)
     assert main([*words, "--repeat", "2"]) == 0
-    assert "95 % interval" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert 0 < out.index("95 % interval") < out.index("Run 5"), "before the single runs"
+    with Store(tmp_path / "runs.db", must_exist=True) as kept:
+        page = render([kept.record(run) for run in (1, 2, 3, 4)], None, [])
+    mean = FIGURES["iops"].text(iops["centre"])
+    assert page.index(f"<td>4</td><td>{mean}</td>") < page.index("<h2>All figures")
     assert main(words) == 0
     assert "95 % interval" not in capsys.readouterr().out
     assert main(["runs", "--store", str(tmp_path / "runs.db")]) == 0
@@ -286,6 +314,25 @@ def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.Captu
     assert len({tuple(name) for name in named}) == len(named) == 2
     assert main(["compare", "1", "2", *store]) == 0
     assert "phase 1 duration: 1.00s → 2.50s" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_history_and_a_list_tell_other_arrays_and_conditions_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    words = ["run", "--rw", "randread", "--runtime", "1", "sim:terraserver-2003", *store]
+    for more in ([], ["--set", "members=4"], ["--condition", "degraded", "--repeat", "2"]):
+        assert main([*words, *more]) == 0
+    capsys.readouterr()
+    assert main(["history", "sim:terraserver-2003", *store, "--json"]) == 0
+    told = [(item["load"][1:], len(item["points"])) for item in json.loads(capsys.readouterr().out)["histories"]]
+    assert told == [(["read"], 1), (["members=4", "read"], 1), (["degraded", "read"], 2)]
+    assert main(["runs", *store]) == 0
+    listed = capsys.readouterr().out
+    assert re.search(r"s1 .* 2 runs \(3-4\), degraded ", listed)
+    assert re.search(r" 2 .*members=4 ", listed)
+    assert main(["show", "1", *store]) == 0
+    assert "was measured for 1 interval;" in " ".join(capsys.readouterr().out.split())
 
 
 def headline(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> tuple[str, str]:

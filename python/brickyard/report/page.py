@@ -23,6 +23,7 @@ from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
+from brickyard.analysis.judging.comparison import repeated
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.judging.without_rate import reasons, without_rate
@@ -46,7 +47,14 @@ from brickyard.report import charts, pgbench, pts, replay
 from brickyard.report.load_curve import load_curve
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw
-from brickyard.report.tables import Table, characterization_tables, failure_table, slowest_table, totals_tables
+from brickyard.report.tables import (
+    Table,
+    characterization_tables,
+    failure_table,
+    repetitions_table,
+    slowest_table,
+    totals_tables,
+)
 from brickyard.report.written import templates, write_page
 from brickyard.store import Record, StudyInfo
 from brickyard.study.snia.stored import pts_answer, stored
@@ -352,6 +360,7 @@ def render(
     tables: list[Table] = characterization_tables(patterns, records) if graph else totals_tables(records)
     if of_databases(records):
         tables = database_tables(records)
+    together = [] if lead or graph else repeated(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     return (
         templates()
@@ -367,6 +376,7 @@ def render(
             workload=workload,
             counted=counted_words(every, study.notes if study else [], len(outcomes)),
             answer=_answer(records, patterns, lead, _planned(study)),
+            together=repetitions_table(records, together) if together else None,
             figures=figures,
             tables=lead.tables if lead else tables,
             of_each_run=tables if lead else [],

@@ -163,7 +163,7 @@ def _circumstances(view: StudyView) -> list[tuple[str, str]]:
     here."""
     records = list(view.records)
     many = len({tuple(record.info.targets) for record in records}) > 1
-    changes = {tuple(summaries.model_changes(record)) for record in records}
+    changes = {tuple(summaries.model_changes(record.info)) for record in records}
     levels = ("Condition", "Seed", *([summaries.MODEL_SET] if len(changes) > 1 else []))
     lines = [
         (label, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import analysis
@@ -12,12 +13,14 @@ from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
+from brickyard.analysis.judging.comparison import Repeated
 from brickyard.analysis.judging.further import further_tables
 from brickyard.analysis.studies.characterization import footnotes, pattern_words
 from brickyard.schema import HangEvent, is_on_data, is_request
 from brickyard.store import METADATA, FailedRequest, Record
 from brickyard.units import (
     format_count,
+    format_name,
     format_ns,
     format_percent,
     format_size,
@@ -35,6 +38,25 @@ class Table:
     groups: tuple[tuple[str, int], ...] = ()
     note: str = ""
     """What its figures depend on, below the title."""
+
+
+TOGETHER = ("load", "figure", "runs", "together", "95 % interval", "lowest to highest run")
+
+
+def repetitions_table(records: Sequence[Record], found: Sequence[Repeated]) -> Table:
+    """The figures that the repetitions among `records` have together."""
+    rows = []
+    for item in found:
+        text, of = item.figure.text, item.sample
+        interval = cells.DASH if of.low is None or of.high is None else f"{text(of.low)} to {text(of.high)}"
+        spread = f"{text(min(of.values))} to {text(max(of.values))}"
+        rows.append([format_name(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
+    note = [workload_words(list(records)), T_INTERVAL, *([OUTSIDE] if any(i.sample.is_outside for i in found) else [])]
+    return Table("Repetitions together", list(TOGETHER), rows, 2, note="; ".join(words for words in note if words))
+
+
+T_INTERVAL = "the interval is Student's t, computed on the logarithms of the figures of the single runs"
+OUTSIDE = "a percentile over all requests may lie outside the interval, which comes from those of the single runs"
 
 
 def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], records: list[Record]) -> list[Table]:

@@ -100,7 +100,8 @@ class Wording(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A sentence and what stands in its places."""
 
     template: str
-    """`{name}` is the place of a value; `{phase:is|are}` is the first word for one name, the second for several."""
+    """`{name}` is the place of a value; `{phase:is|are}` is the first word for one name, or for the number 1, the
+    second for several."""
     figures: dict[str, Quantity] = msgspec.field(default_factory=dict)
     names: dict[str, list[str]] = msgspec.field(default_factory=dict)
     """What is no figure: devices, streams, reasons. More than one only where warnings of several were made one."""
@@ -121,7 +122,8 @@ class Wording(msgspec.Struct, kw_only=True, omit_defaults=True):
     def _word(self, place: str, choice: str) -> str:
         if choice:
             one, several = choice.split("|")
-            return one if len(self.names[place]) == 1 else several
+            is_one = self.figures[place].words == "1" if place in self.figures else len(self.names[place]) == 1
+            return one if is_one else several
         return self.figures[place].words if place in self.figures else listed(self.names[place])
 
 

@@ -3,8 +3,9 @@
 Noise of storage is a share of the figure, so the arithmetic is that of logarithms: the figure of several repetitions
 is their geometric mean, its interval is Student's, and two figures are compared by Welch's test, which lets each side
 have noise of its own. Whoever judges several differences at once judges them as a family (`in_family`), after Benjamini
-and Hochberg (1995): where nothing differs, the chance that any is called seen is that of one test. Values at or below
-zero have no logarithm; they are compared as they are. `docs/statistics.md` has the rates that simulation gives.
+and Hochberg (1995): where nothing differs, the chance that any is called seen is that of one test. The interval of what
+is not seen there reaches to zero, so that mark and range are one decision. Values at or below zero have no logarithm;
+they are compared as they are. `docs/statistics.md` has the rates that simulation gives.
 
 Refusal: one repetition on each side tells nothing of noise, and nothing is made up for it.
 """
@@ -180,8 +181,15 @@ def in_family(found: Sequence[Difference | None], confidence: float = CONFIDENCE
             continue
         test, p = next(adjusted)
         seen = p < 1 - confidence and _agrees(item.share, test)
-        judged.append(replace(item, seen=seen, test=test, level=level))
+        judged.append(replace(item if seen else _to_zero(item), seen=seen, test=test, level=level))
     return judged
+
+
+def _to_zero(item: Difference) -> Difference:
+    """What is not seen may be nothing, also where its own interval alone would exclude that."""
+    if item.low is None or item.high is None:
+        return item
+    return replace(item, low=min(item.low, 0.0), high=max(item.high, 0.0))
 
 
 def family(tests: Sequence[Welch]) -> list[Welch]:
@@ -191,7 +199,7 @@ def family(tests: Sequence[Welch]) -> list[Welch]:
 
 def _agrees(share: float, test: Welch) -> bool:
     """What is shown may be a percentile of all repetitions; where that went the other way, nothing is called seen."""
-    return (share > 0) == (test.apart > 0)
+    return share * test.apart > 0
 
 
 def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0.0) -> Welch | None:

@@ -301,14 +301,19 @@ class Repeated:
 
 
 def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> list[Repeated]:
-    """Figures of repetitions that are independent of each other, with their intervals; none of fewer than two."""
-    single, _ = independent(records)
+    """Figures of valid repetitions that are independent of each other, with their intervals; none of fewer than two.
+    Runs on other storage, or in another condition, are no repetitions of each other."""
+    single, _ = independent([record for record in records if record.info.is_valid])
     found = []
-    for name, side in _sides(single, _apart(single)).items():
-        for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
-            told = _sample(side, figure, confidence)
-            if told is not None and told.n > 1:
-                found.append(Repeated(name, figure, told))
+    for pooled, sides in _sides(single, _apart(single)).items():
+        groups = sides.groups()
+        told = told_apart(groups) if len(groups) > 1 else {}
+        for group, side in groups.items():
+            name = (*pooled[:-1], told[group], pooled[-1]) if told else pooled
+            for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
+                together = _sample(side, figure, confidence)
+                if together is not None and together.n > 1:
+                    found.append(Repeated(name, figure, together))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from brickyard.analysis.judging.differing import SCRATCH, places_of
 from brickyard.analysis.judging.summary import model_changes
-from brickyard.store import Record
+from brickyard.store import Record, RunInfo
 from brickyard.units import format_runs
 
 NAMED_MOST = 4
@@ -31,9 +31,12 @@ class StorageState(NamedTuple):
 
 def group_of(record: Record) -> StorageState:
     info = record.info
-    return StorageState(
-        SCRATCH.sub("", places_of(record)), ", ".join(model_changes(record)), info.condition.replace("_", " ")
-    )
+    return StorageState(SCRATCH.sub("", places_of(record)), *state_of(info))
+
+
+def state_of(info: RunInfo) -> tuple[str, str]:
+    """What `--set` changed of a model, and the condition."""
+    return ", ".join(model_changes(info)), info.condition.replace("_", " ")
 
 
 def told_apart(groups: Iterable[StorageState]) -> dict[StorageState, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -83,7 +83,8 @@ def histories(
         is_model = bool(head.targets) and all(target.startswith(bricks.MODELLED) for target in head.targets)
         for part in figures.parts:
             if (value := part.values.get(figure)) is not None:
-                key = (*figures.name, part.phase, part.stream, part.operation, figures.load)
+                state = (words.replace("normal", "") for words in figures.state)
+                key = (*figures.name, part.phase, part.stream, *state, part.operation, figures.load)
                 point = Point(head.id, head.start_unix_ns or head.created_unix_ns, value)
                 known = groups.setdefault(key, [])
                 # On a model, a run with the same seed is the same run: no further evidence of anything.
@@ -93,7 +94,7 @@ def histories(
                     known.append(point)
     family = sum(len(points) >= RUNS_MIN for points in groups.values())
     sure = 1 - (1 - confidence) / max(family, 1)
-    names = {key: tuple(dict.fromkeys(part for part in key[:-1] if part)) for key in groups}
+    names = _names(groups)
     loads = {key[:-2]: {other[-1] for other in groups if other[:-2] == key[:-2]} for key in groups}
     for key, points in groups.items():
         if len(loads[key[:-2]]) > 1:  # other loads have this name too; their plans may have titles of their own
@@ -107,6 +108,19 @@ def histories(
         replace(_history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure), repeats=repeats[key])
         for key, points in groups.items()
     ]
+
+
+def _names(keys: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """By key: its words without the load, and with the state of the storage where runs of one name have several."""
+    bare = {key: (*(part for part in key[:-4] if part.replace("_", " ") != key[-3]), key[-2]) for key in keys}
+    states: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for key in keys:
+        states.setdefault(bare[key], set()).add(key[-4:-2])
+    told = {
+        key: (*key[:-4], key[-2]) if len(states[name]) == 1 else (*name[:-1], *key[-4:-2], name[-1])
+        for key, name in bare.items()
+    }
+    return {key: tuple(dict.fromkeys(part for part in words if part)) for key, words in told.items()}
 
 
 def _history(

@@ -24,9 +24,10 @@ from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ram
 from brickyard.analysis.figures.totals import Totals, rated_rows, totals
 from brickyard.analysis.judging.comparison import record_name
 from brickyard.analysis.judging.differing import load_hash
+from brickyard.analysis.judging.groups import state_of
 from brickyard.store import Record
 
-FORMULA = 6
+FORMULA = 7
 METADATA = "metadata/s"
 
 
@@ -50,10 +51,13 @@ class PhaseFigures(msgspec.Struct, frozen=True):
 
 
 class RunFigures(msgspec.Struct, frozen=True):
-    """`name` and `load` say which runs are alike: the levels or the profile, and the hash of what was asked."""
+    """`name`, `load` and `state` say which runs are alike: the levels or the profile, the hash of what was asked, and
+    what the storage was."""
 
     name: tuple[str, ...]
     load: str
+    state: tuple[str, str]
+    """What `--set` changed of a model, and the condition."""
     parts: list[PartFigures]
     phases: list[PhaseFigures]
 
@@ -72,6 +76,7 @@ def run_figures(record: Record) -> RunFigures:
     return RunFigures(
         name=record_name(record),
         load=load_hash(record),
+        state=state_of(record.info),
         parts=[PartFigures(part.phase, part.stream, part.operation, values) for part, values in parts.items()],
         phases=_phases(record, at, rows),
     )

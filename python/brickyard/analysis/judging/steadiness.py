@@ -81,8 +81,8 @@ def _short(record: Record, phases: list[int]) -> Iterator[RunWarning]:
             yield warned(
                 "short",
                 "warning",
-                f"{THE_PHASE} {{phase:was|were}} measured for {{intervals}} intervals; fewer than {INTERVALS_MIN} are "
-                "too few to judge spread or steady state.",
+                f"{THE_PHASE} {{phase:was|were}} measured for {{intervals}} {{intervals:interval|intervals}}; fewer "
+                f"than {INTERVALS_MIN} are too few to judge spread or steady state.",
                 "Measure longer, or set a shorter interval.",
                 phase=_name(record, phase),
                 intervals=Unit.NUMBER.of(_count(record, phase)),

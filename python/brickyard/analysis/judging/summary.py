@@ -216,9 +216,9 @@ MODEL_SET = "Model, set"
 """What `--set` changed of a modelled target."""
 
 
-def model_changes(record: Record) -> list[str]:
+def model_changes(info: RunInfo) -> list[str]:
     """Without the condition, which is a circumstance of its own; studies set it in this way."""
-    return [change for change in record.info.asked.changes if not change.startswith("condition=")]
+    return [change for change in info.asked.changes if not change.startswith("condition=")]
 
 
 def circumstance_lines(record: Record) -> list[tuple[str, str]]:
@@ -249,7 +249,7 @@ def _with_reason(text: str, reason: str | None) -> str:
 
 
 def _target_lines(record: Record) -> list[tuple[str, str]]:
-    overrides = model_changes(record)
+    overrides = model_changes(record.info)
     lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
     modelled = bricks.resolved_of(record.info.targets, record.info.asked)
     for number, opened in enumerate(record.info.opened):

@@ -16,7 +16,7 @@ from brickyard import _core, api, bricks, profiles
 from brickyard.cli.parts import again as traces
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts import judging as judges
-from brickyard.cli.parts.ad_hoc import NO_WORDS, AdHoc, made_profile
+from brickyard.cli.parts.ad_hoc import NO_WORDS, AdHoc, made_profile, targets_of
 from brickyard.cli.parts.habits import profile_remedy
 from brickyard.cli.parts.on_hosts import HERE, Hosts, HostsLoad, run_on_hosts
 from brickyard.cli.parts.output import emit, stderr, stdout
@@ -219,12 +219,13 @@ def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[
         return profiles.read(profile), targets
     if profile in profiles.names():
         raise BadInputError(_two_loads(str(profile), words))
+    named = targets_of(words, (*([] if profile is None else [profile]), *targets))
     text, notes = made_profile(words)
     for line in text.text.splitlines():
         stderr().print(f"  {line}", markup=False, soft_wrap=True)
     for note in notes:
         stderr().print(f"note: {note}", markup=False, soft_wrap=True)
-    return text, (*([] if profile is None else [profile]), *targets)
+    return text, named
 
 
 def _for_server(

@@ -5,6 +5,7 @@ Refusal: what the words mean is for `brickyard.formats` to say.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,13 +13,13 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from brickyard import _core, profiles
+from brickyard import _core, bricks, profiles
 from brickyard.cli.parts.options import STREAM
 from brickyard.errors import BadInputError, one_line
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import import_jobs
 from brickyard.formats.fio_options import FioOptions, understood
-from brickyard.formats.fio_stream import DIRECTIONS
+from brickyard.formats.fio_stream import DIRECTIONS, ENGINES
 from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number, fio_time_us
 from brickyard.outputs import write_whole
 from brickyard.units import format_iops
@@ -38,12 +39,19 @@ def _word(about: str, *names: str) -> Parameter:
     return Parameter(name=[f"--{name}" for name in names] or None, help=about, group=GROUP)
 
 
+def _flag(*names: str) -> Parameter:
+    """What a line of fio often has, and a run here does anyway or not at all: it is taken, and the run says so."""
+    return Parameter(name=[f"--{name}" for name in names], negative="", show=False, group=GROUP)
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class AdHoc:
     """Options of fio under their own names; what they mean is what fio means by them, but for `rate`."""
 
-    rw: Annotated[str | None, _word("read, write, randread, randwrite, rw, randrw, trim or randtrim.")] = None
+    rw: Annotated[
+        str | None, _word("read, write, randread, randwrite, rw, randrw, trim or randtrim.", "rw", "readwrite")
+    ] = None
     bs: Annotated[str | None, _word("Size of a request: 4k, or 4k,64k (reads,writes).", "bs", "blocksize")] = None
     bssplit: Annotated[str | None, _word("Sizes with their shares, such as 4k/60:64k/40.")] = None
     iodepth: Annotated[str | None, _word("Requests in flight per job.")] = None
@@ -67,6 +75,19 @@ class AdHoc:
     percentage_random: Annotated[
         str | None, _word("Share of random offsets, in per cent.", "percentage-random", "percentage_random")
     ] = None
+    name: Annotated[str | None, _word("What the run is called in lists and headings.")] = None
+    filename: Annotated[str | None, _word("The target, as an option.")] = None
+    ioengine: Annotated[
+        str | None, _word("fio's engine: psync and its like send one request per job; --engine chooses the program.")
+    ] = None
+    norandommap: Annotated[bool | None, _flag("norandommap")] = None
+    end_fsync: Annotated[bool | None, _flag("end_fsync", "end-fsync")] = None
+    time_based: Annotated[bool | None, _flag("time_based", "time-based")] = None
+    group_reporting: Annotated[bool | None, _flag("group_reporting", "group-reporting")] = None
+    thread: Annotated[bool | None, _flag("thread")] = None
+    randrepeat: Annotated[bool | None, _flag("randrepeat")] = None
+    gtod_reduce: Annotated[bool | None, _flag("gtod_reduce", "gtod-reduce")] = None
+    refill_buffers: Annotated[bool | None, _flag("refill_buffers", "refill-buffers")] = None
     save: Annotated[
         Path | None,
         Parameter(validator=STREAM, help="Write the profile that these options make to this file.", group=GROUP),
@@ -82,6 +103,16 @@ class AdHoc:
 
 
 NO_WORDS = AdHoc()
+NO_EFFECT = {
+    "time_based": "a run always lasts for --runtime",
+    "group_reporting": "all workers of a run are reported together",
+    "thread": "workers share the process",
+    "randrepeat": "the same seed gives the same requests",
+    "gtod_reduce": "every latency is kept",
+    "refill_buffers": "what is written is always unique data",
+}
+"""Taken from a line of fio, and why a run is the same without it."""
+NOT_OF_THE_JOB = ("save", "rate", "name", "filename", *NO_EFFECT)
 
 
 def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
@@ -90,7 +121,7 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
         raise BadInputError("a workload given with fio's options needs --rw, such as --rw randread; or name a profile")
     given = {item.name: value for item in fields(words) if (value := getattr(words, item.name)) is not None}
     _check(words)
-    options = {key: str(value) for key, value in given.items() if key not in ("save", "rate")}
+    options = {key: _text(value) for key, value in given.items() if key not in NOT_OF_THE_JOB}
     # Brickyard's defaults: direct I/O, the best engine of this host, limited by time.
     options = {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
     asked = understood(options)
@@ -109,7 +140,29 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
         except OSError as error:
             raise BadInputError(f"{words.save}: cannot be written: {one_line(error.strerror)}") from error
     place = str(words.save or "")
-    return profiles.ProfileText(words.save.stem if words.save else NAME, imported.text, place), imported.notes
+    notes = [f"--{key} has no effect: {why}" for key, why in NO_EFFECT.items() if key in given]
+    return profiles.ProfileText(words.save.stem if words.save else NAME, imported.text, place), imported.notes + notes
+
+
+def targets_of(words: AdHoc, named: tuple[str, ...]) -> tuple[str, ...]:
+    """The targets, of which --filename names one; fio's list of files is one load spread over all of them."""
+    if words.filename is None:
+        return named
+    if named:
+        raise BadInputError(f"--filename {words.filename} and {named[0]} both name a target; leave one of them out")
+    path = words.filename.replace("\\:", ":")
+    is_list = ":" in words.filename.replace("\\:", "")
+    if is_list and not bricks.is_modelled(path) and not os.path.lexists(path):
+        raise BadInputError(
+            f"--filename {words.filename}: fio spreads one load over these files, which one run here does not; name "
+            "them as targets and add --each, which gives each of them the whole load, or import the job with "
+            "`brickyard import`"
+        )
+    return (path,)
+
+
+def _text(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _check(words: AdHoc) -> None:
@@ -128,12 +181,18 @@ def _check(words: AdHoc) -> None:
         raise BadInputError(f"--rate {words.rate}: write {requests:.0f} for requests/s or {number}{unit}iB for bytes/s")
     if words.runtime is not None and not fio_time_us("runtime", words.runtime, default="s"):
         raise BadInputError(f"--runtime {words.runtime}: must be above 0, such as 30 (seconds) or 5m")
+    if words.time_based is False:
+        raise BadInputError(
+            "--time_based=0: a run here lasts for --runtime; in a profile, a phase can end after passes"
+        )
     if words.rwmixread is not None and DIRECTIONS.get(str(words.rw), ("mixed",))[0] != "mixed":
         raise BadInputError(f"--rwmixread {words.rwmixread}: --rw {words.rw} does not mix; --rw randrw and rw do")
 
 
 def _title(words: AdHoc, asked: FioOptions, per_s: float | None) -> str:
-    parts = [asked.rw, asked.bssplit or asked.bs, f"depth {asked.iodepth}"]
+    rw = f"{words.name}: {asked.rw}" if words.name else asked.rw
+    depth = "1" if ENGINES.get(asked.ioengine) == "psync" else asked.iodepth
+    parts = [rw, asked.bssplit or asked.bs, f"depth {depth}"]
     if pause := words.thinktime:
         parts.append(f"pause {pause}{'' if pause.endswith('s') else ' us'}")
     parts += [f"{words.numjobs} workers"] if words.numjobs else []

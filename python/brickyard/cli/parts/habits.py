@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
+
 KNOWN = ("run", "characterize", "compare", "import", "export")
 """Verbs that have remedies of their own."""
 ENDS = (
@@ -110,6 +112,7 @@ HABITS = (
     Habit("offset", 'Write a profile with region = "1GiB..100%" (--save p.toml, then change it there).'),
     Habit("verify do-verify", "Write a profile with verify = true (--save p.toml, then change it there)."),
     Habit("io-size loops number-ios", ENDS, "", "Write --full to measure each cell until it is steady."),
+    Habit("readonly", "Leave it out: a load that only reads writes nothing to a target that exists."),
     Habit("nrfiles opendir", "Name the files and give --each: every one gets the workload; "
           "or brickyard import the job file, whose files become streams."),
     Habit("latency-target max-latency limit", "Name a requirement, such as --ruler 'p99<=20ms' with --check; or search "
@@ -201,15 +204,49 @@ def habit_words(given: Sequence[str], error: Exception) -> str:
         return f"Unknown option: --{found[1]}. {A_PROFILE}" if found[1].replace("_", "-") in WORKLOAD else ""
     if found is None or not given or given[0] not in KNOWN:
         return ""
+    several = _unknown(given, error)
+    if len(several) > 1:
+        return f"Unknown options: {' '.join(f'{word}: {_said(given, word)}' for word in several)}"
     word = next((word for word in given[1:] if word.lstrip("-").startswith(found[1])), f"--{found[1]}")
+    remedy = _remedy_of(given, word)
+    return f"Unknown option: {word.partition('=')[0]}. {remedy}" if remedy else ""
+
+
+def _unknown(given: Sequence[str], error: Exception) -> list[str]:
+    """All options of the line that the parser does not know, by their names alone, each once."""
+    known = {name for argument in getattr(error, "argument_collection", ()) for name in argument.names}
+    names = (word.partition("=")[0] for word in given[1:] if word.startswith("--") and len(word) > 2)
+    return [name for name in dict.fromkeys(names) if name not in known and name not in ("--help", "--version")]
+
+
+def _said(given: Sequence[str], name: str) -> str:
+    word = next(word for word in given if word.partition("=")[0] == name)
+    return _remedy_of(given, word) or f"brickyard {given[0]} --help lists the options."
+
+
+def _remedy_of(given: Sequence[str], word: str) -> str:
     name = word.lstrip("-").partition("=")[0].replace("_", "-")
     if not word.startswith("--") and len(name) > 1:  # such as -b8K and -t4
         name = name[0]
-    remedy = _remedy(given, name, _value_of(given, word))
-    shown = word.partition("=")[0]
-    if not remedy and not word.startswith("--") and given[0] == "run":
-        remedy = f"run has no option of one letter but -h; {COMMAND}."
-    return f"Unknown option: {shown}. {remedy}" if remedy else ""
+    value = _value_of(given, word)
+    remedy = _remedy(given, name, value)
+    if remedy or given[0] != "run":
+        return remedy
+    if not word.startswith("--"):
+        return f"run has no option of one letter but -h; {COMMAND}."
+    return fio_remedy(name.replace("-", "_"), value)
+
+
+def fio_remedy(option: str, value: str) -> str:
+    """What the importer of fio's jobs makes of an option; empty where it is none."""
+    name = ALIASES.get(option, option)
+    if name in NOTED:
+        return f"Leave it out: {NOTED[name]}."
+    if name in SILENT or is_harmless(name, value):
+        return "Leave it out: it changes nothing of the load here."
+    if name in INSTEAD:
+        return f"It has no counterpart here{INSTEAD[name].replace('{value}', value)}."
+    return f"It is read from jobs alone; {COMMAND}." if name in FioOptions.__struct_fields__ else ""
 
 
 def _value_of(given: Sequence[str], word: str) -> str:

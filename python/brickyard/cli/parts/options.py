@@ -153,7 +153,12 @@ ArrayAddress = Annotated[
     ),
 ]
 Size = Annotated[
-    str | None, Parameter(name="--size", group=PLACES, help="Size of the file that is made, such as 2GiB.")
+    str | None,
+    Parameter(
+        name="--size",
+        group=PLACES,
+        help="Size of the test area of the file that is made, such as 2GiB; the file is 1 MiB larger, for its header.",
+    ),
 ]
 Scratch = Annotated[
     Path | None,

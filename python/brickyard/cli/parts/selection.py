@@ -1,4 +1,4 @@
-"""Duty: which runs a person means: `12`, `3-7`, `s2` for a study, `latest`.
+"""Duty: which runs a person means: `12`, `3-7`, `3-7,9`, `s2` for a study, `latest`.
 
 Refusal: a word that names nothing is refused, not ignored.
 """
@@ -16,7 +16,7 @@ from brickyard.store.damage import DamagedRunError
 from brickyard.store.store import LAST_ID
 from brickyard.units import format_runs
 
-HOW = "name a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest"
+HOW = "name a run (12), several (3-7,9), a study (s2, NAME or NAME@LABEL) or latest"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
         words = (f"s{newest.study}",) if newest.study is not None else (str(newest.id),)
     ids: list[int] = []
     named: list[StudyInfo] = []
-    for word in words:
+    for word in [part for listed in words for part in _listed(store, listed)]:
         if word == "latest":
             ids.append(newest.id)
         elif match := re.fullmatch(r"s(\d+)", word):
@@ -57,6 +57,16 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
     unique = list(dict.fromkeys(ids))
     only = named[0] if len(named) == 1 and unique == named[0].runs else None
     return Selection(readable(store, unique), only)
+
+
+def _listed(store: Store, word: str) -> list[str]:
+    """The parts of `3-7,9`, as `brickyard` words several runs; a name may have a comma of its own."""
+    parts = [part.strip() for part in word.split(",")]
+    if len(parts) == 1 or _of_study(store, word):
+        return [word]
+    if not all(parts):
+        raise BadInputError(f"{word}: nothing stands before or after a comma; write a list of runs such as 3-7,9")
+    return parts
 
 
 def readable(store: Store, runs: list[int]) -> list[Record]:

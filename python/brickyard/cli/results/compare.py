@@ -96,7 +96,7 @@ def compare(
     Parameters
     ----------
     runs
-        BEFORE and AFTER, each a run (12), several (3-7), a study (s2, NAME or NAME@LABEL) or latest; with --baseline
+        BEFORE and AFTER, each a run (12), several (3-7,9), a study (s2, NAME or NAME@LABEL) or latest; with --baseline
         only AFTER, without which it is the newest study or run.
     """
     _refuse_unknown(figure)
@@ -307,7 +307,7 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
     name
         The baseline's name; an existing baseline of that name is replaced by these runs.
     runs
-        Runs (12, 3-7), a study (s2, NAME or NAME@LABEL) or latest; without any, the newest study or run.
+        Runs (12 or 3-7,9), a study (s2, NAME or NAME@LABEL) or latest; without any, the newest study or run.
     """
     if not NAME.fullmatch(name):
         raise BadInputError(f"{name}: a name is a letter and then letters, digits, - . or _")

@@ -51,7 +51,7 @@ def export(
     Parameters
     ----------
     runs
-        Runs (12, 3-7), a study (s2) or latest; the newest study or run unless given.
+        Runs (12 or 3-7,9), a study (s2) or latest; the newest study or run unless given.
     """
     chosen = format or _by_ending(output.suffix if output else "")
     _check(chosen, rows, output, tables, as_json=json)

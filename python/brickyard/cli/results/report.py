@@ -28,7 +28,7 @@ def report(
     Parameters
     ----------
     runs
-        Runs (12, 3-7), a study (s2) or latest; the newest study or run unless given.
+        Runs (12 or 3-7,9), a study (s2) or latest; the newest study or run unless given.
     """
     from brickyard.report.page import default_directory, write_report
 

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.named import IOPS
+from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
 from brickyard.analysis.judging.summary import when
 from brickyard.cli.parts import options
@@ -194,7 +195,7 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
     counts = Counter(run.outcome for run in runs)
     worst = next((outcome for outcome in WORST_FIRST if counts[outcome]), first.outcome)
     unlike = [f"{count} {outcome}" for outcome, count in counts.items() if outcome != "done" and count < len(runs)]
-    load = ", ".join([f"{len(runs)} runs ({first.id}-{runs[-1].id})", *unlike])
+    load = ", ".join([f"{len(runs)} runs ({first.id}-{runs[-1].id})", *_states(runs), *unlike])
     return [study, when(first), worst, f"{name}: {load}", targets[0] + many]
 
 
@@ -215,10 +216,18 @@ def since_unix_ns(text: str, now: datetime | None = None) -> int:
 def _load(run: RunInfo) -> str:
     """What sets a run apart from others of its profile; an ad-hoc load has no other name than its title,
     and the title of others names what was changed."""
-    condition = "" if run.condition == "normal" else run.condition
     title = run.title or ""
     title = title if run.profile == AD_HOC else changes_in(title)
-    return ", ".join(words for words in (title, _labels(run), condition) if words)
+    return ", ".join(words for words in (title, _labels(run), *_states([run])) if words)
+
+
+def _states(runs: Sequence[RunHead]) -> list[str]:
+    """What was changed of the model in all of these runs, and their conditions, unless all are normal. Of a long study,
+    only those of the runs that are read whole."""
+    changes, conditions = zip(*(state_of(run) for run in runs if isinstance(run, RunInfo)), strict=True)
+    told = list(dict.fromkeys(conditions))
+    same = changes[:1] if len(set(changes)) == 1 else ()
+    return [words for words in (*same, *(told if told != ["normal"] else ())) if words]
 
 
 def _labels(run: RunInfo) -> str:
