@@ -12,10 +12,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from brickyard.arrays import Member, Sheet, State
+from brickyard.arrays.keys import read_key
 from brickyard.arrays.looking import Seen
 from brickyard.arrays.peers import MemberCounters
-from brickyard.arrays.watching import ArrayWatcher
+from brickyard.arrays.watching import ArrayWatcher, WatchMemory
 
 DAY_S = 86_400.0
 SMALL, LARGE = 16 << 10, 512 << 10
@@ -111,10 +114,15 @@ class Raised:
     day: float
 
 
+def restarted(memory: WatchMemory) -> WatchMemory:
+    """As a watch that is started again reads it."""
+    return msgspec.json.decode(msgspec.json.encode(memory, enc_hook=str), type=WatchMemory, dec_hook=read_key)
+
+
 def watched(mirror: Mirror, seed: int) -> list[Raised]:
     watcher = ArrayWatcher(clock=LookClock(mirror.every_s))
     return [
-        Raised(notice.key.rpartition(" ")[2], number * mirror.every_s / DAY_S)
+        Raised(notice.key.part, number * mirror.every_s / DAY_S)
         for number, seen in enumerate(looks(mirror, seed))
         for notice in watcher.look(seen)
         if notice.kind == "begins"

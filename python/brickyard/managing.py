@@ -25,6 +25,7 @@ from brickyard.arrays.array import UNDER_WAY
 from brickyard.arrays.find import KINDS
 from brickyard.arrays.health import Health, Sighting, mismatch_words, observed, severity_of
 from brickyard.arrays.inventory import Controller, Disk, controllers, disks, set_locate
+from brickyard.arrays.keys import OF_ARRAYS, AlarmKey, AlarmKind
 from brickyard.arrays.looking import DRIVES_EVERY_S, Drive, FileSystem, Seen, look
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
 from brickyard.arrays.trends import HealthSample, TrendBook
@@ -40,9 +41,12 @@ from brickyard.units import format_mib_per_s, format_seconds
 
 __all__ = [
     "DRIVES_EVERY_S",
+    "OF_ARRAYS",
     "UNDER_WAY",
     "Alarm",
     "AlarmBook",
+    "AlarmKey",
+    "AlarmKind",
     "AuditLog",
     "Controller",
     "Deed",

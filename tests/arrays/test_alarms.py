@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from brickyard.arrays.alarms import AlarmBook, AlarmState
 from brickyard.arrays.health import Notice
+from brickyard.arrays.keys import AlarmKey, AlarmKind
 from brickyard.arrays.notify import relay
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, BrickyardError
 
-DEGRADED = Notice("array /dev/md0", "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing")
-REBUILDS = Notice("array /dev/md0", "changes", "note", "/dev/md0 (raid5) is degraded, and a rebuild is under way")
-WELL = Notice("array /dev/md0", "ends", "note", "/dev/md0 has all its members again")
-SCRUB = Notice("array /dev/md0 scrub", "changes", "warning", "/dev/md0: the scrub stopped near 40%: it is not complete")
-ERRORS = Notice("drive sda media_errors", "counts", "error", "media errors of the drive sda: 2 more, 2 in all")
+DEGRADED = Notice(
+    AlarmKey.read("array /dev/md0"), "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing"
+)
+REBUILDS = Notice(
+    AlarmKey.read("array /dev/md0"), "changes", "note", "/dev/md0 (raid5) is degraded, and a rebuild is under way"
+)
+WELL = Notice(AlarmKey.read("array /dev/md0"), "ends", "note", "/dev/md0 has all its members again")
+SCRUB = Notice(
+    AlarmKey.read("array /dev/md0 scrub"),
+    "changes",
+    "warning",
+    "/dev/md0: the scrub stopped near 40%: it is not complete",
+)
+ERRORS = Notice(
+    AlarmKey.read("drive sda media_errors"), "counts", "error", "media errors of the drive sda: 2 more, 2 in all"
+)
 
 
 @pytest.fixture
@@ -23,7 +36,7 @@ def book(tmp_path: Path) -> AlarmBook:
     return AlarmBook(tmp_path / "alarms.json")
 
 
-def states(book: AlarmBook) -> dict[str, str]:
+def states(book: AlarmBook) -> dict[AlarmKey, str]:
     return {alarm.key: alarm.state.value for alarm in book.all()}
 
 
@@ -48,7 +61,7 @@ def test_what_nobody_has_acknowledged_is_reminded_of(book: AlarmBook) -> None:
     assert book.remind(3600.0, 3700.0) == []
     assert book.remind(3600.0, -5000.0) == []  # the clock was set back
     assert len(book.remind(3600.0, -1400.0)) == 1
-    assert book.acknowledge(DEGRADED.key, "operator a", 8000.0).by == "operator a"
+    assert book.acknowledge(str(DEGRADED.key), "operator a", 8000.0).by == "operator a"
     assert book.remind(3600.0, 100_000.0) == []
     assert states(book) == {DEGRADED.key: "acknowledged"}
     worse = Notice(DEGRADED.key, "changes", "error", "/dev/md0 (raid5) has failed")
@@ -81,7 +94,7 @@ def test_counts_are_cleared_by_whoever_has_seen_them_and_raised_by_more(book: Al
     book.take([ERRORS], {}, 0.0)
     book.take([ERRORS], {}, 1.0)
     assert book.all()[0].times == 2
-    assert book.acknowledge(ERRORS.key, "operator", 2.0).state is AlarmState.CLEARED
+    assert book.acknowledge(str(ERRORS.key), "operator", 2.0).state is AlarmState.CLEARED
     assert book.take([ERRORS], {}, 3.0) == [ERRORS]
     assert states(book) == {ERRORS.key: "raised"}
 
@@ -98,10 +111,10 @@ def test_what_happened_is_kept_newest_first_and_not_without_end(book: AlarmBook)
 
 
 def test_the_worst_stands_first(book: AlarmBook) -> None:
-    full = Notice("file system /srv full", "begins", "warning", "the file system at /srv is 96% full")
-    member = Notice("member /dev/sdb", "begins", "error", "/dev/sdb, a member of /dev/md0, is faulty")
+    full = Notice(AlarmKey.read("file system /srv full"), "begins", "warning", "the file system at /srv is 96% full")
+    member = Notice(AlarmKey.read("member /dev/sdb"), "begins", "error", "/dev/sdb, a member of /dev/md0, is faulty")
     book.take([full, member, DEGRADED], {}, 0.0)
-    book.acknowledge(member.key, "operator", 1.0)
+    book.acknowledge(str(member.key), "operator", 1.0)
     assert [alarm.key for alarm in book.all()] == [DEGRADED.key, member.key, full.key]
     book.take([WELL], {}, 2.0)
     assert book.all()[-1].key == DEGRADED.key
@@ -119,3 +132,37 @@ def test_addresses_of_apprise_are_checked_and_kept_secret(tmp_path: Path) -> Non
     with pytest.raises(BadInputError, match="address 1") as error:
         relay(place)
     assert "nothing" not in str(error.value)
+
+
+KEYS = {
+    "array /dev/md0": ("array", "/dev/md0", ""),
+    "array /dev/md0 'initial resync'": ("array", "/dev/md0", "initial resync"),
+    "array 'my pool' scrub": ("array", "my pool", "scrub"),
+    "slow /dev/md0 /dev/sda": ("slow", "/dev/md0", "/dev/sda"),
+    "file system '/srv/my data' read-only": ("file system", "/srv/my data", "read-only"),
+    "look storcli": ("look", "storcli", ""),
+}
+OLDER = {
+    "array /dev/md0 initial resync": ("array", "/dev/md0", "initial resync"),
+    "array my pool": ("array", "my pool", ""),
+    "array my pool scrub": ("array", "my pool", "scrub"),
+    "file system /srv/my data full": ("file system", "/srv/my data", "full"),
+    "file system /srv/it's full": ("file system", "/srv/it's", "full"),
+    "look a b": ("look", "a b", ""),
+}
+"""As versions wrote them that put names with spaces as they are."""
+
+
+def test_a_key_is_read_as_it_was_written_and_as_earlier_versions_wrote_it(book: AlarmBook) -> None:
+    for text, parts in {**KEYS, **OLDER}.items():
+        key = AlarmKey.read(text)
+        assert (key.kind, key.name, key.part) == parts, text
+        assert AlarmKey.read(str(key)) == key
+        assert str(key) == text or text in OLDER
+    kept = {"severity": "warning", "text": "t", "state": "raised", "since_s": 0, "changed_s": 0, "reminded_s": 0}
+    book.place.write_text(json.dumps({"book": "alarms", "alarms": [{"key": "array my pool scrub", **kept}]}))
+    book.take([Notice(AlarmKey(AlarmKind.ARRAY, "my pool", "scrub"), "ends", "note", "over")], {}, 1.0)
+    assert states(book) == {AlarmKey.read("array 'my pool' scrub"): "cleared"}
+    book.place.write_text(json.dumps({"book": "alarms", "alarms": [{"key": "bogus", **kept}]}))
+    with pytest.raises(BrickyardError, match="`bogus` names no kind of alarm"):
+        book.all()

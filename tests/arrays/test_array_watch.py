@@ -24,15 +24,17 @@ from brickyard.arrays import Member, Sheet, State, notify
 from brickyard.arrays.array import StateName
 from brickyard.arrays.guarding import Guard
 from brickyard.arrays.health import Notice
+from brickyard.arrays.keys import AlarmKey
 from brickyard.arrays.looking import Drive, FileSystem, Seen
 from brickyard.arrays.metrics import exposition
-from brickyard.arrays.watching import ArrayWatcher, WatchMemory
+from brickyard.arrays.watching import ArrayWatcher
 from brickyard.cli import main
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.schema.target_sheet import HealthSheet
 from brickyard.store import Json
+from mirrors import restarted
 
-NOTICE = Notice("array /dev/md0 degraded", "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing")
+NOTICE = Notice(AlarmKey.read("array /dev/md0"), "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing")
 
 
 def array(state: StateName = "normal", missing: int = 0, errors: int = 0, share: float | None = None) -> Sheet:
@@ -111,7 +113,7 @@ def test_drive_errors_are_told_as_they_grow_and_smart_once() -> None:
 def test_a_restart_tells_nothing_twice(tmp_path: Path) -> None:
     first = ArrayWatcher()
     assert len(first.look(Seen((array("degraded", 1),)))) == 1
-    again = ArrayWatcher(memory=msgspec.json.decode(msgspec.json.encode(first.memory), type=WatchMemory))
+    again = ArrayWatcher(memory=restarted(first.memory))
     assert again.look(Seen((array("degraded", 1),))) == []
 
 
@@ -215,7 +217,7 @@ def posted() -> Iterator[tuple[str, list[Json]]]:
 def test_a_webhook_gets_the_notice_as_json(posted: tuple[str, list[Json]]) -> None:
     address, documents = posted
     notify.webhook(address).send(NOTICE)
-    assert documents == [{"host": socket.gethostname(), **asdict(NOTICE)}]
+    assert documents == [{"host": socket.gethostname(), **asdict(NOTICE), "key": str(NOTICE.key)}]
 
 
 def test_a_command_gets_the_notice_and_its_failure_is_told(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from brickyard.arrays.guarding import Guard, Schedule
 from brickyard.arrays.health import Notice
 from brickyard.arrays.host import Host
 from brickyard.arrays.inventory import controllers, disks
+from brickyard.arrays.keys import AlarmKey
 from brickyard.arrays.looking import Drive, Seen, StoreSeen, look_at_members, look_at_store
 from brickyard.arrays.peers import MemberCounters, PeersMemory, Window, paces
 from brickyard.arrays.scrubs import ScrubBook, ScrubPlan, window_minutes
@@ -39,7 +40,7 @@ from brickyard.managing import AuditLog, Deed
 from brickyard.schema.target_sheet import HealthSheet
 from brickyard.store import Store
 from brickyard.web import estate
-from mirrors import DISKS, LookClock, Mirror, looks, watched
+from mirrors import DISKS, LookClock, Mirror, looks, restarted, watched
 from web_support import READER, Client, Served, serving
 
 DAY_S = 86_400.0
@@ -81,9 +82,9 @@ def notices_of(watcher: ArrayWatcher, looks: Iterator[Seen]) -> list[Notice]:
 def test_a_member_that_is_three_times_as_slow_as_its_peers_is_told_and_one_that_is_well_again_too() -> None:
     watcher = ArrayWatcher(clock=Clock())
     (told,) = notices_of(watcher, looks_of(3, 80, 1))
-    assert (told.key, told.severity) == ("slow /dev/md0 /dev/sda", "warning")
+    assert (str(told.key), told.severity) == ("slow /dev/md0 /dev/sda", "warning")
     assert "times as long" in told.text
-    kept = msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory)  # a restart of the watch
+    kept = restarted(watcher.memory)  # a restart of the watch
     again = ArrayWatcher(memory=kept, clock=watcher.clock)
     (ended,) = notices_of(again, looks_of(1, 120, 2))
     assert (ended.key, ended.kind) == (told.key, "ends")
@@ -95,7 +96,9 @@ def test_a_busy_array_and_members_that_differ_a_little_are_no_alarm() -> None:
         assert notices_of(ArrayWatcher(clock=Clock()), looks_of(1.3, 80, seed)) == []
     # While an array rebuilds or scrubs its members are asked for different things.
     assert [
-        n for n in notices_of(ArrayWatcher(clock=Clock()), looks_of(5, 80, 1, state="scrubbing")) if "slow" in n.key
+        n
+        for n in notices_of(ArrayWatcher(clock=Clock()), looks_of(5, 80, 1, state="scrubbing"))
+        if "slow" in str(n.key)
     ] == []
 
 
@@ -106,7 +109,7 @@ def test_an_idle_array_and_a_clock_that_jumps_judge_nobody() -> None:
         if place % 5 == 0:
             clock.now_s += (-1) ** place * 20 * DAY_S
         assert watcher.look(seen) == []
-    assert [notice.key for notice in notices_of(watcher, looks_of(3, 80, 4))] == ["slow /dev/md0 /dev/sda"]
+    assert [str(notice.key) for notice in notices_of(watcher, looks_of(3, 80, 4))] == ["slow /dev/md0 /dev/sda"]
     array = sheet()
     still = Seen((array,), counted={array.key: {member.name: MemberCounters(5, 5) for member in array.members}})
     assert notices_of(ArrayWatcher(clock=Clock()), iter([still] * 60)) == []
@@ -118,9 +121,9 @@ def test_the_slow_one_of_a_mirror_is_told_stays_told_and_ends_when_it_is_well() 
         watcher = ArrayWatcher(clock=LookClock(slow.every_s))
         told = notices_of(watcher, looks(slow, seed))
         # It stays slow for longer than any memory of the watch, and is not forgiven.
-        assert [(n.key, n.kind) for n in told] == [("slow /dev/md0 /dev/sda", "begins")], seed
+        assert [(str(n.key), n.kind) for n in told] == [("slow /dev/md0 /dev/sda", "begins")], seed
         assert "times as long as they did" in told[0].text
-        kept = msgspec.json.decode(msgspec.json.encode(watcher.memory), type=WatchMemory)
+        kept = restarted(watcher.memory)
         again = ArrayWatcher(memory=kept, clock=watcher.clock)
         (ended,) = notices_of(again, looks(Mirror(0.5), seed + 50))
         assert (ended.key, ended.kind) == (told[0].key, "ends")
@@ -177,7 +180,7 @@ def test_what_an_earlier_watch_kept_without_sizes_judges_nobody() -> None:
     (array,) = next(looks(Mirror(1), 0)).arrays
     watcher = ArrayWatcher(memory=WatchMemory(peers={array.key: memory}), clock=LookClock(600))
     (told,) = notices_of(watcher, looks(Mirror(2, slow=3), 3))
-    assert told.key == "slow /dev/md0 /dev/sda"
+    assert str(told.key) == "slow /dev/md0 /dev/sda"
     of_flushes = {name: [Window(5.0, 500.0)] * 20 for name in DISKS}  # some kernels count them as writes of nothing
     assert [pace.slow_share for pace in paces(msgspec.structs.replace(memory, windows=of_flushes))] == [0.0, 0.0]
 
@@ -438,14 +441,16 @@ def relay_to(receiver: Receiver, tmp_path: Path) -> notify.Relay:
 
 def test_apprise_sends_to_a_real_receiver_and_a_dead_one_is_said(receiver: Receiver, tmp_path: Path) -> None:
     way = relay_to(receiver, tmp_path)
-    way.send(Notice("array /dev/md0", "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing"))
+    way.send(
+        Notice(AlarmKey.read("array /dev/md0"), "begins", "error", "/dev/md0 (raid5) is degraded: a member is missing")
+    )
     (got,) = receiver.got
     assert got["message"] == "/dev/md0 (raid5) is degraded: a member is missing"
     assert (got["type"], "error" in got["title"]) == ("failure", True)
     receiver.shutdown()
     receiver.server_close()
     with pytest.raises(Exception, match="not all of 1 addresses"):
-        way.send(Notice("x", "begins", "warning", "y"))
+        way.send(Notice(AlarmKey.read("store x room"), "begins", "warning", "y"))
 
 
 def test_the_test_button_sends_by_the_ways_of_the_watch(receiver: Receiver, tmp_path: Path) -> None:
@@ -521,7 +526,8 @@ def test_arrays_and_disks_whose_names_begin_alike_are_told_apart() -> None:
             f"errors {mine} /dev/sdaa": f"errors of /dev/sdaa in {mine}: 3 more",
             f"member {mine} /dev/sdx": f"/dev/sdx, a member of {mine}, is faulty",
         }
-        for key in texts:
+        for text in texts:
+            key = AlarmKey.read(text)
             assert estate._is_about(own, key), key
             for stranger in ("/dev/md", "/dev/md123", "/dev/md0"):
                 alike = Sheet("md", stranger, "raid1", 1 << 40, State("normal"), (), 2)
@@ -594,7 +600,9 @@ def test_without_a_watch_a_degraded_array_stands_on_every_page_until_it_is_repai
         assert told(client) == ("error", f"{name} (raid5): degraded; no watch is running")
         controller("Optl", ["Onln"] * 3)
         assert told(client) == ("note", "no watch is running")
-        begun = Notice(f"array {name}", "begins", "error", f"{name} (raid5) is degraded: a member is missing")
+        begun = Notice(
+            AlarmKey.read(f"array {name}"), "begins", "error", f"{name} (raid5) is degraded: a member is missing"
+        )
         served.web.alarms.take([begun], {}, 1e9)  # by a watch that stopped years ago
         assert told(client) == ("warning", f"{begun.text} (the watch has stopped since; the array looks well now)")
         controller("Dgrd", ["Onln", "Onln", "Offln"])

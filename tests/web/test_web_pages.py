@@ -20,6 +20,7 @@ import brickyard
 from array_support import storcli_host, storcli_reply
 from brickyard import managing
 from brickyard.arrays.health import Notice
+from brickyard.arrays.keys import AlarmKey
 from pages_support import AXE, logged_in, whole
 from web_support import LOAD, OPERATOR, Events, Served, requests_of, serving, watched
 
@@ -63,8 +64,10 @@ def served(tmp_path_factory: pytest.TempPathFactory, controller: None) -> Iterat
             brickyard.run(store, load, ["sim:terraserver-2003"], repetitions=2)
             brickyard.run(store, load, ["sim:terraserver-2003"], condition="degraded", repetitions=2)
         notices = [
-            Notice("array /dev/md7", "begins", "error", "/dev/md7 (raid5) is degraded: a member is missing"),
-            Notice("file system /srv full", "begins", "warning", "the file system at /srv is 96 % full"),
+            Notice(
+                AlarmKey.read("array /dev/md7"), "begins", "error", "/dev/md7 (raid5) is degraded: a member is missing"
+            ),
+            Notice(AlarmKey.read("file system /srv full"), "begins", "warning", "the file system at /srv is 96 % full"),
         ]
         found.web.alarms.take(notices, {}, time.time())
         found.web.audit.note("operator test", "done", {"action": "scrub", "array": "/dev/md7"}, "a scrub has begun")

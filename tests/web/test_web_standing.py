@@ -119,7 +119,7 @@ def test_the_watch_raises_an_alarm_for_a_tool_that_fails_and_clears_it_when_it_a
     for _ in range(3):
         guard.look()
     (alarm,) = book.all()
-    assert (alarm.key, alarm.severity, alarm.state.value) == ("look storcli", "warning", "raised")
+    assert (str(alarm.key), alarm.severity, alarm.state.value) == ("look storcli", "warning", "raised")
     assert alarm.text.startswith(f"storcli could not be looked at: {NO_ANSWER}")
     controller.shows(WHOLE)
     for _ in range(3):

@@ -21,6 +21,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.arrays.health import Notice
 from brickyard.arrays.host import PROGRAM_TIMEOUT_S
+from brickyard.arrays.keys import OF_ARRAYS, AlarmKey, AlarmKind, read_key
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.ready import ready
 
@@ -48,7 +49,7 @@ class AlarmState(StrEnum):
 class Alarm(msgspec.Struct):
     """`since_s` is when it was raised, `changed_s` when it last was in another state, both in seconds since 1970."""
 
-    key: str
+    key: AlarmKey
     severity: str
     text: str
     state: AlarmState
@@ -79,7 +80,7 @@ class ArrayEvent(msgspec.Struct, frozen=True):
     """What the watch has told once, also where it was no alarm: a rebuild that began, an all-clear."""
 
     at_s: float
-    key: str
+    key: AlarmKey
     kind: str
     severity: str
     text: str
@@ -210,7 +211,7 @@ class AlarmBook:
     def acknowledge(self, key: str, by: str, now_s: float | None = None) -> Alarm:
         """A person has seen it; nothing more is sent until it changes. Of a count that is its end."""
         with self._changed() as book:
-            found = next((alarm for alarm in book.alarms if alarm.key == key and alarm.is_open), None)
+            found = next((alarm for alarm in book.alarms if str(alarm.key) == key and alarm.is_open), None)
             if found is None:
                 raise BadInputError("no such alarm is open; it may have been cleared meanwhile")
             found.state = AlarmState.CLEARED if found.counts else AlarmState.ACKNOWLEDGED
@@ -219,7 +220,7 @@ class AlarmBook:
 
     def _read(self) -> _Book:
         try:
-            return msgspec.json.decode(self.place.read_bytes(), type=_Book)
+            return msgspec.json.decode(self.place.read_bytes(), type=_Book, dec_hook=read_key)
         except FileNotFoundError:
             return _Book()
         except (OSError, msgspec.DecodeError) as error:
@@ -239,18 +240,18 @@ class AlarmBook:
             yield book
             over = sorted((alarm for alarm in book.alarms if not alarm.is_open), key=lambda alarm: -alarm.changed_s)
             book.alarms = [*(alarm for alarm in book.alarms if alarm.is_open), *over[:CLEARED_KEPT]]
-            outputs.write_whole(self.place, msgspec.json.encode(book), MARK)
+            outputs.write_whole(self.place, msgspec.json.encode(book, enc_hook=str), MARK)
         except OSError as error:
             raise BrickyardError(f"{self.place}: the alarms cannot be kept: {error.strerror}") from error
         finally:
             os.close(handle)
 
 
-def _step(known: dict[str, Alarm], notice: Notice, silent: Mapping[str, str], now_s: float) -> bool:
+def _step(known: dict[AlarmKey, Alarm], notice: Notice, silent: Mapping[str, str], now_s: float) -> bool:
     """Takes one notice in; whether it is to be sent."""
     alarm = known.get(notice.key)
     is_open = alarm is not None and alarm.is_open
-    is_over = notice.kind == "ends" or (notice.kind == "changes" and notice.key.startswith("member "))
+    is_over = notice.kind == "ends" or (notice.kind == "changes" and notice.key.kind is AlarmKind.MEMBER)
     if is_over:
         if alarm is None or not alarm.is_open:
             return notice.severity != "note" or notice.kind == "ends"
@@ -272,11 +273,9 @@ def _step(known: dict[str, Alarm], notice: Notice, silent: Mapping[str, str], no
     return not why
 
 
-def _silence(key: str, severity: str, silent: Mapping[str, str]) -> str:
+def _silence(key: AlarmKey, severity: str, silent: Mapping[str, str]) -> str:
     """Why an alarm is our own doing; empty where it is not, and always for errors."""
-    words = key.split(" ")
-    named = words[1] if len(words) > 1 and words[0] in ("array", "errors", "slow") else ""
-    return silent.get(named, "") if severity != "error" else ""
+    return silent.get(key.name, "") if severity != "error" and key.kind in OF_ARRAYS else ""
 
 
 ready(_Book)

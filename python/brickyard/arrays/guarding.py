@@ -20,9 +20,10 @@ import msgspec
 
 from brickyard import outputs
 from brickyard.arrays.alarms import AlarmBook
-from brickyard.arrays.health import Notice
+from brickyard.arrays.health import Notice, channel_test
 from brickyard.arrays.host import Host
 from brickyard.arrays.inventory import disks
+from brickyard.arrays.keys import read_key
 from brickyard.arrays.looking import DRIVES_EVERY_S, Seen, look, look_at_store
 from brickyard.arrays.metrics import exposition
 from brickyard.arrays.notify import Channel
@@ -153,7 +154,7 @@ class Guard:
         if self.place is None or not self.place.exists():
             return
         try:
-            kept = msgspec.json.decode(self.place.read_bytes(), type=Kept)
+            kept = msgspec.json.decode(self.place.read_bytes(), type=Kept, dec_hook=read_key)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise BadInputError(
                 f"{self.place}: is not what a watch keeps ({error}); move it away, or name another with --state"
@@ -166,7 +167,7 @@ class Guard:
         kept = Kept(memory=self.watcher.memory, scrubbed=self.scrubbed, unsent=self.unsent)
         try:
             outputs.folder(self.place.parent)
-            outputs.write_whole(self.place, json.dumps(msgspec.to_builtins(kept)), MARK)
+            outputs.write_whole(self.place, json.dumps(msgspec.to_builtins(kept, enc_hook=str)), MARK)
         except OSError as error:
             raise BrickyardError(
                 f"{self.place}: cannot be written: {error.strerror}; name another with --state"
@@ -220,7 +221,7 @@ class Guard:
         lines = []
         for channel in self.channels:
             try:
-                channel.send(Notice("test", "test", "note", f"a test message for {asked.by}; nothing is wrong"))
+                channel.send(channel_test(f"a test message for {asked.by}; nothing is wrong"))
                 lines.append(f"{channel.name}: sent")
             except BrickyardError as error:
                 lines.append(f"{channel.name}: {error}")

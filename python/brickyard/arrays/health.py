@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from brickyard.arrays.array import Sheet
+from brickyard.arrays.keys import WORK, AlarmKey, AlarmKind
 from brickyard.arrays.lock import Holder
 from brickyard.units import format_percent
 
@@ -55,11 +56,15 @@ class MemberHealth(StrEnum):
 class Notice:
     """What is told to somebody, once."""
 
-    key: str
+    key: AlarmKey
     kind: str
     """`begins`, `changes`, `ends`, or `counts` for errors that have become more."""
     severity: str
     text: str
+
+
+def channel_test(text: str) -> Notice:
+    return Notice(AlarmKey(AlarmKind.TEST, "message"), "test", "note", text)
 
 
 @dataclass(frozen=True)
@@ -95,14 +100,6 @@ class ArrayMemory:
     """Those that were told to be faulty."""
     active_looks: dict[str, int] = field(default_factory=dict)
     name: str = ""
-
-
-WORK = {
-    "rebuilding": "rebuild",
-    "scrubbing": "scrub",
-    "initializing": "initial resync",
-    "reshaping": "reshape",
-}
 
 
 def observed(sighting: Sighting, mismatches: int) -> Health | None:
@@ -177,8 +174,8 @@ def _health(memory: ArrayMemory, sighting: Sighting) -> list[Notice]:
     )
 
 
-def _key(sighting: Sighting) -> str:
-    return f"array {sighting.name}"
+def _key(sighting: Sighting) -> AlarmKey:
+    return AlarmKey(AlarmKind.ARRAY, sighting.name)
 
 
 def _looks(memory: ArrayMemory, now: Health) -> int:
@@ -271,13 +268,14 @@ def _work(memory: ArrayMemory, sheet: Sheet) -> list[Notice]:
     memory.work, memory.work_share, memory.work_absent = work, state.progress_share, 0
     if work:
         article = "an" if work == "initial resync" else "a"
-        told.append(Notice(f"array {sheet.name} {work}", "begins", "note", f"{sheet.name}: {article} {work} has begun"))
+        key = AlarmKey(AlarmKind.ARRAY, sheet.name, work)
+        told.append(Notice(key, "begins", "note", f"{sheet.name}: {article} {work} has begun"))
     return told
 
 
 def _work_ended(memory: ArrayMemory, sheet: Sheet) -> Notice:
     work, scrub = memory.work, sheet.scrub
-    key, over = f"array {sheet.name} {work}", f"{sheet.name}: the {work} is over"
+    key, over = AlarmKey(AlarmKind.ARRAY, sheet.name, work), f"{sheet.name}: the {work} is over"
     if work == "scrub":
         if sheet.state.missing or scrub.complete is False:
             at = "" if memory.work_share is None else f" near {format_percent(memory.work_share)}"
@@ -291,9 +289,9 @@ def _work_ended(memory: ArrayMemory, sheet: Sheet) -> Notice:
     return Notice(key, "changes", "error", f"{sheet.name}: the {work} has stopped: it is not complete")
 
 
-def member_key(sheet: Sheet, name: str) -> str:
+def member_key(sheet: Sheet, name: str) -> AlarmKey:
     """With its array, since controllers number their disks anew: two of them may each have a `p1`."""
-    return f"member {sheet.name} {name}"
+    return AlarmKey(AlarmKind.MEMBER, sheet.name, name)
 
 
 def _members(memory: ArrayMemory, sheet: Sheet) -> list[Notice]:

@@ -39,7 +39,7 @@ class Channel(Protocol):
 
 
 def document(notice: Notice) -> str:
-    return json.dumps({"host": socket.gethostname(), **asdict(notice)}, ensure_ascii=False)
+    return json.dumps({"host": socket.gethostname(), **asdict(notice)}, ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Command:
 
     def send(self, notice: Notice) -> None:
         """The notice is on its standard input as JSON, and its parts are in the environment."""
-        parts = {f"BRICKYARD_{key.upper()}": value for key, value in asdict(notice).items()}
+        parts = {f"BRICKYARD_{key.upper()}": str(value) for key, value in asdict(notice).items()}
         environment = {key: value for key, value in os.environ.items() if key != PASSWORD_VARIABLE}
         try:
             done = subprocess.run(

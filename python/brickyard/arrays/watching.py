@@ -8,8 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from brickyard.arrays.health import LOOKS_TO_END, ArrayMemory, Health, Notice, Sighting, step
+from brickyard.arrays.keys import AlarmKey, AlarmKind
 from brickyard.arrays.looking import Seen
 from brickyard.arrays.peers import SLOW_SHARE, WELL_SHARE, PeersMemory, forget, pause, take
 from brickyard.arrays.peers import paces as paces_of
@@ -24,7 +26,7 @@ WORN_PERCENT = 100  # NVM Express Base Specification: 100 says that the rated li
 
 @dataclass(frozen=True)
 class Finding:
-    key: str
+    key: AlarmKey
     severity: str
     text: str
     end_text: str
@@ -43,10 +45,10 @@ class Open:
 class WatchMemory:
     """What was told, by the findings' keys, and what must be known of earlier looks."""
 
-    open: dict[str, Open] = field(default_factory=dict)
-    pending: dict[str, int] = field(default_factory=dict)
+    open: dict[AlarmKey, Open] = field(default_factory=dict)
+    pending: dict[AlarmKey, int] = field(default_factory=dict)
     """Looks in turn that have shown what is not told yet."""
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[AlarmKey, int] = field(default_factory=dict)
     writable: list[str] = field(default_factory=list)
     """File systems that were seen to be so."""
     arrays: dict[str, ArrayMemory] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class ArrayWatcher:
     full_share: float = 0.95
     memory: WatchMemory = field(default_factory=WatchMemory)
     clock: Callable[[], float] = time.time
-    _judged: set[str] = field(default_factory=set, init=False, repr=False)
+    _judged: set[AlarmKey] = field(default_factory=set, init=False, repr=False)
     """Keys of the members that the newest look could judge."""
 
     def look(self, seen: Seen, *, with_drives: bool = True) -> list[Notice]:
@@ -94,7 +96,7 @@ class ArrayWatcher:
         yield from store_findings(seen)
         yield from self._slow_members(seen)
         for system in seen.file_systems:
-            key = f"file system {system.place} full"
+            key = AlarmKey(AlarmKind.FILE_SYSTEM, system.place, "full")
             limit = self.full_share - (CLEAR_BELOW if key in self.memory.open else 0.0)
             if system.used_share is not None and system.used_share >= limit:
                 words = f"the file system at {system.place} is {format_percent(system.used_share)} full"
@@ -102,7 +104,7 @@ class ArrayWatcher:
             if system.read_only and system.place in self.memory.writable:
                 words = f"the file system at {system.place} has become read-only"
                 end = f"the file system at {system.place} can be written again"
-                yield Finding(f"file system {system.place} read-only", "error", words, end)
+                yield Finding(AlarmKey(AlarmKind.FILE_SYSTEM, system.place, "read-only"), "error", words, end)
 
     def _unread(self, seen: Seen) -> Iterator[Finding]:
         """What could not be looked at, and is no array that is known: of those, `health` tells."""
@@ -111,7 +113,7 @@ class ArrayWatcher:
         for name, problem in seen.unread.items():
             if name not in known | kinds:
                 words = f"{name} could not be looked at: {problem}"
-                yield Finding(f"look {name}", "warning", words, f"{name} can be looked at again")
+                yield Finding(AlarmKey(AlarmKind.LOOK, name), "warning", words, f"{name} can be looked at again")
 
     def _slow_members(self, seen: Seen) -> Iterator[Finding]:
         """Members beside their peers; see `peers` for what is compared."""
@@ -126,7 +128,7 @@ class ArrayWatcher:
                 if sheet.state.missing:
                     forget(memory)
             for pace in paces_of(memory):
-                key = f"slow {sheet.name} {pace.member}"
+                key = AlarmKey(AlarmKind.SLOW, sheet.name, pace.member)
                 self._judged.add(key)
                 if pace.slow_share >= (WELL_SHARE if key in self.memory.open else SLOW_SHARE):
                     beside = "theirs do" if sheet.active > 2 else "they did"
@@ -140,7 +142,7 @@ class ArrayWatcher:
                     )
                     yield Finding(key, "warning", words, end)
 
-    def _begins(self, findings: dict[str, Finding]) -> Iterator[Notice]:
+    def _begins(self, findings: dict[AlarmKey, Finding]) -> Iterator[Notice]:
         pending = self.memory.pending
         for key in [key for key in pending if key not in findings]:
             del pending[key]
@@ -154,26 +156,28 @@ class ArrayWatcher:
                 self.memory.open[key] = Open(finding.end_text)
                 yield Notice(key, "begins", finding.severity, finding.text)
 
-    def _ends(self, findings: dict[str, Finding], seen: Seen, *, with_drives: bool) -> Iterator[Notice]:
+    def _ends(self, findings: dict[AlarmKey, Finding], seen: Seen, *, with_drives: bool) -> Iterator[Notice]:
         for key, kept in list(self.memory.open.items()):
-            if key.startswith(("array ", "member ")):  # kept by an earlier version, which took silence for recovery
+            if key.kind in (
+                AlarmKind.ARRAY,
+                AlarmKind.MEMBER,
+            ):  # of an earlier version
                 del self.memory.open[key]
                 continue
-            if key in findings or (key.startswith("drive ") and not with_drives) or not self._shows_end(key, seen):
+            if key in findings or (key.kind is AlarmKind.DRIVE and not with_drives) or not self._shows_end(key, seen):
                 continue
             kept.absent += 1
             if kept.absent >= LOOKS_TO_END:
                 del self.memory.open[key]
                 yield Notice(key, "ends", "note", kept.end_text)
 
-    def _shows_end(self, key: str, seen: Seen) -> bool:
+    def _shows_end(self, key: AlarmKey, seen: Seen) -> bool:
         """A member that cannot be judged is as slow as before, unless it is none any more."""
-        if not key.startswith("slow "):
+        if key.kind is not AlarmKind.SLOW:
             return _shows_end(key, seen)
         for sheet in seen.arrays:
-            member = key.removeprefix(f"slow {sheet.name} ")
-            if member != key:
-                return key in self._judged or all((m.name, m.state) != (member, "active") for m in sheet.members)
+            if sheet.name == key.name:
+                return key in self._judged or all((m.name, m.state) != (key.part, "active") for m in sheet.members)
         return False
 
     def _counts(self, seen: Seen) -> Iterator[Notice]:
@@ -183,27 +187,31 @@ class ArrayWatcher:
         for key, words, count in error_counts(seen):
             before = self.memory.counts.get(key)
             self.memory.counts[key] = count
-            if before is None and count and key.startswith("drive "):
+            if before is None and count and key.kind is AlarmKind.DRIVE:
                 yield Notice(key, "counts", "warning", f"{words}: {count:,} when the watch looked for the first time")
             if before is not None and count > before:
                 yield Notice(key, "counts", "error", f"{words}: {count - before:,} more, {count:,} in all")
 
 
-def _shows_end(key: str, seen: Seen) -> bool:
+def _shows_end(key: AlarmKey, seen: Seen) -> bool:
     """Whether what a finding is about is seen to be well: a drive that is gone or asleep passes no test."""
-    for drive in seen.drives:
-        told = drive.told
-        if key == f"drive {drive.name} smart":
-            return told.passed is True
-        if key == f"drive {drive.name} critical":
-            return told.critical_warning == 0
-        if key == f"drive {drive.name} worn":
-            return told.percentage_used is not None
-    if key.startswith("look "):
-        return True
-    if key.startswith("store "):
+    if key.kind is AlarmKind.DRIVE:
+        told = next((drive.told for drive in seen.drives if drive.name == key.name), None)
+        if told is None:
+            return False
+        well = {
+            "smart": told.passed is True,
+            "critical": told.critical_warning == 0,
+            "worn": told.percentage_used is not None,
+        }
+        return well.get(key.part, False)
+    if key.kind is AlarmKind.STORE:
         return seen.store is not None
-    return any(key.startswith(f"file system {system.place} ") for system in seen.file_systems)
+    return key.kind is AlarmKind.LOOK or any(system.place == key.name for system in seen.file_systems)
+
+
+def drive_key(name: str, part: str) -> AlarmKey:
+    return AlarmKey(AlarmKind.DRIVE, name, part)
 
 
 def drive_findings(seen: Seen) -> Iterator[Finding]:
@@ -211,38 +219,44 @@ def drive_findings(seen: Seen) -> Iterator[Finding]:
         told, name = drive.told, drive.name
         if told.passed is False:
             words = f"the drive {name} says that it will fail soon (SMART)"
-            yield Finding(f"drive {name} smart", "error", words, f"the drive {name} passes its own test again")
+            yield Finding(drive_key(name, "smart"), "error", words, f"the drive {name} passes its own test again")
         if told.critical_warning:
             words = f"the drive {name} warns of itself: critical warning {told.critical_warning:#04x}"
-            yield Finding(f"drive {name} critical", "error", words, f"the drive {name} warns no more")
+            yield Finding(drive_key(name, "critical"), "error", words, f"the drive {name} warns no more")
         if (told.percentage_used or 0) >= WORN_PERCENT:
             words = f"the drive {name} has used up {told.percentage_used} % of its rated life"
-            yield Finding(f"drive {name} worn", "warning", words, f"the drive {name} is not worn")
+            yield Finding(drive_key(name, "worn"), "warning", words, f"the drive {name} is not worn")
 
 
 def store_findings(seen: Seen) -> Iterator[Finding]:
     store = seen.store
     if store is None:
         return
+    key = partial(AlarmKey, AlarmKind.STORE, str(store.place))
     if store.problem:
         words = f"the store of runs cannot be used: {store.problem}"
-        yield Finding(f"store {store.place} unusable", "error", words, f"the store {store.place} can be used again")
+        yield Finding(key("unusable"), "error", words, f"the store {store.place} can be used again")
     if store.free_bytes is not None and store.free_bytes < STORE_ROOM_BYTES:
         words = (
             f"the store {store.place} has room for {format_size(store.free_bytes)} more; a run ends where it is full"
         )
-        yield Finding(f"store {store.place} room", "warning", words, f"the store {store.place} has room again")
+        yield Finding(key("room"), "warning", words, f"the store {store.place} has room again")
 
 
-def error_counts(seen: Seen) -> Iterator[tuple[str, str, int]]:
+def error_counts(seen: Seen) -> Iterator[tuple[AlarmKey, str, int]]:
     for sheet in seen.arrays:
         for member in sheet.members:
             if member.errors is not None and member.name != "–":
-                yield f"errors {sheet.name} {member.name}", f"errors of {member.name} in {sheet.name}", member.errors
+                key = AlarmKey(AlarmKind.ERRORS, sheet.name, member.name)
+                yield key, f"errors of {member.name} in {sheet.name}", member.errors
     for drive in seen.drives:
         told = drive.told
         if told.media_errors is not None:
-            yield f"drive {drive.name} media_errors", f"media errors of the drive {drive.name}", told.media_errors
+            yield (
+                drive_key(drive.name, "media_errors"),
+                f"media errors of the drive {drive.name}",
+                told.media_errors,
+            )
         if told.reallocated_sectors is not None:
             words = f"reallocated sectors of the drive {drive.name}"
-            yield f"drive {drive.name} reallocated_sectors", words, told.reallocated_sectors
+            yield drive_key(drive.name, "reallocated_sectors"), words, told.reallocated_sectors

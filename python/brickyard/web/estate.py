@@ -18,7 +18,19 @@ from starlette.responses import Response
 
 from brickyard import managing
 from brickyard.errors import BadInputError, one_line
-from brickyard.managing import Controller, Deed, Disk, Estate, HealthSample, HealthSheet, PaceSample, Sheet, Standing
+from brickyard.managing import (
+    OF_ARRAYS,
+    AlarmKey,
+    Controller,
+    Deed,
+    Disk,
+    Estate,
+    HealthSample,
+    HealthSheet,
+    PaceSample,
+    Sheet,
+    Standing,
+)
 from brickyard.web.context import (
     Body,
     ProblemError,
@@ -51,8 +63,6 @@ HANGS_S = 30.0
 """Our choice: asking each of a few dozen drives takes up to half a minute."""
 HANGS = "a look at the arrays does not end, perhaps because a controller's tool hangs; what is shown is older"
 AUDIT_SHOWN, AUDIT_MAX = 100, 1000
-KEYED = ("array", "slow", "errors", "member")
-"""Kinds of alarms and events whose keys have the name of an array, and what it is about behind that."""
 EVENTS_SHOWN = 100
 
 
@@ -380,9 +390,9 @@ def array_page(request: Request, web: Web) -> Response:
     return page(request, "array.html", values)
 
 
-def _is_about(sheet: Sheet, key: str) -> bool:
-    """Whether an alarm or event is about this array, by its key."""
-    return key == f"array {sheet.name}" or key.startswith(tuple(f"{kind} {sheet.name} " for kind in KEYED))
+def _is_about(sheet: Sheet, key: AlarmKey) -> bool:
+    """Whether an alarm or event is about this array or one of its members."""
+    return key.kind in OF_ARRAYS and key.name == sheet.name
 
 
 @reads

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from brickyard.errors import BrickyardError
-from brickyard.managing import Standing
+from brickyard.managing import AlarmKey, AlarmKind, Standing
 from brickyard.printable import printable
 from brickyard.units import (
     format_count,
@@ -111,7 +111,7 @@ def standing(web: Web) -> TopAlarm:
         return TopAlarm("error", str(error), 0, False)
     nobody = "" if watched else "no watch is running" if not looked_s else "the watch has stopped"
     newest = web.newest()
-    seen = {f"array {one.sheet.name}": one for one in newest.standings} if newest is not None else {}
+    seen = {_key(one): one for one in newest.standings} if newest is not None else {}
     found = [] if newest is None else [("warning", f"could not be looked at: {one}") for one in newest.problems]
     severities = {}
     for alarm in alarms:
@@ -120,7 +120,7 @@ def standing(web: Web) -> TopAlarm:
             shown = _unwatched(alarm.severity, alarm.text, seen.get(alarm.key))
         severities[alarm.key] = _rank(shown[0])
         found.append(shown)
-    lost = {f"array {one.sheet.name}": one for one in newest.lost} if newest is not None else {}
+    lost = {_key(one): one for one in newest.lost} if newest is not None else {}
     for key, one in {**lost, **seen}.items():
         if _rank(one.severity) > severities.get(key, RANKS["well"]):
             health = one.health.value if key in seen else f"{one.health.value} when it was last looked at"
@@ -131,6 +131,10 @@ def standing(web: Web) -> TopAlarm:
         return TopAlarm(severity, nobody or "no alarm", 0, watched)
     severity, text = max(found, key=lambda one: _rank(one[0]))
     return TopAlarm(severity, text, len(found), watched)
+
+
+def _key(one: Standing) -> AlarmKey:
+    return AlarmKey(AlarmKind.ARRAY, one.sheet.name)
 
 
 def _rank(severity: str) -> int:

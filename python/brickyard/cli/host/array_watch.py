@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
 from brickyard import conditions
 from brickyard.arrays import notify
 from brickyard.arrays.alarms import AlarmBook
 from brickyard.arrays.guarding import Guard, Schedule, serve_metrics
-from brickyard.arrays.health import Notice
+from brickyard.arrays.health import channel_test
 from brickyard.arrays.scrubs import ScrubBook
 from brickyard.arrays.trends import TrendBook
 from brickyard.arrays.watching import ArrayWatcher
@@ -155,7 +156,7 @@ def watch(
     guard.load()
     looks = _look_until_stopped(guard, every_s, once, listen)
     if json:
-        emit({"looks": looks, "notices": guard.told})
+        emit({"looks": looks, "notices": msgspec.to_builtins(guard.told, enc_hook=str)})
     return DONE
 
 
@@ -165,7 +166,7 @@ def _test(channels: list[notify.Channel], say: Callable[[str], None]) -> int:
     failed = 0
     for channel in channels:
         try:
-            channel.send(Notice("test", "test", "note", "a test message of brickyard array watch; nothing is wrong"))
+            channel.send(channel_test("a test message of brickyard array watch; nothing is wrong"))
             say(f"{channel.name}: sent")
         except BrickyardError as error:
             failed += 1
