@@ -89,10 +89,11 @@ def _named(found: Found, priced: list[Trial]) -> list[Trial]:
 
 
 def _words(trial: Trial, found: Found) -> str:
-    """Its name, and why what meets the requirements is not among the best."""
-    if trial in found.ranked:
-        return trial.candidate.name
-    return f"{trial.candidate.name} ({'may lose data' if trial.is_risky else 'a better one has its drive and level'})"
+    """Its name, and what puts it behind others."""
+    if trial.is_risky:
+        return f"{trial.candidate.name} (may lose data)"
+    better = "" if trial in found.ranked else " (a better one has its drive and level)"
+    return f"{trial.candidate.name}{better}"
 
 
 @dataclass(frozen=True)
