@@ -173,8 +173,15 @@ def test_names_that_would_cover_each_other_become_one() -> None:
         advice._PricedBrick(usd, worst, worst, True, "", place, str(place))
         for place, (usd, worst) in enumerate([(480.0, 391.0), (480.0, 335.0), (480.0, 333.0), (900.0, 333.0)], 1)
     ]
-    advice._join_names(rows)
+    advice._join_names(rows, advice._scale_of(rows))
     assert [row.label for row in rows] == ["1", "2, 3", "", "4"]
+    # On a log axis, 100 and 200 lie apart although both are far below the fastest.
+    rows = [
+        advice._PricedBrick(480.0, rate, rate, True, "", place, str(place))
+        for place, rate in enumerate([100.0, 200.0, 30_000.0], 1)
+    ]
+    advice._join_names(rows, advice._scale_of(rows))
+    assert [row.label for row in rows] == ["1", "2", "3"]
 
 
 def test_every_shipped_part_is_a_modelled_one_and_has_its_price_from_a_source() -> None:

@@ -413,3 +413,27 @@ def test_the_cheapest_of_equal_prices_is_one_of_them() -> None:
     first, *_, last = said("azure-premium-v2", "azure-premium-p30")
     assert "is the cheapest of 2" in first
     assert last.startswith("Next: ")
+
+
+def test_what_is_unknown_or_assumed_wins_no_tie_and_is_named() -> None:
+    """Three of one price as it is shown: the one of which all is known is the slowest of them, and comes first."""
+    keeper = parts.Part("3ware-7500-8", 0.0)
+    drives = {"known": ("an offer", 40.2), "guessed": ("assumed: a guess", 40.1), "unknown": ("an offer", 40.0)}
+    names = {"known": "azure-premium-v2", "guessed": "azure-ultra", "unknown": "azure-premium-p30"}
+    made = {kind: Candidate(parts.Part(names[kind], usd, of), keeper, "raid0", 1) for kind, (of, usd) in drives.items()}
+    rates = {made["known"]: 150.0, made["guessed"]: 180.0, made["unknown"]: 200.0}
+
+    def tried(one: Candidate) -> buy.Trial:
+        return replace(judged(one, rates[one]), loss_chance=None if one is made["unknown"] else 0.001)
+
+    found = buy.search(
+        list(rates), tried, fastest=False, throughput=False, enough=3, most=9, cores=1, progress=lambda *_: None
+    )
+    assert found.ranked[0].candidate == made["known"]
+    wanted: Any = SimpleNamespace(terms=Terms(), plan=profiles.validate(profiles.read("sqlio-random-read-4"), []))
+    first, *_ = advice(found, wanted, fastest=False).sentences
+    assert "assumed" not in first
+    assert "unknown" not in first
+    for kind, words in (("guessed", "(price assumed)"), ("unknown", "(data loss unknown)")):
+        alone = replace(found, ranked=[trial for trial in found.ranked if trial.candidate == made[kind]])
+        assert words in advice(alone, wanted, fastest=False).sentences[0]

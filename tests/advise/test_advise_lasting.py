@@ -183,7 +183,7 @@ def test_a_prediction_has_the_doubt_of_its_model_beside_that_of_its_searches(
     assert "not known" in found["belief"]
     assert main(["advise", *asked]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "220 of the 240 figures are from MSR 2003 and Overland 2007" in out
+    assert "220 of the 240 are from MSR 2003 and Overland 2007" in out
     assert "An interval that is made without a source holds 50% to 100% of that source's figures" in out
 
 

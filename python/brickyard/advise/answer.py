@@ -5,6 +5,7 @@ Refusal: no figure that the search did not give.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,9 +37,8 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
     elif any(trial.met and trial.is_risky for trial in found.trials):
         kept = f" that lose data within {_years(wanted)} with a chance of at most {RISKY * 100:.0f} %"
     last = f"{kept}. {_capital(_room(first))}" if first.is_risky else f"{kept}, {_with_room(first)}"
-    # What differs by less than a dollar is of one price to a reader.
-    price = _dollars(first)
-    same = [] if fastest or price is None else [trial for trial in found.ranked[1:] if _dollars(trial) == price]
+    price = first.candidate.dollars
+    same = [trial for trial in found.ranked[1:] if trial.candidate.dollars == price < math.inf and not fastest]
     alike = [trial for trial in same if trial.is_risky == first.is_risky]
     place = f"one of the {len(alike) + 1} {best}" if alike else f"the {best}"
     said = [f"{_named(first, over)} is {place} of {count} combinations{last}."]
@@ -88,12 +88,6 @@ def untried(found: Found, *, fastest: bool) -> str:
     return f"{count}: a larger one of the same family does not meet the requirements."
 
 
-def _dollars(trial: Trial) -> str | None:
-    """The price as it is shown."""
-    usd = trial.candidate.cost_usd
-    return None if usd is None else f"{usd:,.0f}"
-
-
 def _sureness(found: Found) -> str:
     """Whether the first is surely enough, and else which of those found is."""
     first = found.ranked[0]
@@ -121,7 +115,7 @@ def _sureness(found: Found) -> str:
 def _prices(trials: Sequence[Trial]) -> str:
     """Of when the prices are, and whether they are anybody's."""
     parts = {part.name: part for trial in trials for part in trial.candidate.parts if part.priced and part.usd != 0}
-    assumed = [name for name, part in parts.items() if part.is_assumed]
+    assumed = list(dict.fromkeys(name for trial in trials for name in trial.candidate.assumed_prices))
     years = {part.dated[:4] for part in parts.values() if part.dated[:4].isdigit()}
     undated = [name for name, part in parts.items() if not part.dated]
     said = [f"Prices are of {' and '.join(sorted(years))}"] if years else []
@@ -134,8 +128,15 @@ def _prices(trials: Sequence[Trial]) -> str:
 
 
 def _named(trial: Trial, over: str) -> str:
+    """With its price, and what of it is assumed or unknown."""
     usd = trial.candidate.cost_usd
-    return trial.candidate.name if usd is None else f"{trial.candidate.name} at {usd:,.0f} USD{over}"
+    doubts = [
+        *(["price unknown"] if usd is None else []),
+        *(["price assumed"] if trial.candidate.assumed_prices else []),
+        *(["data loss unknown"] if trial.loss_chance is None else []),
+    ]
+    at = "" if usd is None else f" at {usd:,.0f} USD{over}"
+    return f"{trial.candidate.name}{at}" + (f" ({', '.join(doubts)})" if doubts else "")
 
 
 AMPLE = 10

@@ -47,6 +47,7 @@ RISKY = 0.01
 """A chance of data loss over the time of the costs above this is said first, and ranks a brick behind others."""
 ASIDE = (2, 3)
 """Counts so far below the least that meets the rulers are tried as well, as some counts are slower than fewer."""
+A_DOLLAR = 1.0  # prices that are this near may be shown as one, and then what is known of them decides
 NO_FASTER = 1.01  # a round of smaller counts that brings no family more than this ends a search for the fastest
 
 
@@ -112,6 +113,11 @@ class Trial:
         if throughput:
             return state.bytes_per_s, self.caps.bytes_per_s
         return state.iops, self.caps.requests_per_s
+
+    @property
+    def unknowns(self) -> int:
+        """How much of it is not known: a chance of data loss that nobody states, and a price that is assumed."""
+        return (self.loss_chance is None) + bool(self.candidate.assumed_prices)
 
     @property
     def is_risky(self) -> bool:
@@ -436,11 +442,11 @@ def search(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
-    def rank(trial: Trial) -> tuple[bool, float, float, str]:
-        usd = trial.candidate.cost_usd if trial.candidate.cost_usd is not None else float("inf")
-        rate = -trial.rate(throughput=throughput)
-        by = (rate, usd) if fastest else (usd, rate)
-        return (trial.is_risky, *by, trial.candidate.name)
+    def rank(trial: Trial) -> tuple[bool, float, int, float, str]:
+        """What is alike as it is shown stands in the order of what is known of it."""
+        usd, rate = trial.candidate.dollars, -trial.rate(throughput=throughput)
+        shown, other = (float(f"{rate:.3g}"), usd) if fastest else (usd, rate)
+        return (trial.is_risky, shown, trial.unknowns, other, trial.candidate.name)
 
     best = [min(met, key=rank) for family in families if (met := [t for t in family.trials.values() if t.met])]
     return Found(trials, sorted(best, key=rank)[:enough], len(among) - len(trials), is_complete)
@@ -458,7 +464,7 @@ class _Cheapest:
         known."""
         settled = sorted(f.best_usd for f in self.families if f.probe() is None and f.best_usd is not None)
         beyond = settled[self.enough - 1] if len(settled) >= self.enough else float("inf")
-        open_ = [f for f in self.families if f.probe() is not None and f.least_usd() <= beyond]
+        open_ = [f for f in self.families if f.probe() is not None and f.least_usd() < beyond + A_DOLLAR]
         chosen = sorted(open_, key=lambda f: f.least_usd())[:BATCH]
         return [(family, number) for family in chosen if (number := family.probe()) is not None]
 

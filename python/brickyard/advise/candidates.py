@@ -7,6 +7,7 @@ suffice, and never put into a level with redundancy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -92,6 +93,17 @@ class Candidate:
     def parts(self) -> list[Part]:
         """What is paid for."""
         return [self.drive] if self.setting is not None else [self.drive, self.keeper]
+
+    @property
+    def assumed_prices(self) -> list[str]:
+        """The parts whose price is nobody's offer."""
+        return [part.name for part in self.parts if part.priced and part.usd != 0 and part.is_assumed]
+
+    @property
+    def dollars(self) -> float:
+        """The price as it is shown: what differs by less than a dollar is of one price to a reader. Without a price,
+        it is beyond all others."""
+        return math.inf if self.cost_usd is None else round(self.cost_usd)
 
     @cached_property
     def drive_kind(self) -> str:

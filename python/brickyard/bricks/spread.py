@@ -145,7 +145,7 @@ class Spread:
             return ""
         largest = self.sources[:2]
         count = sum(source.figures for source in largest)
-        return f". {count} of the {self.figures} figures are from {' and '.join(source.name for source in largest)}"
+        return f". {count} of the {self.figures} are from {' and '.join(source.name for source in largest)}"
 
     @property
     def others_words(self) -> str:
@@ -154,19 +154,17 @@ class Spread:
         others = [source for source in self.sources[2:] if source.held is not None]
         figures = sum(source.figures for source in others)
         held = sum(source.held or 0 for source in others)
-        return (
-            f". Of the {figures} figures from other sources, {held} lie in the interval that was made without their "
-            "source"
-            if others
-            else ""
-        )
+        if not others:
+            return ""
+        worse = "Anything else may be further off: " if held < COVERAGE * figures else ""
+        return f". {worse}{'a' if worse else 'A'} factor made without their source holds {held} of the other {figures}"
 
     @property
     def claim(self) -> str:
         """What the factor says, without the kind of storage."""
         return (
-            f"lie within {self.words} of what a model computed. The model did not use the table that the figure is "
-            "in, but may have used other tables of the same product"
+            f"lie within {self.words} of a model that was not fitted to their table, but perhaps to others of the same "
+            "product"
         )
 
     def holds(self, row: SpreadRow) -> bool:

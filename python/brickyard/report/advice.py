@@ -5,7 +5,9 @@ Refusal: no arithmetic beyond unit conversion; bricks without a price have no pl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -18,8 +20,10 @@ from brickyard.report.pictures import draw, inlined
 from brickyard.units import MIB, three_digits
 
 PICTURE = "cost-against-rate"
-NAMED = 4  # the best ones are named; more names would cover each other
+NAMED = 8  # the best ones are named; more names would cover each other
 KINDS = ["meets the requirements", "does not"]
+COLOURS = dict(zip(KINDS, (theme.BLUE, theme.VERMILLION), strict=True))
+TITLE = "Cost against delivered rate"
 NORMAL = "normal"
 NEAR = 0.04  # of an axis: the height of a name
 WIDTH, HEIGHT = 640, 360
@@ -49,13 +53,16 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     priced = [trial for trial in found.trials if trial.candidate.cost_usd is not None and trial.states]
     if not priced:
         return None
-    rows = [_row(trial, found, throughput) for trial in priced]
-    _join_names(rows)
+    shown = _named(found, priced)
+    rows = [_row(trial, shown, throughput) for trial in priced]
     asked = None if required is None else required / (MIB if throughput else 1)
+    scale = _scale_of(rows, asked)
+    _join_names(rows, scale)
     years = priced[0].candidate.terms.years
-    x, along = _scales(rows, asked, years, "MiB/s" if throughput else "requests/s")
+    x, along = _axes(scale, years, "MiB/s" if throughput else "requests/s")
     y = along("worst")
-    colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=KINDS, range=[theme.BLUE, theme.VERMILLION]))
+    kinds = [kind for kind in KINDS if any(row.kind == kind for row in rows)]
+    colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds]))
     base = alt.Chart(inlined(rows))
     layers = [
         *_line_of(asked, y),
@@ -66,22 +73,60 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
         .encode(x=x, y=along(NORMAL), text="label:N"),
     ]
     best = found.ranked[0].candidate.name if found.ranked else "none meets the requirements"
-    named = [f"{number}: {trial.candidate.name}" for number, trial in enumerate(found.ranked[:NAMED], 1)]
-    title = alt.TitleParams("Cost against delivered rate", subtitle=named or [best], subtitleColor=theme.PALE)
+    named = [f"{number}: {_words(trial, found)}" for number, trial in enumerate(shown, 1)]
+    others = len(priced) - len(shown)
+    if others:
+        named.append(f"without a number: {others} more that {'were' if others > 1 else 'was'} simulated")
+    title = alt.TitleParams(TITLE, subtitle=named if found.ranked else [best, *named], subtitleColor=theme.PALE)
     chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
     return draw(PICTURE, f"Price against rate of {len(rows)} modelled bricks; best: {best}", chart)
 
 
-def _scales(
-    rows: list[_PricedBrick], asked: float | None, years: float, unit: str
-) -> tuple[alt.X, Callable[[str], alt.Y]]:
-    """The axis of costs, and that of rates for any column with one."""
+def _named(found: Found, priced: list[Trial]) -> list[Trial]:
+    """Those with a number: the best, and then others that meet the requirements and that none of these is."""
+    best = [trial for trial in found.ranked if trial in priced]
+    return [*best, *(trial for trial in priced if trial.met and trial not in best)][:NAMED]
+
+
+def _words(trial: Trial, found: Found) -> str:
+    """Its name, and what puts it behind others."""
+    if trial.is_risky:
+        return f"{trial.candidate.name} (may lose data)"
+    better = "" if trial in found.ranked else " (a better one has its drive and level)"
+    return f"{trial.candidate.name}{better}"
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The ends of both axes, and where a point lies on them."""
+
+    usd: float
+    low: float
+    high: float
+
+    @property
+    def is_log(self) -> bool:
+        return 0 < LOG_FROM * self.low < self.high
+
+    def place(self, row: _PricedBrick) -> tuple[float, float]:
+        """In shares of both axes."""
+        if not self.is_log:
+            return row.usd / self.usd, row.normal / self.high
+        return row.usd / self.usd, math.log(max(row.normal, self.low) / self.low) / math.log(self.high / self.low)
+
+
+def _scale_of(rows: list[_PricedBrick], asked: float | None = None) -> _Scale:
     rates = [rate for row in rows for rate in (row.worst, row.normal) if rate > 0] + ([asked] if asked else [])
-    low, high = (min(rates), max(rates)) if rates else (0.0, 1.0)
+    return _Scale(max(row.usd for row in rows) or 1.0, min(rates, default=0.0), max(rates, default=1.0))
+
+
+def _axes(ends: _Scale, years: float, unit: str) -> tuple[alt.X, Callable[[str], alt.Y]]:
+    """The axis of costs, and that of rates for any column with one."""
     axis: dict[str, Any] = {"labelExpr": theme.COUNT_LABEL}
-    if rates and high > LOG_FROM * low:
-        scale = alt.Scale(type="log", domain=[low / 1.3, high * 1.3], nice=False, clamp=True)
-        axis["values"] = theme.log_ticks(low / 1.3, high * 1.3)
+    if ends.is_log:
+        low, high = ends.low / 1.3, ends.high * 1.3
+        scale = alt.Scale(type="log", domain=[low, high], nice=False, clamp=True)
+        axis["values"] = theme.log_ticks(low, high)
     else:
         scale = alt.Scale(zero=True, nice=True)
 
@@ -107,9 +152,9 @@ def _marks(rows: list[_PricedBrick], x: alt.X, y: alt.Y, colour: alt.Color) -> l
         if mark == worst or row.several
     ]
     base = alt.Chart(inlined(points))
-    shape = alt.Shape(
-        "mark:N", title=None, scale=alt.Scale(domain=[worst, NORMAL], range=["circle", "triangle-up"])
-    )  # fmt: skip
+    several = any(row.several for row in rows)
+    scale = alt.Scale(domain=[worst, NORMAL], range=["circle", "triangle-up"])
+    shape = alt.Shape("mark:N", title=None, scale=scale, legend=alt.Legend() if several else None)
     size = alt.condition(f"datum.kind == '{KINDS[0]}'", alt.value(80), alt.value(38))
     return [base.mark_point(filled=True, opacity=0.85).encode(x=x, y=y, color=colour, shape=shape, size=size)]
 
@@ -123,9 +168,9 @@ def _line_of(asked: float | None, y: alt.Y) -> list[Any]:
     return [rule, words]
 
 
-def _row(trial: Trial, found: Found, throughput: bool) -> _PricedBrick:
+def _row(trial: Trial, shown: list[Trial], throughput: bool) -> _PricedBrick:
     rates = {name: (s.bytes_per_s / MIB if throughput else s.iops) for name, s in trial.states.items()}
-    place = found.ranked.index(trial) + 1 if trial in found.ranked[:NAMED] else 0
+    place = shown.index(trial) + 1 if trial in shown else 0
     return _PricedBrick(
         usd=trial.candidate.cost_usd or 0.0,
         worst=min(rates.values()),
@@ -137,14 +182,14 @@ def _row(trial: Trial, found: Found, throughput: bool) -> _PricedBrick:
     )
 
 
-def _join_names(rows: list[_PricedBrick]) -> None:
+def _join_names(rows: list[_PricedBrick], scale: _Scale) -> None:
     """Names that would lie on each other become one, at the first of their points."""
-    wide = max(row.usd for row in rows) * NEAR
-    high = max(row.normal for row in rows) * NEAR
     kept: list[_PricedBrick] = []
     named = (row for row in rows if row.place_in_ranking)
     for row in sorted(named, key=lambda row: row.place_in_ranking):
-        near = [one for one in kept if abs(one.usd - row.usd) <= wide and abs(one.normal - row.normal) <= high]
+        near = [
+            one for one in kept if all(abs(a - b) <= NEAR for a, b in zip(*map(scale.place, (one, row)), strict=True))
+        ]
         if near:
             near[0].label += f", {row.place_in_ranking}"
             row.label = ""

@@ -21,6 +21,7 @@ from brickyard.outputs import report_place
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
+from brickyard.report.tables import Table
 from brickyard.report.written import templates, write_page
 
 TITLE = "Rules of thumb, computed from models"
@@ -28,6 +29,7 @@ WIDTH = 560
 PUBLISHED, COMPUTED = "published", "computed"
 SOURCES = [PUBLISHED, COMPUTED]
 VERDICTS = ["YES", "NO (cost)", "NO"]
+AGREES = 4  # the column that says so
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Shown:
 
     name: str
     pictures: tuple[Picture, ...]
-    cells: list[Cell]
+    table: Table
     notes: list[str]
 
 
@@ -66,7 +68,6 @@ def _render(charts: Charts, shown: list[Shown]) -> str:
             f"{sum(item.agree for item in pairs)} of {sum(item.pairs for item in pairs)} pairs of RAID levels are"
             " ordered as published, compared at the same usable capacity.",
             shown=shown,
-            suitability=SUITABILITY,
         )
     )
 
@@ -80,7 +81,18 @@ def _agreeing(charts: Charts) -> Iterator[str]:
 
 def _shown(charts: Charts, chart: str, pictures: tuple[Picture, ...]) -> Shown:
     cells = [cell for cell in charts.cells if cell.chart == chart]
-    return Shown(f"{chart[0].upper()}{chart[1:]} ({cells[0].study})", pictures, cells, footnotes(charts, chart))
+    title = f"{chart[0].upper()}{chart[1:]} ({cells[0].study})"
+    return Shown(title, pictures, _table(title, cells, explains=chart == SUITABILITY), footnotes(charts, chart))
+
+
+def _table(title: str, cells: list[Cell], *, explains: bool) -> Table:
+    columns = ["", "criterion", "published", "computed", "agrees", "from", *(["changes at"] if explains else [])]
+    rows = [
+        [c.item, c.criterion, c.published, c.computed or "–", c.agrees_word, c.figure, *([c.why] if explains else [])]
+        for c in cells
+    ]
+    far = frozenset((number, AGREES) for number, cell in enumerate(cells) if cell.agrees is False)
+    return Table(title, columns, rows, text_columns=len(columns), keys=2, far=far)
 
 
 def _criteria(charts: Charts, chart: str) -> list[str]:

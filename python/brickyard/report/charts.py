@@ -210,7 +210,7 @@ def time_axis(end_s: float) -> Any:
         "time_s:Q",
         title="measured time in seconds",
         scale=alt.Scale(domain=[0, end_s], nice=False),
-        axis=alt.Axis(grid=False, format=",~r", tickCount=8),
+        axis=alt.Axis(grid=False, format=",~r", tickCount=8, labelFlush=False),
     )
 
 

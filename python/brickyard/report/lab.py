@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,16 @@ from brickyard.lab.orders import CORRUPT, KEPT, LOST, NOT_JUDGED, Describe, Reco
 from brickyard.lab.program import describe
 from brickyard.outputs import report_place
 from brickyard.report import theme
-from brickyard.report.picture import Picture
+from brickyard.report.picture import Pair, Picture, pair
 from brickyard.report.pictures import draw
+from brickyard.report.tables import Table
 from brickyard.report.written import templates, write_page
 
-WIDTH, ROW = 700, 24
+NARROW = 380
+WIDTHS = 700, NARROW
+ROW = 24
+NAMES = 150  # pixels of the names of rows
+TICKS, TICKS_NARROW = 8, 4
 PARTS = 180  # of a log, side by side
 NEAR = 240  # records that a picture of one cut shows at most
 VERDICT_COLOURS = {KEPT: theme.GREEN, LOST: theme.VERMILLION, CORRUPT: theme.PURPLE, NOT_JUDGED: "#8a8f98"}
@@ -49,8 +55,8 @@ class Section:
     numbers: tuple[str, ...]
     bound: str
     """What a search that found nothing says of what it did not see; else empty."""
-    pictures: list[Picture]
-    findings: list[tuple[str, list[str], Picture, str]]
+    pictures: list[Pair]
+    findings: list[tuple[str, list[str], Pair, str]]
     """Of each: a heading, sentences, a picture, and how to see it again."""
 
 
@@ -61,19 +67,24 @@ def write_lab_report(
     where = report_place(place)
     sections = [_section(number, one, tell) for number, one in enumerate(explored)]
     versions = ", ".join(sorted({read_recording(one.wanted.log).version for one in explored}))
-    pictures = [p for s in sections for p in [*s.pictures, *(found[2] for found in s.findings)]]
+    pairs = [pair for s in sections for pair in [*s.pictures, *(found[2] for found in s.findings)]]
     html = (
         templates()
         .get_template("lab.html.j2")
         .render(
             title=f"Crash states of {versions}",
-            columns=COLUMNS,
+            counts=Table(
+                "Counts",
+                ["configuration", *COLUMNS],
+                [[section.title, *section.numbers] for section in sections],
+                text_columns=1,
+            ),
             sections=sections,
             version=_core.version(),
             pictures=where.pictures.name,
         )
     )
-    return write_page(where, html, pictures)
+    return write_page(where, html, (picture for pair in pairs for picture in pair))
 
 
 def _section(number: int, one: Explored, tell: Callable[[str, int], None]) -> Section:
@@ -82,16 +93,14 @@ def _section(number: int, one: Explored, tell: Callable[[str, int], None]) -> Se
     findings = []
     for found in explain(one.wanted, one.outcome, lambda done: tell(one.title, done)):
         name = f"crash-{number + 1}-{found.verdict.kind.replace(' ', '-')}"
-        picture = _cut(name, found, recording)
-        findings.append(
-            (f"First state that is {found.verdict.kind}", found.sentences, picture, again(one.wanted, found))
-        )
-    line = _time_line(f"crash-{number + 1}-time", one, parts, recording)
+        heading, drawn = f"First state that is {found.verdict.kind}", partial(_cut, name, found, recording)
+        findings += [(heading, found.sentences, both, again(one.wanted, found)) for both in pair(drawn, WIDTHS)]
+    line = pair(partial(_time_line, f"crash-{number + 1}-time", one, parts, recording), WIDTHS)
     counts = one.outcome
-    drawn = (counts.states, counts.distinct, len(counts.cuts))
+    searched = (counts.states, counts.distinct, len(counts.cuts))
     judged = (counts.kept, counts.lost, counts.corrupt, counts.not_judged)
-    numbers = tuple(f"{n:,}" for n in (*drawn, *judged))
-    return Section(one.title, numbers, bound_words(counts), [line] if line else [], findings)
+    numbers = tuple(f"{n:,}" for n in (*searched, *judged))
+    return Section(one.title, numbers, bound_words(counts), line, findings)
 
 
 def again(wanted: Exploration, found: LossExplained) -> str:
@@ -100,7 +109,9 @@ def again(wanted: Exploration, found: LossExplained) -> str:
     return f"brickyard lab crash look --log {log} --only {found.state.seed} {wanted.options}"
 
 
-def _time_line(name: str, one: Explored, parts: list[WritePart], recording: Recording) -> Picture | None:
+def _time_line(
+    name: str, one: Explored, parts: list[WritePart], recording: Recording, width: int, suffix: str
+) -> Picture | None:
     """What the log holds from its beginning to its end, and what was found at cuts there."""
     if not parts:
         return None
@@ -135,11 +146,12 @@ def _time_line(name: str, one: Explored, parts: list[WritePart], recording: Reco
         for (row, at), count in counts.items()
         if count
     ]
+    title = theme.folded("Where the cuts lie, and what was found", width - NAMES)
     chart = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_rect()
         .encode(
-            x=alt.X("from:Q", title="record of the log", scale=alt.Scale(nice=False, zero=False)),
+            x=_along(alt.Scale(nice=False, zero=False), width, "from"),
             x2="to:Q",
             y=alt.Y("row:N", title=None, sort=present, axis=alt.Axis(labelLimit=200)),
             color=alt.Color(
@@ -147,11 +159,20 @@ def _time_line(name: str, one: Explored, parts: list[WritePart], recording: Reco
             ),
             opacity=alt.Opacity("shade:Q", scale=None, legend=None),
         )
-        .properties(width=WIDTH - 150, height=ROW * len(present), title="Where the cuts lie, and what was found")
+        .properties(
+            width=width - NAMES,
+            height=ROW * len(present),
+            title=title,
+        )
     )
     found = one.outcome
     said = f"{found.kept:,} states kept everything, {found.lost:,} lost something, {found.corrupt:,} were corrupt"
-    return draw(name, f"Flushes, acknowledgements and cuts along the log: {said}", chart, width=WIDTH)
+    return draw(name + suffix, f"Flushes, acknowledgements and cuts along the log: {said}", chart, width=width - NAMES)
+
+
+def _along(scale: alt.Scale, width: int, field: str) -> alt.X:
+    ticks = TICKS_NARROW if width == NARROW else TICKS
+    return alt.X(f"{field}:Q", title="record of the log", scale=scale, axis=alt.Axis(tickCount=ticks))
 
 
 def _fate(write: Any, needed: frozenset[int]) -> str:
@@ -164,7 +185,7 @@ def _fate(write: Any, needed: frozenset[int]) -> str:
     return TORN if write.kept_bytes else GONE
 
 
-def _cut(name: str, found: LossExplained, recording: Recording) -> Picture:
+def _cut(name: str, found: LossExplained, recording: Recording, width: int, suffix: str) -> Picture:
     """The records before one cut: what each write became, what each flush did, what was acknowledged."""
     cut = found.state.cut
     begin = max(found.around.begin, cut - NEAR)
@@ -198,37 +219,53 @@ def _cut(name: str, found: LossExplained, recording: Recording) -> Picture:
         for promise, word in zip(promised, said, strict=True)
     ]
     rows = ["writes", "flushes", "acknowledgements"]
-    x = alt.Scale(domain=[begin, cut + 1], nice=False, zero=False)
+    along = partial(_along, alt.Scale(domain=[begin, cut + 1], nice=False, zero=False), width)
     y = alt.Y("row:N", title=None, sort=rows, scale=alt.Scale(domain=rows))
-    axis = "record of the log"
 
     def colour(field: str, title: str, colours: dict[str, str], used: Iterable[object]) -> Any:
         found = set(used)
         present = [word for word in colours if word in found]
         scale = alt.Scale(domain=present, range=[colours[word] for word in present])
-        return alt.Color(f"{field}:N", title=title, scale=scale)
+        # Where three legends have no room side by side, writes have the line below the picture.
+        above = width == NARROW and field != "fate"
+        legend = alt.Legend(orient="top") if above else alt.Legend()
+        return alt.Color(f"{field}:N", title=title, scale=scale, legend=legend)
 
     layers = [
         alt.Chart(alt.InlineData(values=flushes))
         .mark_bar(size=9, opacity=1)
-        .encode(x=alt.X("from:Q", title=axis, scale=x), x2="to:Q", y=y, color=colour("did", "flushes", FLUSHES, did)),
+        .encode(
+            x=along("from"),
+            x2="to:Q",
+            y=y,
+            color=colour("did", "flushes", FLUSHES, did),
+        ),
         alt.Chart(alt.InlineData(values=writes))
         .mark_tick(thickness=2.4, size=20, opacity=1)
-        .encode(x=alt.X("record:Q", title=axis, scale=x), y=y, color=colour("fate", "writes", FATES, fates)),
+        .encode(
+            x=along("record"),
+            y=y,
+            color=colour("fate", "writes", FATES, fates),
+        ),
         alt.Chart(alt.InlineData(values=told))
         .mark_point(shape="triangle-down", filled=True, size=80, opacity=1)
         .encode(
-            x=alt.X("record:Q", title=axis, scale=x),
+            x=along("record"),
             y=y,
             color=colour("what", "clients", {TOLD: "#8a8f98", MISSING: theme.VERMILLION}, said),
         ),
         alt.Chart(alt.InlineData(values=[{"record": cut, "what": "power cut"}]))
         .mark_rule(color=theme.INK, strokeWidth=1.6, strokeDash=[5, 3])
-        .encode(x=alt.X("record:Q", title=axis, scale=x)),
+        .encode(x=along("record")),
     ]
+    title = theme.folded(f"Before the power cut after record {cut:,} (dashed)", width - NAMES)
     chart = (
         alt.layer(*[layer for layer, data in zip(layers, (flushes, writes, told, [cut]), strict=True) if data])
         .resolve_scale(color="independent")
-        .properties(width=WIDTH - 150, height=3 * 34, title=f"Before the power cut after record {cut:,} (dashed)")
+        .properties(
+            width=width - NAMES,
+            height=3 * 34,
+            title=title,
+        )
     )
-    return draw(name, " ".join(found.sentences), chart, width=WIDTH)
+    return draw(name + suffix, " ".join(found.sentences), chart, width=width - NAMES)

@@ -4,6 +4,7 @@ need not load what draws."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,16 @@ class Picture:
         rest = re.sub(r"url\(#([^)]+)\)", rf"url(#{self.name}-\1)", rest)
         rest = re.sub(r'href="#([^"]+)"', rf'href="#{self.name}-\1"', rest)
         return re.sub(r'\s(?:xmlns(?::\w+)?)="[^"]*"', "", rest)
+
+
+Pair = tuple[Picture, Picture]
+"""A picture for a desk, and the same for a phone."""
+
+
+def pair(drawn: Callable[[int, str], Picture | None], widths: tuple[int, int]) -> list[Pair]:
+    """What is drawn by width and suffix of the name, in both widths; none where there is nothing to draw."""
+    wide, narrow = drawn(widths[0], ""), drawn(widths[1], "-narrow")
+    return [(wide, narrow)] if wide and narrow else []
 
 
 def _escaped(text: str) -> str:

@@ -18,6 +18,7 @@ from brickyard.outputs import report_place
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
+from brickyard.report.tables import Table as PageTable
 from brickyard.report.written import templates, write_page
 from brickyard.study.shipped.reference import Outcome, Rankings, Table
 from brickyard.units import format_size, three_digits
@@ -37,16 +38,6 @@ STUDIES = {
 }
 SIDES = ["simulated higher", "simulated lower"]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross"]
-
-
-class _Figures(msgspec.Struct, frozen=True):
-    """A line of a table on the page."""
-
-    label: str
-    published: str
-    simulated: str
-    error: str
-    far: bool
 
 
 class _CellMark(msgspec.Struct, frozen=True):
@@ -80,7 +71,7 @@ class Shown:
     name: str
     words: str
     picture: Picture
-    rows: list[_Figures]
+    table: PageTable
 
 
 def write_reference(tables: list[Table], ranked: Rankings, directory: Path) -> Path:
@@ -108,7 +99,14 @@ def _render(tables: list[Table], ranked: Rankings, scatter: Picture, errors: Pic
             tables=shown,
             rankings=f"Of {ranked.pairs} pairs whose published figures differ by more than 10 %, {agreed} have the "
             f"published order.",
-            disagreements=[(high.name, low.name) for high, low in ranked.disagreements],
+            disagreements=ranked.disagreements
+            and PageTable(
+                "Pairs in another order",
+                ("published as higher", "than"),
+                [(high.name, low.name) for high, low in ranked.disagreements],
+                text_columns=2,
+                keys=0,
+            ),
         )
     )
 
@@ -194,22 +192,15 @@ def _errors(tables: list[Table]) -> Picture:
 
 
 def _shown(number: int, table: Table) -> Shown:
-    rows = [
-        _Figures(
-            label=outcome.label,
-            published=f"{outcome.published:g}",
-            simulated=three_digits(outcome.simulated),
-            error=f"{outcome.error:+.1%}",
-            far=abs(outcome.error) > FAR,
-        )
-        for outcome in table.outcomes
-    ]
+    rows = [[o.label, f"{o.published:g}", three_digits(o.simulated), f"{o.error:+.1%}"] for o in table.outcomes]
+    far = frozenset((line, 3) for line, outcome in enumerate(table.outcomes) if abs(outcome.error) > FAR)
+    figures = PageTable(table.name, ("cell", "published", "simulated", "error"), rows, text_columns=1, far=far)
     used = "Values of its products were fitted to it" if table.fitted else "Nothing was fitted to it"
     words = (
         f"Median error {table.median_error:.1%}, largest {table.largest_error:.1%}; "
         f"left out {table.left_out_median:.1%} and {table.left_out_largest:.1%}. {used}."
     )
-    return Shown(table.name, words, _dumbbells(number, table), rows)
+    return Shown(table.name, words, _dumbbells(number, table), figures)
 
 
 def _dumbbells(number: int, table: Table) -> Picture:

@@ -26,18 +26,106 @@ from brickyard.units import (
     format_size,
 )
 
+PHONE = 318
+"""Pixels of a table on a phone of 360 px, less the margins."""
+LETTER, BESIDE = 7.6, 10  # pixels of a letter of a table on a phone, and of the room beside a cell
+SHORT = 12
+"""Letters of words that stand beside figures on a phone, and that are never broken."""
+ABREAST, ABREAST_WIDE = 4, 3
+"""Figures of a block that stand side by side, and where one of them is wide."""
+NARROW, BROAD = 9, 15  # letters of a figure of which four stand side by side, and three
+LISTED = 6
+"""So many rows are compared down their columns rather than read one by one."""
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """A cell as it is laid out: with the name of its column, for where no heading stands above it."""
+
+    name: str
+    text: str
+    looks: str
+
 
 @dataclass(frozen=True)
 class Table:
     """`text_columns` leading columns hold words, all others figures. Columns may be grouped under one heading."""
 
     title: str
-    columns: list[str]
-    rows: list[list[str]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
     text_columns: int = 0
     groups: tuple[tuple[str, int], ...] = ()
     note: str = ""
     """What its figures depend on, below the title."""
+    keys: int | None = None
+    """Leading columns that name a row; by default those of words."""
+    far: frozenset[tuple[int, int]] = frozenset()
+    """Rows and columns of figures that stand out as far off."""
+
+    @property
+    def stacks(self) -> bool:
+        """Whether a phone shows each row as a block, since its words would leave no room for its figures. Else a table
+        that does not fit scrolls below its first column."""
+        widths = [
+            max(len(text) for text in (*heading.split(), *(row[number] for row in self.rows), ""))
+            for number, heading in enumerate(self.columns)
+        ]
+        if sum(widths) * LETTER + len(widths) * BESIDE <= PHONE:
+            return False
+        words = sum(max((len(row[number]) for row in self.rows), default=0) for number in range(self._keys))
+        return words > SHORT or len(self.rows) < LISTED
+
+    @property
+    def abreast(self) -> int:
+        """How many figures of a block stand side by side."""
+        figures = (text for row in self.rows for text in row[self._keys :] if len(text) <= BROAD)
+        return ABREAST if all(len(text) <= NARROW for text in figures) else ABREAST_WIDE
+
+    @property
+    def _keys(self) -> int:
+        return self.text_columns if self.keys is None else self.keys
+
+    @property
+    def cells(self) -> list[list[TableCell]]:
+        names = self._names()
+        shown: list[list[TableCell]] = []
+        for number, row in enumerate(self.rows):
+            again = self._again(row) if shown else 0
+            texts = [*(cell.text for cell in shown[-1][:again]), *row[again:]] if again else row
+            shown.append(
+                [
+                    TableCell(name, text, self._looks(number, at, text, is_again=at < again))
+                    for at, (name, text) in enumerate(zip(names, texts, strict=True))
+                ]
+            )
+        return shown
+
+    def _names(self) -> list[str]:
+        """Of each column, with that of its group."""
+        above = [heading for heading, span in self.groups for _ in range(span)] or [""] * len(self.columns)
+        return [f"{group} {column}".strip() for group, column in zip(above, self.columns, strict=True)]
+
+    def _again(self, row: Sequence[str]) -> int:
+        """How many words at its beginning a row leaves to the row above."""
+        words = row[: self.text_columns]
+        return next((number for number, text in enumerate(words) if text), 0)
+
+    def _looks(self, row: int, at: int, text: str, *, is_again: bool) -> str:
+        """Classes of the page."""
+        is_text, is_key = at < self.text_columns, at < self._keys
+        looks = {
+            "text": is_text,
+            "short": is_text and len(text) <= SHORT,
+            "long": len(text) > (SHORT if is_text else BROAD),
+            "key": is_key,
+            "last": at == self._keys - 1,
+            "named": is_key and text.isdigit(),
+            "again": is_again,
+            "far": (row, at) in self.far,
+            "best": text == "100 %" and self.columns[at] == "% of best",
+        }
+        return " ".join(name for name, is_so in looks.items() if is_so)
 
 
 TOGETHER = ("load", "figure", "runs", "together", "95 % interval", "lowest to highest run")
@@ -247,13 +335,13 @@ def failure_table(records: list[Record]) -> Table | None:
         rows += [_failure(record, error, error.text) for error in record.errors]
         hangs = record.of(HangEvent)
         rows += [_failure(record, hang, f"outstanding for {format_ns(hang.outstanding_ns)}") for hang in hangs]
-    columns = ["run", "at", "operation", "offset", "size", "what happened"]
-    return Table("Failed and hung requests", columns, rows[:100]) if rows else None
+    columns = ["run", "operation", "what happened", "at", "size", "offset"]
+    return Table("Failed and hung requests", columns, rows[:100], text_columns=3) if rows else None
 
 
 def _failure(record: Record, of: FailedRequest | HangEvent, text: str) -> list[str]:
-    place = [format_count(of.offset_bytes), format_size(of.request_bytes)]
-    return [str(record.info.id), f"{of.at_ns / 1e9:.3f} s", str(of.operation), *place, text]
+    place = [f"{of.at_ns / 1e9:.3f} s", format_size(of.request_bytes), format_count(of.offset_bytes)]
+    return [str(record.info.id), str(of.operation), text, *place]
 
 
 def slowest_table(records: list[Record]) -> Table:
@@ -262,21 +350,21 @@ def slowest_table(records: list[Record]) -> Table:
     on_hosts = any(item.host for item, _ in found)
     # Where all waited for the storage, the service time says the same.
     explains = any(item.cause not in (slow.MODEL, slow.STORAGE) for item, _ in found)
-    columns = ["run", *(["host"] if on_hosts else []), *(["cause", "evidence"] if explains else []), "operation"]
+    columns = ["run", *(["host"] if on_hosts else []), "operation", *(["cause", "evidence"] if explains else [])]
     return Table(
         "Slowest requests",
-        [*columns, "at", "offset", "size", "service", "response"],
+        [*columns, "response", "service", "at", "size", "offset"],
         [
             [
                 str(record.info.id),
                 *([item.host] if on_hosts else []),
-                *([item.cause, item.evidence] if explains else []),
                 item.operation,
-                f"{item.at_ns / 1e9:.3f} s",
-                format_count(item.offset_bytes),
-                format_size(item.request_bytes),
-                format_ns(item.service_ns),
+                *([item.cause, item.evidence] if explains else []),
                 format_ns(item.response_ns),
+                format_ns(item.service_ns),
+                f"{item.at_ns / 1e9:.3f} s",
+                format_size(item.request_bytes),
+                format_count(item.offset_bytes),
             ]
             for item, record in found[: summaries.SLOWEST_SHOWN]
         ],

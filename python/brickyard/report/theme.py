@@ -6,6 +6,7 @@ differ in dash or mark, so that a black-and-white print can be read.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -29,6 +30,8 @@ PATTERN_COLOURS = {
 }
 # The widest first: pictures are laid out by its letters, so that labels have room in whatever a reader has.
 FONT = "'DejaVu Sans', Verdana, 'Liberation Sans', Arial, sans-serif"
+TITLE_LETTER = 9.2  # pixels of a letter of a title
+LABELS_APART = 7  # pixels between labels of an axis, about the width of a letter
 GRID, INK, PALE = "#e4e7eb", "#1f2933", "#52606d"
 
 Item = TypeVar("Item")
@@ -87,6 +90,7 @@ def dressed(chart: Any, *, width: int | None = None) -> Any:
             tickColor="#9aa5b1",
             titlePadding=8,
             labelOverlap="greedy",
+            labelSeparation=LABELS_APART,
         )
         .configure_legend(
             orient="bottom",
@@ -112,6 +116,11 @@ def dressed(chart: Any, *, width: int | None = None) -> Any:
             frame="group",
         )
     )
+
+
+def folded(title: str, width: int) -> list[str]:
+    """A title in as many lines as a picture of this width needs."""
+    return textwrap.wrap(title, int(width / TITLE_LETTER))
 
 
 def size_axis(low: int, high: int) -> Any:

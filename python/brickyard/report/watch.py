@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from brickyard import _core
 from brickyard.outputs import report_place
 from brickyard.report import charts, theme
 from brickyard.report.export import arrow_table
-from brickyard.report.picture import Picture
+from brickyard.report.picture import Pair, Picture, pair
 from brickyard.report.pictures import draw
+from brickyard.report.tables import Table
 from brickyard.report.written import templates, write_page
 from brickyard.units import MIB, format_seconds
 from brickyard.watch import figures
@@ -22,7 +25,11 @@ from brickyard.watch.figures import Watched
 from brickyard.watch.seen import NS, WatchInterval, time_ns
 from brickyard.watch.totals import DeviceTotals
 
-WIDTH, HEIGHT = 640, 220
+WIDTHS = 640, 270
+HEIGHT = 220
+TICK = 60  # pixels from one label of time to the next
+BESIDE_BAR = 90
+"""What the name of a bar takes of the width."""
 MOST_DEVICES = 8
 """Pictures of so many devices, the busiest; tables of all."""
 MOST_COLUMNS = 200
@@ -30,17 +37,10 @@ MOST_COLUMNS = 200
 
 
 @dataclass(frozen=True)
-class WatchTable:
-    title: str
-    columns: tuple[str, ...]
-    rows: figures.Rows
-
-
-@dataclass(frozen=True)
 class WatchSection:
     title: str
-    pictures: list[Picture]
-    tables: list[WatchTable]
+    pictures: list[Pair]
+    tables: list[Table]
 
 
 def write_watch_report(watched: Watched, place: Path) -> Path:
@@ -62,7 +62,9 @@ def write_watch_report(watched: Watched, place: Path) -> Path:
             pictures=where.pictures.name,
         )
     )
-    return write_page(where, html, (picture for section in [*sections, whole] for picture in section.pictures))
+    return write_page(
+        where, html, (picture for section in [*sections, whole] for both in section.pictures for picture in both)
+    )
 
 
 def watch_table(watched: Watched) -> Any:
@@ -77,8 +79,16 @@ METHOD_WORDS = {
 }
 
 
-def _table(title: str, columns: tuple[str, ...], rows: figures.Rows) -> list[WatchTable]:
-    return [WatchTable(title, columns, rows)] if rows else []
+def _table(
+    title: str, columns: tuple[str, ...], rows: figures.Rows, words: int = 1, keys: int | None = None
+) -> list[Table]:
+    return [Table(title, columns, rows, text_columns=words, keys=keys)] if rows else []
+
+
+def _words_first(columns: Sequence[str], rows: figures.Rows) -> tuple[tuple[str, ...], figures.Rows]:
+    """The last column, which explains the first, beside it."""
+    moved = [[row[0], row[-1], *row[1:-1]] for row in (columns, *rows)]
+    return tuple(moved[0]), moved[1:]
 
 
 def _device(watched: Watched, device: DeviceTotals, *, drawn: bool) -> WatchSection:
@@ -89,7 +99,7 @@ def _device(watched: Watched, device: DeviceTotals, *, drawn: bool) -> WatchSect
             figures.OPERATION_COLUMNS,
             figures.operation_rows(device, watched.totals.seconds),
         ),
-        *_table("Where the time goes", figures.STAGE_COLUMNS, figures.stage_rows(device)),
+        *_table("Where the time goes", figures.STAGE_COLUMNS, figures.stage_rows(device), 2),
         *_table("Shape of requests", figures.SHAPE_COLUMNS, figures.shape_rows(device, watched.stripe_bytes)),
         *_table("Read ahead", figures.AHEAD_COLUMNS, figures.ahead_rows(watched, device)),
         *_table("Begin on a boundary", ("boundary", *sides), figures.alignment_rows(device)),
@@ -98,25 +108,30 @@ def _device(watched: Watched, device: DeviceTotals, *, drawn: bool) -> WatchSect
     ]
     if not drawn or not device.cells:
         return WatchSection(device.name, [], tables)
-    pictures = [_rates(watched, device.name), _heat(watched, device), _sizes(device)]
-    return WatchSection(device.name, [one for one in pictures if one is not None], tables)
+    drawings = (partial(_rates, watched, device.name), partial(_heat, watched, device), partial(_sizes, device))
+    return WatchSection(device.name, [both for drawn in drawings for both in pair(drawn, WIDTHS)], tables)
 
 
 def _whole(watched: Watched) -> WatchSection:
     tables = [
-        *_table("By process", figures.OWNER_COLUMNS, figures.owner_rows(watched)),
-        *_table("Causes of slow requests", figures.CAUSE_COLUMNS, figures.cause_rows(watched)),
-        *_table("The slowest requests", figures.SLOW_COLUMNS, figures.slow_rows(watched)),
+        *_table("By process", figures.OWNER_COLUMNS, figures.owner_rows(watched), 3),
+        *_table("Causes of slow requests", *_words_first(figures.CAUSE_COLUMNS, figures.cause_rows(watched)), 2, 1),
+        *_table("The slowest requests", figures.SLOW_COLUMNS, figures.slow_rows(watched), 7, 2),
     ]
-    bar = _causes(watched)
-    return WatchSection("Processes and slow requests", [bar] if bar else [], tables)
+    return WatchSection("Processes and slow requests", pair(partial(_causes, watched), WIDTHS), tables)
+
+
+def _along(field: str, watched: Watched, width: int) -> alt.X:
+    scale = alt.Scale(nice=False, domain=[0, watched.totals.seconds])
+    axis = alt.Axis(tickCount=width // TICK, format="~r", labelFlush=False)
+    return alt.X(f"{field}:Q", title="time in s", scale=scale, axis=axis)
 
 
 def _at(watched: Watched, interval: WatchInterval) -> float:
     return (interval.end_ns - watched.totals.start_ns) / NS
 
 
-def _rates(watched: Watched, name: str) -> Picture | None:
+def _rates(watched: Watched, name: str, width: int, suffix: str) -> Picture | None:
     rows = []
     for interval in watched.totals.intervals:
         seconds = max((interval.end_ns - interval.start_ns) / NS, 1e-9)
@@ -136,19 +151,19 @@ def _rates(watched: Watched, name: str) -> Picture | None:
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(strokeWidth=2, point={"size": 24})
         .encode(
-            x=alt.X("at:Q", title="time in s", scale=alt.Scale(nice=False, domain=[0, watched.totals.seconds])),
+            x=_along("at", watched, width),
             y=alt.Y("mib_per_s:Q", title="MiB/s"),
             color=alt.Color(
                 "what:N", title=None, scale=alt.Scale(domain=["read", "written"], range=[theme.BLUE, theme.VERMILLION])
             ),
             strokeDash=alt.StrokeDash("what:N", title=None, legend=None),
         )
-        .properties(width=WIDTH, height=HEIGHT, title="Read and written over time")
+        .properties(width=width, height=HEIGHT, title=theme.folded("Read and written over time", width))
     )
-    return draw(f"{name}-rates", f"MiB/s read from and written to {name} over time", chart, width=WIDTH)
+    return draw(f"{name}-rates{suffix}", f"MiB/s read from and written to {name} over time", chart, width=width)
 
 
-def _heat(watched: Watched, device: DeviceTotals) -> Picture | None:
+def _heat(watched: Watched, device: DeviceTotals, width: int, suffix: str) -> Picture | None:
     """Requests by time and latency; a cell is an interval wide and two buckets high."""
     group = max(1, -(-len(watched.totals.intervals) // MOST_COLUMNS))
     counts: dict[tuple[float, float, int], int] = {}
@@ -177,11 +192,12 @@ def _heat(watched: Watched, device: DeviceTotals) -> Picture | None:
     buckets = [bucket for _, _, bucket in counts]
     low, high = max(time_ns(min(buckets)), 1), max(time_ns(max(buckets) + 2), 2)
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
+    title = theme.folded("Time of requests from their arrival, flushes included", width)
     chart = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_rect()
         .encode(
-            x=alt.X("from:Q", title="time in s", scale=alt.Scale(nice=False, domain=[0, watched.totals.seconds])),
+            x=_along("from", watched, width),
             x2="to:Q",
             y=alt.Y(
                 "low:Q",
@@ -197,14 +213,21 @@ def _heat(watched: Watched, device: DeviceTotals) -> Picture | None:
                 legend=alt.Legend(gradientLength=220, titleLimit=200, format="~s", tickCount=4),
             ),
         )
-        .properties(width=WIDTH, height=HEIGHT + 60, title="Time of requests from their arrival, flushes included")
+        .properties(
+            width=width,
+            height=HEIGHT + 60,
+            title=title,
+        )
     )
     return draw(
-        f"{device.name}-latency", f"How many requests to {device.name} took how long, over time", chart, width=WIDTH
+        f"{device.name}-latency{suffix}",
+        f"How many requests to {device.name} took how long, over time",
+        chart,
+        width=width,
     )
 
 
-def _sizes(device: DeviceTotals) -> Picture | None:
+def _sizes(device: DeviceTotals, width: int, suffix: str) -> Picture | None:
     rows: list[dict[str, Any]] = []
     for what, cell in (("reads", device.cell("read")), ("writes", device.cell("write", "durable_write"))):
         whole = sum(count for _, count in cell.sizes)
@@ -225,12 +248,12 @@ def _sizes(device: DeviceTotals) -> Picture | None:
                 "what:N", title=None, scale=alt.Scale(domain=["reads", "writes"], range=[theme.BLUE, theme.VERMILLION])
             ),
         )
-        .properties(width=WIDTH, height=HEIGHT, title="Sizes of requests")
+        .properties(width=width, height=HEIGHT, title=theme.folded("Sizes of requests", width))
     )
-    return draw(f"{device.name}-sizes", f"Shares of request sizes of {device.name}", chart, width=WIDTH)
+    return draw(f"{device.name}-sizes{suffix}", f"Shares of request sizes of {device.name}", chart, width=width)
 
 
-def _causes(watched: Watched) -> Picture | None:
+def _causes(watched: Watched, width: int, suffix: str) -> Picture | None:
     shares = cause_shares(watched.told)
     if not shares:
         return None
@@ -245,7 +268,7 @@ def _causes(watched: Watched) -> Picture | None:
             y=alt.Y("row:N", title=None),
             color=alt.Color("cause:N", title=None, scale=alt.Scale(domain=present, range=colours)),
         )
-        .properties(width=WIDTH - 90, height=60, title="Why requests were slow")
+        .properties(width=width - BESIDE_BAR, height=60, title=theme.folded("Why requests were slow", width))
     )
     said = ", ".join(f"{cause} {share:.0%}" for cause, _, share in shares)
-    return draw("causes", f"Shares of the time of slow requests by cause: {said}", chart, width=WIDTH)
+    return draw(f"causes{suffix}", f"Shares of the time of slow requests by cause: {said}", chart, width=width)

@@ -335,6 +335,7 @@ class _Progress:
             print_line(self.console, said)
 
 
+UNKNOWN = "unknown"
 MOST_TOLD = 3
 """Requirements of a ruler that are shown; of more, its name."""
 
@@ -380,22 +381,31 @@ def _print_found(
         columns.append(("least headroom", "left"))
     out.print()
     out.print(table("", columns, [_row(n, t, wanted) for n, t in enumerate(shown, 1)], keys=1))
-    print_line(
-        out,
-        f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; in brackets: the models' interval",
-    )
-    for line in _capped(shown, wanted):
+    for line in _footnotes(shown, wanted):
         print_line(out, line)
-    if any(trial.loss_chance is not None for trial in shown):
-        print_line(out, f"data loss: mean time to it; in brackets: its probability within {wanted.terms.years:g} years")
-    if any(len(t.states) < len(buying.conditions_of(t.candidate, wanted)) for t in shown):
-        print_line(out, "–: not simulated, since an earlier condition failed")
-    if any(trial.candidate.setting for trial in shown):
-        print_line(out, "a cloud volume has no degraded or rebuilding state that is visible to its user")
     if unpriced:
         print_line(out, f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one")
     for path in written[:1]:
         out.print(f"picture: {path}", markup=False, soft_wrap=True)
+
+
+def _footnotes(shown: Sequence[buying.Trial], wanted: buying.Wanted) -> list[str]:
+    """What the cells of the table mean."""
+    said = [
+        f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; in brackets: the models' interval",
+        *_capped(shown, wanted),
+    ]
+    if any(trial.candidate.assumed_prices for trial in shown):
+        said.append("USD with ≈: a price in it is assumed, and is nobody's offer")
+    if any(trial.loss_chance is not None for trial in shown):
+        said.append(f"data loss: mean time to it; in brackets: its probability within {wanted.terms.years:g} years")
+    if unknown := [str(number) for number, trial in enumerate(shown, 1) if trial.failures is None]:
+        said.append(f"data loss unknown: no failure rate is known of {', '.join(unknown)}; --mttf gives one")
+    if any(len(t.states) < len(buying.conditions_of(t.candidate, wanted)) for t in shown):
+        said.append("–: not simulated, since an earlier condition failed")
+    if any(trial.candidate.setting for trial in shown):
+        said.append("a cloud volume has no degraded or rebuilding state that is visible to its user")
+    return said
 
 
 def _capped(shown: Sequence[buying.Trial], wanted: buying.Wanted) -> list[str]:
@@ -441,12 +451,12 @@ def _row(number: int, trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
     usd, years, hours = made.cost_usd, trial.data_loss_years, trial.rebuild_hours
     row = [
         str(number),
-        "–" if usd is None else f"{usd:,.0f}",
+        UNKNOWN if usd is None else f"{'≈ ' if made.assumed_prices else ''}{usd:,.0f}",
         "–" if made.usd is None else f"{made.usd:,.0f}",
         f"{made.usd_a_month:,.2f}" if made.usd_a_month else "–",
         _capacity(trial.capacity_bytes),
         "–" if hours is None else f"{'' if trial.rebuild_is_simulated else '≈ '}{_span(hours)}",
-        "–" if years is None else f"{three_digits(years)} y ({chance_words(trial.loss_chance or 0.0)})",
+        UNKNOWN if years is None else f"{three_digits(years)} y ({chance_words(trial.loss_chance or 0.0)})",
         *(rate(trial.states[c]) if c in trial.states else "–" for c in wanted.conditions),
     ]
     if trial.met:
