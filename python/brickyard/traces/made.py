@@ -78,12 +78,13 @@ class _Part:
 
     @property
     def flush_every(self) -> int | None:
-        """Writes for each flush; None where there are no flushes, or no whole number of writes has as many."""
-        if not self.flushes:
-            return None
-        writes = self.items[WRITE].requests
-        every = max(round(writes / self.flushes), 1)
-        return every if abs(writes / every / self.flushes - 1) <= FLUSHES_OFF else None
+        return _writes_a_flush(self.items[WRITE].requests, self.flushes) if self.flushes else None
+
+
+def _writes_a_flush(writes: int, flushes: int) -> int | None:
+    """None where no whole number of writes has as many flushes."""
+    every = max(round(writes / flushes), 1)
+    return every if abs(writes / every / flushes - 1) <= FLUSHES_OFF else None
 
 
 @dataclass
@@ -328,9 +329,22 @@ def _pace(making: _Making, part: _Part, closed: int | None) -> list[str]:
     # Flushes that a mix draws take their part of a stream's rate; those that writes owe come on top of it.
     mixed_flushes = 0 if part.flush_every else part.flushes
     rate = (part.requests + mixed_flushes) / making.seconds
-    constant = figures.gap_variation < STEADY_GAPS
+    spread = _spread_of_arrivals(figures)
+    constant = spread - 1 < STEADY_GAPS**2
     # Of bursts of b requests each, the variation of gaps has the square 2 b - 1.
-    burst = 1 if constant else min(max(round((figures.gap_variation**2 + 1) / 2), 1), BURST_MOST)
+    burst = 1 if constant else min(max(round(spread / 2), 1), BURST_MOST)
     arrivals = "constant" if constant else "poisson"
     bursts = f", burst = {burst}" if burst > 1 else ""
     return [f"depth = {depth}", f'pace = {{ loop = "open", rate = {rate!r}, arrivals = "{arrivals}"{bursts} }}']
+
+
+def _spread_of_arrivals(figures: TraceFigures) -> float:
+    """The mean square of the gaps between arrivals by their squared mean, which is the squared variation plus 1.
+
+    A flush that a write owes follows it at once, and no pace decides its gap. Without a share f of gaps of 0, the mean
+    and the mean square of the rest are 1 / (1 - f) as large.
+    """
+    writes, flushes = figures.write.requests, figures.flush.requests
+    owed = flushes if flushes and _writes_a_flush(writes, flushes) else 0
+    requests = sum(item.requests for item in figures.operations.values())
+    return (1 - owed / requests) * (figures.gap_variation**2 + 1)
