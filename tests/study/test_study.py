@@ -13,10 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from brickyard import api
 from brickyard.cli import main
+from brickyard.schema import RunOptions
+from brickyard.schema.plan import Plan
 from brickyard.store import Json, Store, default_place
 from brickyard.study.designs.design import read_design
 from brickyard.study.designs.texts import names, read
+from brickyard.study.running.computing import Computed, by_place
 from brickyard.study.shipped import reference
 
 SCRATCH = """
@@ -296,3 +300,11 @@ def test_a_condition_that_cannot_be_had_is_refused_before_anything_is_measured(
     assert not place.exists()
     with Store(tmp_path / "s.db") as store:
         assert store.runs() == []
+
+
+def test_a_long_phase_is_never_tried_for_the_short_ones_that_follow_it() -> None:
+    plans = [plan for plan in api.plans_of_study("demartek-servers") if isinstance(plan, Plan)]
+    placed = by_place([Computed(plan, [], RunOptions()) for plan in plans])
+    assert [len(loads) for loads, _ in placed] == [len(plans)] * 3
+    assert all(phase.duration for _, phase in placed[0][0])
+    assert not any(phase.duration for loads, _ in placed[1:] for _, phase in loads)

@@ -360,7 +360,7 @@ def render(
     tables: list[Table] = characterization_tables(patterns, records) if graph else totals_tables(records)
     if of_databases(records):
         tables = database_tables(records)
-    together = [] if lead or graph else repeated(records)
+    together = [] if lead or graph or replayed else repeated(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     return (
         templates()

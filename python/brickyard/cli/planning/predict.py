@@ -145,7 +145,7 @@ def _forecast(plan: Plan, target: str, of_brick: list[str], runs: int, length_s:
     if bricks.is_modelled(target):
         loaded = filled(timed, bricks.resolve(target, of_brick).brick)
         run = Computed(loaded, [target], aim_modelled((target,), of_brick).options)
-        return computing_lines(runs * computing_s([run]))
+        return computing_lines(computing_s([run] * runs))
     expected = forecast(timed, [None])
     lasts = format_seconds(runs * (expected.duration_s or length_s))
     lines = [f"duration: about {lasts}: some {runs} runs, one for each rate that the search tries"]

@@ -17,13 +17,15 @@ from brickyard.schema import Duration, Interval, RunOptions, plan_text, told
 from brickyard.schema.plan import Phase, Plan
 from brickyard.units import format_seconds
 
-PROBE_S = 0.02
-"""How long a load is computed at least, so that its pace stands above what a run costs anyway (some ms)."""
+PROBES_S = 0.02, 0.1
+"""How much CPU time a load is computed for at least: a little, and more where all take longer than `LONG_S`. A load
+that begins with empty caches and queues has another pace at first."""
+LONG_S = 60.0
 FIRST_S, LONGER, LONGEST_S = 0.01, 4.0, 600.0
 """Virtual time of the first try, by what each further one is longer, and the end of that."""
 MODELLED_WRITES = "writes: none; a model has no storage"
-SAMPLES = 12
-"""Of so many loads the pace is tried: a quarter of a second in all."""
+SAMPLES = 12, 6, 12
+"""Of so many first, second and further phases the pace is tried: a second in all, some seconds before a long study."""
 RUN_S = 0.06
 """Of each run beside its load: starting it, its record and its commit (measured on 2 cores)."""
 
@@ -38,11 +40,29 @@ class Computed:
 
 
 def computing_s(runs: Sequence[Computed]) -> float:
-    """Of all of them; about, since only some of their loads are tried."""
-    loads = [(run, phase) for run in runs for phase in run.plan.phase]
-    every = max(1, -(-len(loads) // SAMPLES))
-    tried = [_load_s(run, phase) for run, phase in loads[::every]]
-    return len(loads) * sum(tried) / max(1, len(tried)) + len(runs) * RUN_S
+    """Of all of them; about, since only some of their loads are tried. It counts the CPU's time, which other programs
+    do not change, and how much longer the trials took than that."""
+    began_s, began_cpu_s, found_s = time.perf_counter(), time.process_time(), 0.0
+    for probe_s in PROBES_S:
+        found_s = len(runs) * RUN_S + sum(_loads_s(loads, most, probe_s) for loads, most in by_place(runs))
+        if found_s < LONG_S:
+            break
+    slowed = (time.perf_counter() - began_s) / max(time.process_time() - began_cpu_s, 1e-9)
+    return found_s * (max(1.0, slowed) if runs else 1.0)
+
+
+def by_place(runs: Sequence[Computed]) -> list[tuple[list[tuple[Computed, Phase]], int]]:
+    """First, second and further phases, which are often of different kinds, and how many of them are tried."""
+    last = len(SAMPLES) - 1
+    return [
+        ([(run, phase) for run in runs for at, phase in enumerate(run.plan.phase) if min(at, last) == place], most)
+        for place, most in enumerate(SAMPLES)
+    ]
+
+
+def _loads_s(loads: Sequence[tuple[Computed, Phase]], most: int, probe_s: float) -> float:
+    tried = [_load_s(run, phase, probe_s) for run, phase in loads[:: max(1, -(-len(loads) // most))]]
+    return len(loads) * sum(tried) / max(1, len(tried))
 
 
 def computing_lines(seconds: float) -> list[str]:
@@ -54,22 +74,24 @@ def computing_words(seconds: float) -> str:
     return f"{format_seconds(max(1.0, seconds))} of this computer"
 
 
-def _load_s(run: Computed, phase: Phase) -> float:
+def _load_s(run: Computed, phase: Phase, probe_s: float) -> float:
+    """CPU time. What goes on to the end of the load is the pace of the last part that was tried: its beginning, and
+    what a run costs anyway, are in the parts before."""
     whole_s = None if phase.duration is None else (phase.duration.ns + phase.warmup.ns) / 1e9
-    length_s = min(FIRST_S, whole_s or FIRST_S)
+    length_s, spent_s = 0.0, 0.0
     while True:
-        began_s = time.perf_counter()
+        before_s, spent_before_s = length_s, spent_s
+        length_s = min(length_s * LONGER or FIRST_S, whole_s or LONGEST_S)
+        began_s = time.process_time()
         try:
             events = computed(plan_text(_short(run.plan, phase, length_s)), run.targets, run.options)
         except (BrickyardError, ValueError):
             return 0.0  # it can't run, and whoever runs it says why; or not without the phases before it
-        spent_s = time.perf_counter() - began_s
-        if whole_s is not None and length_s >= whole_s:
-            return spent_s
-        if spent_s >= PROBE_S or length_s >= LONGEST_S:
+        spent_s = time.process_time() - began_s
+        if length_s == (whole_s or LONGEST_S) or (before_s and spent_s >= probe_s):
             break
-        length_s = min(length_s * LONGER, whole_s or LONGEST_S)
-    return spent_s * (whole_s or _counted_s(phase, events, length_s)) / length_s
+    rest_s = (whole_s or _counted_s(phase, events, length_s)) - length_s
+    return spent_s + rest_s * max(0.0, spent_s - spent_before_s) / (length_s - before_s)
 
 
 def _short(plan: Plan, phase: Phase, length_s: float) -> Plan:
