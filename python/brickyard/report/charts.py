@@ -19,6 +19,7 @@ from brickyard.units import MIB
 PATTERN = tuple[str, str]
 BAND_LINE = 14  # line height of the names above a picture, in pixels
 LINES_NAMED = 16  # a legend of more lines is larger than its picture: they are named by operation
+DASHES = [[1, 0], [7, 5], [3, 5], [9, 3, 2, 3]]
 ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
 
 
@@ -178,6 +179,14 @@ def throughput(
         rows = [msgspec.structs.replace(row, series=operation_of[row.line]) for row in rows]
         names = list(dict.fromkeys(row.series for row in rows))
     colours = theme.line_colours(names)
+    # Operations of one run may have one rate: a line that lies on another is dashed, so that both are seen.
+    dashes = alt.StrokeDash(
+        "series:N",
+        sort=names,
+        legend=None,
+        scale=alt.Scale(domain=names, range=[DASHES[number % len(DASHES)] for number in range(len(names))]),
+    )
+    apart = {"strokeDash": dashes} if many_operations else {}
     end_s = max((row.time_s for row in rows), default=1)
     return (
         alt.Chart(inlined(rows))
@@ -200,6 +209,7 @@ def throughput(
                 scale=alt.Scale(domain=names, range=colours),
                 legend=alt.Legend(symbolType="stroke", symbolStrokeWidth=3) if len(names) > 1 else None,
             ),
+            **apart,
         )
         .properties(width=width, height=height)
     )
@@ -306,10 +316,10 @@ class _ShareOfRun(msgspec.Struct, frozen=True):
     order: int
 
 
-def causes(told: dict[int, list[CauseShare]], *, width: int) -> Any:
+def causes(told: dict[str, list[CauseShare]], *, width: int) -> Any:
     """One bar of shares for each run."""
     rows = [
-        _ShareOfRun(f"run {run}", one.cause, one.time_share, number)
+        _ShareOfRun(run, one.cause, one.time_share, number)
         for run, shares in told.items()
         for number, one in enumerate(shares)
     ]

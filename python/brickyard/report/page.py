@@ -39,7 +39,7 @@ from brickyard.analysis.studies.curve_words import (
     curve_of,
     curve_row,
     is_of_search,
-    run_name,
+    run_names,
 )
 from brickyard.analysis.studies.pts_points import point_rows
 from brickyard.outputs import report_place
@@ -179,7 +179,8 @@ def draw_figures(records: list[Record], planned: int | None = None) -> list[Figu
 
 def _slow(records: list[Record]) -> list[Figure]:
     """One bar of causes for each run; nothing where all of it is the model's."""
-    told = {record.info.id: slow.cause_shares(slow.slow_causes(record)) for record in records[:MOST_BARS]}
+    names = run_names(records)
+    told = {names[r.info.id]: slow.cause_shares(slow.slow_causes(r)) for r in records[:MOST_BARS]}
     if not any(one.cause != slow.MODEL for shares in told.values() for one in shares):
         return []
     words = list(dict.fromkeys(line for record in records for line in slow.slow_words(record)))
@@ -211,7 +212,7 @@ def _ramps(records: list[Record]) -> list[Figure]:
                 for is_narrow in (False, True)
             )
             caption = " ".join(ramp.found_words(record)) or "Each point is a step of the ramp."
-            run = f", run {record.info.id}" if len(records) > 1 else ""
+            run = f", {run_names(records)[record.info.id]}" if len(records) > 1 else ""
             figures.append(Figure(f"Ramp of {phase}{run}", caption, [wide], [narrow]))
     return figures
 
@@ -321,7 +322,7 @@ def _series(records: list[Record], patterns: Patterns) -> dict[int, str]:
             run: charts.pattern_name((cell.address, cell.operation)) if cell else f"run {run}"
             for run, cell in cells.items()
         }
-    return {r.info.id: run_name(r) if len(records) > 1 else "" for r in records}
+    return run_names(records) if len(records) > 1 else {r.info.id: "" for r in records}
 
 
 def _bands(records: list[Record], series_of: dict[int, str]) -> list[tuple[str, float, float]]:

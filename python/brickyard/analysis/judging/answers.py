@@ -37,6 +37,7 @@ SENTENCES_MAX = 3
 Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
+LEVEL_SIZES = 2  # request sizes that have one rate, so that it is called the storage's
 STREAMS_TOLD = 6
 """Streams of one run that have a sentence each."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
@@ -203,8 +204,11 @@ def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int,
     sizes = {item.cell.request_bytes for item in cells} | set(lacking)
     if len(lacking) == len(sizes):
         return f"{operation}: no figure, because no size has a rate ({', '.join(dict.fromkeys(lacking.values()))})"
+    level = _level(cells, doubts)
     if best.cell.run in doubts:
-        return _none_words(operation, cells, doubts)
+        return (
+            _none_words(operation, cells, doubts) if level is None else _lasting_words(operation, level, cells, doubts)
+        )
     figures = f"{format_mib_per_s(best.cell.row.bytes_per_s)} MiB/s"
     of_size = f"with requests of {format_size(best.cell.request_bytes)}"
     if lacking:
@@ -212,20 +216,47 @@ def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int,
         rated = len(sizes) - len(lacking)
         return f"{operation} {figures} {of_size}, the highest of the {rated} of {len(sizes)} sizes that have a rate"
     text = f"{operation} up to {figures} {of_size}"
-    enough = _near_best_from(cells)
-    if enough is not None and enough < best.cell.request_bytes:
-        text += f", within 10 % of that from {format_size(enough)} on"
-    return text
+    if level is None:
+        return text
+    if (level.best.throughput_share or 0) < NEAR_BEST:
+        return f"{text}, and {level.words} from {format_size(level.from_bytes)} on"
+    if level.from_bytes == best.cell.request_bytes:
+        return f"{text}, within 10 % of that with all larger ones"
+    return f"{text}, within 10 % of that from {format_size(level.from_bytes)} on"
 
 
-def _near_best_from(cells: list[RankedCell]) -> int | None:
-    """The smallest size from which on every larger one reaches nearly the best throughput."""
-    found = None
+@dataclass(frozen=True)
+class _Level:
+    """The rate that the storage has from some size on: of the largest sizes, those within 10 % of their best."""
+
+    from_bytes: int
+    best: RankedCell
+
+    @property
+    def words(self) -> str:
+        return f"{format_mib_per_s(self.best.cell.row.bytes_per_s)} MiB/s"
+
+
+def _level(cells: list[RankedCell], doubts: dict[int, str]) -> _Level | None:
+    """None where fewer than two sizes have it, and where the largest size may show a cache."""
+    found: list[RankedCell] = []
     for item in reversed(cells):
-        if (item.throughput_share or 0) < NEAR_BEST:
+        rates = [one.cell.row.bytes_per_s for one in (*found, item)]
+        if item.cell.run in doubts or not item.cell.row.is_rated or min(rates) < NEAR_BEST * max(rates):
             break
-        found = item.cell.request_bytes
-    return found
+        found.append(item)
+    if len(found) < LEVEL_SIZES:
+        return None
+    return _Level(found[-1].cell.request_bytes, max(found, key=lambda item: item.cell.row.bytes_per_s))
+
+
+def _lasting_words(operation: str, level: _Level, cells: list[RankedCell], doubts: dict[int, str]) -> str:
+    """Of the sizes whose rate is the storage's, where the fastest is a cache's."""
+    count = sum(item.cell.run in doubts for item in cells)
+    return (
+        f"{operation} {level.words} from {format_size(level.from_bytes)} on ({count} of {len(cells)} cells were not in "
+        "steady state and are left out)"
+    )
 
 
 def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str], without: dict[Key, str]) -> str:
