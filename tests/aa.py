@@ -179,7 +179,7 @@ def one_new_run(noise: Noise, n: int = 5) -> tuple[float, float]:
             changes.append(Change(("",), FIGURES["iops"], *sides, apart))
         failed += bool(gate(changes, TOLERANCE).of(Finding.WORSE))
         tests = [c.difference.test for c in changes if c.difference.test is not None]
-        believed += min(adjusted_p([test.p_below(-TOLERANCE) for test in tests])) < 0.05
+        believed += min(adjusted_p([test.p_of(test.below(-TOLERANCE)) for test in tests])) < 0.05
     return failed / FAMILIES, believed / FAMILIES
 
 

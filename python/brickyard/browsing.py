@@ -28,8 +28,9 @@ from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, answer
 from brickyard.analysis.judging.comparison import Change, left_out_words
-from brickyard.analysis.judging.differing import differing_between, load_hash
+from brickyard.analysis.judging.differing import differing_between
 from brickyard.analysis.judging.gate import Compared, Finding
+from brickyard.analysis.judging.groups import series_of, state_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.run_figures import PartFigures, RunFigures
 from brickyard.analysis.judging.verdict import verdict
@@ -243,9 +244,13 @@ class ShownRun:
     said: Annotation
     baselines: list[str]
     last: int | None
-    """The run of an equal load on the same targets that came before."""
+    """The run of an equal load on the same targets, in the same state, that came before."""
+    no_last: str
+    """Where there is none, what was looked at."""
+    state: str
+    """What `--set` changed of a model, and the condition."""
     alike_baseline: tuple[str, list[int]] | None
-    """The newest baseline of an equal load on the same targets that this run is no part of."""
+    """The newest baseline of an equal load on the same targets, in the same state, that this run is no part of."""
 
     @property
     def document(self) -> Any:
@@ -257,6 +262,8 @@ def shown(store: Store, run: int, listing: Listing) -> ShownRun:
     record = store.record(run)
     said, tables = _found(record)
     known = store.baselines()
+    alike = listing.alike(record)
+    last = _last_like(store, record, alike)
     return ShownRun(
         record=record,
         answer=said,
@@ -267,7 +274,9 @@ def shown(store: Store, run: int, listing: Listing) -> ShownRun:
         warnings=distinct_warnings([record]),
         said=store.annotations().get(run, Annotation()),
         baselines=[name for name, (_, runs) in known.items() if run in runs],
-        last=_last_like(store, record, listing.alike(record)),
+        last=last,
+        no_last="" if last is not None else _none_like(len(alike)),
+        state=state_words(record.info),
         alike_baseline=_baseline_like(store, record, known),
     )
 
@@ -293,12 +302,12 @@ def _found(record: Record) -> tuple[Answer, list[Table]]:
 def _baseline_like(
     store: Store, record: Record, known: dict[str, tuple[int, list[int]]]
 ) -> tuple[str, list[int]] | None:
-    wanted = load_hash(record)
+    wanted = series_of(record)
     for name, (_, runs) in sorted(known.items(), key=lambda item: -item[1][0]):
         if not runs or record.info.id in runs:
             continue
         first = next(iter(store.runs(runs[:1])), None)
-        if first is not None and first.targets == record.info.targets and load_hash(Record(first)) == wanted:
+        if first is not None and first.targets == record.info.targets and series_of(Record(first)) == wanted:
             return name, runs[:BASELINE_RUNS]
     return None
 
@@ -377,9 +386,19 @@ class Thresholds:
 
 
 def _last_like(store: Store, record: Record, alike: Sequence[int]) -> int | None:
-    wanted = load_hash(record)
+    wanted = series_of(record)
     found = store.runs(alike[:LAST_TRIED])
-    return next((info.id for info in reversed(found) if load_hash(Record(info)) == wanted), None)
+    return next((info.id for info in reversed(found) if series_of(Record(info)) == wanted), None)
+
+
+def _none_like(earlier: int) -> str:
+    if not earlier:
+        return "There is no earlier valid run of this profile on this target."
+    some = "the earlier valid run" if earlier == 1 else f"the last {min(earlier, LAST_TRIED)} valid runs"
+    return (
+        f"There is no run to compare with: {some} of this profile on this target had another load, another condition "
+        "or other settings of the model."
+    )
 
 
 LAST_TRIED = 20

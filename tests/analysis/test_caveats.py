@@ -126,7 +126,9 @@ def judged(record: dict[str, Any]) -> Judged:
         watches=msgspec.convert(watches if isinstance(watches, list) else [watches], list[schema.WatchSheet]),
         start=msgspec.convert({**support.start_event(), **record["start"]}, schema.Start),
         intervals=[
-            IntervalSums(interval["phase"], interval["end_ns"], cell["requests"], cell["errors"])
+            IntervalSums(
+                interval["phase"], interval["end_ns"], cell["requests"], cell["errors"], not interval.get("warmup")
+            )
             for interval, cell in whole
         ],
         sent={
@@ -304,6 +306,12 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "warning",
         {"start.engine": "psync", "start.engine_reason": {"kind": "not_set_up", "error": "EINVAL"}},
         "(io_uring could not be set up: EINVAL)",
+    ),
+    (
+        "nothing_measured",
+        "warning",
+        {"phase_ends.0.reason": "bytes", **{f"intervals.{number}.warmup": True for number in range(5)}},
+        "nothing was measured: it reached its limit of bytes during the warm-up",
     ),
     ("overloaded", "warning", {"phase_ends.0.unsent": 51}, "51 of 5056 requests that were due (1.0%)"),
     (

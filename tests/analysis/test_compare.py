@@ -53,6 +53,17 @@ def test_runs_of_one_seed_on_a_modelled_target_count_once(capsys: pytest.Capture
     assert main(["compare", "1-3", "4-6", "--check"]) == 2
 
 
+def test_a_run_that_ends_during_its_warm_up_fails_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "random-4k-qd32", "sim:nvme-tlc-3840", "--set", "requests=2000"]
+    assert main(words) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "it reached its limit of requests during the warm-up of 5 s" in told
+    assert "`--set warmup=0s`" in told
+    assert main([*words, "--set", "warmup=0s"]) == 0
+    assert main(["runs"]) == 0
+    assert "ended during its warm-up" in " ".join(capsys.readouterr().out.split())
+
+
 def kept(runs: list[Json]) -> None:
     """One run for each cell, and an end of its phase."""
     with Store() as store:

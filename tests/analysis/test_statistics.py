@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +30,7 @@ from brickyard.analysis.figures.samples import (
 )
 from brickyard.analysis.figures.search import enough
 from brickyard.analysis.judging.comparison import Change, compare
-from brickyard.analysis.judging.gate import Finding, gate
+from brickyard.analysis.judging.gate import Finding, Judged, gate
 from brickyard.cli import main
 from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Record, Store
@@ -239,14 +242,56 @@ def change(before: tuple[float, ...], after: tuple[float, ...], name: str = "iop
     return Change(("load",), FIGURES[name], made(*before), made(*after), apart)
 
 
+# Difference and noise as shares, of IOPS; the bound is a loss of 5 %.
+@pytest.mark.parametrize(
+    ("loss", "noise"),
+    [(0.0, 0.03), (0.02, (0.01, 0.05)), (-0.03, 0.10), (0.035, 0.02), (0.08, 0.03), (0.2, (0.1, 0.2))],
+)
+def test_the_repetitions_that_are_advised_decide_in_four_of_five_cases(
+    loss: float, noise: float | tuple[float, float]
+) -> None:
+    noises = noise if isinstance(noise, tuple) else (noise, noise)
+
+    def judged(before: Sequence[float], after: Sequence[float]) -> list[Judged]:
+        """Beside a figure that held, as a family."""
+        calm = change((100.0, 101.0, 99.0), (100.0, 101.0, 99.0))
+        of_both = [calm, change(tuple(before), tuple(after))]
+        found = in_family([item.difference for item in of_both])
+        return gate(
+            [replace(item, difference=one) for item, one in zip(of_both, found, strict=True) if one is not None], 0.05
+        ).judged
+
+    def sides(n: int, scaled: Callable[[int], Any]) -> list[list[float]]:
+        means = (math.log(100), math.log(100 * (1 - loss)))
+        return [list(np.exp(mean + sd * scaled(n))) for mean, sd in zip(means, noises, strict=True)]
+
+    # Three values of exactly this mean and this noise.
+    needed = judged(*sides(3, lambda _: np.array([-1.0, 0.0, 1.0])))[1].repetitions
+    assert needed is not None
+    draw = np.random.default_rng(20)
+
+    def decided(n: int) -> float:
+        findings = [judged(*sides(n, draw.standard_normal))[1].finding for _ in range(400)]
+        assert Finding.WORSE not in findings or loss > 0.05 or findings.count(Finding.WORSE) < 0.05 * 400
+        return 1 - findings.count(Finding.INCONCLUSIVE) / 400
+
+    assert decided(needed) > 0.76  # 0.8, less two standard errors of 400 cases
+    assert decided(max(2, needed * 3 // 5)) < 0.76
+
+
+def test_a_difference_at_the_limit_is_decided_by_no_number_of_repetitions() -> None:
+    (judged,) = gate([change((100, 103, 97), (95.1, 98.1, 92.1))], 0.05).judged
+    assert (judged.finding, judged.repetitions) == (Finding.INCONCLUSIVE, None)
+
+
 def test_a_gate_tells_worse_held_and_inconclusive_apart() -> None:
     worse, held = ((100, 101, 99, 100), (80, 81, 79, 80)), ((100, 101, 99, 100), (100, 99.5, 100, 101))
     unclear = (100, 130, 80, 90), (85, 120, 70, 95)
     judged = gate([change(*worse), change(*held), change(*unclear), change((100,), (50,))], 0.05)
     found = [item.finding for item in judged.judged]
     assert found == [Finding.WORSE, Finding.HELD, Finding.INCONCLUSIVE, Finding.ONCE]
-    assert judged.repetitions is not None
-    assert judged.repetitions > 20
+    assert judged.repetitions == [item.repetitions for item in judged.judged if item.finding is Finding.INCONCLUSIVE]
+    assert judged.repetitions[0] > 20
     # Of times more is worse, and what got better is not worse.
     assert gate([change(*worse, name="response_mean")], 0.05).judged[0].finding is Finding.HELD
     times = change((100, 101, 99, 100), (120, 121, 119, 120), "response_mean")

@@ -100,6 +100,11 @@ def test_a_comparison_names_the_condition_that_differs(client: Client, served: S
     assert "degraded" in told
     page = client.get(f"/compare?before=1&after={found.run}").text
     assert ("SQLIO: random reads, 8 KiB, 4 deep" in page, re.search("load [0-9a-f]{8}", page)) == (True, None)
+    # The page of the run itself compares it with no run in another condition, and says so.
+    own = client.get(f"/results/{found.run}").text
+    assert "condition degraded. There is no run to compare with: the last 3 valid runs" in own
+    assert "this run</th>" not in own
+    assert "Both runs: condition normal." in client.get("/results/3").text
     same = client.get("/api/compare?before=1&after=2").json["differing"]
     assert "Condition" not in {one["label"] for one in same}
 

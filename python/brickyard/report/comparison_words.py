@@ -4,7 +4,7 @@ not measured, what the runs could have shown, what is taken for granted. Refusal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Change, Comparison, Failures, Lack
@@ -124,17 +124,24 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         said.append(
             f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more figures that are worse by more than the tolerance"
         )
-    if unclear and judged.repetitions is not None:
-        said.append(
-            f"about {judged.repetitions} repetitions per side would show whether the inconclusive figures stay within"
-            f" {_share(tolerance)}"
+    return [*said, *_repetition_lines(judged, len(unclear), tolerance), *_once_lines(once, len(judged.judged))]
+
+
+def _repetition_lines(judged: Gate, unclear: int, tolerance: float) -> Iterator[str]:
+    """How many would decide what is open."""
+    needed = judged.repetitions
+    if needed:
+        about = f"{needed[0]}" if needed[0] == needed[-1] else f"{needed[0]} to {needed[-1]}"
+        which = "the inconclusive figures" if len(needed) == unclear else f"{len(needed)} of the inconclusive figures"
+        yield (
+            f"about {about} repetitions per side would decide {which} in four of five cases, if differences and noise "
+            "stay as seen"
         )
-    elif unclear and tolerance > 0:
-        said.append(
-            f"the inconclusive figures are too noisy to be judged against {_share(tolerance)} with any number of "
-            "repetitions"
+    if unclear > len(needed):
+        yield (
+            f"{_figures(unclear - len(needed))} may stay inconclusive with any number of repetitions: the difference "
+            f"is too close to {_share(tolerance)} for its noise"
         )
-    return [*said, *_once_lines(once, len(judged.judged))]
 
 
 def _once_lines(once: list[Change], count: int) -> list[str]:
@@ -194,7 +201,7 @@ def comparison_document(
             "lone_share": judged.lone_share,
             "lone_most": judged.lone_most,
             "all_share": judged.all_share,
-            "repetitions": judged.repetitions,
+            "repetitions": judged.repetitions[-1] if judged.repetitions else None,
         },
         "distributions": [shift.document() for shift in found.shifts],
         "only_before": [list(name) for name in found.only_before],

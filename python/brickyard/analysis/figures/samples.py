@@ -13,7 +13,7 @@ Refusal: one repetition on each side tells nothing of noise, and nothing is made
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean, median
@@ -65,25 +65,31 @@ class Welch:
     is_log: bool
     least_free: float
     """The fewest degrees of freedom that the noise of the two sides can leave: those of the smaller side."""
+    spreads: tuple[float, float]
+    """The variance of single values of each side."""
+    is_wary: bool = False
 
     @property
     def wary(self) -> Welch:
         """The test for a family. Satterthwaite's degrees of freedom are right at a level of 5 %; far out, where one of
         many is decided, they are too many for unequal noise, and only the fewest never say too much."""
-        return replace(self, free=min(self.free, self.least_free))
+        return replace(self, free=min(self.free, self.least_free), is_wary=True)
 
     @property
     def p(self) -> float:
         """Two-sided, of the claim that the sides differ."""
         return min(1.0, 2 * _p_above(abs(self.apart) - self.blur, self))
 
-    def p_above(self, bound: float) -> float:
-        """One-sided, of the claim that the true share is above `bound`."""
-        return _p_above(self.apart - self._at(bound) - self.blur, self)
+    def p_of(self, distance: float) -> float:
+        """One-sided, of the claim that the true distance from a bound is above zero."""
+        return _p_above(distance, self)
 
-    def p_below(self, bound: float) -> float:
-        """One-sided, of the claim that the true share is below `bound`."""
-        return _p_above(self._at(bound) - self.apart - self.blur, self)
+    def above(self, bound: float) -> float:
+        """How far the sides' distance is above a share, on the scale of the test, less what may be misread."""
+        return self.apart - self._at(bound) - self.blur
+
+    def below(self, bound: float) -> float:
+        return self._at(bound) - self.apart - self.blur
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Of the share."""
@@ -223,10 +229,7 @@ def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0
     spreads = [max(_variance(side), floor) if len(side) > 1 else None for side in sides]
     known = [spread for spread in spreads if spread is not None]
     parts = [(known[0] if spread is None else spread) / len(side) for spread, side in zip(spreads, sides, strict=True)]
-    if least > 2:
-        free = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
-    else:
-        free = least_free
+    free = _satterthwaite(parts, [len(one), len(other)]) if least > 2 else least_free
     return Welch(
         apart=fmean(sides[0]) - fmean(sides[1]),
         error=math.sqrt(sum(parts)),
@@ -234,7 +237,13 @@ def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0
         blur=math.log1p(resolution),
         is_log=is_log,
         least_free=least_free,
+        spreads=(parts[0] * len(one), parts[1] * len(other)),
     )
+
+
+def _satterthwaite(parts: Sequence[float], counts: Sequence[int]) -> float:
+    """The degrees of freedom of a sum of variances of means."""
+    return sum(parts) ** 2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -312,12 +321,38 @@ def repetitions_for(spread: float, share: float, level: float) -> int | None:
     """How many repetitions a side find a change by `share` where the logarithms spread by `spread`; None where more
     than a thousand."""
     wanted = math.log1p(share)
+    return _fewest(lambda n: _finds(n, spread, wanted, level))
+
+
+def repetitions_to_decide(test: Welch, margin: float, level: float) -> int | None:
+    """How many repetitions a side let the one-sided test at `level` decide in `POWER` of cases, if the two sides are
+    `margin` beyond its bound and as noisy as they were seen to be; None where more than a thousand."""
+    return _fewest(lambda n: chance(test, n, margin, level) >= POWER) if margin > 0 else None
+
+
+def chance(test: Welch, n: int, margin: float, level: float) -> float:
+    """That the one-sided test at `level` decides with n values a side: the upper tail of a noncentral t."""
+    from scipy.special import chdtr, nctdtr
+
+    parts = [spread / n for spread in test.spreads]
+    free, shift = _satterthwaite(parts, [n, n]), margin / math.sqrt(sum(parts))
+    beyond = quantile(float(n - 1) if test.is_wary or n == 2 else free, 1 - level)
+    if shift > SHIFT_MAX:  # only the noise of the noise is left
+        return float(chdtr(free, free * (shift / beyond) ** 2))
+    return 1 - float(nctdtr(free, shift, beyond))
+
+
+SHIFT_MAX = 30.0  # of a noncentral t; SciPy has no values far beyond
+
+
+def _fewest(is_enough: Callable[[int], bool]) -> int | None:
+    """Of repetitions, where more are enough whenever fewer are."""
     low, high = 2, REPETITIONS_MAX
-    if not _finds(high, spread, wanted, level):
+    if not is_enough(high):
         return None
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if _finds(middle, spread, wanted, level) else (middle + 1, high)
+        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
     return low
 
 

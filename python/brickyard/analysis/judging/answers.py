@@ -351,8 +351,8 @@ def _ended(records: Sequence[Record]) -> list[str]:
 
 
 def _moments(records: Sequence[Record]) -> str:
-    """Rates per second that were taken over less than one second are those of a moment: on real storage, where caches,
-    clocks and other load change from one moment to the next."""
+    """Rates per second that were taken over less than one second are those of a moment, also on a model: its caches
+    fill, and its arms and cells change, from one moment to the next."""
     brief = [moment for record in records if (moment := _moment_ns(record))]
     if not brief:
         return ""
@@ -362,8 +362,7 @@ def _moments(records: Sequence[Record]) -> str:
 
 def _moment_ns(record: Record) -> int:
     """The shortest time over which a rate was taken, if it is less than a second; programs end by themselves."""
-    plan, start = record.info.plan, record.info.start
-    if not isinstance(plan, Plan) or (start is not None and start.clock.source == VIRTUAL):
+    if not isinstance(record.info.plan, Plan):
         return 0
     brief = [
         row.rated_ns

@@ -17,6 +17,7 @@ Rule = Callable[[Judged], Iterator[RunWarning]]
 RULES: tuple[Rule, ...] = (
     caveats_run.debug_build,
     caveats_run.failures,
+    caveats_run.nothing_measured,
     caveats_run.verification,
     caveats_run.hangs,
     caveats_run.generator,

@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterator
 
 from brickyard.analysis.judging.crowding import CPU_WAITED, CROWDED, crowding, waited
 from brickyard.analysis.judging.judged import Judged
-from brickyard.schema import Bound, Engine, IoPath, PhaseEnd, RunWarning, Unit, VerifiedEvent, reasons_of, warned
+from brickyard.schema import (
+    Bound,
+    Engine,
+    IoPath,
+    PhaseEnd,
+    PhaseReason,
+    RunWarning,
+    Unit,
+    VerifiedEvent,
+    reasons_of,
+    warned,
+)
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
 from brickyard.schema.warning import Value, tally
 
@@ -89,6 +100,30 @@ def failures(run: Judged) -> Iterator[RunWarning]:
             failed=Unit.NUMBER.of(count),
             succeeded=Unit.NUMBER.of(run.requests()),
             also=values,
+        )
+
+
+NOTHING_MEASURED = "nothing_measured"
+LIMITS = (PhaseReason.REQUESTS, PhaseReason.BYTES, PhaseReason.PASSES, PhaseReason.PROGRAM)
+
+
+def nothing_measured(run: Judged) -> Iterator[RunWarning]:
+    """Of phases that reached their limit before the warm-up was over."""
+    phases = run.plan.phase if isinstance(run.plan, Plan) else []
+    for end in run.phase_ends:
+        mine = [of for of in run.intervals if of.phase == end.phase]
+        if end.reason not in LIMITS or not mine or any(of.measured for of in mine):
+            continue
+        ended = "its program ended" if end.reason is PhaseReason.PROGRAM else f"it reached its limit of {end.reason}"
+        warmup_ns = phases[end.phase].warmup.ns if end.phase < len(phases) else 0
+        yield warned(
+            NOTHING_MEASURED,
+            "warning",
+            f"{IN_PHASE} nothing was measured: {{ended}} during the warm-up of {{warmup}}, which no figure includes.",
+            "Measure without a warm-up (`--set warmup=0s`), or raise the limit.",
+            phase=run.phase_name(end.phase),
+            ended=ended,
+            warmup=Unit.EXACT_NS.of(warmup_ns),
         )
 
 

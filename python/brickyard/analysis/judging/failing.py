@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.totals import phase_name, stream_name
-from brickyard.analysis.judging.caveats_run import NO_DESCRIPTORS
+from brickyard.analysis.judging.caveats_run import NO_DESCRIPTORS, NOTHING_MEASURED
 from brickyard.schema import PhaseEnd
 from brickyard.store import Record
 
@@ -63,6 +63,11 @@ def failing(record: Record) -> list[Failing]:
             )
         )
     return made
+
+
+def without_figures(record: Record) -> bool:
+    """Whether a phase ended before anything was measured."""
+    return any(warning.id == NOTHING_MEASURED for warning in record.info.warnings)
 
 
 def too_much(record: Record, most: float | None = None) -> list[str]:

@@ -11,13 +11,12 @@ ten times noisier than the baseline's, a single run is called worse in most case
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from statistics import median
 
-from brickyard.analysis.figures.samples import CONFIDENCE, Welch, adjusted_p, family, repetitions_for
+from brickyard.analysis.figures.samples import CONFIDENCE, Welch, adjusted_p, family, repetitions_to_decide
 from brickyard.analysis.judging.comparison import Change, Comparison, Sides, compare, default_figures, loads_differ
 
 
@@ -32,6 +31,9 @@ class Finding(Enum):
 class Judged:
     change: Change
     finding: Finding
+    repetitions: int | None = None
+    """Of an inconclusive figure, how many a side would decide it in four of five cases, if difference and noise stay as
+    they were seen; None where a thousand would not."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,11 @@ class Gate:
     lone_least: float | None
     lone_most: float | None
     all_share: float | None
-    repetitions: int | None
-    """How many a side would decide the inconclusive; None where none would, or none are."""
+
+    @property
+    def repetitions(self) -> list[int]:
+        """How many a side would decide an inconclusive figure, the fewest first, where any number would."""
+        return sorted(item.repetitions for item in self.judged if item.repetitions is not None)
 
     def of(self, finding: Finding) -> list[Change]:
         return [item.change for item in self.judged if item.finding is finding]
@@ -83,12 +88,15 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
     tested = [change for change in changes if is_judged(change)]
     tests = family([change.difference.test for change in tested if change.difference.test is not None])
     known = list(zip(tested, tests, strict=True))
-    adjusted = adjusted_p([_p_worse(change, test, tolerance) for change, test in known])
-    findings = iter(
-        _finding(change, test, tolerance, level, p) for (change, test), p in zip(known, adjusted, strict=True)
+    adjusted = adjusted_p([test.p_of(_outside(change, test, tolerance)) for change, test in known])
+    worse = [p < level and change.worse_by > tolerance for (change, _), p in zip(known, adjusted, strict=True)]
+    # One more worse figure has to be found at the share of the level that falls to it beside those found.
+    next_level = level * (1 + sum(worse)) / max(1, len(known))
+    found = iter(
+        Judged(change, Finding.WORSE) if is_worse else _judged(change, test, tolerance, level, next_level)
+        for (change, test), is_worse in zip(known, worse, strict=True)
     )
-    judged = [Judged(change, next(findings) if is_judged(change) else Finding.ONCE) for change in changes]
-    open_ = [item.change for item in judged if item.finding is Finding.INCONCLUSIVE]
+    judged = [next(found) if is_judged(change) else Judged(change, Finding.ONCE) for change in changes]
     lone = [test.sees(level / len(known)) for _, test in known]
     return Gate(
         judged=judged,
@@ -96,32 +104,26 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
         lone_least=min(lone, default=None),
         lone_most=max(lone, default=None),
         all_share=median(test.sees(level) for _, test in known) if known else None,
-        repetitions=_repetitions(open_, tolerance, level) if open_ and tolerance > 0 else None,
     )
 
 
-def _finding(change: Change, test: Welch, tolerance: float, level: float, p_worse: float) -> Finding:
-    if p_worse < level and change.worse_by > tolerance:
-        return Finding.WORSE
+def _judged(change: Change, test: Welch, tolerance: float, level: float, next_level: float) -> Judged:
+    """Of a figure that is not found to be worse; `test` is that of the family."""
     own = change.difference.test or test
-    return Finding.HELD if _p_held(change, own, tolerance) < level else Finding.INCONCLUSIVE
-
-
-def _p_worse(change: Change, test: Welch, tolerance: float) -> float:
-    return test.p_below(-tolerance) if change.figure.more_is_better else test.p_above(tolerance)
-
-
-def _p_held(change: Change, test: Welch, tolerance: float) -> float:
-    return test.p_above(-tolerance) if change.figure.more_is_better else test.p_below(tolerance)
-
-
-def _repetitions(changes: Sequence[Change], tolerance: float, level: float) -> int | None:
-    """So many that a figure which did not change is shown to have held in four of five cases."""
-    spreads = [
-        test.error / math.sqrt(1 / change.before.n + 1 / change.after.n)
-        for change in changes
-        if (test := change.difference.test) is not None
-    ]
-    found = repetitions_for(median(spreads), tolerance, 2 * level)
+    inside, outside = _inside(change, own, tolerance), _outside(change, test, tolerance)
+    if own.p_of(inside) < level:
+        return Judged(change, Finding.HELD)
+    needed = (
+        repetitions_to_decide(test, outside, next_level) if outside > 0 else repetitions_to_decide(own, inside, level)
+    )
     # As many as there are did not decide it.
-    return found and max(found, 1 + max(min(change.before.n, change.after.n) for change in changes))
+    return Judged(change, Finding.INCONCLUSIVE, needed and max(needed, 1 + min(change.before.n, change.after.n)))
+
+
+def _outside(change: Change, test: Welch, tolerance: float) -> float:
+    """By how much it is worse than the tolerance allows, on the scale of the test."""
+    return test.below(-tolerance) if change.figure.more_is_better else test.above(tolerance)
+
+
+def _inside(change: Change, test: Welch, tolerance: float) -> float:
+    return test.above(-tolerance) if change.figure.more_is_better else test.below(tolerance)

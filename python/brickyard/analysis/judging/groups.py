@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from brickyard.analysis.judging.differing import SCRATCH, places_of
+from brickyard.analysis.judging.differing import SCRATCH, load_hash, places_of
 from brickyard.analysis.judging.summary import model_changes
 from brickyard.store import Record, RunInfo
 from brickyard.units import format_runs
@@ -37,6 +37,22 @@ def group_of(record: Record) -> StorageState:
 def state_of(info: RunInfo) -> tuple[str, str]:
     """What `--set` changed of a model, and the condition."""
     return ", ".join(model_changes(info)), info.condition.replace("_", " ")
+
+
+def state_words(info: RunInfo) -> str:
+    """The state of the storage for a sentence: `members=8, condition rebuilding`."""
+    changes, condition = state_of(info)
+    return ", ".join(part for part in (changes, f"condition {condition or 'normal'}") if part)
+
+
+def known_state(state: Sequence[str]) -> tuple[str, ...]:
+    """As lists of runs tell states apart: a condition that was not named is the normal one."""
+    return tuple("" if words == "normal" else words for words in state)
+
+
+def series_of(record: Record) -> tuple[str, ...]:
+    """Runs on one target with equal words here follow each other: what was asked for, on storage in one state."""
+    return load_hash(record), *known_state(state_of(record.info))
 
 
 def told_apart(groups: Iterable[StorageState]) -> dict[StorageState, str]:

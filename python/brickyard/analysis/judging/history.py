@@ -23,6 +23,7 @@ from brickyard import bricks
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, MAD_TO_SIGMA, welch
 from brickyard.analysis.judging.differing import Differing, differing_between, loads_apart
+from brickyard.analysis.judging.groups import known_state
 from brickyard.analysis.judging.run_figures import RunFigures
 from brickyard.store import Record, RunHead
 
@@ -83,7 +84,7 @@ def histories(
         is_model = bool(head.targets) and all(target.startswith(bricks.MODELLED) for target in head.targets)
         for part in figures.parts:
             if (value := part.values.get(figure)) is not None:
-                state = (words.replace("normal", "") for words in figures.state)
+                state = known_state(figures.state)
                 key = (*figures.name, part.phase, part.stream, *state, part.operation, figures.load)
                 point = Point(head.id, head.start_unix_ns or head.created_unix_ns, value)
                 known = groups.setdefault(key, [])

@@ -28,6 +28,8 @@ class IntervalSums:
     end_ns: int
     requests: int
     errors: int
+    measured: bool = True
+    """Whether figures include it: neither warm-up nor what ended after the phase."""
 
 
 @dataclass(frozen=True)

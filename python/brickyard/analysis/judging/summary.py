@@ -434,6 +434,7 @@ def interval_sums(record: Record) -> list[IntervalSums]:
             end_ns=cost.end_ns,
             requests=requests[cost.phase, cost.start_ns],
             errors=errors[cost.phase, cost.start_ns],
+            measured=not (cost.warmup or cost.drain),
         )
         for cost in record.spans()
     ]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from brickyard.analysis.figures.totals import totals
+from brickyard.analysis.judging.failing import without_figures
 from brickyard.schema import tag_of
 from brickyard.schema.operations import shares
 from brickyard.schema.plan import Stream
@@ -60,7 +61,7 @@ def _why(record: Record, operation: str) -> str:
         return "run invalid" if record.info.invalid else f"run {record.info.outcome}"
     rows = [row for row in totals(record) if row.operation == operation]
     if not any(row.requests or row.errors for row in rows):
-        return "no request ended"
+        return "ended during its warm-up" if without_figures(record) else "no request ended"
     if not any(row.requests for row in rows):
         return "all requests failed"
     return "" if rows[0].is_rated else "all requests ended after the measured time"

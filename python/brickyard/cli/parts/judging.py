@@ -16,7 +16,7 @@ from rich.console import Console
 from brickyard import rulers
 from brickyard.analysis.figures.price import Price, price_document
 from brickyard.analysis.figures.servers import server_failures
-from brickyard.analysis.judging.failing import too_much
+from brickyard.analysis.judging.failing import too_much, without_figures
 from brickyard.analysis.judging.verdict import Verdict, all_pass, verdict, verdict_document
 from brickyard.analysis.judging.verdict_words import (
     PRICE_COLUMNS,
@@ -111,9 +111,12 @@ class Judging:
             console.print(table(title, sides, rows))
 
     def exit_code(self, records: Sequence[Record], otherwise: int) -> int:
-        if otherwise == 0 and (self.failures(records) or (self.check and not self.pass_together(records))):
+        if otherwise == 0 and (self._is_failed(records) or (self.check and not self.pass_together(records))):
             return FAILED
         return otherwise
+
+    def _is_failed(self, records: Sequence[Record]) -> bool:
+        return bool(self.failures(records)) or (self.judges_errors and any(map(without_figures, records)))
 
     def failures(self, records: Sequence[Record]) -> list[str]:
         """Streams that failed too much, and why SQLIOSim or Jetstress failed, a line each."""

@@ -129,8 +129,8 @@ def _notes(
         yield f"not IOPS: {'; '.join(f'{unit} of {format_runs(ids)}' for unit, ids in others.items())}"
     if any(DASH in row for row in cells):
         yield (
-            f"{DASH}: the run was imported, did not end well, has several phases or too few requests for a p99, or an "
-            "earlier version of Brickyard made it"
+            f"{DASH}: the run was imported, did not end well, ended during its warm-up, has several phases or too few "
+            "requests for a p99, or an earlier version of Brickyard made it"
         )
 
 
