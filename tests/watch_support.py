@@ -101,9 +101,10 @@ def watching(*words: str) -> Iterator[Running]:
             process.wait()
 
 
-def fio(device: str, *words: str, jobs: int = 1) -> None:
+def fio(device: str, *words: str, jobs: int = 1, at_once: bool = False) -> None:
+    """`at_once`: it does not wait for a CPU that others have, so that its own times are those of the device."""
     common = ["--name=load", f"--filename={device}", "--direct=1", "--size=48m", "--output=/dev/null"]
-    shell("fio", *common, f"--numjobs={jobs}", *words)
+    shell(*(["chrt", "--rr", "1"] if at_once else []), "fio", *common, f"--numjobs={jobs}", *words)
 
 
 def counters(device: str) -> list[int]:

@@ -185,7 +185,7 @@ def test_sizes_and_latencies_are_those_of_fios_own_log(slow_disk: disks.About, t
     log = tmp_path / "log"
     sizes = "--bssplit=4k/40:16k/40:64k/20"
     with watching(slow_disk.device) as running:
-        fio(slow_disk.device, "--rw=randread", sizes, "--number_ios=200", f"--write_lat_log={log}")
+        fio(slow_disk.device, "--rw=randread", sizes, "--number_ios=200", f"--write_lat_log={log}", at_once=True)
         found = running.ended()
     lines = [line.split(",") for line in Path(f"{log}_clat.1.log").read_text().splitlines()]
     logged = sorted(int(words[1]) for words in lines)
