@@ -172,7 +172,7 @@ mod tests {
             ("format = 'dvcam'", "operations = { read = 50, write = 50 }", "operations"),
             ("format = 'dvcam', buffer = 0", "", "buffer"),
         ] {
-            let error = read(frames, more).expect_err(frames).0;
+            let error = read(frames, more).expect_err(frames).message;
             assert!(error.contains(word), "{error}");
         }
     }

@@ -62,6 +62,12 @@ impl From<&str> for Mistake {
     }
 }
 
+impl From<Mistake> for String {
+    fn from(mistake: Mistake) -> String {
+        mistake.message
+    }
+}
+
 impl std::fmt::Display for Mistake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
