@@ -8,6 +8,6 @@ use plan::Profile;
 fuzz_target!(|text: &str| {
     match Profile::from_json(text) {
         Ok(profile) => assert_eq!(Profile::from_json(&profile.to_json()), Ok(profile)),
-        Err(error) => assert!(!error.0.is_empty() && !error.0.contains('\n'), "{:?}", error.0),
+        Err(error) => assert!(!error.message.is_empty() && !error.message.contains('\n'), "{:?}", error.message),
     }
 });

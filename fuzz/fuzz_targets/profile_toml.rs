@@ -11,6 +11,6 @@ fuzz_target!(|text: &str| {
     let overrides: Vec<String> = overrides.iter().map(|line| line["--set ".len()..].to_string()).collect();
     match Profile::from_toml_with(&lines.join("\n"), &overrides) {
         Ok(profile) => assert_eq!(Profile::from_json(&profile.to_json()), Ok(profile)),
-        Err(error) => assert!(!error.0.is_empty() && !error.0.contains('\n'), "{:?}", error.0),
+        Err(error) => assert!(!error.message.is_empty() && !error.message.contains('\n'), "{:?}", error.message),
     }
 });

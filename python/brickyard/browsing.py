@@ -465,9 +465,6 @@ def downloaded(store: Store, runs: Sequence[int], form: Download) -> bytes:
     return file.getvalue()
 
 
-HASHED = re.compile(r"\bload [0-9a-f]{8}\b")
-
-
 @dataclass(frozen=True)
 class TwoSides:
     """Two sides as a page shows them."""
@@ -483,16 +480,6 @@ class TwoSides:
     told: list[str]
     """What was judged, what these runs could have shown, and what is open."""
     notes: list[str]
-    title: str = ""
-    """Of the profile, where all runs have the same and one load; people know it by no hash."""
-
-    def load_words(self, name: Sequence[str]) -> str:
-        """The name of a load as people know it."""
-        return self.line_words(", ".join(name))
-
-    def line_words(self, line: str) -> str:
-        """A line with the name of its load as people know it."""
-        return HASHED.sub(lambda match: self.title or match[0], line)
 
     @property
     def footnotes(self) -> list[str]:
@@ -508,8 +495,6 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
     rows = [(item.change, difference_text(item.change.difference), item.finding) for item in found.judged.judged]
     if not rows:
         raise BadInputError("the two sides have no load in common that was measured on both")
-    titles = {record.info.plan.title or "" for side in records for record in side}
-    hashes = {match[0] for item, _, _ in rows if (match := HASHED.match(item.name[0]))}
     notes = [*left_out_words(found.sides), *unlike_words(found.comparison), *assumptions(found.judged, [])]
     worse = verdict_lines(found.comparison, found.judged, tolerance)
     unclear = [f"inconclusive: {lack_words(item)}" for item in found.comparison.lacking if not item.is_lost]
@@ -533,7 +518,6 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
         worse,
         [*repeat_lines(found.comparison), *gate_lines(found.judged, tolerance), *unclear],
         notes,
-        titles.pop() if len(titles) == 1 and len(hashes) == 1 else "",
     )
 
 

@@ -5,9 +5,9 @@ Refusal: no wrapping of programming mistakes; those stay what they are, and the 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from brickyard.printable import printable
 
@@ -18,10 +18,56 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 UNREAD = 141  # 128 + SIGPIPE: who read the output has gone, so that it says nothing of the run or a verdict
 
 
+class Edit(NamedTuple):
+    """What is written in the user's command instead of `given`: consecutive words (`--size 100`, also `--size=100`), or
+    a part of one word. Without `given` it is added at the end."""
+
+    given: tuple[str, ...]
+    meant: tuple[str, ...]
+
+
+class WorkloadFirst(NamedTuple):
+    """A workload belongs before this target."""
+
+    target: str
+
+
+class Remedy(NamedTuple):
+    """What to do about an error: the sentence, and what it changes in the command, where that is known."""
+
+    words: str
+    edit: Edit | WorkloadFirst | None = None
+
+
+def meant(given: str, name: str) -> Remedy:
+    """A name instead of one that was perhaps misspelt."""
+    return Remedy(f"did you mean {name}?", Edit((given,), (name,)))
+
+
+def near(given: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """The known name that is nearest, of those that are alike."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(given, known, n=1, cutoff=alike)), None)
+
+
+def nearest(given: str, known: Iterable[str], otherwise: str = "") -> Remedy:
+    """The known name that is nearest, or other words: by default those that list the names."""
+    names = list(known)
+    if name := near(given, names):
+        return meant(given, name)
+    return Remedy(otherwise or (f"there are {', '.join(names)}" if names else ""))
+
+
 class BrickyardError(Exception):
     """Something failed while it ran."""
 
     exit_code = FAILED
+
+    def __init__(self, said: object = "", remedy: Remedy | None = None) -> None:
+        words = "" if remedy is None else remedy.words
+        super().__init__(f"{said}{'. ' if words[0].isupper() else '; '}{words}" if words else said)
+        self.edit = None if remedy is None else remedy.edit
 
 
 class BadInputError(BrickyardError):
@@ -38,13 +84,21 @@ class ChangedMeanwhileError(BadInputError):
     """Somebody else has changed it since it was read."""
 
 
+def edit_of(error: BaseException) -> Edit | WorkloadFirst | None:
+    """Of an error, or of the one that it was raised for, which may be the core's."""
+    found: Edit | WorkloadFirst | tuple[tuple[str, ...], tuple[str, ...]] | None = getattr(error, "edit", None)
+    if found is None:
+        return None if error.__cause__ is None else edit_of(error.__cause__)
+    return found if isinstance(found, WorkloadFirst) else Edit(*found)
+
+
 @contextmanager
 def core_refusals() -> Iterator[None]:
     """What the core refuses as bad input, and what the system refused it, each in one line."""
     try:
         yield
     except ValueError as error:
-        raise BadInputError(with_sizes(one_line(error))) from error
+        raise BadInputError(one_line(error)) from error
     except RuntimeError as error:
         raise BrickyardError(one_line(error)) from error
 
@@ -52,38 +106,3 @@ def core_refusals() -> Iterator[None]:
 def one_line(text: object) -> str:
     """Joins the lines of a message, so that an error is always one line, and shows controls in it by signs."""
     return printable(" ".join(str(text).split()))
-
-
-SECTOR_BYTES = 512
-"""Of which every request is a whole number (crates/plan)."""
-ODD = re.compile(r"request size (\d+) is not a multiple of 512 bytes")
-UNALIGNED = re.compile(r"(\d+) bytes is not a multiple of the (\d+) that (.+) demands with O_DIRECT; .*")
-
-
-def near_sizes(size_bytes: int, block_bytes: int) -> str:
-    """The request sizes next to one that is not possible: `2048B or 2560B`."""
-    below = size_bytes // block_bytes * block_bytes
-    return " or ".join(f"{size}B" for size in (below, below + block_bytes) if size)
-
-
-def sector_advice(size_bytes: int) -> str:
-    """What to do instead of requests that are not whole sectors."""
-    return (
-        f"requests here are whole sectors of {SECTOR_BYTES} bytes, with direct and with buffered I/O; write "
-        f"{near_sizes(size_bytes, SECTOR_BYTES)}, or measure {size_bytes} bytes with fio "
-        "(--output-format=json+) and read its result with `brickyard import`"
-    )
-
-
-def with_sizes(refusal: str) -> str:
-    """A refusal of the core, with the request sizes that are possible."""
-    if odd := ODD.search(refusal):
-        return f"{refusal}; {sector_advice(int(odd[1]))}"
-    if unaligned := UNALIGNED.search(refusal):
-        size, block = int(unaligned[1]), int(unaligned[2])
-        said = (
-            f"{size} bytes is not a multiple of the {block} bytes that {unaligned[3]} requires for direct I/O; write "
-            f"{near_sizes(size, block)}, or use buffered I/O (--set io=buffered; run --direct 0 with --rw)"
-        )
-        return refusal[: unaligned.start()] + said
-    return refusal

@@ -6,8 +6,6 @@ Refusal: no parsing but of columns; what a text may say is known to the room tha
 from __future__ import annotations
 
 import csv
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -56,9 +54,3 @@ def text_of(what: str, path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise BadInputError(f"{what} cannot be read: {reason}") from error
-
-
-def hint(word: str, known: Iterable[str], command: str) -> str:
-    """The name that is nearest, or what lists them all."""
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {near[0]}?" if near else f"`{command}` lists them."

@@ -13,6 +13,7 @@ from brickyard import _core
 MIB, GIB = 1 << 20, 1 << 30
 MB = 1e6
 SECTOR_BYTES = 512
+NS = 1e9  # of a second
 """In which the kernel, and traces of it, count offsets and sizes."""
 _FRACTION = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

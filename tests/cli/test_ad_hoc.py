@@ -131,7 +131,7 @@ def test_an_option_of_fio_that_is_not_needed_is_named(
     assert main(["run", "--rw", "randread", "sim:iodrive-160-slc", option]) == 2
     err = capsys.readouterr().err
     assert said in err
-    assert "Did you mean" not in err
+    assert "did you mean" not in err.lower()
 
 
 def test_a_line_of_fio_is_taken_and_what_is_not_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +164,7 @@ HABITS = {
         ("-w30", "choose another"), ("-Sh", "a whole command line of diskspd"),
     ),
     "run --rw randread sim:msr-2003-wd": (
-        ("--duration=30", "Write --runtime 30."), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
+        ("--duration=30", "sim:msr-2003-wd --runtime 30`"), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
         ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--stonewall", "read from jobs alone"),
     ),
     "characterize /tmp/none": (
@@ -192,15 +192,15 @@ def test_habits_of_other_tools_get_the_remedy_of_the_verb(words: str, capsys: py
         assert main([*words.split(), *option.split()]) == 2, option
         err = capsys.readouterr().err
         assert said in err, (option, err)
-        assert "Did you mean" not in err
+        assert "did you mean" not in err.lower()
         assert err.count("\n") == 1, err
 
 
 def test_a_guess_is_made_only_where_letters_are_alike(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--rw", "read", "--runtme=3"]) == 2
-    assert "Did you mean --runtime?" in capsys.readouterr().err
+    assert "did you mean --runtime?" in capsys.readouterr().err
     assert main(["runs", "--vus", "3"]) == 2
-    assert "Did you mean" not in capsys.readouterr().err
+    assert "did you mean" not in capsys.readouterr().err.lower()
 
 
 def test_a_run_begins_with_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,13 +78,27 @@ OWN_WORDS = [
     (["run", "--rw", "ranread", "sim:wd2500jd"], "run --rw randread sim:wd2500jd"),
     (["run", "random-4k-qd1", "sim:wd2500jd", "--condition", "rebuilt"],
      "run random-4k-qd1 sim:wd2500jd --condition rebuilding"),
-    (["load-curve", "random-4k-qd1", "sim:wd2500jd", "--limit", "20ms"],
+    (["load-curve", "random-4k-qd1", "sim:wd2500jd", "--limit=20ms"],
      "load-curve random-4k-qd1 sim:wd2500jd --limit p99:20ms"),
+    (["run", "sqlio-random-read-4", "/tmp/no", "--size=100"], "run sqlio-random-read-4 /tmp/no --size 100MiB"),
+    (["run", "random-4k-qd1", "sim:wd2500jd", "--set", "iodepth=4"], "run random-4k-qd1 sim:wd2500jd --set depth=4"),
+    (["run", "random-4k-qd1", "sim:wd2500jd", "--set", "drive.rpn=9"],
+     "run random-4k-qd1 sim:wd2500jd --set drive.rpm=9"),
+    (["run", "random-4k-qd1", "sim:wd2500jd,memebrs=2"], "run random-4k-qd1 sim:wd2500jd,members=2"),
+    (["run", "--rw", "randread", "-t4", "sim:wd2500jd"], "run --rw randread --numjobs 4 sim:wd2500jd"),
 ]  # fmt: skip
 """What was written, and the command that the remedy gives."""
+NO_COMMANDS = [
+    (["run", "random-4k-qd1", "sim:wd2500jd", "--set", "operations={reed=50}"], "did you mean `read`?"),
+    (["load-curve", "random-4k-qd1", "sim:wd2500jd", "--limit", "20"], "not FIGURE:TIME"),
+    (["run", "random-4k-qd1", "sim:wd2500jd", "--qd", "--bogus"], "write --set depth=32"),
+    (["compare", "1", "2", "3"], "name BEFORE and AFTER"),
+]
+"""What was written, and the remedy, where no command is known that would do."""
 
 BAD_INPUT = [
     *((words, f"`brickyard {command}`") for words, command in OWN_WORDS),
+    *NO_COMMANDS,
     (["bogus"], "Unknown command"),
     (["run"], "name a profile"),
     (["run", "nothing-like-it"], "no such profile"),
@@ -144,6 +158,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert len(lines) == 1
     assert lines[0].startswith("brickyard: ")
     assert said in lines[0]
+    assert (arguments, said) not in NO_COMMANDS or "`brickyard" not in lines[0]
     document = answer(capsys, *arguments, code=2)
     assert document["exit_code"] == 2
     assert str(document["error"]).replace(" --json", "") == lines[0].removeprefix("brickyard: ")

@@ -9,7 +9,7 @@ import pytest
 from brickyard import profiles, rulers
 from brickyard.analysis.judging.without_rate import SIZES_BYTES
 from brickyard.cli import main
-from brickyard.errors import BadInputError, with_sizes
+from brickyard.errors import BadInputError
 from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
@@ -147,12 +147,3 @@ def test_a_size_that_is_no_whole_sector_leads_to_those_that_are(
         assert "etcd" not in said, "reads are not etcd's log"
     with Store() as store:
         assert store.newest() is None, "nothing was measured before the refusal"
-
-
-def test_a_size_that_direct_io_refuses_leads_to_those_that_it_takes() -> None:
-    said = with_sizes(
-        "a: 512 bytes is not a multiple of the 4096 that /dev/x demands with O_DIRECT; "
-        'use io = "buffered" or another size'
-    )
-    assert said.startswith("a: 512 bytes is not a multiple of the 4096 bytes that /dev/x requires for direct I/O")
-    assert "write 4096B, or use buffered I/O (--set io=buffered" in said

@@ -12,6 +12,7 @@ pub use header::{DATA_START_BYTES, HEADER_BYTES, Header, claim, new_uuid, read_h
 
 use engine::event::BufferedReason;
 use in_use::Device;
+use plan::{Edit, Mistake};
 use rustix::fs::{Access as Permission, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -70,6 +71,7 @@ impl Guarded {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardError {
     pub message: String,
+    pub edit: Option<Edit>,
     /// The target cannot be used as asked, and nothing was written (exit 2); otherwise a transfer failed (exit 1).
     pub bad_input: bool,
 }
@@ -82,8 +84,15 @@ impl std::fmt::Display for GuardError {
 
 impl std::error::Error for GuardError {}
 
-fn refuse(message: String) -> GuardError {
-    GuardError { message: one_line(&message), bad_input: true }
+fn refuse(mistake: impl Into<Mistake>) -> GuardError {
+    GuardError::from(mistake.into())
+}
+
+/// What is refused before anything was written.
+impl From<Mistake> for GuardError {
+    fn from(Mistake { message, edit }: Mistake) -> GuardError {
+        GuardError { message: one_line(&message), edit, bad_input: true }
+    }
 }
 
 /// Paths may hold anything, line breaks too.
@@ -98,7 +107,7 @@ fn failed(path: &Path, what: &str, error: impl Into<io::Error>) -> GuardError {
         _ => "",
     };
     let message = format!("{}: {what} failed: {error}{remedy}", path.display());
-    GuardError { message: one_line(&message), bad_input: false }
+    GuardError { message: one_line(&message), edit: None, bad_input: false }
 }
 
 /// Opens a target.
@@ -234,6 +243,13 @@ fn check_file(path: &Path, file: &File, stat: &Stat) -> Result<Header, GuardErro
     Ok(header)
 }
 
+const CONSENT: &str = "--i-know-this-destroys-data";
+
+/// With the options that would allow it.
+fn refuse_without<T>(message: String, options: &[&str]) -> Result<T, GuardError> {
+    Err(refuse(Mistake::new(message, Some(Edit::added(options)))))
+}
+
 /// An idle device, with consent for what is on it.
 fn check_block(path: &Path, file: &File, stat: &Stat, consent: &Consent) -> Result<Option<Header>, GuardError> {
     let name = path.display();
@@ -258,18 +274,24 @@ fn check_block(path: &Path, file: &File, stat: &Stat, consent: &Consent) -> Resu
         found.extend(inside.into_iter().map(|what| format!("{what} on {}", partition.name)));
         found.push(format!("partition {}", partition.name));
     }
-    let carried = found.join(", ");
+    let (carried, named) = (found.join(", "), name.to_string());
+    let allowed = ["--overwrite", &named];
     match (found.is_empty(), consent.overwrite, consent.destroys_data) {
         (true, true, _) | (false, true, true) => Ok(header),
-        (true, false, _) => Err(refuse(format!(
-            "{name}: is a block device, idle and without a known signature; it is written only with --overwrite {name}"
-        ))),
-        (false, false, _) => Err(refuse(format!(
-            "{name}: carries {carried}; it is written only with --overwrite {name} and --i-know-this-destroys-data"
-        ))),
-        (false, true, false) => Err(refuse(format!(
-            "{name}: carries {carried}; what is on it is destroyed only with --i-know-this-destroys-data as well"
-        ))),
+        (true, false, _) => refuse_without(
+            format!(
+                "{name}: is a block device, idle and without a known signature; it is written only with --overwrite {name}"
+            ),
+            &allowed,
+        ),
+        (false, false, _) => refuse_without(
+            format!("{name}: carries {carried}; it is written only with --overwrite {name} and {CONSENT}"),
+            &[allowed[0], allowed[1], CONSENT],
+        ),
+        (false, true, false) => refuse_without(
+            format!("{name}: carries {carried}; what is on it is destroyed only with {CONSENT} as well"),
+            &[CONSENT],
+        ),
     }
 }
 

@@ -17,7 +17,7 @@ use engine::event::{
 };
 use engine::program::{NoPrograms, Programs};
 use engine::streams::{TargetArea, Verifiers, build_lanes};
-use plan::{CacheState, EngineChoice, FillChoice, IoMode, Profile};
+use plan::{CacheState, EngineChoice, FillChoice, IoMode, Mistake, Profile};
 use serde::Deserialize;
 
 use crate::clock::Clock;
@@ -71,8 +71,8 @@ pub struct Session {
 /// Makes the programs of a run. Those that a check tries are not those that run.
 pub type MakePrograms = fn() -> Box<dyn Programs>;
 
-fn refuse(message: String) -> GuardError {
-    GuardError { message, bad_input: true }
+fn refuse(mistake: impl Into<Mistake>) -> GuardError {
+    mistake.into().into()
 }
 
 /// Opens everything that a run needs and checks that it can run. A file that this created is removed if it can't.
@@ -313,6 +313,7 @@ fn header_for(path: &Path, guarded: &Guarded) -> Result<Header, GuardError> {
 fn write_claim(path: &Path, guarded: &Guarded, header: &Header) -> Result<(), GuardError> {
     claim(&guarded.file, guarded.size_bytes, header).map_err(|e| GuardError {
         message: format!("{}: its header could not be written: {e}", path.display()),
+        edit: None,
         bad_input: false,
     })
 }

@@ -110,7 +110,7 @@ fn carry_out<D: Devices>(
 ) {
     // Sessions have checked it before they touched anything; a device without such a session is checked here.
     if let Err(refusal) = devices.honours().check(profile, false) {
-        let message = EndReason::other(refusal);
+        let message = EndReason::other(refusal.message);
         emit(Event::End { end_ns: devices.now_ns(), outcome: RunOutcome::Failed, message });
         return;
     }

@@ -1,7 +1,7 @@
 //! What a device obeys of what a profile can ask for, and the one place where a profile meets a device: a setting
 //! without effect is refused where it would change what is measured, and named in a note where it would not.
 
-use plan::{CacheState, EngineChoice, FillChoice, IoMode, Profile};
+use plan::{CacheState, Edit, EngineChoice, FillChoice, IoMode, Mistake, Profile};
 
 use crate::device::Operation;
 use crate::event::StartNote;
@@ -52,22 +52,28 @@ impl Honours {
 
     /// One line for the user where the device would ignore what the profile measures with; else a note for each setting
     /// that has no effect and does no harm.
-    pub fn check(&self, profile: &Profile, nop: bool) -> Result<Vec<StartNote>, String> {
+    pub fn check(&self, profile: &Profile, nop: bool) -> Result<Vec<StartNote>, Mistake> {
         // Taken apart by name, so that a new field cannot be forgotten here.
         let Honours { device, reap, submit, engine, page_cache, fill, data, hangs, flush, trim, nop: nops } = *self;
         let verifies = streams(profile).any(|s| s.verify);
         let buffered = profile.io == IoMode::Buffered || profile.cache == CacheState::AsIs;
-        let refusals = [
-            (!reap && profile.reap > 1, format!("reap = {} has no effect on {device}; remove it", profile.reap)),
-            (!submit && profile.submit.is_some(), format!("submit has no effect on {device}; remove it")),
+        let refusals: [(bool, Mistake); 7] = [
+            (!reap && profile.reap > 1, format!("reap = {} has no effect on {device}; remove it", profile.reap).into()),
+            (!submit && profile.submit.is_some(), format!("submit has no effect on {device}; remove it").into()),
             (
                 !page_cache && buffered,
-                format!("{device} has no page cache; remove io = \"buffered\" and cache = \"as_is\""),
+                format!("{device} has no page cache; remove io = \"buffered\" and cache = \"as_is\"").into(),
             ),
-            (!data && verifies, format!("{device} carries no data, so there is nothing to verify; remove verify")),
-            (!flush && does(profile, Operation::Flush), format!("{device} cannot flush; remove flushes")),
-            (!trim && does(profile, Operation::Trim), format!("{device} cannot trim; remove trims")),
-            (!nops && nop, format!("no-operations (--nop) have no effect on {device}; remove --nop")),
+            (
+                !data && verifies,
+                Mistake::new(
+                    format!("{device} carries no data, so there is nothing to verify; remove verify"),
+                    Some(Edit::added(&["--set", "verify=false"])),
+                ),
+            ),
+            (!flush && does(profile, Operation::Flush), format!("{device} cannot flush; remove flushes").into()),
+            (!trim && does(profile, Operation::Trim), format!("{device} cannot trim; remove trims").into()),
+            (!nops && nop, format!("no-operations (--nop) have no effect on {device}; remove --nop").into()),
         ];
         if let Some((_, refusal)) = refusals.into_iter().find(|(ignored, _)| *ignored) {
             return Err(refusal);

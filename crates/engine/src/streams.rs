@@ -183,8 +183,10 @@ fn demand_alignment(stream: &Stream, target: &TargetArea) -> Result<(), String> 
     for bytes in sizes.chain([stream.align_bytes()]) {
         if bytes % demand != 0 {
             return Err(format!(
-                "{bytes} bytes is not a multiple of the {demand} that {} demands with O_DIRECT; use io = \"buffered\" or another size",
-                target.path
+                "{bytes} bytes is not a multiple of the {demand} bytes that {} requires for direct I/O; write {}, or use \
+                 buffered I/O (--set io=buffered; run --direct 0 with --rw)",
+                target.path,
+                plan::near_sizes(bytes, demand)
             ));
         }
     }

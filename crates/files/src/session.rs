@@ -14,7 +14,7 @@ use engine::event::{
     TargetFacts, TargetKind, Unwritten,
 };
 use engine::streams::{TargetArea, Verifiers, build_lanes};
-use plan::Profile;
+use plan::{Mistake, Profile};
 
 use crate::device::{Directories, HONOURS};
 use crate::workplace::{self, Workplace, remove_leftovers};
@@ -30,8 +30,8 @@ pub struct Session {
     workplaces: Vec<Workplace>,
 }
 
-fn refuse(message: String) -> GuardError {
-    GuardError { message, bad_input: true }
+fn refuse(mistake: impl Into<Mistake>) -> GuardError {
+    mistake.into().into()
 }
 
 /// Whether a run could begin, by every check that [`prepare`] makes; nothing is made or removed.
@@ -53,7 +53,7 @@ fn try_plan(profile: &Profile, paths: &[String], options: &Options) -> Result<Pl
         )));
     }
     if options.create_bytes.is_some() || !options.overwrite.is_empty() || options.destroys_data {
-        return Err(refuse("a program makes a directory of its own; leave --size, --overwrite and consent out".into()));
+        return Err(refuse("a program makes a directory of its own; leave --size, --overwrite and consent out"));
     }
     let notes = HONOURS.check(profile, options.nop).map_err(refuse)?;
     let apps = Apps::default();

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use block::guard::{GuardError, new_uuid};
 use engine::event::StartNote;
+use plan::Mistake;
 use rustix::fs::{
     Access, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, unlinkat,
 };
@@ -36,7 +37,7 @@ pub struct Workplace {
 }
 
 fn refuse(target: &Path, message: String) -> GuardError {
-    GuardError { message: format!("{}: {message}", target.display()), bad_input: true }
+    Mistake::from(format!("{}: {message}", target.display())).into()
 }
 
 fn open_target(target: &Path) -> Result<OwnedFd, GuardError> {

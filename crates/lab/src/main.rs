@@ -66,7 +66,7 @@ fn brick_of(model: &str, texts: &Texts, cache: Cache) -> Result<Brick, String> {
     let switched = (cache == Cache::Off).then(|| resolve(model, texts, &["write_cache=false".into()]));
     match switched {
         Some(Ok(brick)) => Ok(brick),
-        _ => resolve(model, texts, &[]),
+        _ => resolve(model, texts, &[]).map_err(String::from),
     }
 }
 

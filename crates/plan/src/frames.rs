@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::PlanError;
+use crate::Mistake;
 use crate::units::{Bytes, Duration};
 
 /// A frame begins at a page, as a file of its own would.
@@ -100,8 +100,8 @@ impl Frames {
         }
     }
 
-    pub(crate) fn validate(&self, at: &str) -> Result<(), PlanError> {
-        let refuse = |message: String| Err(PlanError(format!("{at}: {message}")));
+    pub(crate) fn validate(&self, at: &str) -> Result<(), Mistake> {
+        let refuse = |message: String| Err(Mistake::from(format!("{at}: {message}")));
         if let Some(name) = &self.format {
             if self.bytes.is_some() || self.rate.is_some() {
                 return refuse("frames.format stands for bytes and rate; take either away".into());
@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    fn read(frames: &str, more: &str) -> Result<Profile, PlanError> {
+    fn read(frames: &str, more: &str) -> Result<Profile, Mistake> {
         let stream = format!("[[phase.stream]]\nrequest = '1MiB'\nframes = {{ {frames} }}\n{more}");
         Profile::from_toml(&format!("title = 't'\n[[phase]]\nduration = '1s'\n{stream}"), &[])
     }
@@ -172,7 +172,7 @@ mod tests {
             ("format = 'dvcam'", "operations = { read = 50, write = 50 }", "operations"),
             ("format = 'dvcam', buffer = 0", "", "buffer"),
         ] {
-            let error = read(frames, more).expect_err(frames).0;
+            let error = read(frames, more).expect_err(frames).message;
             assert!(error.contains(word), "{error}");
         }
     }

@@ -5,6 +5,7 @@
 
 mod frames;
 mod limit;
+mod mistake;
 mod overrides;
 mod profile;
 mod program;
@@ -17,6 +18,7 @@ mod validate;
 
 pub use frames::{Buffer, FRAME_ALIGN_BYTES, Frames, VIDEO_FORMATS, VideoFormat};
 pub use limit::{Limit, LimitFigure, Threshold, TimeKind, limit_ns};
+pub use mistake::{Edit, Mistake, near_sizes, sector_advice};
 pub use overrides::Override;
 pub use profile::*;
 pub use program::{DirectoryChoice, Program, SizeRange, Unit};
@@ -29,41 +31,22 @@ pub use units::{
 };
 pub use validate::{MAX_DEPTH, MAX_REQUEST_BYTES, MAX_WORKERS};
 
-/// What is wrong with a profile: one line that names the key and the remedy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanError(pub String);
-
-impl std::fmt::Display for PlanError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PlanError {}
-
 use reading::one_line;
-
-impl PlanError {
-    /// What is quoted of the user's text may hold line breaks.
-    fn in_one_line(self) -> PlanError {
-        PlanError(one_line(&self.0))
-    }
-}
 
 impl Profile {
     /// Reads a profile from TOML text, applies overrides (`key=value` pairs, see [`Override`]) and validates it.
-    pub fn from_toml(text: &str, overrides: &[Override]) -> Result<Profile, PlanError> {
-        Profile::read_toml(text, overrides).map_err(PlanError::in_one_line)
+    pub fn from_toml(text: &str, overrides: &[Override]) -> Result<Profile, Mistake> {
+        Profile::read_toml(text, overrides).map_err(Mistake::in_one_line)
     }
 
-    fn read_toml(text: &str, overrides: &[Override]) -> Result<Profile, PlanError> {
-        let mut table: toml::Table = toml::from_str(text).map_err(|e| PlanError(reader_words(text, &e)))?;
+    fn read_toml(text: &str, overrides: &[Override]) -> Result<Profile, Mistake> {
+        let mut table: toml::Table = toml::from_str(text).map_err(|e| Mistake::from(reader_words(text, &e)))?;
         for item in overrides {
             item.apply(&mut table)?;
         }
         // A second reading from text keeps the line numbers in messages; after an override there is no such text.
         let profile: Profile = if overrides.is_empty() {
-            toml::from_str(text).map_err(|e| PlanError(reader_words(text, &e)))?
+            toml::from_str(text).map_err(|e| Mistake::from(reader_words(text, &e)))?
         } else {
             Profile::overridden(text, table, overrides)?
         };
@@ -72,10 +55,10 @@ impl Profile {
     }
 
     /// Reads a profile from the JSON that [`Profile::to_json`] wrote, and validates it again.
-    pub fn from_json(text: &str) -> Result<Profile, PlanError> {
-        let read = serde_json::from_str(text).map_err(|e| PlanError(format!("plan: {e}")));
+    pub fn from_json(text: &str) -> Result<Profile, Mistake> {
+        let read = serde_json::from_str(text).map_err(|e| Mistake::from(format!("plan: {e}")));
         let checked = read.and_then(|profile: Profile| profile.validate().map(|()| profile));
-        checked.map_err(PlanError::in_one_line)
+        checked.map_err(Mistake::in_one_line)
     }
 
     /// Canonical JSON: keys in declaration order, bytes and nanoseconds as integers. Its hash identifies the profile.
@@ -84,23 +67,23 @@ impl Profile {
     }
 
     /// `written` is what the user wrote, `table` what has become of it.
-    fn overridden(written: &str, table: toml::Table, overrides: &[Override]) -> Result<Profile, PlanError> {
+    fn overridden(written: &str, table: toml::Table, overrides: &[Override]) -> Result<Profile, Mistake> {
         // By way of text, so that a message can name the key; its line means nothing to the user.
-        let text = toml::to_string(&table).map_err(|e| PlanError(one_line(&e.to_string())))?;
+        let text = toml::to_string(&table).map_err(|e| Mistake::from(one_line(&e.to_string())))?;
         toml::from_str(&text).map_err(|e| {
             let fault = Fault::of(&text, &e);
             // The last that names the key is the one whose value stands there.
             if let Some(blamed) = overrides.iter().rev().find(|o| o.sets(&fault.key)) {
-                return PlanError(format!("--set {blamed}: {}", fault.words));
+                return Mistake::new(format!("--set {blamed}: {}", fault.words), fault.edit);
             }
             let own = toml::from_str::<Profile>(written).err();
-            PlanError(own.map_or_else(|| fault.to_string(), |e| reader_words(written, &e)))
+            Mistake::from(own.map_or_else(|| fault.to_string(), |e| reader_words(written, &e)))
         })
     }
 }
 
 /// A plan in JSON of any spelling, as [`Profile::to_json`] writes it.
-pub fn canonical(text: &str) -> Result<String, PlanError> {
+pub fn canonical(text: &str) -> Result<String, Mistake> {
     Profile::from_json(text).map(|profile| profile.to_json())
 }
 

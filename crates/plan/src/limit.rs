@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::PlanError;
 use crate::profile::Figure;
 use crate::units::{Duration, parse_bytes_per_s, parse_duration_ns};
+use crate::{Edit, Mistake};
 
 /// A limit on a whole step of a ramp: a time that must not exceed `above`, or a rate that must reach `below`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -103,33 +103,34 @@ impl Limit {
             (Threshold::Number(value), LimitFigure::Throughput) => {
                 Err(format!("{value} of what? write \"{value}MiB\" (per second)"))
             }
-            (Threshold::Number(value), _) => limit_ns(&value.to_string()).map(|ns| ns as f64),
+            (Threshold::Number(value), _) => limit_ns(&value.to_string()).map(|ns| ns as f64).map_err(|e| e.message),
             (Threshold::Text(text), LimitFigure::Throughput) => parse_bytes_per_s(text),
             (Threshold::Text(text), LimitFigure::Iops | LimitFigure::Dropped) => {
                 text.parse().map_err(|_| format!("{text} is not a number"))
             }
-            (Threshold::Text(text), _) => limit_ns(text).map(|ns| ns as f64),
+            (Threshold::Text(text), _) => limit_ns(text).map(|ns| ns as f64).map_err(|e| e.message),
         }
     }
 
-    pub(crate) fn validate(&self, at: &str) -> Result<(), PlanError> {
+    pub(crate) fn validate(&self, at: &str) -> Result<(), Mistake> {
         match self.parsed() {
-            Err(reason) => Err(PlanError(format!("{at}: ramp.limit: {reason}"))),
+            Err(reason) => Err(Mistake::from(format!("{at}: ramp.limit: {reason}"))),
             Ok(value) if value.is_finite() && (value > 0.0 || self.when == LimitFigure::Dropped && value == 0.0) => {
                 Ok(())
             }
-            Ok(value) => Err(PlanError(format!("{at}: ramp.limit: {value} must be above 0"))),
+            Ok(value) => Err(Mistake::from(format!("{at}: ramp.limit: {value} must be above 0"))),
         }
     }
 }
 
 /// A limit on a response time, in ns. Elsewhere a bare number is in seconds; of response times nearly nobody means that.
-pub fn limit_ns(text: &str) -> Result<u64, String> {
+pub fn limit_ns(text: &str) -> Result<u64, Mistake> {
     let text = text.trim();
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.') {
-        return Err(format!("{text} of what? write {text}ms, {text}us or {text}s"));
+        let message = format!("{text} of what? write {text}ms, {text}us or {text}s");
+        return Err(Mistake::new(message, Some(Edit::instead(text, &format!("{text}ms")))));
     }
-    parse_duration_ns(text)
+    Ok(parse_duration_ns(text)?)
 }
 
 /// Reads a limit on a response time, which needs a unit.

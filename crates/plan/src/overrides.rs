@@ -1,7 +1,7 @@
 //! Overrides: `key=value` pairs that change a profile before it is validated.
 
 use crate::reading::{key_of_fio, near};
-use crate::{PlanError, Profile};
+use crate::{Edit, Mistake, Profile};
 use std::sync::OnceLock;
 use toml::{Table, Value};
 
@@ -80,10 +80,10 @@ fn table_of(leaf: &str, keys: &[String]) -> Option<String> {
 
 impl Override {
     /// Parses `key=value`; a value that is not TOML is text (`8KiB`, `0..50%`).
-    pub fn parse(text: &str) -> Result<Override, PlanError> {
+    pub fn parse(text: &str) -> Result<Override, Mistake> {
         let (key, value) = text
             .split_once('=')
-            .ok_or_else(|| PlanError(format!("`{text}` is not an override; write key=value such as depth=8")))?;
+            .ok_or_else(|| Mistake::from(format!("`{text}` is not an override; write key=value such as depth=8")))?;
         let value = value.trim();
         let parsed = toml::from_str::<Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
         let (key, spoken) = (key.trim().to_string(), format!("{}={value}", key.trim()));
@@ -95,7 +95,7 @@ impl Override {
         self.key.rsplit('.').next() == Some(key)
     }
 
-    pub(crate) fn apply(&self, profile: &mut Table) -> Result<(), PlanError> {
+    pub(crate) fn apply(&self, profile: &mut Table) -> Result<(), Mistake> {
         let whole: Vec<&str> = self.key.split('.').collect();
         let (in_profile, in_phase, in_stream) = (keys_of("Profile"), keys_of("Phase"), keys_of("Stream"));
         let is_key =
@@ -113,7 +113,7 @@ impl Override {
         let mut changed = false;
         let mut of_programs = Vec::new();
         if path.len() > 3 {
-            return Err(PlanError(format!("--set {}: write KEY, PHASE.KEY or PHASE.STREAM.KEY", self.key)));
+            return Err(Mistake::from(format!("--set {}: write KEY, PHASE.KEY or PHASE.STREAM.KEY", self.key)));
         }
         for phase in tables(profile, "phase") {
             let phase_named = path.len() > 1 && name_of(phase) == path[0];
@@ -152,15 +152,20 @@ impl Override {
         let every = [in_profile, in_phase, in_stream, of_programs].concat();
         if path.len() > 1 && every.iter().any(|k| k == leaf) {
             let place = path[..path.len() - 1].join(".");
-            return Err(PlanError(format!(
+            return Err(Mistake::from(format!(
                 "--set {}: `{leaf}` does not belong to a `{place}` of this profile; write KEY, PHASE.KEY or PHASE.STREAM.KEY",
                 self.key
             )));
         }
         let every: Vec<&str> = every.iter().map(String::as_str).collect();
-        let meant = || near(leaf, &every).map(|k| format!("; did you mean `{k}`?")).unwrap_or_default();
-        let hint = key_of_fio(leaf).map_or_else(meant, |ours| format!("; fio's `{leaf}` is `{ours}` here"));
-        Err(PlanError(format!("--set {}: this profile has no such key{hint}", self.key)))
+        let of_fio = key_of_fio(leaf);
+        let hint = match (of_fio, near(leaf, &every)) {
+            (Some(ours), _) => format!("; fio's `{leaf}` is `{ours}` here"),
+            (None, Some(meant)) => format!("; did you mean `{meant}`?"),
+            (None, None) => String::new(),
+        };
+        let edit = of_fio.or_else(|| near(leaf, &every)).map(|meant| Edit::instead(leaf, meant));
+        Err(Mistake::new(format!("--set {}: this profile has no such key{hint}", self.key), edit))
     }
 }
 
@@ -186,9 +191,9 @@ impl Override {
 
 impl Profile {
     /// Parses and applies several `key=value` texts while reading a profile.
-    pub fn from_toml_with(text: &str, overrides: &[String]) -> Result<Profile, PlanError> {
+    pub fn from_toml_with(text: &str, overrides: &[String]) -> Result<Profile, Mistake> {
         let parsed = overrides.iter().map(|o| Override::parse(o)).collect::<Result<Vec<_>, _>>();
-        let parsed = parsed.map_err(PlanError::in_one_line)?;
+        let parsed = parsed.map_err(Mistake::in_one_line)?;
         Profile::from_toml(text, &parsed)
     }
 }

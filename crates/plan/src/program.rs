@@ -4,7 +4,7 @@
 use crate::profile::Stream;
 use crate::units::{Bytes, Percent};
 use crate::validate::MAX_REQUEST_BYTES;
-use crate::{PlanError, format_bytes, parse_bytes, server};
+use crate::{Mistake, format_bytes, parse_bytes, server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
@@ -266,9 +266,9 @@ impl Program {
         }
     }
 
-    pub(crate) fn validate(&self, stream: &Stream, at: &str) -> Result<(), PlanError> {
+    pub(crate) fn validate(&self, stream: &Stream, at: &str) -> Result<(), Mistake> {
         let kind = self.name();
-        let refuse = |message: String| Err(PlanError(format!("{at}: {message}")));
+        let refuse = |message: String| Err(Mistake::from(format!("{at}: {message}")));
         if self.is_server() {
             return self.validate_server().or_else(|message| refuse(format!("{kind}: {message}")));
         }

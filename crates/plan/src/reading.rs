@@ -2,6 +2,8 @@
 //!
 //! Refusal: it reads nothing and allows nothing; what a value may be is for its type to say.
 
+use crate::mistake::Edit;
+
 /// As many keys or values fit into a line that is still read.
 const LISTED: usize = 12;
 
@@ -9,13 +11,15 @@ const LISTED: usize = 12;
 pub const NO_SUCH_KEY: &str = "no such key";
 
 /// One thing that the reader refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fault {
     /// The key that it speaks of; empty where the reader names none.
     pub key: String,
     /// The value as it was written; empty where the words name it.
     pub given: String,
     pub words: String,
+    /// The key that was perhaps meant.
+    pub edit: Option<Edit>,
 }
 
 impl Fault {
@@ -71,7 +75,8 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 fn fault_of(message: &str) -> Fault {
-    let fault = |key: &str, given: &str, words: String| Fault { key: key.into(), given: given.into(), words };
+    let fault =
+        |key: &str, given: &str, words: String| Fault { key: key.into(), given: given.into(), words, edit: None };
     let wrong = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
     if let Some((given, expected)) = wrong.and_then(|rest| rest.rsplit_once(", expected ")) {
         return fault("", given_words(given), format!("{} is needed", needed_words(given, expected)));
@@ -86,7 +91,8 @@ fn fault_of(message: &str) -> Fault {
             Some(ours) => format!("fio's `{key}` is `{ours}` here"),
             None => hint(key, &known),
         };
-        return fault(key, "", format!("{NO_SUCH_KEY}{}", after(&words)));
+        let edit = near(key, &known).map(|one| Edit::instead(key, one));
+        return Fault { edit, ..fault(key, "", format!("{NO_SUCH_KEY}{}", after(&words))) };
     }
     if let Some((given, known)) = named("unknown variant") {
         let words = match (near(given, &known), known.len() <= LISTED) {

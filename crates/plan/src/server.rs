@@ -4,7 +4,7 @@
 use crate::profile::{Profile, Stream};
 use crate::program::{Program, SizeRange};
 use crate::units::{Bytes, Duration, Percent};
-use crate::{PlanError, format_bytes};
+use crate::{Mistake, format_bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -319,19 +319,19 @@ impl Profile {
     }
 
     /// Every part of a server has its data file, and all of them check their pages or none.
-    pub(crate) fn validate_server(&self) -> Result<(), PlanError> {
+    pub(crate) fn validate_server(&self) -> Result<(), Mistake> {
         let streams = || self.phase.iter().flat_map(|p| &p.stream);
         for stream in streams() {
             let Some(program) = stream.program.filter(Program::is_server) else { continue };
             let name = &stream.name;
             if self.server_place(stream).is_none() {
                 let kind = program.name();
-                return Err(PlanError(format!(
+                return Err(Mistake::from(format!(
                     "stream {name}: {kind} has no database; put a stream with the program database_file on its target"
                 )));
             }
             if streams().any(|s| s.target == stream.target && s.verify != stream.verify) {
-                return Err(PlanError(format!(
+                return Err(Mistake::from(format!(
                     "stream {name}: verify differs between streams of one database; set it for all of them"
                 )));
             }

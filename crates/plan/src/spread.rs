@@ -1,13 +1,13 @@
 //! A profile of one target over several: each stream runs on each of them.
 
-use crate::{PlanError, Profile};
+use crate::{Mistake, Profile};
 
 impl Profile {
     /// Every stream once for each target, named after both.
-    pub fn spread(mut self, targets: &[String]) -> Result<Profile, PlanError> {
+    pub fn spread(mut self, targets: &[String]) -> Result<Profile, Mistake> {
         if self.target_count() > 1 {
             let count = self.target_count();
-            return Err(PlanError(format!("the profile speaks of {count} targets already; take --each away")));
+            return Err(Mistake::from(format!("the profile speaks of {count} targets already; take --each away")));
         }
         let labels = labels(targets);
         for phase in &mut self.phase {

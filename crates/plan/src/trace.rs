@@ -1,6 +1,6 @@
 //! A stream that issues the requests of a trace again.
 
-use crate::PlanError;
+use crate::Mistake;
 use crate::units::Bytes;
 use crate::validate::MAX_REQUEST_BYTES;
 use schemars::JsonSchema;
@@ -68,8 +68,8 @@ impl Trace {
         self.timing == TraceTiming::Timed
     }
 
-    pub(crate) fn validate(&self, at: &str) -> Result<(), PlanError> {
-        let refuse = |message: String| Err(PlanError(format!("{at}: trace.{message}")));
+    pub(crate) fn validate(&self, at: &str) -> Result<(), Mistake> {
+        let refuse = |message: String| Err(Mistake::from(format!("{at}: trace.{message}")));
         if self.file.is_empty() {
             return refuse("file names no file".into());
         }

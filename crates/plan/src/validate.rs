@@ -3,7 +3,7 @@
 use crate::profile::*;
 use crate::program::Program;
 use crate::units::{Position, Span, format_bytes};
-use crate::{PlanError, Profile};
+use crate::{Mistake, Profile, sector_advice};
 
 /// Depth of a lane at the most: an io_uring has at most 32,768 entries, and buffers of that many requests are rarely meant.
 pub const MAX_DEPTH: u32 = 4096;
@@ -16,17 +16,17 @@ pub const MAX_REQUEST_BYTES: u64 = 1 << 30;
 /// As many as fio takes.
 const MAX_ZONES: usize = 256;
 /// Requests are multiples of a sector.
-const SECTOR_BYTES: u64 = 512;
+pub(crate) const SECTOR_BYTES: u64 = 512;
 
-type Check = Result<(), PlanError>;
+type Check = Result<(), Mistake>;
 
 /// `phase measure`, or `phase 1` where it has no name.
 fn numbered(what: &str, name: &str, index: usize) -> String {
     if name.is_empty() { format!("{what} {}", index + 1) } else { format!("{what} {name}") }
 }
 
-fn refuse<T>(message: String) -> Result<T, PlanError> {
-    Err(PlanError(message))
+fn refuse<T>(message: String) -> Result<T, Mistake> {
+    Err(Mistake::from(message))
 }
 
 impl Profile {
@@ -370,7 +370,10 @@ impl Stream {
         for item in &self.request.0 {
             let size = item.size.0;
             if size == 0 || !size.is_multiple_of(SECTOR_BYTES) {
-                return refuse(format!("{at}: request size {size} is not a multiple of {SECTOR_BYTES} bytes"));
+                let advice = sector_advice(size);
+                return refuse(format!(
+                    "{at}: request size {size} is not a multiple of {SECTOR_BYTES} bytes; {advice}"
+                ));
             }
             if size > MAX_REQUEST_BYTES {
                 return refuse(format!(

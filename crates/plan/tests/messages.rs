@@ -26,7 +26,7 @@ fn rule(line: &str) -> String {
 #[track_caller]
 fn refused(text: &str, overrides: &[&str], parts: &[&str]) {
     let overrides: Vec<String> = overrides.iter().map(|o| o.to_string()).collect();
-    let message = Profile::from_toml_with(text, &overrides).expect_err(text).0;
+    let message = Profile::from_toml_with(text, &overrides).expect_err(text).message;
     assert!(!message.contains('\n') && message.len() < 300, "one line: {message}");
     for part in parts {
         assert!(message.contains(part), "`{part}` is missing in: {message}");
@@ -58,7 +58,7 @@ fn an_unknown_key_is_named_with_its_line_and_what_was_perhaps_meant() {
 fn impossible_sizes_are_refused() {
     for (size, parts) in [
         ("0", ["request", "multiple of 512"]),
-        ("100", ["request", "multiple of 512"]),
+        ("1000", ["multiple of 512", "write 512B or 1024B, or measure 1000 bytes with fio"]),
         ("'8Q'", ["line 8: request", "8KiB"]),
         ("-1", ["line 8: request", "8KiB"]),
         ("'-8K'", ["line 8: request", "8KiB"]),
@@ -225,7 +225,7 @@ fn line_breaks_in_what_is_quoted_do_not_break_the_line() {
     refused(&with(""), &["dep\nth=8"], &["--set dep th"]);
     refused(&with(""), &["dep\nth"], &["dep th"]);
     let plan = Profile::from_toml(&with(""), &[]).expect("valid").to_json();
-    let message = Profile::from_json(&plan.replace("engine", "en\\ngine")).expect_err("an unknown key").0;
+    let message = Profile::from_json(&plan.replace("engine", "en\\ngine")).expect_err("an unknown key").message;
     assert!(!message.contains('\n') && message.contains("`en gine`"), "{message}");
 }
 

@@ -11,7 +11,7 @@ fn survives(text: &str, overrides: &[String]) -> Result<(), TestCaseError> {
             prop_assert_eq!(back.as_ref(), Ok(&profile), "{}", json);
             prop_assert_eq!(back.map(|p| p.to_json()), Ok(json));
         }
-        Err(error) => prop_assert!(!error.0.is_empty() && !error.0.contains('\n'), "{:?}", error.0),
+        Err(error) => prop_assert!(!error.message.is_empty() && !error.message.contains('\n'), "{:?}", error.message),
     }
     Ok(())
 }
@@ -184,7 +184,7 @@ proptest! {
                 json.insert_str(at, &junk);
             }
             if let Err(error) = Profile::from_json(&json) {
-                prop_assert!(!error.0.contains('\n'));
+                prop_assert!(!error.message.contains('\n'));
             }
         }
     }

@@ -23,9 +23,9 @@ fn brick_levels() -> (Vec<String>, Vec<String>) {
 #[pyfunction]
 #[pyo3(signature = (spoken, bricks, overrides = Vec::new()))]
 fn brick(spoken: &str, bricks: BTreeMap<String, String>, overrides: Vec<String>) -> PyResult<String> {
-    let brick = sim::brick::resolve(spoken, &bricks, &overrides).map_err(PyValueError::new_err)?;
+    let brick = sim::brick::resolve(spoken, &bricks, &overrides).map_err(crate::mistaken)?;
     let capacity_bytes = sim::system::System::new(&brick).map_err(PyValueError::new_err)?.capacity_bytes();
-    let texts = sim::brick::needed(spoken, &bricks, &overrides).map_err(PyValueError::new_err)?;
+    let texts = sim::brick::needed(spoken, &bricks, &overrides).map_err(crate::mistaken)?;
     let document = serde_json::json!({ "brick": brick, "capacity_bytes": capacity_bytes, "texts": texts });
     Ok(document.to_string())
 }

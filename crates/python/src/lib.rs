@@ -10,9 +10,24 @@ mod replay;
 mod run;
 mod trace;
 
-use plan::Profile;
+use plan::{Edit, Mistake, Profile};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// Bad input as a `ValueError`, with what it changes in the user's command, as the attribute `edit`.
+fn bad_input(message: String, edit: Option<Edit>) -> PyErr {
+    Python::attach(|py| {
+        let error = PyValueError::new_err(message);
+        let words = |words: Vec<String>| PyTuple::new(py, words);
+        let told = edit.map(|Edit { given, meant }| error.value(py).setattr("edit", (words(given)?, words(meant)?)));
+        told.transpose().err().unwrap_or(error)
+    })
+}
+
+fn mistaken(Mistake { message, edit }: Mistake) -> PyErr {
+    bad_input(message, edit)
+}
 
 /// The version of the core; the same as that of the package.
 #[pyfunction]
@@ -36,7 +51,7 @@ fn schema() -> String {
 #[pyfunction]
 #[pyo3(signature = (text, overrides = Vec::new()))]
 fn validate(text: &str, overrides: Vec<String>) -> PyResult<String> {
-    Profile::from_toml_with(text, &overrides).map(|p| p.to_json()).map_err(|e| PyValueError::new_err(e.to_string()))
+    Profile::from_toml_with(text, &overrides).map(|p| p.to_json()).map_err(mistaken)
 }
 
 /// A plan in JSON of any spelling, validated, as `validate` writes it.
@@ -81,6 +96,12 @@ fn format_bytes(bytes: u64) -> String {
     plan::format_bytes(bytes)
 }
 
+/// What to do instead of requests of such a size; empty where they are whole sectors.
+#[pyfunction]
+fn sector_advice(size_bytes: u64) -> String {
+    plan::sector_advice(size_bytes)
+}
+
 /// A remaining time or duration as people read it.
 #[pyfunction]
 fn format_seconds(seconds: f64) -> String {
@@ -95,7 +116,7 @@ fn parse_duration_ns(text: &str) -> PyResult<u64> {
 /// A limit on a response time in ns; one without a unit is refused.
 #[pyfunction]
 fn parse_limit_ns(text: &str) -> PyResult<u64> {
-    plan::limit_ns(text).map_err(PyValueError::new_err)
+    plan::limit_ns(text).map_err(mistaken)
 }
 
 /// Size of a block device that may be taken for an array: nothing uses it, and it carries no known signature unless
@@ -105,7 +126,7 @@ fn check_idle(py: Python<'_>, path: &str, destroys_data: bool) -> PyResult<u64> 
     use block::guard::{Access, Consent, open};
     let consent = Consent { overwrite: true, destroys_data };
     let found = py.detach(|| open(std::path::Path::new(path), Access::Write, false, None, &consent));
-    found.map(|guarded| guarded.size_bytes).map_err(|e| PyValueError::new_err(e.message))
+    found.map(|guarded| guarded.size_bytes).map_err(|e| bad_input(e.message, e.edit))
 }
 
 #[pymodule]
@@ -121,6 +142,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes_per_s, module)?)?;
     module.add_function(wrap_pyfunction!(format_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(sector_advice, module)?)?;
     module.add_function(wrap_pyfunction!(format_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(parse_duration_ns, module)?)?;
     module.add_function(wrap_pyfunction!(parse_limit_ns, module)?)?;

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 fn refused(error: block::guard::GuardError) -> PyErr {
-    PyValueError::new_err(error.message)
+    crate::bad_input(error.message, error.edit)
 }
 
 /// A target that the guard has opened. Whoever asked closes `file`; until then it is locked or claimed, if it is written.

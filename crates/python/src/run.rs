@@ -61,7 +61,7 @@ fn check(py: Python<'_>, plan_json: &str, targets: Vec<String>, options_json: &s
 
 fn refused(refusal: Refusal) -> PyErr {
     match refusal.bad_input {
-        true => PyValueError::new_err(refusal.message),
+        true => crate::bad_input(refusal.message, refusal.edit),
         false => PyRuntimeError::new_err(refusal.message),
     }
 }

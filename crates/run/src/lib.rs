@@ -7,7 +7,7 @@ use apps::Apps;
 use engine::conductor::RunControl;
 use engine::event::Event;
 use engine::program::{ProgramLane, ProgramPlace, Programs};
-use plan::Profile;
+use plan::{Edit, Mistake, Profile};
 use record::event::ServerFileEnd;
 
 pub use block::session::Options as StorageOptions;
@@ -24,17 +24,19 @@ pub struct Options {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub message: String,
+    pub edit: Option<Edit>,
     /// The user can mend it by other input; else the host has failed.
     pub bad_input: bool,
 }
 
-fn bad_input(message: impl Into<String>) -> Refusal {
-    Refusal { message: message.into(), bad_input: true }
+fn bad_input(mistake: impl Into<Mistake>) -> Refusal {
+    let Mistake { message, edit } = mistake.into();
+    Refusal { message, edit, bad_input: true }
 }
 
 impl From<block::guard::GuardError> for Refusal {
     fn from(error: block::guard::GuardError) -> Refusal {
-        Refusal { message: error.message, bad_input: error.bad_input }
+        Refusal { message: error.message, edit: error.edit, bad_input: error.bad_input }
     }
 }
 

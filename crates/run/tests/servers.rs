@@ -266,7 +266,7 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("test.audit.depth=2", "audit does one thing after another"),
     ] {
         let message =
-            Profile::from_toml(&text, &[Override::parse(change).expect("an override")]).expect_err("refused").0;
+            Profile::from_toml(&text, &[Override::parse(change).expect("an override")]).expect_err("refused").message;
         assert!(message.contains(said), "{message}");
     }
 }

@@ -439,7 +439,7 @@ pub fn simulate(cell: &Cell, bricks: &Texts, seed: u64, left_out: bool) -> Resul
     let profile = Profile::from_toml(&format!("seed = {seed}\n{text}"), &[]).map_err(|e| at(e.to_string()))?;
     let target = cell.left_out.as_ref().filter(|_| left_out).unwrap_or(&cell.target);
     let options = Options { bricks: bricks.clone(), ..Options::default() };
-    let session = prepare(profile, std::slice::from_ref(target), &options).map_err(at)?;
+    let session = prepare(profile, std::slice::from_ref(target), &options).map_err(|e| at(e.message))?;
     let (mut requests, mut bytes, mut measured_ns, mut within, mut waited_ns) = (0, 0, 0, 0.0_f64, 0.0);
     let mut failed = None;
     session.run(&RunControl::default(), &mut |event| match event {

@@ -9,7 +9,7 @@ use engine::event::{
 };
 use engine::program::{NoPrograms, Programs};
 use engine::streams::{TargetArea, Verifiers, build_lanes};
-use plan::{CacheState, IoMode, Profile};
+use plan::{CacheState, IoMode, Mistake, Profile};
 use serde::Deserialize;
 
 use crate::SECTOR_BYTES;
@@ -55,7 +55,7 @@ pub fn is_modelled(target: &str) -> bool {
 }
 
 /// Builds the bricks that `sim:NAME` or `sim:NAME,key=value,…` name. An error is one line for the user.
-pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Result<Session, String> {
+pub fn prepare(profile: Profile, targets: &[String], options: &Options) -> Result<Session, Mistake> {
     prepare_with(profile, targets, options, || Box::new(NoPrograms))
 }
 
@@ -65,13 +65,11 @@ pub fn prepare_with(
     targets: &[String],
     options: &Options,
     programs: fn() -> Box<dyn Programs>,
-) -> Result<Session, String> {
+) -> Result<Session, Mistake> {
     let wanted = profile.target_count();
     if targets.len() != wanted {
-        return Err(format!(
-            "the profile speaks of {wanted} target(s), {} given; name one brick for each",
-            targets.len()
-        ));
+        let given = targets.len();
+        return Err(format!("the profile speaks of {wanted} target(s), {given} given; name one brick for each").into());
     }
     let mut notes = HONOURS.check(&profile, false)?;
     let is_buffered = profile.io == IoMode::Buffered;

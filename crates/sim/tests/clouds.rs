@@ -61,7 +61,7 @@ fn spoken(offer: &str, bytes: f64, more: &str) -> String {
 }
 
 fn volume(offer: &str, gib: f64, more: &str) -> Result<Brick, String> {
-    resolve(&spoken(offer, gib * 1024.0 * MIB, more), &common::brick_texts(), &[])
+    resolve(&spoken(offer, gib * 1024.0 * MIB, more), &common::brick_texts(), &[]).map_err(String::from)
 }
 
 fn parameters(brick: &Brick) -> CloudParameters {

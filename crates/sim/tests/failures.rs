@@ -153,7 +153,8 @@ fn failures_that_cannot_be_are_refused_in_one_line() {
     let profile = "title = \"r\"\n[[phase]]\nduration = \"1s\"\n[[phase.stream]]\nrequest = \"8KiB\"\n";
     let refused = |overrides: &[&str], words: &str| {
         let profile = Profile::from_toml(profile, &[]).expect("a profile");
-        let message = prepare(profile, &[MIRROR.to_string()], &options(overrides)).err().unwrap_or_default();
+        let message =
+            prepare(profile, &[MIRROR.to_string()], &options(overrides)).err().map(String::from).unwrap_or_default();
         assert!(message.contains(words) && message.lines().count() == 1, "{overrides:?}: {message:?}");
     };
     refused(&["fail_at=1s", "fail_member=2"], "member 2 cannot fail");

@@ -120,7 +120,7 @@ fn mirrors_of_md_have_any_number_of_members() {
         assert!(ran.rebuilt.0 > 0, "{spoken}");
     }
     let texts = common::brick_texts();
-    let fixed = resolve("msr-2003-wd,level=raid1,members=3", &texts, &[]).expect_err("the 3ware mirrors two");
+    let fixed = resolve("msr-2003-wd,level=raid1,members=3", &texts, &[]).expect_err("the 3ware mirrors two").message;
     assert!(fixed.contains("raid1 takes 2"), "{fixed}");
 }
 

@@ -378,7 +378,7 @@ fn what_cannot_be_is_refused_in_one_line() {
         ("page_cache.read_behind=1", "read_behind"),
         ("file_system=reiserfs", "file_system"),
     ] {
-        let said = resolve("wd2500jd", &texts, &[change.to_string()]).expect_err(change);
+        let said = resolve("wd2500jd", &texts, &[change.to_string()]).expect_err(change).message;
         assert!(said.contains(named) && !said.contains('\n'), "{said}");
     }
 }

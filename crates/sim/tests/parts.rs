@@ -10,7 +10,7 @@ use sim::member::Kind;
 use sim::system::{Request, System};
 
 fn refused(spoken: &str) -> String {
-    resolve(spoken, &common::brick_texts(), &[]).expect_err(spoken)
+    resolve(spoken, &common::brick_texts(), &[]).expect_err(spoken).message
 }
 
 /// Sequential requests of 256 KiB, 32 deep, in MB/s.
@@ -186,7 +186,7 @@ fn what_is_wrong_with_a_file_of_the_users_own_is_told_with_its_line() {
     ] {
         let mut texts = common::brick_texts();
         texts.insert("files/./own.toml".into(), text.clone());
-        let error = resolve("./own.toml", &texts, &[]).expect_err(&text);
+        let error = resolve("./own.toml", &texts, &[]).expect_err(&text).message;
         assert!(error.starts_with(&format!("./own.toml: {said}")) && error.lines().count() == 1, "{error}");
     }
 }
@@ -196,7 +196,7 @@ fn an_array_file_that_changes_a_part_says_where_the_value_comes_from() {
     let mut texts = common::brick_texts();
     let file = "title = \"own\"\ndrive = \"wd2500jd\"\nlevel = \"jbod\"\nmembers = 1\n[changes.drive]\nrpm = 10000\n";
     texts.insert("arrays/own".into(), file.into());
-    let error = resolve("own", &texts, &[]).expect_err("a value without a basis");
+    let error = resolve("own", &texts, &[]).expect_err("a value without a basis").message;
     assert!(error.contains("[basis.drive] must call rpm"), "{error}");
     texts.insert("arrays/own".into(), format!("{file}[basis.drive]\nrpm = \"derived: a guess\"\n"));
     let rpm = |overrides: &[&str]| {

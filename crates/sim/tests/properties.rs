@@ -73,7 +73,7 @@ proptest! {
         let texts = common::brick_texts();
         // Bricks that contradict themselves are refused in one line.
         let happenings = [failures, power].concat();
-        let system = resolve(&spoken, &texts, &happenings).and_then(|b| System::new(&b));
+        let system = resolve(&spoken, &texts, &happenings).map_err(String::from).and_then(|b| System::new(&b));
         let mut system = match system {
             Ok(system) => system,
             Err(message) => {

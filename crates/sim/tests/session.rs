@@ -187,7 +187,7 @@ fn what_cannot_be_modelled_is_refused_in_one_line() {
     let mut broken = options();
     broken.bricks.insert("drives/odd".into(), "title = \"odd\"\nkind = \"rotating\"\nrpm = 7200\n[basis]\n".into());
     let profile = Profile::from_toml(read, &[]).expect("a profile");
-    let message = prepare(profile, &["sim:odd".to_string()], &broken).err().unwrap_or_default();
+    let message = prepare(profile, &["sim:odd".to_string()], &broken).err().map(String::from).unwrap_or_default();
     assert!(message.contains("[basis] must call rpm"), "{message}");
 }
 

@@ -463,7 +463,7 @@ fn members_fail_and_spares_take_over() {
 
 #[test]
 fn what_is_not_modelled_is_refused_in_one_line() {
-    let refused = |spoken: &str| resolve(spoken, &common::brick_texts(), &[]).expect_err("not a brick");
+    let refused = |spoken: &str| resolve(spoken, &common::brick_texts(), &[]).expect_err("not a brick").message;
     for (spoken, said) in [
         ("zfs-raidz2,software=linux-md", "raidz2 is kept by ZFS; take software=linux-zfs"),
         ("zfs-raidz2,level=raid6", "ZFS keeps no raid6"),

@@ -5,7 +5,6 @@ Refusal: no parsing. What a brick may say is known to `crates/sim` alone.
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -14,7 +13,7 @@ from typing import Any
 
 from brickyard import shipped
 from brickyard.bricks.resolved import Described, ModelledBrick, Resolved, read_described, read_resolved
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, near, one_line
 from brickyard.schema import RunOptions
 from brickyard.store import default_place
 
@@ -119,8 +118,8 @@ def meant(change: str) -> str | None:
     of_profiles = _profile_keys()
     if within.rsplit(".", 1)[-1] in of_profiles or (not dot and head in of_profiles):
         return None
-    near = difflib.get_close_matches(head, [*of_profiles, *parts, *([] if dot else keys)], n=1)
-    return f"{near[0]}{dot}{within}" if near and near[0] not in of_profiles else None
+    name = near(head, [*of_profiles, *parts, *([] if dot else keys)])
+    return f"{name}{dot}{within}" if name and name not in of_profiles else None
 
 
 @cache

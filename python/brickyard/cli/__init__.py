@@ -12,13 +12,9 @@ import os
 import sqlite3
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, UNREAD, BadInputError, BrickyardError, one_line
+from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, UNREAD, BadInputError, BrickyardError, Remedy, one_line
 from brickyard.printable import json_text, printable
-
-if TYPE_CHECKING:
-    import cyclopts
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 REMEDIES = {
@@ -46,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrickyardError as error:
-        return _complain(given, _with_command(given, one_line(error)), error.exit_code, error)
+        return _complain(given, _with_command(given, error), error.exit_code, error)
     except KeyboardInterrupt as error:
         return _complain(given, "interrupted", INTERRUPTED, error)
     except BrokenPipeError:
@@ -90,17 +86,18 @@ def _run(given: list[str]) -> int:
             result_action="return_value",
         )
     except cyclopts.CycloptsError as error:
-        from brickyard.cli.parts.habits import habit_words, verb_words, without_guess
+        from brickyard.cli.parts.habits import complaint
 
-        said = verb_words(given) or habit_words(given, error) or f"{without_guess(_parse_words(error))} {_see(given)}"
-        return _complain(given, _with_command(given, said), BAD_INPUT, error)
+        verb = f" {given[0]}" if given and given[0] in app else ""
+        refused = complaint(given, error, Remedy(f"See brickyard{verb} --help."))
+        return _complain(given, _with_command(given, refused), BAD_INPUT, error)
     return result if isinstance(result, int) else 0
 
 
-def _with_command(given: Sequence[str], said: str) -> str:
+def _with_command(given: Sequence[str], error: BrickyardError) -> str:
     from brickyard.cli.parts.pasted import with_command
 
-    return with_command(given, said)
+    return with_command(given, error)
 
 
 def _other_words(given: list[str]) -> str:
@@ -110,27 +107,6 @@ def _other_words(given: list[str]) -> str:
     from brickyard.cli.parts.habits import dd_words
 
     return dd_words(given)
-
-
-def _verbs() -> list[str]:
-    from brickyard.cli.app import app
-
-    return [name for name in app if not name.startswith("-")]
-
-
-def _parse_words(error: cyclopts.CycloptsError) -> str:
-    import cyclopts
-
-    if isinstance(error, cyclopts.UnusedCliTokensError):
-        return f"Too many arguments: {' '.join(error.unused_tokens or ())}."
-    if isinstance(error, cyclopts.MissingArgumentError) and error.argument is not None and not error.argument.tokens:
-        return f"{error.argument.name} is missing."
-    return one_line(error)
-
-
-def _see(given: Sequence[str]) -> str:
-    verb = f" {given[0]}" if given and given[0] in _verbs() else ""
-    return f"See brickyard{verb} --help."
 
 
 def _hide_passwords(given: list[str]) -> None:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from brickyard.arrays import Array, Host, Sheet, State, find, lock, named
 from brickyard.arrays.array import UNDER_WAY
@@ -20,7 +19,7 @@ from brickyard.conditions import journal, undo, write_cache
 from brickyard.conditions.journal import Purpose
 from brickyard.conditions.undo import Say, silent
 from brickyard.conditions.verdict import STATE_OF, Sample, Validity, judge
-from brickyard.errors import BadInputError, BrickyardError
+from brickyard.errors import BadInputError, BrickyardError, nearest
 from brickyard.facts.roots import text
 from brickyard.schema import HeldCondition, SampledState
 from brickyard.units import format_percent, format_seconds
@@ -38,9 +37,7 @@ def spoken(condition: str) -> str:
         raise BadInputError("--condition checking: is named scrubbing")
     if name not in NAMES:
         known = [word.replace("_", "-") for word in NAMES]
-        near = get_close_matches(condition.replace("_", "-"), known, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        raise BadInputError(f"--condition {condition}: no such condition; {remedy}")
+        raise BadInputError(f"--condition {condition}: no such condition", nearest(condition, known))
     return name
 
 

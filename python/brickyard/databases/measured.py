@@ -73,7 +73,8 @@ SETTINGS = ("shared_buffers", "fsync", "synchronous_commit", "full_page_writes",
 INTERVAL_NS = 1_000_000_000
 OPERATION = Counted.LOAD
 CALL = "select terraserver.load(%s::int2, %s::int2, %s::int4, %s::int4, %s::int2, %s::int4, %b)"
-BOUND_SHARE = 0.9  # of one core, which is all that Python's threads have: from here on the loader is the limit
+BOUND_SHARE = 0.9
+"""Of one core, which is all that Python's threads have, or of the threads of pgbench: above it, these are the limit."""
 MOST_ERRORS = 20  # that are told one by one; all are counted
 
 

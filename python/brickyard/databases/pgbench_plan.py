@@ -17,11 +17,10 @@ from brickyard import _core
 from brickyard.analysis.databases.pgbench import SCALE_BYTES
 from brickyard.databases.connect import is_dsn
 from brickyard.databases.settings import refuse_outside
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, nearest, one_line
 from brickyard.reading import parsed_bytes
 from brickyard.schema.duration import Duration
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, PgbenchAsked
-from brickyard.study.designs.keys import nearest
 from brickyard.units import format_size, postgresql_bytes
 
 KIND = "pgbench"
@@ -170,7 +169,7 @@ def _changed(spec: PgbenchSpec, name: str, value: str) -> PgbenchSpec:
         return replace(spec, **{name: value})  # type: ignore[arg-type]
     known = ["scale", "clients", "threads", "transactions", "seed", "duration", "rate", "script", "server", "room"]
     known += choices
-    raise BadInputError(f"--set {name}: pgbench has no such key{nearest(name, known)}; settings are pg.NAME=VALUE")
+    raise BadInputError(f"--set {name}: pgbench has no such key; settings are pg.NAME=VALUE", nearest(name, known))
 
 
 def _whole(name: str, value: str) -> int:

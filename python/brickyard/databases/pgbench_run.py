@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from brickyard import outputs
 from brickyard.analysis.databases.pgbench import SCALE_BYTES
 from brickyard.databases.connect import connected
+from brickyard.databases.measured import BOUND_SHARE, MOST_ERRORS
 from brickyard.databases.pgbench_home import Home
 from brickyard.databases.pgbench_log import LogReader
 from brickyard.databases.pgbench_plan import BUILT_IN, PgbenchSpec
@@ -64,8 +65,6 @@ from brickyard.study.replays.run import local_volume
 
 LOOK_S = 0.05  # pipes of 1 MiB hold what comes meanwhile
 STOP_S = 10.0
-BOUND_SHARE = 0.9  # of its threads' time: from here on pgbench itself is the limit
-MOST_ERRORS = 20
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # The shell waits until the pipes are there, which bear its process number; then it becomes pgbench.
 WAITING = ("sh", "-c", 'read -r _ && exec "$@" </dev/null', "sh", "setpriv", "--pdeathsig", "KILL")

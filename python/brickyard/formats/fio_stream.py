@@ -6,9 +6,9 @@ Refusal: when jobs run and what ends them is `fio_job`'s business; what a stream
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from brickyard.errors import SECTOR_BYTES, BadInputError, sector_advice
+from brickyard import _core
+from brickyard.errors import BadInputError, nearest
 from brickyard.formats import toml_text
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_options import FioOptions
@@ -103,9 +103,7 @@ def _operations(asked: FioOptions) -> tuple[Shares, bool, int]:
     """Shares, whether offsets are random, and how many bytes a sequential job leaves out after each request."""
     rw, _, modifier = asked.rw.lower().partition(":")
     if rw not in DIRECTIONS:
-        near = get_close_matches(rw, DIRECTIONS, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(DIRECTIONS)}"
-        raise BadInputError(f"rw={rw} has no counterpart here; {remedy}")
+        raise BadInputError(f"rw={rw} has no counterpart here", nearest(rw, DIRECTIONS))
     kind, is_random = DIRECTIONS[rw]
     step_bytes = 0
     if modifier.startswith("-"):
@@ -138,7 +136,7 @@ def _sizes(asked: FioOptions, ops: Shares) -> Sizes:
 
 
 def _check_sectors(sizes: Sizes) -> None:
-    odd = next((size for mix in sizes.values() for size in mix if size % SECTOR_BYTES), None)
+    odd = next((size for mix in sizes.values() for size in mix if _core.sector_advice(size)), None)
     if odd is None:
         return
     near = (
@@ -146,7 +144,7 @@ def _check_sectors(sizes: Sizes) -> None:
         if odd == ETCD_BYTES and list(sizes) == ["write"]
         else ""
     )
-    raise BadInputError(f"bs={odd}: {sector_advice(odd)}{near}")
+    raise BadInputError(f"bs={odd}: {_core.sector_advice(odd)}{near}")
 
 
 def _range(text: str) -> dict[int, float]:

@@ -18,6 +18,7 @@ import msgspec
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
+from brickyard.formats.fio_units import LARGEST
 from brickyard.formats.profile_parts import Address, Limits, ProfilePhase, ProfileStream
 from brickyard.schema import (
     CellEvent,
@@ -48,7 +49,6 @@ from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream,
 from brickyard.store import Store
 from brickyard.store.record import OTHER_TOOLS
 
-LARGEST = 1 << 62
 SECONDS_MAX, AT_ONCE_MAX = 3e8, 1 << 24  # ten years, and more requests in flight than any host keeps
 FIELD, PLACE = re.compile(r"missing required field `([^`]+)`"), re.compile(r"(?:at|in) `\$\.?([^`]+)`")
 """How msgspec names what it refuses."""

@@ -19,12 +19,12 @@ from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab.checks import Began, Corrupt, Lost, NotJudged, Stage
 from brickyard.lab.ledger import Ledger, Owed
 from brickyard.lab.orders import Missing, Recording, Setup, State
+from brickyard.lab.program import END_S
 
 CHECK_S = 40.0
 READ_BYTES = 1 << 16
 SAID_BYTES = 4096  # of what a check prints, each of its output and its errors
 SAID_MOST = 200
-END_S = 10.0
 
 
 def _environment(stage: Stage) -> dict[str, str]:

@@ -29,7 +29,7 @@ from brickyard.arrays.lock import OVERRIDE, SYSTEM_HOME
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.lab import kernel, mounts
 from brickyard.lab.orders import Ready, Refused, Serve
-from brickyard.lab.program import NAME, program
+from brickyard.lab.program import END_S, NAME, program
 from brickyard.printable import printable
 
 MARKER, ABOUT, SOCKET = "marker", "about.json", "control"
@@ -37,7 +37,6 @@ MARK = re.compile(rb"\Abrickyard lab\n")
 ABOUT_MARK = re.compile(rb'\A{"name":')
 NAMES = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 ANSWER_S = 10.0
-END_S = 10.0
 SOCKET_PATH_BYTES = 107  # sun_path of linux/un.h, without its end
 NO_MODEL = "none"
 PROBES, PROBE_NS = 50, 5_000_000

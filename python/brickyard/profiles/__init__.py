@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard import shipped
-from brickyard.errors import BadInputError, one_line, with_sizes
+from brickyard.errors import BadInputError, Remedy, WorkloadFirst, nearest, one_line
 from brickyard.schema import read_plan
 from brickyard.schema.plan import Plan
 
@@ -46,10 +46,10 @@ def read(name_or_path: str) -> ProfileText:
         raise BadInputError(f"{file}: another tool's file, by its ending; {made}")
     found = None if _is_target(file) else shipped.read("profile", __name__, name_or_path)
     if found is None and (_is_target(file) or file.exists()):
-        raise BadInputError(f"{file}: is a target, and the workload comes first")
+        raise BadInputError(f"{file}: is a target", Remedy("the workload comes first", WorkloadFirst(str(file))))
     if found is None:
-        hint = shipped.hint(name_or_path, names(), "brickyard profiles")
-        raise BadInputError(f"{name_or_path}: no such profile, and a path needs a slash or the ending .toml; {hint}")
+        remedy = nearest(name_or_path, names(), "`brickyard profiles` lists them")
+        raise BadInputError(f"{name_or_path}: no such profile, and a path needs a slash or the ending .toml", remedy)
     return ProfileText(found.name, found.text, found.place)
 
 
@@ -75,7 +75,7 @@ def validate(profile: ProfileText, overrides: list[str]) -> Plan:
         return read_plan(_core.validate(profile.text, overrides))
     except ValueError as error:
         at_fault = _override_at_fault(profile, overrides)
-        said = with_sizes(one_line(error))
+        said = one_line(error)
         # A message may name the override itself; a message about a value alone would leave its key open.
         if at_fault and at_fault.partition("=")[0].strip() not in said:
             said = f"--set {at_fault}: {said}"

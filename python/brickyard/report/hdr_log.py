@@ -14,8 +14,8 @@ from brickyard.analysis.figures.totals import phase_name, stream_name
 from brickyard.errors import BadInputError
 from brickyard.schema import Imported
 from brickyard.store import Interval, Record
+from brickyard.units import NS
 
-NS = 1e9
 HDR_HEAD = "#[Histogram log format version 1.3]\n#[Written by Brickyard]\n"
 MAX_UNIT = 1e6  # readers take the maximum column to be in ms of values in ns
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from brickyard.analysis.figures.totals import Totals, asked_stream, totals
 from brickyard.percentiles import percentile_of
 from brickyard.store import Record
+from brickyard.units import NS
 
-NS = 1e9
 RUN = "brickyard_run"  # the first of the metrics
 Labels = dict[str, str]
 Sample = tuple[str, Labels, float]  # suffix of the family's name, labels, value

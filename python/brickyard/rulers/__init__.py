@@ -14,7 +14,7 @@ from typing import TypeVar, get_args
 import msgspec
 
 from brickyard import _core, shipped
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, nearest, one_line
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.ready import ready
@@ -89,8 +89,8 @@ def read(word: str) -> Ruler:
     name, _, part = word.partition(":")
     text = shipped.read("ruler", __name__, name)
     if text is None:
-        hint = shipped.hint(name, names(), "brickyard rulers")
-        raise BadInputError(f"{word}: no such ruler; {hint} Or {HOW}")
+        remedy = nearest(name, names(), "`brickyard rulers` lists them.")
+        raise BadInputError(f"{word}: no such ruler", remedy._replace(words=f"{remedy.words} Or {HOW}"))
     found = parse(text.name, text.text)
     return _narrowed(found, part) if part else found
 

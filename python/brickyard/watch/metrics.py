@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from brickyard.units import NS
 from brickyard.watch.seen import READS, Pairs, SeenCell, time_ns
 from brickyard.watch.totals import WatchTotals
 
-NS = 1e9
 BOUNDS_NS = [1000 * 4**power for power in range(13)]
 """From 1 µs to 17 s by fours."""
 TEXT = "text/plain"

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Bytes, Duration, Fault, NO_SUCH_KEY, near, reader_words};
+use plan::{Bytes, Duration, Edit, Fault, Mistake, NO_SUCH_KEY, near, reader_words};
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
@@ -184,14 +184,14 @@ fn text_at<'a>(place: &str, texts: &'a Texts) -> Option<(String, &'a String)> {
 }
 
 /// The brick that `NAME` or `NAME,key=value,…` speaks of.
-pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Brick, String> {
+pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Brick, Mistake> {
     let (name, file) = file_of(spoken, texts, overrides)?;
     if let Some((unused, keys)) = file.changes.iter().find(|(part, _)| !file.has(part)) {
         let key = keys.keys().next().map_or_else(|| unused.clone(), |key| format!("{unused}.{key}"));
-        return Err(format!("sim:{name}: {key}: this brick has no {unused}"));
+        return Err(format!("sim:{name}: {key}: this brick has no {unused}").into());
     }
     let read = Reading { name, texts, changes: &file.changes };
-    let controller = |key: &str, reference: &Option<String>| -> Result<Option<ControllerParameters>, String> {
+    let controller = |key: &str, reference: &Option<String>| -> Result<Option<ControllerParameters>, Mistake> {
         let place = reference.as_ref().filter(|r| !r.is_empty()).map(|r| format!("controllers/{r}"));
         place.map(|place| read.part(key, &place)).transpose()
     };
@@ -228,7 +228,8 @@ pub fn resolve(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Bric
     brick.check().map_err(|e| format!("sim:{name}: {e}"))?;
     let spoken_of = spoken.split(',').skip(1).chain(overrides.iter().map(String::as_str));
     if brick.level.is_zfs() && spoken_of.map(str::trim_start).any(|wish| wish.starts_with("stripe=")) {
-        return Err(format!("sim:{name}: stripe: ZFS has records in place of stripes; take software.zfs_recordsize"));
+        let message = format!("sim:{name}: stripe: ZFS has records in place of stripes; take software.zfs_recordsize");
+        return Err(message.into());
     }
     Ok(brick)
 }
@@ -247,7 +248,7 @@ fn failures_of(times: Vec<Duration>, members: Vec<u32>) -> Result<Vec<Failure>, 
 }
 
 /// The texts that a brick is made of: what a record needs to keep of all that there are.
-pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts, String> {
+pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts, Mistake> {
     let (name, file) = file_of(spoken, texts, overrides)?;
     let controllers = [&file.controller, &file.software].into_iter().flatten().map(|c| format!("controllers/{c}"));
     let other = file.other_drive.iter().map(|d| format!("drives/{d}"));
@@ -255,7 +256,7 @@ pub fn needed(spoken: &str, texts: &Texts, overrides: &[String]) -> Result<Texts
     Ok(places.filter_map(|place| text_at(&place, texts)).map(|(k, v)| (k, v.clone())).collect())
 }
 
-fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(&'a str, ArrayFile), String> {
+fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(&'a str, ArrayFile), Mistake> {
     let (name, changes) = spoken.split_once(',').unwrap_or((spoken, ""));
     let name = name.trim();
     let (place, text) = array_text(name, texts)?;
@@ -270,7 +271,7 @@ fn file_of<'a>(spoken: &'a str, texts: &Texts, overrides: &[String]) -> Result<(
         }
     }
     for text in wishes() {
-        let key = apply(&mut table, text).map_err(|e| format!("sim:{name}: {e}"))?;
+        let key = apply(&mut table, text).map_err(|e| e.at(&format!("sim:{name}")))?;
         // Each by itself, so that a value that cannot be read is told with its own key.
         file = table.clone().try_into().map_err(|_: toml::de::Error| needed_value(name, text, key))?;
     }
@@ -318,7 +319,7 @@ fn needed_value(name: &str, spoken: &str, key: &str) -> String {
 }
 
 /// A drive by itself is an array of one.
-fn array_text(name: &str, texts: &Texts) -> Result<(String, String), String> {
+fn array_text(name: &str, texts: &Texts) -> Result<(String, String), Mistake> {
     if let Some((place, text)) = text_at(&format!("arrays/{name}"), texts) {
         return Ok((place, text.clone()));
     }
@@ -327,19 +328,24 @@ fn array_text(name: &str, texts: &Texts) -> Result<(String, String), String> {
         return Ok((format!("arrays/{name}"), text));
     }
     if text_at(&format!("controllers/{name}"), texts).is_some() {
-        return Err(format!("sim:{name}: is a controller, which stores nothing; name an array or a drive"));
+        return Err(format!("sim:{name}: is a controller, which stores nothing; name an array or a drive").into());
     }
-    Err(format!("sim:{name}: no such brick; {}", or_listed(name, texts, &["arrays/", "drives/", "files/"], "bricks")))
+    Err(or_listed(name, texts, &["arrays/", "drives/", "files/"], "bricks")
+        .after(&format!("sim:{name}: no such brick")))
 }
 
 /// What was perhaps meant by the name of a file, or where its like are listed.
-fn or_listed(name: &str, texts: &Texts, kinds: &[&str], verb: &str) -> String {
+fn or_listed(name: &str, texts: &Texts, kinds: &[&str], verb: &str) -> Mistake {
     let known: Vec<&str> = texts.keys().filter_map(|k| kinds.iter().find_map(|kind| k.strip_prefix(kind))).collect();
-    let meant = near(name, &known).map(|one| format!("did you mean `{one}`?"));
-    meant.unwrap_or_else(|| format!("`brickyard {verb}` lists them"))
+    near(name, &known).map_or_else(|| format!("`brickyard {verb}` lists them").into(), |one| meant(name, one))
 }
 
-fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, String> {
+/// The words that a mistake ends with where one name was perhaps meant by another.
+fn meant(given: &str, one: &str) -> Mistake {
+    Mistake::new(format!("did you mean `{one}`?"), Some(Edit::instead(given, one)))
+}
+
+fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, Mistake> {
     let (key, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is not an override; write key=value such as members=8"))?;
@@ -356,21 +362,21 @@ fn apply<'a>(table: &mut Table, text: &'a str) -> Result<&'a str, String> {
         return Ok(key);
     }
     if !OVERRIDES.contains(&key) {
-        return Err(format!("{text}: `{key}` is no key of a brick; {}", perhaps(key)));
+        return Err(perhaps(key).after(&format!("{text}: `{key}` is no key of a brick")));
     }
     table.insert(key.to_string(), parsed);
     Ok(key)
 }
 
 /// What was perhaps meant by a key that a brick does not have.
-fn perhaps(key: &str) -> String {
+fn perhaps(key: &str) -> Mistake {
     if let Some(one) = near(key, &OVERRIDES) {
-        return format!("did you mean `{one}`?");
+        return meant(key, one);
     }
     let (part, of_part) = key.split_once('.').unwrap_or(("", key));
     match near(part, &PARTS) {
-        Some(one) => format!("did you mean `{one}.{of_part}`?"),
-        None => format!("write KEY, such as members, or PART.KEY for the parts {}", PARTS.join(", ")),
+        Some(one) => meant(key, &format!("{one}.{of_part}")),
+        None => format!("write KEY, such as members, or PART.KEY for the parts {}", PARTS.join(", ")).into(),
     }
 }
 
@@ -405,11 +411,11 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Reads a drive or controller, with what an array file or the user changes of it.
-    fn part<T: Part>(&self, part: &str, place: &str) -> Result<T, String> {
+    fn part<T: Part>(&self, part: &str, place: &str) -> Result<T, Mistake> {
         let (kind, reference) = place.split_once('/').unwrap_or(("", place));
         let unknown = || {
             let listed = or_listed(reference, self.texts, &[&format!("{kind}/")], "advise parts");
-            format!("sim:{}: {part}={reference}: no such brick file; {listed}", self.name)
+            listed.after(&format!("sim:{}: {part}={reference}: no such brick file", self.name))
         };
         let (place, text) = text_at(place, self.texts).ok_or_else(unknown)?;
         let mut table = own_values(&place, text)?;
@@ -424,14 +430,14 @@ impl Reading<'_> {
     }
 
     /// What has no file of its own: what it is by itself, with what an array file or the user changes of it.
-    fn changed(&self, part: &str) -> Result<PageCacheParameters, String> {
+    fn changed(&self, part: &str) -> Result<PageCacheParameters, Mistake> {
         let none = Table::new();
         let changes = self.changes.get(part).unwrap_or(&none);
         values(changes).map_err(|fault| self.changed_words(part, changes, &fault))
     }
 
     /// One key of a part that cannot be what it was changed to.
-    fn changed_words(&self, part: &str, changes: &Table, fault: &Fault) -> String {
+    fn changed_words(&self, part: &str, changes: &Table, fault: &Fault) -> Mistake {
         let key = &fault.key;
         let value = changes.get(key).map(|v| match v {
             Value::String(text) => format!("={text}"),
@@ -445,8 +451,8 @@ impl Reading<'_> {
         let written = array_text(self.name, self.texts).ok();
         let line = written.as_ref().and_then(|(_, text)| changed_line(text, part, key, changes.get(key)?));
         match (written, line) {
-            (Some((place, _)), Some(line)) => format!("{}: line {line}: {said}", file_name(&place)),
-            _ => format!("sim:{}: {said}", self.name),
+            (Some((place, _)), Some(line)) => format!("{}: line {line}: {said}", file_name(&place)).into(),
+            _ => Mistake::new(format!("sim:{}: {said}", self.name), fault.edit.clone()),
         }
     }
 }
@@ -530,22 +536,19 @@ impl Part for DriveParameters {
             Some("cloud") => values::<CloudParameters>(&table).map(DriveParameters::Cloud),
             Some("cloud-volume") => {
                 let whole = offers::volume(&table, &values::<CloudVolume>(&table)?);
-                let whole = whole.map_err(|(key, words)| Fault { key: key.into(), given: String::new(), words })?;
+                let whole = whole.map_err(|(key, words)| Fault { key: key.into(), words, ..Fault::default() })?;
                 values::<CloudParameters>(&whole).map(DriveParameters::Cloud)
             }
             Some("disk-sheet") => values::<DiskSheet>(&table).map(|s| DriveParameters::Rotating(s.drive())),
             Some("ssd-sheet") => {
                 let drive = values::<SsdSheet>(&table)?.drive();
-                drive.map(DriveParameters::Ssd).map_err(|(key, words)| Fault {
-                    key: key.into(),
-                    given: String::new(),
-                    words,
-                })
+                let fault = |(key, words): (&str, String)| Fault { key: key.into(), words, ..Fault::default() };
+                drive.map(DriveParameters::Ssd).map_err(fault)
             }
             _ => Err(Fault {
                 key: "kind".into(),
-                given: String::new(),
                 words: "`rotating`, `ssd`, `cloud`, `disk-sheet`, `ssd-sheet` or `cloud-volume` is needed".into(),
+                ..Fault::default()
             }),
         }
     }

@@ -363,20 +363,31 @@ def _apart(*sides: Sequence[Record]) -> _Apart:
 
 def asked_words(record: Record, row: Totals) -> str:
     """What a row asks of the storage without any name: the hash of its plan, and its place there."""
+    return f"load {record.info.load_hash}{_place(record, row)}"
+
+
+def _place(record: Record, row: Totals) -> str:
     plan = record.info.plan
     several = len(plan.phase) > 1 or any(len(phase.stream) > 1 for phase in plan.phase)
-    return f"load {record.info.load_hash}" + (f", phase {row.phase + 1}, stream {row.stream + 1}" if several else "")
+    return f", phase {row.phase + 1}, stream {row.stream + 1}" if several else ""
 
 
 def _with_own_names(one: dict[Name, _Side], other: dict[Name, _Side]) -> tuple[dict[Name, _Side], dict[Name, _Side]]:
     """Sides that were paired by what they ask, under the names that their streams have: `log`, or `log / log-write`
-    where these differ. Where that would leave two of one name, all keep what they ask."""
+    where these differ. Where that would leave two of one name, all keep what they ask; one load that has a
+    title is called by that."""
     told: dict[Name, Name] = {}
     for asked in dict.fromkeys((*one, *other)):
         names = dict.fromkeys(_own_name(*side[asked].found[0]) for side in (one, other) if asked in side)
         told[asked] = (" / ".join(names), *asked[1:])
     if len(set(told.values())) < len(told):
-        return one, other
+        rows = {**other, **one}
+        runs = [record for side in (one, other) for found in side.values() for record, _ in found.found]
+        titles = {(record.info.load_hash, record.info.plan.title) for record in runs}
+        title = titles.pop()[1] if len(titles) == 1 else ""
+        if not title:
+            return one, other
+        told = {asked: (f"{title}{_place(*rows[asked].found[0])}", *asked[1:]) for asked in told}
     renamed = [{told[asked]: found for asked, found in side.items()} for side in (one, other)]
     return renamed[0], renamed[1]
 

@@ -23,11 +23,9 @@ from brickyard.errors import (
     DONE,
     FAILED,
     INTERRUPTED,
-    SECTOR_BYTES,
     BadInputError,
     BrickyardError,
     one_line,
-    sector_advice,
 )
 from brickyard.percentiles import TO_P99_9
 from brickyard.reading import parsed_bytes
@@ -123,8 +121,8 @@ def interference(
 
 def _request_bytes(text: str, option: str) -> int:
     size = parsed_bytes(text, option)
-    if size % SECTOR_BYTES:
-        raise BadInputError(f"{option} {text}: {sector_advice(size)}")
+    if advice := _core.sector_advice(size):
+        raise BadInputError(f"{option} {text}: {advice}")
     return size
 
 

@@ -30,7 +30,7 @@ from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_l
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_warnings, titled
 from brickyard.cli.parts.target import aim_at, split_overrides
-from brickyard.errors import BAD_INPUT, FAILED, BadInputError, one_line
+from brickyard.errors import BAD_INPUT, FAILED, BadInputError, Edit, Remedy, one_line
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.schema import Document
 from brickyard.schema.plan import Phase, Plan
@@ -144,11 +144,21 @@ def parse_limit(text: str | None) -> Limit | None:
     figure, _, time = text.partition(":")
     names = ["mean", *PERCENTILE_NAMES]
     if figure not in names or not time:
-        raise BadInputError(f"--limit {text}: write FIGURE:TIME, such as p99:20ms; figures are {', '.join(names)}")
+        said = f"write for example p99:20ms; figures are {', '.join(names)}"
+        raise BadInputError(f"--limit {text}: not FIGURE:TIME", Remedy(said, _of_p99(text)))
     try:
         return Limit(figure, _core.parse_limit_ns(time))
     except ValueError as error:
         raise BadInputError(f"--limit {text}: {one_line(error)}") from error
+
+
+def _of_p99(text: str) -> Edit | None:
+    """The limit that a time alone was meant for."""
+    try:
+        _core.parse_limit_ns(text)
+    except ValueError:
+        return None
+    return Edit(("--limit", text), ("--limit", f"p99:{text}"))
 
 
 def parse_levels(text: str) -> tuple[int, ...]:

@@ -218,7 +218,7 @@ def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[
             raise BadInputError("name a profile (`brickyard profiles` lists them), or a workload such as --rw randread")
         return profiles.read(profile), targets
     if profile in profiles.names():
-        raise BadInputError(_two_loads(str(profile), words))
+        raise _two_loads(str(profile), words)
     named = targets_of(words, (*([] if profile is None else [profile]), *targets))
     text, notes = made_profile(words)
     for line in text.text.splitlines():
@@ -262,13 +262,13 @@ def _replayed(replay: Replay) -> profiles.ProfileText:
     return profiles.ProfileText(replay.name, replay.text, replay.place)
 
 
-def _two_loads(profile: str, words: AdHoc) -> str:
+def _two_loads(profile: str, words: AdHoc) -> BadInputError:
     """A profile is named, and options of fio as well."""
     if words.rw is not None:
-        return f"{profile} and --rw are two workloads; leave one of them out"
+        return BadInputError(f"{profile} and --rw are two workloads; leave one of them out")
     option = words.given[0].replace("_", "-")
     remedy = profile_remedy(option, str(getattr(words, words.given[0])))
-    return f"--{option} is for a workload given with fio's options (--rw). {remedy}"
+    return BadInputError(f"--{option} is for a workload given with fio's options (--rw)", remedy)
 
 
 def _aim_models(targets: tuple[str, ...], changes: list[str], rebuild_rate: str | None, size: str | None) -> Aim:

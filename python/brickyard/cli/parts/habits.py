@@ -9,9 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from itertools import pairwise
 
+from cyclopts.exceptions import (
+    CycloptsError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+
+from brickyard.errors import BadInputError, Edit, Remedy, meant, near
 from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
 
 KNOWN = ("run", "characterize", "compare", "import", "export")
@@ -32,10 +40,7 @@ NO_IMPORT = (
     "A workload is imported as it is: write a profile with -o p.toml and change it there, or run it with --set KEY=…."
 )
 NO_EXPORT = "export measures nothing: it writes what brickyard run measured (brickyard runs lists the runs)."
-
-
-VALUE = "{value}"
-"""In a remedy: what the user gave to the option."""
+TO_SET = "To change a key of the profile, write "
 
 
 @dataclass(frozen=True)
@@ -50,39 +55,46 @@ class Habit:
     compare: str = NO_COMPARE
     import_: str = NO_IMPORT
     export: str = NO_EXPORT
+
+    def remedy(self, verb: str, given: str, *, has_profile: bool) -> Remedy:
+        """`given` is the value that the option was given."""
+        if verb == "run":
+            return Remedy(self.profile if has_profile and self.profile else self.run)
+        if verb == "characterize":
+            return Remedy(self.characterize or (self.run and ONE_WORKLOAD))
+        return Remedy(str(getattr(self, "import_" if verb == "import" else verb)))
+
+
+@dataclass(frozen=True)
+class Key(Habit):
+    """An option that is a key of a profile and, but for the seed, an option of fio; `value` is an example."""
+
+    key: str = ""
+    option: str = ""
     value: str = ""
 
-    def remedy(self, verb: str, given: str = "", *, has_profile: bool) -> str:
-        """With the value that was given."""
-        return self._remedy(verb, has_profile=has_profile).replace(VALUE, given or self.value)
-
-    def _remedy(self, verb: str, *, has_profile: bool) -> str:
-        if verb == "run":
-            return self.profile if has_profile and self.profile else self.run
-        if verb == "characterize":
-            return self.characterize or (self.run and ONE_WORKLOAD)
-        return str(getattr(self, "import_" if verb == "import" else verb))
+    def remedy(self, verb: str, given: str, *, has_profile: bool) -> Remedy:
+        if verb not in ("run", "characterize"):
+            return super().remedy(verb, given, has_profile=has_profile)
+        value, is_option = given or self.value, self.option and verb == "run" and not has_profile
+        words = (self.option, value) if is_option else ("--set", f"{self.key}={value}")
+        before = TO_SET if verb == "run" and has_profile else "Write "
+        return Remedy(f"{before}{' '.join(words)}.", Edit((), words))
 
 
 def _alike(names: str, text: str) -> Habit:
     return Habit(names, text, "", text, text, text, text)
 
 
-def _key(names: str, word: str, key: str, value: str) -> Habit:
-    """An option that is a key of a profile, and a word of fio. `value` stands in the remedies where none was given."""
-    set_it = f"To change a key of the profile, write --set {key}={VALUE}."
-    return Habit(names, f"Write {word}.", set_it, f"Write --set {key}={VALUE}.", value=value)
-
-
 MACHINE = "Write --json, or export a run with brickyard export."
 HABITS = (
     # what is asked of the storage
-    _key("bs blocksize block block-size request size-of-request b", f"--bs {VALUE}", "request", "4KiB"),
-    _key("iodepth depth qd queue-depth queuedepth outstanding o", f"--iodepth {VALUE}", "depth", "32"),
-    _key("numjobs jobs workers threads vus concurrency clients t j", f"--numjobs {VALUE}", "workers", "4"),
-    _key("runtime duration time time-limit timelimit timeout d", f"--runtime {VALUE}", "duration", "30s"),
-    _key("ramp-time warmup warm-up", f"--ramp-time {VALUE}", "warmup", "5s"),
-    _key("seed randseed", f"--set seed={VALUE}", "seed", "7"),
+    Key("bs blocksize block block-size request size-of-request b", key="request", option="--bs", value="4KiB"),
+    Key("iodepth depth qd queue-depth queuedepth outstanding o", key="depth", option="--iodepth", value="32"),
+    Key("numjobs jobs workers threads vus concurrency clients t j", key="workers", option="--numjobs", value="4"),
+    Key("runtime duration time time-limit timelimit timeout d", key="duration", option="--runtime", value="30s"),
+    Key("ramp-time warmup warm-up", key="warmup", option="--ramp-time", value="5s"),
+    Key("seed randseed", key="seed", value="7"),
     Habit("direct", "Write --direct 1, which is the default; 0 goes through the page cache.",
           "To change a key of the profile, write --set io=direct (or buffered).",
           "Write --set io=direct (or buffered)."),
@@ -185,9 +197,7 @@ OF_PROFILES = ("load-curve", "crosscheck", "advise")
 WORKLOAD = frozenset(
     ["rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "rwmixread", "direct", "sync", "fsync", "bssplit"]
 )
-A_PROFILE = "Name a profile here: `brickyard run --rw randread --bs 4k --save p.toml --dry-run` writes one."
-UNKNOWN = re.compile(r"[Uu]nknown option: \"?--?([\w-]+)")
-GUESS = re.compile(r" ?Did you mean (--[\w-]+)\?")
+A_PROFILE = Remedy("Name a profile here: `brickyard run --rw randread --bs 4k --save p.toml --dry-run` writes one.")
 NEAR = 0.75
 """How alike a name must be for a guess: `--runtme` is, `--vus` and `--bs` are not."""
 DD = re.compile(r"(if|of|bs|ibs|obs|count|oflag|iflag|conv|status|seek|skip)=.*")
@@ -197,44 +207,75 @@ DD_WORDS = (
 )
 
 
-def habit_words(given: Sequence[str], error: Exception) -> str:
-    """What replaces an option that the parser does not know; empty where nothing is known."""
-    found = UNKNOWN.search(str(error))
-    if found is not None and given[:1] and given[0] in OF_PROFILES:
-        return f"Unknown option: --{found[1]}. {A_PROFILE}" if found[1].replace("_", "-") in WORKLOAD else ""
-    if found is None or not given or given[0] not in KNOWN:
-        return ""
-    several = _unknown(given, error)
-    if len(several) > 1:
-        return f"Unknown options: {' '.join(f'{word}: {_said(given, word)}' for word in several)}"
-    word = next((word for word in given[1:] if word.lstrip("-").startswith(found[1])), f"--{found[1]}")
-    remedy = _remedy_of(given, word)
-    return f"Unknown option: {word.partition('=')[0]}. {remedy}" if remedy else ""
+def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInputError:
+    """What the parser of options refused, with what to write instead; else `see`."""
+    if isinstance(error, UnknownOptionError):
+        shown = (error.token.keyword or error.token.value).partition("=")[0]
+        word = next((word for word in given if word.partition("=")[0] == shown), shown)
+        known = [name for one in error.argument_collection if one.parse for name in one.names if name.startswith("-")]
+        several = _unknown(given, {name for one in error.argument_collection for name in one.names})
+        if len(several) > 1:
+            return BadInputError(f"Unknown options: {' '.join(_said(given, word) for word in several)}")
+        name = near(shown, known, NEAR)
+        return BadInputError(f"Unknown option: {shown}", _habit(given, word) or (meant(shown, name) if name else see))
+    if isinstance(error, UnknownCommandError) and error.unused_tokens and error.app is not None:
+        word = error.unused_tokens[0]
+        remedy = _verb(given, word, [name for name in error.app if not name.startswith("-")])
+        return BadInputError(f'Unknown command "{word}"', remedy) if remedy else BadInputError(f"{error} {see.words}")
+    if isinstance(error, UnusedCliTokensError):
+        return BadInputError(f"Too many arguments: {' '.join(error.unused_tokens or ())}", see)
+    if isinstance(error, MissingArgumentError) and error.argument is not None and not error.argument.tokens:
+        return BadInputError(f"{error.argument.name} is missing", see)
+    return BadInputError(f"{error} {see.words}")
 
 
-def _unknown(given: Sequence[str], error: Exception) -> list[str]:
-    """All options of the line that the parser does not know, by their names alone, each once."""
-    known = {name for argument in getattr(error, "argument_collection", ()) for name in argument.names}
-    names = (word.partition("=")[0] for word in given[1:] if word.startswith("--") and len(word) > 2)
-    return [name for name in dict.fromkeys(names) if name not in known and name not in ("--help", "--version")]
+def _verb(given: Sequence[str], word: str, known: Sequence[str]) -> Remedy | None:
+    """What a command that there is not may have meant."""
+    if [word] == given[:1] and word in OF_ADVISE:
+        return Remedy("It is a command of advise", Edit((word,), ("advise", word)))
+    if [word] == given[:1] and word in VERBS:
+        return Remedy(VERBS[word])
+    name = near(word, known)
+    return meant(word, name) if name else None
 
 
-def _said(given: Sequence[str], name: str) -> str:
-    word = next(word for word in given if word.partition("=")[0] == name)
-    return _remedy_of(given, word) or f"brickyard {given[0]} --help lists the options."
+def _unknown(given: Sequence[str], known: set[str]) -> list[str]:
+    """All options of the line that the parser does not know, each once, where their verb has remedies."""
+    words = {word.partition("=")[0]: word for word in reversed(given[1:]) if word.startswith("--") and len(word) > 2}
+    known = {*known, "--help", "--version"}
+    return [word for name, word in reversed(words.items()) if name not in known] if given[0] in KNOWN else []
 
 
-def _remedy_of(given: Sequence[str], word: str) -> str:
-    name = word.lstrip("-").partition("=")[0].replace("_", "-")
+def _said(given: Sequence[str], word: str) -> str:
+    remedy = _habit(given, word)
+    return f"{word.partition('=')[0]}: {remedy.words if remedy else f'brickyard {given[0]} --help lists the options.'}"
+
+
+def _habit(given: Sequence[str], word: str) -> Remedy | None:
+    """What replaces an option that the parser does not know, as it was written."""
+    option, joined, value = word.partition("=")
+    name = option.lstrip("-").replace("_", "-")
+    if name == "json":
+        return Remedy("leave it out", Edit((word,), ()))
+    if given[0] in OF_PROFILES and name in WORKLOAD:
+        return A_PROFILE
+    if given[0] not in KNOWN:
+        return None
+    written: tuple[str, ...] = (word,)
     if not word.startswith("--") and len(name) > 1:  # such as -b8K and -t4
-        name = name[0]
-    value = _value_of(given, word)
-    remedy = _remedy(given, name, value)
-    if remedy or given[0] != "run":
-        return remedy
+        name, value = name[0], value or word[2:]
+    elif not joined and (value := _value_behind(given, word)):
+        written = (word, value)
+    has_profile = not any(one.startswith("--rw") for one in given)
+    remedy = BY_NAME[name].remedy(given[0], value, has_profile=has_profile) if name in BY_NAME else None
+    if remedy and remedy.words:
+        return _instead(written, remedy) if value else Remedy(remedy.words)
+    if given[0] != "run":
+        return None
     if not word.startswith("--"):
-        return f"run has no option of one letter but -h; {COMMAND}."
-    return fio_remedy(name.replace("-", "_"), value)
+        return Remedy(f"run has no option of one letter but -h; {COMMAND}.")
+    said = fio_remedy(name.replace("-", "_"), value)
+    return Remedy(said) if said else None
 
 
 def fio_remedy(option: str, value: str) -> str:
@@ -249,36 +290,23 @@ def fio_remedy(option: str, value: str) -> str:
     return f"It is read from jobs alone; {COMMAND}." if name in FioOptions.__struct_fields__ else ""
 
 
-def _value_of(given: Sequence[str], word: str) -> str:
-    """`--bs=8k`, `--bs 8k`, `-b8K`; empty where an option follows, or what could be a target."""
-    if "=" in word:
-        return word.partition("=")[2]
-    if not word.startswith("--") and len(word) > 2:
-        return word[2:]
+def _value_behind(given: Sequence[str], word: str) -> str:
+    """`--bs 8k`; empty where an option follows, or what could be a target."""
     following = next(iter(given[given.index(word) + 1 :]), "") if word in given else ""
     return following if re.fullmatch(r"\d[\w.]*", following) else ""
 
 
-def _remedy(given: Sequence[str], name: str, value: str) -> str:
-    if (habit := BY_NAME.get(name)) is None:
-        return ""
-    has_profile = not any(word.startswith("--rw") for word in given)
-    return habit.remedy(given[0], value, has_profile=has_profile)
+def _instead(given: tuple[str, ...], remedy: Remedy) -> Remedy:
+    """In the place of what was written."""
+    edit = Edit(given, remedy.edit.meant) if isinstance(remedy.edit, Edit) else None
+    return Remedy(remedy.words, edit)
 
 
-def profile_remedy(option: str, value: str = "") -> str:
+def profile_remedy(option: str, value: str) -> Remedy:
     """What a profile has instead of an option of fio."""
-    if option not in BY_NAME:
-        return "change keys of the profile with --set KEY=VALUE."
-    return BY_NAME[option].remedy("run", value, has_profile=True)
-
-
-def without_guess(said: str) -> str:
-    """A parser's complaint without its guess, unless that is much like what was written."""
-    found, guess = UNKNOWN.search(said), GUESS.search(said)
-    if not found or not guess or SequenceMatcher(None, f"--{found[1]}", guess[1]).ratio() >= NEAR:
-        return said
-    return GUESS.sub("", said)
+    if (habit := BY_NAME.get(option)) is None:
+        return Remedy("Edit keys of the profile with --set KEY=VALUE.")
+    return _instead((f"--{option}", value), habit.remedy("run", value, has_profile=True))
 
 
 def dd_words(given: Sequence[str]) -> str:
@@ -290,8 +318,8 @@ def dd_words(given: Sequence[str]) -> str:
     return f"{word} {DD_WORDS}" if word else ""
 
 
+OF_ADVISE = ("predict", "buy", "fit", "charts", "parts")
 VERBS = {
-    **dict.fromkeys(("predict", "buy", "fit", "charts", "parts"), "It is a command of advise"),
     **dict.fromkeys(("log", "logs", "results", "last"), "brickyard runs lists runs, and brickyard show RUN shows one."),
     **dict.fromkeys(
         ("pgbench", "postmark", "bonnie", "sqlio"), "It is a workload: write brickyard run PROFILE TARGET."
@@ -304,8 +332,3 @@ VERBS = {
     ),
     **dict.fromkeys(("diff", "cmp"), "Write brickyard compare BEFORE AFTER."),
 }
-
-
-def verb_words(given: Sequence[str]) -> str:
-    """What a command that there is not may have meant."""
-    return f'Unknown command "{given[0]}". {VERBS[given[0]]}' if given and given[0] in VERBS else ""

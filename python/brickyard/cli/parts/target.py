@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from brickyard import bricks, outputs
 from brickyard.cli.parts.options import Placing
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, meant
 from brickyard.schema import RunOptions
 from brickyard.study.running.aim import Aim, aimed
 from brickyard.study.running.check import nearest_folder
@@ -32,7 +32,8 @@ def split_overrides(targets: tuple[str, ...], overrides: list[str]) -> tuple[lis
     of_profile = [change for change in overrides if change not in of_bricks]
     for change in of_profile if modelled else ():
         if (key := bricks.meant(change)) is not None:
-            raise BadInputError(f"--set {change}: not a key of a profile or of a brick; did you mean {key}?")
+            given = change.partition("=")[0].strip()
+            raise BadInputError(f"--set {change}: not a key of a profile or of a brick", meant(given, key))
     return of_profile, of_bricks
 
 

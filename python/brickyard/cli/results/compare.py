@@ -28,7 +28,7 @@ from brickyard.analysis.judging.groups import NAMED_MOST
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.parts.selection import open_store, select
-from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
+from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError, Edit, Remedy, nearest
 from brickyard.percentiles import TO_P99_9
 from brickyard.report.comparison_words import (
     assumptions,
@@ -45,7 +45,6 @@ from brickyard.report.comparison_words import (
 from brickyard.report.matrix_tables import difference_text
 from brickyard.report.picture import Picture
 from brickyard.store import Record, Store
-from brickyard.study.designs.keys import nearest
 from brickyard.units import format_name, format_ns, format_percent, format_runs
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
@@ -146,7 +145,7 @@ def compare(
 def _refuse_unknown(figures: tuple[str, ...]) -> None:
     for name in figures:
         if name not in COMPARABLE:
-            raise BadInputError(f"--figure {name}: cannot be compared{nearest(name, COMPARABLE)}")
+            raise BadInputError(f"--figure {name}: cannot be compared", nearest(name, COMPARABLE))
 
 
 def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
@@ -185,13 +184,15 @@ def _unjudged_words(judged: Gate) -> str:
 def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> Sides:
     if baseline is None:
         if len(words) != 2:
-            raise BadInputError("name BEFORE and AFTER, or AFTER with --baseline NAME")
+            is_before = len(words) == 1 and words[0] != "latest"
+            remedy = Remedy("", Edit((), ("latest",)) if is_before else None)
+            raise BadInputError("name BEFORE and AFTER, or AFTER with --baseline NAME", remedy)
         before, after = (select(store, (word,)).records for word in words)
     else:
         known = store.baselines()
         if baseline not in known:
-            hint = nearest(baseline, known) or "; `brickyard baseline save NAME` makes one"
-            raise BadInputError(f"--baseline {baseline}: no such baseline{hint}")
+            hint = nearest(baseline, known, "" if known else "`brickyard baseline save NAME` makes one")
+            raise BadInputError(f"--baseline {baseline}: no such baseline", hint)
         before = [store.record(run) for run in known[baseline][1]]
         after = select(store, words).records
     return valid_sides(before, after)

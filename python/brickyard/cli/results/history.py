@@ -18,11 +18,10 @@ from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.selection import leave_out, open_store
 from brickyard.cli.results.compare import parse_share, write_pictures
 from brickyard.cli.results.runs import since_unix_ns
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, nearest
 from brickyard.facts.target import NO_PATH
 from brickyard.schema import Document
 from brickyard.store import RunHead, Store
-from brickyard.study.designs.keys import nearest
 from brickyard.study.running.summaries import figures_of_runs
 from brickyard.units import format_count, format_name, format_runs
 
@@ -51,7 +50,7 @@ def history(
         A path or sim:NAME. A relative path is looked up in this directory first.
     """
     if figure not in COMPARABLE:
-        raise BadInputError(f"--figure {figure}: is not a figure with a history{nearest(figure, COMPARABLE)}")
+        raise BadInputError(f"--figure {figure}: is not a figure with a history", nearest(figure, COMPARABLE))
     since_ns = since_unix_ns(since) if since else 0
     sure = parse_share("--confidence", confidence)
     with open_store(store) as kept:
@@ -60,7 +59,7 @@ def history(
         chosen = _meant(target, asked) or _by_name(target, asked)
         if not chosen:
             known = sorted({path for run in runs for path in run.targets})
-            raise BadInputError(f"{target}: no run on it in {kept.place}{nearest(target, known)}")
+            raise BadInputError(f"{target}: no run on it in {kept.place}", nearest(target, known))
         good = {run.id: run for run in chosen if run.is_valid}
         figures = figures_of_runs(kept, list(good), leave_out, _note)
         known_runs = [(good[run], found) for run, found in figures.items()]

@@ -24,14 +24,13 @@ from brickyard.analysis.figures.pivot import Where
 from brickyard.bricks.resolved import Resolved
 from brickyard.databases.connect import WORDS, is_dsn, spoken
 from brickyard.databases.pgbench_plan import KIND
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, nearest, one_line
 from brickyard.reading import parsed_bytes_per_s
 from brickyard.schema import LoadShare, RunOptions
 from brickyard.schema.plan import Plan
 from brickyard.store.record import RunMarks
 from brickyard.study.designs.design import CONDITIONS, PLACE, Design, Factor, Level, Recipe
 from brickyard.study.designs.holding import SetUp
-from brickyard.study.designs.keys import nearest
 from brickyard.study.running.fit import own_size
 from brickyard.study.running.runner import RunSpec
 from brickyard.study.running.seeds import seed_of
@@ -296,7 +295,7 @@ def chosen(design: Design, words: Sequence[str]) -> Where:
     for word in words:
         name, equals, level = (part.strip() for part in word.partition("="))
         if not equals or name not in names:
-            raise BadInputError(f"--only {word}: write FACTOR=LEVEL{nearest(name, names)}")
+            raise BadInputError(f"--only {word}: write FACTOR=LEVEL", nearest(name, names))
         found[name] = (*found.get(name, ()), _level_named(design, name, level, f"--only {word}"))
     return found
 
@@ -305,7 +304,7 @@ def _level_named(design: Design, factor: str, word: str, place: str) -> str:
     levels = design.factor(factor).levels
     found = [level.name for level in levels if word in (level.name, level.label)]
     if not found:
-        raise BadInputError(f"{place}: no such level of {factor}{nearest(word, [level.name for level in levels])}")
+        raise BadInputError(f"{place}: no such level of {factor}", nearest(word, [level.name for level in levels]))
     return found[0]
 
 
@@ -340,7 +339,7 @@ def _factor_of(design: Design, word: str, place: str) -> tuple[str, str]:
         raise BadInputError(f"{place}: {word} is a level of several factors; write {ways}")
     if not found:
         known = [level.name for f in design.factors for level in f.levels]
-        raise BadInputError(f"{place}: {word} is not a level{nearest(word, known)}")
+        raise BadInputError(f"{place}: {word} is not a level", nearest(word, known))
     return found[0]
 
 

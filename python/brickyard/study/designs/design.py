@@ -14,8 +14,8 @@ from brickyard.analysis.figures.named import FIGURES, PARTS
 from brickyard.analysis.figures.pivot import Axis, TableSpec, Where
 from brickyard.analysis.studies.published import Conclusion, Published
 from brickyard.conditions.verdict import STATE_OF
-from brickyard.errors import BadInputError
-from brickyard.study.designs.keys import Keys, nearest
+from brickyard.errors import BadInputError, Remedy, nearest
+from brickyard.study.designs.keys import Keys
 from brickyard.study.designs.texts import StudyText
 
 CONDITIONS = tuple(STATE_OF)
@@ -279,7 +279,7 @@ def _factor(name: str, keys: Keys) -> Factor:
 def _known_factor(name: str, factors: tuple[Factor, ...], place: str, also: tuple[str, ...] = ()) -> None:
     names = [factor.name for factor in factors]
     if name not in names and name not in also:
-        raise BadInputError(f"{place}: {name} is not a factor{nearest(name, [*names, *also])}")
+        raise BadInputError(f"{place}: {name} is not a factor", Remedy(nearest(name, [*names, *also]).words))
 
 
 def _where(keys: Keys, factors: tuple[Factor, ...], also: tuple[str, ...] = ()) -> Where:
@@ -291,7 +291,7 @@ def _where(keys: Keys, factors: tuple[Factor, ...], also: tuple[str, ...] = ()) 
             levels = [level.name for level in next(f for f in factors if f.name == name).levels]
             for level in wanted:
                 if level not in levels:
-                    raise keys.wrong(name, f"{level} is not a level of {name}{nearest(level, levels)}")
+                    raise keys.wrong(name, f"{level} is not a level of {name}", nearest(level, levels))
         found[name] = wanted
     return found
 
@@ -335,7 +335,7 @@ def _table(number: int, keys: Keys, factors: tuple[Factor, ...]) -> TableSpec:
     shown = tuple(keys.words("show", ("value",)))
     for word in shown:
         if word not in SHOWN:
-            raise keys.wrong("show", f"{word} is not one of {', '.join(SHOWN)}{nearest(word, SHOWN)}")
+            raise keys.wrong("show", f"{word} is not one of {', '.join(SHOWN)}", nearest(word, SHOWN))
     within = tuple(keys.words("within", ())) if keys.has("within") else None
     for factor in within or ():
         _known_factor(factor, factors, keys.place("within"), PARTS)
@@ -367,7 +367,7 @@ def _trade(keys: Keys, tables: tuple[TableSpec, ...]) -> tuple[str, str, str]:
     found = keys.text("x", ""), keys.text("y", "")
     for key, name in zip(("x", "y"), found, strict=True):
         if name not in names:
-            raise keys.wrong(key, f"{name or 'missing'}: name a table{nearest(name, names)}")
+            raise keys.wrong(key, f"{name or 'missing'}: name a table", nearest(name, names))
     title = keys.text("title", f"{found[1]} against {found[0]}")
     keys.done()
     return *found, title
@@ -377,7 +377,7 @@ def _of_table(keys: Keys, tables: tuple[TableSpec, ...]) -> str:
     names = [table.name for table in tables]
     found = keys.text("table", "")
     if found not in names:
-        raise keys.wrong("table", f"{found or 'missing'}: name a table{nearest(found, names)}")
+        raise keys.wrong("table", f"{found or 'missing'}: name a table", nearest(found, names))
     return found
 
 
@@ -431,4 +431,4 @@ def _check_places(place: str, base: Recipe, factors: tuple[Factor, ...], overrid
     for where, recipe, known in said:
         for name in sorted(recipe.places()):
             if name not in known:
-                raise BadInputError(f"{where}: {{{name}}} names no factor{nearest(name, known)}")
+                raise BadInputError(f"{where}: {{{name}}} names no factor", Remedy(nearest(name, known).words))

@@ -5,21 +5,11 @@ Refusal: it knows no key by name.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
-from brickyard.errors import BadInputError, one_line
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean depth?`, or what there is."""
-    names = list(known)
-    near = difflib.get_close_matches(word, names, n=1)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(names)}" if names else ""
+from brickyard.errors import BadInputError, Remedy, nearest, one_line
 
 
 class Keys:
@@ -41,8 +31,9 @@ class Keys:
     def place(self, key: str) -> str:
         return f"{self._file}: {self._path}.{key}" if self._path else f"{self._file}: {key}"
 
-    def wrong(self, key: str, text: str) -> BadInputError:
-        return BadInputError(f"{self.place(key)}: {text}")
+    def wrong(self, key: str, text: str, remedy: Remedy | None = None) -> BadInputError:
+        """A mistake in the file, so that nothing in the command mends it."""
+        return BadInputError(f"{self.place(key)}: {text}", remedy and Remedy(remedy.words))
 
     def has(self, key: str) -> bool:
         return key in self._values
@@ -53,7 +44,7 @@ class Keys:
     def done(self) -> None:
         """Every key has been read; what is left is unknown."""
         for key in self.left():
-            raise self.wrong(key, f"unknown key{nearest(key, sorted(set(self._known)))}")
+            raise self.wrong(key, "unknown key", nearest(key, sorted(set(self._known))))
 
     def _take(self, key: str) -> Any:
         self._known.append(key)
@@ -151,7 +142,7 @@ class Keys:
     def choice(self, key: str, known: Sequence[str], default: str) -> str:
         found = self.text(key, default)
         if found not in known:
-            raise self.wrong(key, f"{found} is unknown{nearest(found, known)}")
+            raise self.wrong(key, f"{found} is unknown", nearest(found, known))
         return found
 
     def table(self, key: str) -> Keys:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard import shipped
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, nearest
 
 STUDIES = "brickyard.studies"
 
@@ -29,8 +29,8 @@ def read(name_or_path: str, also: tuple[str, ...] = ()) -> StudyText:
     """A shipped study by its name, or any file by its path. `also` are names that others answer to."""
     found = shipped.read("study", STUDIES, name_or_path)
     if found is None:
-        hint = shipped.hint(name_or_path, [*names(), *also], "brickyard study")
-        raise BadInputError(f"{name_or_path}: no such study, and a path needs a slash or the ending .toml; {hint}")
+        remedy = nearest(name_or_path, [*names(), *also], "`brickyard study` lists them")
+        raise BadInputError(f"{name_or_path}: no such study, and a path needs a slash or the ending .toml", remedy)
     is_shipped = name_or_path == found.name
     if is_shipped:
         return StudyText(found.name, found.text, f"{found.name}{shipped.ENDING}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import structs
 
 from brickyard import bricks, facts, outputs
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, Edit, Remedy
 from brickyard.reading import parsed_bytes
 from brickyard.schema import RunOptions
 from brickyard.study.running.scratch import cache_home, check_scratch, scratch_file
@@ -57,12 +57,15 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
         if not os.path.isdir(parent):
             raise BadInputError(f"{path}: the directory {parent} does not exist; make it first")
         if size_bytes is None:
-            raise BadInputError(f"{path}: no such file or device; {_remedy(path)}")
+            raise BadInputError(f"{path}: no such file or device", _remedy(path))
         if not outputs.may_hold_files(Path(parent)):
-            raise BadInputError(f"{path}: no such device; {_remedy(path)}")
+            raise BadInputError(f"{path}: no such device", _remedy(path))
     for path in targets:
         if os.path.isdir(path):
-            raise BadInputError(f"{path}: is a directory; name a file in it, or use --scratch {path}")
+            scratch = Edit((path,), ("--scratch", path))
+            raise BadInputError(
+                f"{path}: is a directory", Remedy(f"name a file in it, or use --scratch {path}", scratch)
+            )
         if os.path.islink(path) and not os.path.exists(path):
             raise BadInputError(
                 f"{path}: a symbolic link to {os.readlink(path)}, which does not exist; name the file itself"
@@ -74,10 +77,11 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
     return missing
 
 
-def _remedy(path: str) -> str:
+def _remedy(path: str) -> Remedy:
     """No file is made among devices, so no size helps there."""
-    is_files = outputs.may_hold_files(Path(os.path.dirname(path) or "."))
-    return "--size 2GiB makes a file of that size" if is_files else "check the name, `lsblk` lists the devices"
+    if not outputs.may_hold_files(Path(os.path.dirname(path) or ".")):
+        return Remedy("check the name, `lsblk` lists the devices")
+    return Remedy("--size 2GiB makes a file of that size", Edit((), ("--size", "2GiB")))
 
 
 def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | None) -> tuple[str, ...]:
@@ -105,8 +109,11 @@ def parse_size(text: str | None) -> int | None:
     size_bytes = parsed_bytes(text, "--size")
     if size_bytes < ROUND_BYTES:
         number = text.strip()
-        unit = f"; a number alone is bytes: write {number}MiB or {number}GiB" if number.strip("0").isdigit() else ""
-        raise BadInputError(f"--size {number}: a file is at least {format_size(ROUND_BYTES)}{unit}")
+        unit = None
+        if number.strip("0").isdigit():
+            mib = Edit(("--size", text), ("--size", f"{number}MiB"))
+            unit = Remedy(f"a number alone is bytes: write {number}MiB or {number}GiB", mib)
+        raise BadInputError(f"--size {number}: a file is at least {format_size(ROUND_BYTES)}", unit)
     return size_bytes
 
 
