@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,8 @@ from brickyard import profiles
 from brickyard.advise.simulate import Brick, filled, simulate
 from brickyard.analysis.figures.pivot import Axis, Observation, TableSpec, pivot
 from brickyard.analysis.judging import cached
+from brickyard.analysis.judging.answers import _characterized
+from brickyard.analysis.studies.characterization import Cell, RankedCell
 from brickyard.analysis.studies.published import Conclusion, Published, agreement, beside, judged
 from brickyard.cli import main
 from brickyard.errors import BadInputError
@@ -227,6 +231,37 @@ def test_a_headline_that_would_be_a_caches_is_refused(
     assert "With --full, each cell is measured until it is steady" in found["belief"]
     page = (tmp_path / "page" / "report.html").read_text()
     assert "write: no figure" in page
+
+
+@pytest.mark.parametrize(
+    ("mib_per_s", "doubted", "said"),
+    [
+        (
+            (30, 50, 50, 50),
+            0,
+            "write up to 50.0 MiB/s with requests of 1 KiB, within 10 % of that with all larger ones",
+        ),
+        ((30, 47, 50, 50), 0, "write up to 50.0 MiB/s with requests of 2 KiB, within 10 % of that from 1 KiB on"),
+        ((30, 99, 50, 50), 0, "write up to 99.0 MiB/s with requests of 1 KiB, and 50.0 MiB/s from 2 KiB on"),
+        ((30, 50, 99, 50), 0, "write up to 99.0 MiB/s with requests of 2 KiB"),
+        (
+            (90, 99, 50, 50),
+            2,
+            "write 50.0 MiB/s from 2 KiB on (2 of 4 cells were not in steady state and are left out)",
+        ),
+        ((50, 50, 50, 50), 4, "write: no figure, because 4 of 4 cells were not in steady state"),
+    ],
+)
+def test_a_characterization_names_the_rate_of_the_storage(mib_per_s: tuple[int, ...], doubted: int, said: str) -> None:
+    """`doubted`: so many of the smallest sizes may show a cache."""
+    best = max(mib_per_s)
+    rows: list[Any] = [SimpleNamespace(bytes_per_s=rate * 2.0**20, is_rated=True) for rate in mib_per_s]
+    cells = [
+        RankedCell(Cell(number, "sequential", "write", 512 << number, row), None, mib_per_s[number] / best)
+        for number, row in enumerate(rows)
+    ]
+    doubts = dict.fromkeys(range(doubted), "cached")
+    assert _characterized({("sequential", "write"): cells}, "", doubts, {}) == [f"Sequential requests: {said}."]
 
 
 def repeated(a: tuple[float, ...], b: tuple[float, ...]) -> list[Observation]:

@@ -31,6 +31,11 @@ LOOK = (Path(__file__).parents[1] / "pages.js").read_text()
 ALONE = (
     "<!DOCTYPE html><html><body style='margin:0'><section><figure style='margin:0'>{}</figure></section></body></html>"
 )
+FONT = "font-family='sans-serif'"
+TABLE = (
+    "<div class='scroll' aria-label='a table' style='width:200px;overflow-x:auto'><table><tbody><tr>{}</tr></tbody>"
+    "</table></div>"
+)
 MAIN = {
     "load-curve": "Response time against offered rate",
     "ramp": "Ramp of",
@@ -273,6 +278,7 @@ def test_every_kind_of_report_is_whole_in_a_browser(kind: str, tmp_path: Path, b
     faults = []
     for width in WIDTHS:
         tab.set_viewport_size({"width": width, "height": 900})
+        tab.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         faults += [f"{width} px: {fault}" for fault in tab.evaluate(LOOK)]
     if kind in MAIN:
         first = tab.locator("section:has(figure) h2").first.inner_text()
@@ -292,11 +298,35 @@ def test_every_kind_of_report_is_whole_in_a_browser(kind: str, tmp_path: Path, b
         ),
         ("<g class='role-mark'><path d='M0 50h90'/></g><text y='20' font-family='No Such Font'>a</text>", "no font"),
         ("<g class='role-mark'><path d='M0 50h90'/></g><text y='20' font-size='3'>abc</text>", "too small"),
+        (
+            "<g class='role-mark'><path d='M0 50h90'/></g><g class='role-axis-label'><text y='20'>0.0</text>"
+            "<text y='20' x='25'>0.2</text></g>",
+            "labels touch",
+        ),
     ],
 )
 def test_the_look_at_a_page_finds_each_fault(picture: str, fault: str, browser: Browser) -> None:
     tab = browser.new_page(viewport={"width": 800, "height": 600})
-    tab.set_content(ALONE.format(f"<svg width='200' height='100' font-family='sans-serif'>{picture}</svg>"))
+    tab.set_content(ALONE.format(f"<svg width='200' height='100' viewBox='0 0 200 100' {FONT}>{picture}</svg>"))
+    found = tab.evaluate(LOOK)
+    tab.close()
+    assert any(fault in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("cells", "fault"),
+    [
+        ("<td>1 KiB<td>400<td>0.2<td style='min-width:300px'>x", "its first column is out of sight"),
+        (
+            "<td style='position:sticky;left:0' class='text'>a<td class='text' style='min-width:200px'>b<td>1<td>2",
+            "no two",
+        ),
+        ("<td style='width:1px;max-width:9px;overflow-wrap:anywhere'>published as higher<td>b", "a letter a line"),
+    ],
+)
+def test_the_look_at_a_table_finds_each_fault(cells: str, fault: str, browser: Browser) -> None:
+    tab = browser.new_page(viewport={"width": 420, "height": 600})
+    tab.set_content(TABLE.format(cells))
     found = tab.evaluate(LOOK)
     tab.close()
     assert any(fault in text for text in found), found

@@ -19,7 +19,7 @@ from brickyard.units import MIB
 PATTERN = tuple[str, str]
 BAND_LINE = 14  # line height of the names above a picture, in pixels
 LINES_NAMED = 16  # a legend of more lines is larger than its picture: they are named by operation
-DASHES = [[1, 0], [7, 5], [3, 5], [9, 3, 2, 3]]
+DASHES = [[1, 0], [8, 8], [3, 7], [12, 4, 2, 4]]
 ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
 
 
@@ -180,12 +180,10 @@ def throughput(
         names = list(dict.fromkeys(row.series for row in rows))
     colours = theme.line_colours(names)
     # Operations of one run may have one rate: a line that lies on another is dashed, so that both are seen.
-    dashes = alt.StrokeDash(
-        "series:N",
-        sort=names,
-        legend=None,
-        scale=alt.Scale(domain=names, range=[DASHES[number % len(DASHES)] for number in range(len(names))]),
-    )
+    run_of = {row.series: row.line.split(" ", 1)[0] for row in rows}
+    place = [sum(run_of[before] == run_of[name] for before in names[:at]) for at, name in enumerate(names)]
+    patterns = alt.Scale(domain=names, range=[DASHES[number % len(DASHES)] for number in place])
+    dashes = alt.StrokeDash("series:N", sort=names, legend=None, scale=patterns)
     apart = {"strokeDash": dashes} if many_operations else {}
     end_s = max((row.time_s for row in rows), default=1)
     return (

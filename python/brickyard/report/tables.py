@@ -73,7 +73,7 @@ class Table:
         ]
         if sum(widths) * LETTER + len(widths) * BESIDE <= PHONE:
             return False
-        words = sum(max((len(row[number]) for row in self.rows), default=0) for number in range(self._keys))
+        words = sum(max((len(row[number]) for row in self.rows), default=0) for number in range(self.text_columns))
         return words > SHORT or len(self.rows) < LISTED
 
     @property

@@ -118,7 +118,7 @@ def run_name(record: Record) -> str:
 def run_names(records: Sequence[Record]) -> dict[int, str]:
     """Of the runs of one picture, with their conditions where these differ."""
     several = len({record.info.condition for record in records}) > 1
-    of = {r.info.id: f", {r.info.condition.replace('_', ' ')}" if several else "" for r in records}
+    of = {r.info.id: f" ({r.info.condition.replace('_', ' ')})" if several else "" for r in records}
     return {record.info.id: f"{run_name(record)}{of[record.info.id]}" for record in records}
 
 
