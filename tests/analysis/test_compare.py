@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from brickyard.analysis.figures.samples import difference, sample
-from brickyard.analysis.judging import differing
+from brickyard.analysis.judging import differing, groups
 from brickyard.analysis.judging.comparison import compare as compared
 from brickyard.cli import main
 from brickyard.report.compare_charts import changes_picture, shifts_picture
@@ -245,6 +245,29 @@ def test_a_condition_that_only_one_side_has_is_named(tmp_path: Path, capsys: pyt
     told = capsys.readouterr().out
     assert "differed: Condition: normal (run 1); rebuilding (run 2)" in told
     assert "nothing differed" not in told
+
+
+def test_pictures_name_each_figure_and_what_each_side_was(tmp_path: Path) -> None:
+    with Store() as store:
+        for condition in ("normal", "normal", "rebuilding", "rebuilding"):
+            for depth, title in ((4, "SQLIO: random reads, 8 KiB, 4 deep, " * 6 + "the first"), (8, "another")):
+                load = plan(stream(depth=depth)) | {"title": title}
+                took = [interval(0, SECOND, cell([MS] * 2000)), phase_end()]
+                add_run(store, took, plan_=load, profile=title, condition=condition)
+        runs = [store.record(info.id) for info in store.runs()]
+    before, after = runs[:4], runs[4:]
+    sides = groups.side_names(before, after)
+    assert sides == ("before (normal)", "after (rebuilding)")
+    several = changes_picture(compared(before, after), "", sides)
+    assert several is not None
+    labels = re.findall(r"<tspan[^>]*>([^<]*)</tspan>|<text[^>]*>([^<]+)</text>", several.svg)
+    words = [one or other for one, other in labels]
+    for figure in ("IOPS", "mean response time", "p99 of the response time"):
+        assert words.count(figure) == 2
+    assert "difference, after (rebuilding) against before (normal)" in words
+    shifted = shifts_picture(compared(before, after), "", sides)
+    assert shifted is not None
+    assert {"before (normal)", "after (rebuilding)"} <= set(re.findall(r">([^<>]+)</text>", shifted.svg))
 
 
 def test_what_can_change_the_figures_comes_first_and_the_rest_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

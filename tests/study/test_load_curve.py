@@ -448,6 +448,19 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
     assert line_of(points=[point(200, 9 * MS)]).endswith("at no measured rate; at 200/s it is 9.00 ms")
 
 
+def test_steps_of_searches_are_drawn_and_count_as_rates_that_the_target_keeps_up_with() -> None:
+    limit = Limit("p99", 20 * MS)
+    points = [point(rate, MS) for rate in (100, 200, 321)]
+    steps = [Step(658, 18 * MS, True), Step(974, 25 * MS, False), Step(1300, 400 * MS, False, False)]
+    curve = Curve(350.0, points, limit, [carried(steps)])
+    (line,) = [line for line in found_lines(curve) if "keeps up" in line]
+    assert "at least 974/s, with a p99 response time of 25.0 ms; a search overloaded it at 1,300/s" in line
+    drawn = picture_of(points, curve_marks(curve), limit, steps=curve.steps)
+    assert "p99, steps of searches" in drawn.svg
+    assert "hollow: overloaded" in drawn.svg
+    assert "steps of searches" not in picture_of(points, curve_marks(curve), limit).svg
+
+
 def test_levels_that_contradict_the_searches_are_said() -> None:
     """Two levels below the rate that the searches found broke the limit; one of their steps overloaded the target."""
     steps = [Step(150.0, MS, holds=True, requests=20_000), Step(300.0, None, holds=False, kept_up=False)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import wrap
 
 import altair as alt
 import msgspec
 
-from brickyard.analysis.judging.comparison import Comparison
+from brickyard.analysis.judging.comparison import Comparison, Name
 from brickyard.analysis.judging.history import History
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.report import theme
@@ -18,6 +19,8 @@ from brickyard.units import format_name
 WIDTH, HEIGHT = 640, 300
 TITLE_WIDTH = 32  # characters of a panel's title in a line
 CUT_AT = 3  # times the largest difference, at least 100 %: a longer interval would leave no room for the others
+LABEL_LETTERS, LABEL_LINES = 48, 3  # of a load's name beside its figures; a longer one is cut in the middle
+LINE = 14  # CSS pixels
 CHANGES_SHOWN = 30  # more rows than this are no picture any more; the table has all
 
 
@@ -45,15 +48,18 @@ class _SidePercentile(msgspec.Struct, frozen=True):
     side: str
 
 
-def changes_picture(found: Comparison, note: str = "") -> Picture | None:
-    """A line for each figure: its difference with the interval, and zero in the middle."""
+def changes_picture(found: Comparison, note: str = "", sides: tuple[str, str] = ("before", "after")) -> Picture | None:
+    """A line for each figure: its difference with the interval, and zero in the middle. A load that all of them are of
+    is named once."""
     rows: list[_ChangeLine] = []
+    loads = list(dict.fromkeys(change.name for change in found.changes[:CHANGES_SHOWN]))
+    labels = _labels(loads) if len(loads) > 1 else {load: [] for load in loads}
     for change in found.changes[:CHANGES_SHOWN]:
         item = change.difference
         kind = "noise unknown" if item.seen is None else "seen" if item.seen else "not seen beyond noise"
         low = item.share if item.low is None else item.low
         high = item.share if item.high is None else item.high
-        name = f"{format_name(change.name)}: {change.figure.title}"
+        name = "\n".join([*labels[change.name], change.figure.title])
         rows.append(_ChangeLine(name, item.share, low, high, kind))
     if not rows:
         return None
@@ -67,8 +73,9 @@ def changes_picture(found: Comparison, note: str = "") -> Picture | None:
     rows = [row.within(most) for row in rows]
     kinds = [k for k in ("seen", "not seen beyond noise", "noise unknown") if any(row.kind == k for row in rows)]
     colours = {"seen": theme.BLUE, "not seen beyond noise": "#9aa5b1", "noise unknown": theme.ORANGE}
-    y = alt.Y("name:N", sort=[row.name for row in rows], title=None, axis=alt.Axis(labelLimit=380))
-    x = alt.X("share:Q", title="difference, after against before", axis=alt.Axis(format="+.3~p", tickCount=6))
+    lines = max(row.name.count("\n") + 1 for row in rows)
+    y = alt.Y("name:N", sort=[row.name for row in rows], title=None, axis=_lines_axis(lines))
+    x = alt.X("share:Q", title=f"difference, {sides[1]} against {sides[0]}", axis=alt.Axis(format="+.3~p", tickCount=6))
     colour = alt.Color(
         "kind:N", title=None, sort=kinds, scale=alt.Scale(domain=kinds, range=[colours[k] for k in kinds])
     )
@@ -79,14 +86,38 @@ def changes_picture(found: Comparison, note: str = "") -> Picture | None:
         base.mark_rule(strokeWidth=2).encode(y=y, x=alt.X("low:Q"), x2="high:Q", color=colour),
         base.mark_point(filled=True, size=70, opacity=1).encode(y=y, x=x, color=colour),
         *_arrows(cut, y, colour),
-    ).properties(width=420, height=max(60, 24 * len(rows)))
+    ).properties(width=420, height=max(60, (10 + LINE * lines) * len(rows)))
     said = f"Differences of {len(rows)} figures with their intervals"
+    titles = wrap(format_name(loads[0]), 2 * LABEL_LETTERS) if len(loads) == 1 else []
     if cut:
         names = len({row.name for row in cut})
         words = f"▶ ◀ {names} of {len(rows)} intervals reach further than is shown; the table has their ends"
-        chart = chart.properties(title=alt.TitleParams(words, anchor="start", fontSize=12, fontWeight="normal"))
+        titles.append(words)
         said += f", {names} of them cut"
+    if titles:
+        chart = chart.properties(title=alt.TitleParams(titles, anchor="start", fontSize=12, fontWeight="normal"))
     return draw("compare", said, chart, width=WIDTH, note=note)
+
+
+def _lines_axis(lines: int) -> alt.Axis:
+    """Labels of so many lines; Vega puts the first of them beside the tick."""
+    return alt.Axis(labelExpr="split(datum.label, '\\n')", labelLimit=380, labelOffset=LINE / 2 * (1 - lines))
+
+
+def _labels(loads: Sequence[Name]) -> dict[Name, list[str]]:
+    """Of each load as many lines, so that the figure follows at one height."""
+    found = {load: _label_lines(load) for load in loads}
+    most = max(map(len, found.values()))
+    return {load: [*[""] * (most - len(lines)), *lines] for load, lines in found.items()}
+
+
+def _label_lines(name: Name) -> list[str]:
+    """A load in a few lines; of a longer name both ends, which tell loads of one profile apart."""
+    lines = wrap(format_name(name), LABEL_LETTERS)
+    if len(lines) <= LABEL_LINES:
+        return lines
+    end = format_name(name)[2 - LABEL_LETTERS :].partition(" ")[2]
+    return [*lines[: LABEL_LINES - 1], f"… {end}"]
 
 
 def _arrows(cut: list[_CutEnd], y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
@@ -100,13 +131,13 @@ def _arrows(cut: list[_CutEnd], y: alt.Y, colour: alt.Color) -> list[alt.Chart]:
     ]
 
 
-def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
+def shifts_picture(found: Comparison, note: str = "", sides: tuple[str, str] = ("before", "after")) -> Picture | None:
     """Percentiles of the latencies, before and after, as small multiples."""
     charts = []
     for shift in found.shifts[:9]:
         rows = [
             _SidePercentile(name, value, side)
-            for side, item in (("before", shift.before), ("after", shift.after))
+            for side, item in zip(sides, (shift.before, shift.after), strict=True)
             for name in PERCENTILE_NAMES
             if (value := item.percentiles.get(name))
         ]
@@ -119,8 +150,8 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
         colour = alt.Color(
             "side:N",
             title=None,
-            sort=["before", "after"],
-            scale=alt.Scale(domain=["before", "after"], range=[theme.BLUE, theme.VERMILLION]),
+            sort=sides,
+            scale=alt.Scale(domain=sides, range=[theme.BLUE, theme.VERMILLION]),
         )
         charts.append(
             alt.Chart(inlined(rows))
@@ -138,7 +169,7 @@ def shifts_picture(found: Comparison, note: str = "") -> Picture | None:
                     else alt.Axis(labelExpr=theme.TIME_OR_0_LABEL, tickCount=5),
                 ),
                 color=colour,
-                strokeDash=alt.StrokeDash("side:N", sort=["before", "after"], legend=None),
+                strokeDash=alt.StrokeDash("side:N", sort=sides, legend=None),
             )
             .properties(width=240, height=180, title=wrap(format_name(shift.name), TITLE_WIDTH))
         )

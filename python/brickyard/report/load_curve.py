@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 
 from brickyard.analysis.figures.load_curve import CAPACITY, KNEE, WITHIN, CurvePoint, Limit, Mark
+from brickyard.analysis.figures.search import Step
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.report import theme
 from brickyard.report.picture import Picture
@@ -46,9 +47,10 @@ def load_curve(
     unit: str = " in 1/s",
     note: str = "",
     narrow: bool = False,
+    steps: Sequence[Step] = (),
 ) -> Picture:
     """Response time on a log axis against the offered rate; overloaded rates are hollow, each answer is a labelled
-    line."""
+    line. Steps of searches have the limited figure alone, and no line."""
     limited = [limit.figure] if limit and limit.figure not in FIGURES else []
     figures = [*FIGURES, *limited]
     rows = [
@@ -58,14 +60,17 @@ def load_curve(
             points, [point.mean_ns if figure == "mean" else point.percentiles.get(figure) for point in points]
         )
     ]
-    times = [row.time_ns for row in rows] + ([limit.above_ns] if limit else [])
+    searched = _search_rows(steps, limit)
+    figures += list(dict.fromkeys(row.figure for row in searched))
+    colours, shapes = _styles(figures, searched, limit)
+    times = [row.time_ns for row in (*rows, *searched)] + ([limit.above_ns] if limit else [])
     reached = [max(mark.value, mark.high or 0.0) for mark in marks]
-    end = max([point.offered_per_s for point in points] + reached, default=1.0) * 1.03
+    end = max([point.offered_per_s for point in points] + [row.rate for row in searched] + reached, default=1.0) * 1.03
     marks = [mark for mark in marks if mark.value > 0]
     low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
     # Above all times there is room for a line of text for each mark.
     high *= (high / low) ** (len(marks) * LINE / (HEIGHT - len(marks) * LINE))
-    present = [name for name in figures if any(row.figure == name for row in rows)]
+    present = [name for name in figures if any(row.figure == name for row in (*rows, *searched))]
     x_scale = alt.Scale(domain=[0, end], nice=False)
     ticks = alt.Axis(
         labelExpr=theme.COUNT_LABEL,
@@ -85,14 +90,14 @@ def load_curve(
         "figure:N",
         title=None,
         sort=present,
-        scale=alt.Scale(domain=present, range=[COLOURS.get(n, theme.PURPLE) for n in present]),
+        scale=alt.Scale(domain=present, range=[colours[n] for n in present]),
         legend=alt.Legend(columns=3 if narrow else 4),
     )
     shape = alt.Shape(
         "figure:N",
         title=None,
         sort=present,
-        scale=alt.Scale(domain=present, range=[SHAPES.get(n, "diamond") for n in present]),
+        scale=alt.Scale(domain=present, range=[shapes[n] for n in present]),
         legend=alt.Legend(columns=3 if narrow else 4),
     )
     base = alt.Chart(alt.InlineData(values=[asdict(row) for row in rows])).encode(
@@ -100,7 +105,7 @@ def load_curve(
     )
     layers: list[Any] = [base.mark_line(strokeWidth=2)]
     for overloaded in (False, True):
-        only = [asdict(row) for row in rows if row.overloaded is overloaded]
+        only = [asdict(row) for row in (*rows, *searched) if row.overloaded is overloaded]
         if only:
             marked = alt.Chart(alt.InlineData(values=only)).mark_point(
                 size=52, opacity=1, filled=not overloaded, strokeWidth=2
@@ -109,7 +114,7 @@ def load_curve(
     plot = DRAWN_NARROW if narrow else WIDTH
     layers += [layer for label in _labels(marks, end, plot) for layer in _marked(label, end, plot)]
     layers += _limit_line(limit, x_scale, y_scale)
-    hollow = " (hollow: overloaded)" if any(point.overloaded for point in points) else ""
+    hollow = " (hollow: overloaded)" if any(row.overloaded for row in (*rows, *searched)) else ""
     # Of a ramp's knob nobody asks for saturation; of a rate a reader would take the last point for it.
     is_open = not any(mark.name == KNEE for mark in marks) and against == "offered rate" and not hollow
     ends = [text for text in (hollow.strip(), "(not saturated)" if is_open else "") if text]
@@ -119,6 +124,24 @@ def load_curve(
     width = NARROW_WIDTH if narrow else WIDTH
     suffix = "-narrow" if narrow else ""
     return draw(name + suffix, _alt_text(points, marks, against), chart, width=width, note=note)
+
+
+def _search_rows(steps: Sequence[Step], limit: Limit | None) -> list[CurvePointRow]:
+    if limit is None:
+        return []
+    name = f"{limit.figure}, steps of searches"
+    return [CurvePointRow(step.rate_per_s, name, step.value_ns, not step.kept_up, 0) for step in steps if step.value_ns]
+
+
+def _styles(
+    figures: Sequence[str], searched: Sequence[CurvePointRow], limit: Limit | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Colours and shapes; a step of a search has the colour of its figure and a shape of its own."""
+    colours = {figure: COLOURS.get(figure, theme.PURPLE) for figure in figures}
+    shapes = {figure: SHAPES.get(figure, "diamond") for figure in figures}
+    for name in {row.figure for row in searched}:
+        colours[name], shapes[name] = colours[limit.figure if limit else name], "cross"
+    return colours, shapes
 
 
 @dataclass(frozen=True)

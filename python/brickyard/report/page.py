@@ -132,10 +132,12 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     workload = workload_words([record for record in records if not is_of_search(record)] or records)
     marks = curve_marks(curve)
     wide, narrow = (
-        load_curve(curve.points, marks, curve.limit, note=workload, narrow=is_narrow) for is_narrow in (False, True)
+        load_curve(curve.points, marks, curve.limit, note=workload, narrow=is_narrow, steps=curve.steps)
+        for is_narrow in (False, True)
     )
     rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
     caption = "Each point is a rate that was offered, in a run of its own."
+    caption += " Crosses are the steps of the searches for the limit." if curve.steps else ""
     groups = (("", 3), ("response time", len(RESPONSE)), ("", len(NAMES) - 2 - len(RESPONSE)))
     title = "Response time against offered rate"
     return Lead(

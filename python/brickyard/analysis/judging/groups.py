@@ -62,6 +62,16 @@ def told_apart(groups: Iterable[StorageState]) -> dict[StorageState, str]:
     return {group: ", ".join(group[n] for n in parts if group[n]) or group.words for group in several}
 
 
+def side_names(before: Sequence[Record], after: Sequence[Record]) -> tuple[str, str]:
+    """`before (normal)`, `after (rebuilding)`: with what of the storage is not the same on both sides."""
+    sides = [list(dict.fromkeys(map(group_of, side))) for side in (before, after)]
+    if set(sides[0]) == set(sides[1]):
+        return "before", "after"
+    told = told_apart([*sides[0], *sides[1]])
+    one, other = ("; ".join(told[group] for group in side) for side in sides)
+    return f"before ({one})", f"after ({other})"
+
+
 def none_shared(before: Mapping[StorageState, Sequence[int]], after: Mapping[StorageState, Sequence[int]]) -> str:
     """Why nothing of two sides is alike, and how to choose."""
     sides = " and ".join(f"{name} {_words(runs)}" for name, runs in (("BEFORE is", before), ("AFTER is", after)))

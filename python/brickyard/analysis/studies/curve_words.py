@@ -53,6 +53,10 @@ class Curve:
     limit: Limit | None = None
     searches: list[Carried] = field(default_factory=list)
 
+    @property
+    def steps(self) -> list[Step]:
+        return [step for found in self.searches for step in found.steps]
+
 
 def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None:
     """The curve whose runs these are; None where they are none, or too few to draw one."""
@@ -184,11 +188,15 @@ def found_lines(curve: Curve) -> list[str]:
         lines.append(f"capacity: about {format_iops(most)}/s, the highest rate that was achieved{by}")
     elif sound := [point for point in curve.points if not point.overloaded]:
         last = max(sound, key=lambda point: point.offered_per_s)
+        best = _best_kept_up(curve)
+        rate, figure, time_ns = last.offered_per_s, "mean", last.mean_ns
+        if curve.limit and best is not None and best.rate_per_s > rate:
+            rate, figure, time_ns = best.rate_per_s, curve.limit.figure, best.value_ns
         lines.append(
-            f"the target keeps up with at least {format_iops(last.offered_per_s)}/s, with a mean response time of"
-            f" {format_ns(last.mean_ns)}{_overload_words(curve)}"
+            f"the target keeps up with at least {format_iops(rate)}/s, with a {figure} response time of"
+            f" {format_ns(time_ns)}{_overload_words(curve)}"
         )
-    lines.append(f"knee: {knee_words(knee(curve.points), lowest_overload(curve))}")
+    lines.append(f"knee: {knee_words(knee(curve.points), lowest_overload(curve), _best_kept_up(curve))}")
     if curve.limit:
         lines.insert(1, limit_line(curve, curve.limit))  # it was asked for, so it is the answer
     return lines
@@ -209,7 +217,14 @@ def curve_marks(curve: Curve) -> list[Mark]:
 
 def lowest_overload(curve: Curve) -> float | None:
     """The lowest rate at which a step of a search overloaded the target."""
-    return min((step.rate_per_s for one in curve.searches for step in one.steps if not step.kept_up), default=None)
+    return min((step.rate_per_s for step in curve.steps if not step.kept_up), default=None)
+
+
+def _best_kept_up(curve: Curve) -> Step | None:
+    """The step of a search with the highest rate that did not overload the target, below all that did."""
+    lowest = lowest_overload(curve) or math.inf
+    kept = (step for step in curve.steps if step.kept_up and step.value_ns is not None and step.rate_per_s < lowest)
+    return max(kept, key=lambda step: step.rate_per_s, default=None)
 
 
 def _overload_words(curve: Curve) -> str:
@@ -217,8 +232,8 @@ def _overload_words(curve: Curve) -> str:
     return "" if lowest is None else f"; a search overloaded it at {format_iops(lowest)}/s"
 
 
-def knee_words(found: Knee, overload_per_s: float | None = None) -> str:
-    """`overload_per_s`: a rate beyond the levels that overloaded the target."""
+def knee_words(found: Knee, overload_per_s: float | None = None, step: Step | None = None) -> str:
+    """`overload_per_s`: a rate beyond the levels that overloaded the target; `step`: one that did not."""
     if found.point:
         return (
             f"{format_iops(found.point.offered_per_s)}/s, with a mean response time of "
@@ -234,9 +249,10 @@ def knee_words(found: Knee, overload_per_s: float | None = None) -> str:
             f"not reached. The highest level is {format_iops(found.end.offered_per_s)}/s, and a search overloaded the "
             f"target at {format_iops(overload_per_s)}/s. Continue with --max-rate {math.ceil(overload_per_s)}"
         )
+    most = max(found.end.offered_per_s, step.rate_per_s if step else 0.0)
     return (
-        f"not reached. The target was not overloaded up to {format_iops(found.end.offered_per_s)}/s, where the search "
-        f"ended before saturation. Continue with --max-rate {math.ceil(FURTHER * found.end.offered_per_s)}"
+        f"not reached. The target was not overloaded up to {format_iops(most)}/s, where the search "
+        f"ended before saturation. Continue with --max-rate {math.ceil(FURTHER * most)}"
     )
 
 
@@ -282,7 +298,7 @@ def is_kept(curve: Curve, limit: Limit) -> bool:
 
 def _lowest_words(curve: Curve, limit: Limit) -> str:
     """What the lowest rate had; with few requests there is no percentile, and the next rate that has one is named."""
-    steps = [*(step for found in curve.searches for step in found.steps), *(step_of(p, limit) for p in curve.points)]
+    steps = [*curve.steps, *(step_of(p, limit) for p in curve.points)]
     known = [(step.rate_per_s, step.value_ns) for step in steps if step.value_ns is not None]
     if not known:
         return ""

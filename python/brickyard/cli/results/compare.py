@@ -24,7 +24,7 @@ from brickyard.analysis.judging.comparison import (
 )
 from brickyard.analysis.judging.differing import Differing, differing_between
 from brickyard.analysis.judging.gate import Gate, compared
-from brickyard.analysis.judging.groups import NAMED_MOST
+from brickyard.analysis.judging.groups import NAMED_MOST, side_names
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_text, stderr, stdout, table
 from brickyard.cli.parts.selection import open_store, select
@@ -114,7 +114,8 @@ def compare(
         )
     open_words = _unjudged_words(judged) if check and not bad else ""
     notes = [*left_out_words(sides), *unlike_words(found), *assumptions(judged, before if baseline else [])]
-    pictures = _draw(found, output, "; ".join(_workload_lines(before, after))) if output else []
+    note = "; ".join(_workload_lines(before, after))
+    pictures = _draw(found, output, note, side_names(before, after)) if output else []
     code = FAILED if check and bad else BAD_INPUT if open_words else DONE
     if json:
         about = {"loads_differ": loads, "left_out": sides.left_out, "notes": notes, "not_judged": open_words or None}
@@ -279,10 +280,10 @@ def _print_shifts(console: Console, heading: str, shifts: list[Shift]) -> None:
     console.print()
 
 
-def _draw(found: Comparison, folder: Path, note: str) -> list[str]:
+def _draw(found: Comparison, folder: Path, note: str, sides: tuple[str, str]) -> list[str]:
     from brickyard.report.compare_charts import changes_picture, shifts_picture
 
-    return write_pictures([changes_picture(found, note), shifts_picture(found, note)], folder)
+    return write_pictures([changes_picture(found, note, sides), shifts_picture(found, note, sides)], folder)
 
 
 def write_pictures(pictures: Sequence[Picture | None], folder: Path) -> list[str]:
