@@ -181,7 +181,7 @@ def draw_figures(records: list[Record], planned: int | None = None) -> list[Figu
 
 def _slow(records: list[Record]) -> list[Figure]:
     """One bar of causes for each run; nothing where all of it is the model's."""
-    names = run_names(records)
+    names = run_names(records, lambda record: f"run {record.info.id}")  # as the table of its evidence has them
     told = {names[r.info.id]: slow.cause_shares(slow.slow_causes(r)) for r in records[:MOST_BARS]}
     if not any(one.cause != slow.MODEL for shares in told.values() for one in shares):
         return []

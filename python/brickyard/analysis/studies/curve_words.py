@@ -6,7 +6,7 @@ Refusal: no figure that `analysis.figures.load_curve` did not give.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from brickyard import _core
@@ -119,11 +119,11 @@ def run_name(record: Record) -> str:
     return f"run {record.info.id}"
 
 
-def run_names(records: Sequence[Record]) -> dict[int, str]:
+def run_names(records: Sequence[Record], name: Callable[[Record], str] = run_name) -> dict[int, str]:
     """Of the runs of one picture, with their conditions where these differ."""
     several = len({record.info.condition for record in records}) > 1
     of = {r.info.id: f" ({r.info.condition.replace('_', ' ')})" if several else "" for r in records}
-    return {record.info.id: f"{run_name(record)}{of[record.info.id]}" for record in records}
+    return {record.info.id: f"{name(record)}{of[record.info.id]}" for record in records}
 
 
 def limit_of(study: StudyInfo) -> Limit | None:
