@@ -489,6 +489,26 @@ def test_reads_that_memory_may_have_answered_are_marked_in_the_headline(tmp_path
     assert all("have come from the page cache" not in headline + belief for headline, belief in said[1:])
 
 
+def test_buffered_writes_that_are_flushed_are_not_called_those_of_memory(tmp_path: Path) -> None:
+    def belief(**changes: object) -> str:
+        asked = plan(stream(**{"operations": {"read": 0, "write": 100}, **changes}))
+        done = [interval(0, SECOND, cell([MS] * 1000, operation="write")), phase_end()]
+        with Store(tmp_path / "runs.db") as store:
+            return answer([store.record(add_run(store, done, plan_=asked, io="buffered"))], {}).belief
+
+    said = "went into the page cache without flushes"
+    assert said in belief()
+    for flushed in (
+        {"flush_every": {"writes": 8}},
+        {"sync": "dsync"},
+        {"operations": {"read": 0, "write": 90, "flush": 10}},
+        {"chain": ["write", "flush"]},
+        {"program": {"kind": "transactions", "size": "4KiB", "fsync": True}},
+    ):
+        assert said not in belief(**flushed), flushed
+    assert said in belief(program={"kind": "transactions", "size": "4KiB"})
+
+
 def test_what_moves_no_data_has_no_throughput_in_the_headline(tmp_path: Path) -> None:
     done = [cell([MS] * 1000), cell([MS] * 182, operation="flush", request_bytes=0)]
     with Store(tmp_path / "runs.db") as store:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from brickyard.schema.generated import Counted
-from brickyard.schema.plan import Operations, OtherStream, StepWord, Stream
+from brickyard.schema.plan import CreateFiles, Operations, OtherStream, StepWord, Stream, Transactions, WriteFile
 
 CHAIN, FRAME = Counted.CHAIN, Counted.FRAME
 CHAINS: frozenset[str] = frozenset({CHAIN, Counted.CREATE_FILE, Counted.READ_FILE, Counted.APPEND_FILE, FRAME})
@@ -41,6 +41,13 @@ def in_rate(operations: Iterable[str]) -> frozenset[str]:
 def writes(stream: Stream) -> bool:
     """Whether a profile's stream writes; a program and a trace say that themselves."""
     return stream.operations.write > 0 or StepWord.WRITE in stream.chain
+
+
+def flushes(stream: Stream) -> bool:
+    """Whether a stream asks for flushes: after its writes, in its mix or chain, or before its files are closed."""
+    of_files = isinstance(stream.program, CreateFiles | Transactions | WriteFile) and stream.program.fsync
+    mixed = StepWord.FLUSH in stream.chain if stream.chain else stream.operations.flush > 0
+    return of_files or mixed or stream.flush_every is not None
 
 
 class Queued(Protocol):
