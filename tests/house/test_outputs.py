@@ -36,15 +36,24 @@ def test_files_of_the_user_s_own_stay(tmp_path: Path, capsys: pytest.CaptureFixt
     folder.mkdir()
     refused(capsys, folder / "report.html", *STUDY, "-o", str(folder))
     (folder / "report.html").unlink()
+    (folder / "mine").touch()
+    capsys.readouterr()
+    assert main([*STUDY, "-o", str(folder)]) == 2
+    assert f"{folder}: is not empty and has no report of Brickyard; name a new folder" in capsys.readouterr().err
+    assert [path.name for path in folder.iterdir()] == ["mine"]
+    # Beside a page of ours nothing else is replaced either.
+    (folder / "mine").unlink()
+    assert main([*STUDY, "-o", str(folder)]) == 0
     refused(capsys, folder / "cells.csv", *STUDY, "-o", str(folder))
     pictures = tmp_path / "report" / "pictures"
-    pictures.mkdir(parents=True)
+    assert main(["report", "latest", "-o", str(pictures.parent)]) == 0
     refused(capsys, pictures / "latency-over-time.png", "report", "latest", "-o", str(pictures.parent))
     bought = ["advise", "buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "wd2500jd", "3ware-8506-8"]
-    chart = tmp_path / "cost-against-rate.svg"
-    refused(capsys, chart, *bought, "-o", str(tmp_path))
+    chart = tmp_path / "bought" / "cost-against-rate.svg"
+    assert main([*bought, "-o", str(chart.parent)]) == 0
+    refused(capsys, chart, *bought, "-o", str(chart.parent))
     chart.unlink()
-    refused(capsys, chart.with_suffix(".png"), *bought, "-o", str(tmp_path))
+    refused(capsys, chart.with_suffix(".png"), *bought, "-o", str(chart.parent))
 
 
 def test_reports_of_ours_are_made_again_in_the_same_place(tmp_path: Path) -> None:

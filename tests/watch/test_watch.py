@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from brickyard import traces
+from brickyard.cli import main
 from watch_support import BRICKYARD, WAIT_S, fio, loaded, loop, seen_by_kernel, settle, shell, watching, zram
 
 __all__ = ["loop", "zram"]
@@ -227,6 +228,15 @@ def test_without_rights_there_is_one_clear_line_and_counters_work(tmp_path: Path
     told = json.loads(found.stdout)
     assert told["method"] == "counters"
     assert "alignment" in told["not_seen"]
+
+
+def test_a_file_of_the_working_directory_is_no_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f").touch()
+    assert main(["watch", "f"]) == 2
+    assert "f: is not a block device, and watch takes only those" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,7 @@ def _run(given: list[str]) -> int:
     except cyclopts.CycloptsError as error:
         from brickyard.cli.parts.habits import complaint
 
-        verb = f" {given[0]}" if given and given[0] in app else ""
-        refused = complaint(given, error, Remedy(f"See brickyard{verb} --help."))
+        refused = complaint(given, error, Remedy(_see(given)))
         return _complain(given, _with_command(given, refused), BAD_INPUT, error)
     return result if isinstance(result, int) else 0
 
@@ -107,6 +106,17 @@ def _other_words(given: list[str]) -> str:
     from brickyard.cli.parts.habits import dd_words
 
     return dd_words(given)
+
+
+def _see(given: Sequence[str]) -> str:
+    from brickyard.cli.app import app
+
+    words, found = ["brickyard"], app
+    for word in given:
+        if word.startswith("-") or word not in list(found):
+            break
+        words, found = [*words, word], found[word]
+    return f"See {' '.join(words)} --help."
 
 
 def _hide_passwords(given: list[str]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from brickyard.outputs.files import PAGE_MARK, check_file
 from brickyard.outputs.folders import check_folder
+from brickyard.outputs.places import refuse
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,23 @@ def report_place(place: Path) -> ReportPlace:
     return ReportPlace(place / "report.html", place / "pictures")
 
 
+def _is_of_others(place: Path, page: Path) -> bool:
+    """Whether a folder has files already, and no page among them; whose that is, its mark says."""
+    try:
+        return not page.exists() and any(place.iterdir())
+    except OSError:
+        return False  # what is not there is made, and what cannot be read is refused by what it is
+
+
 def check_report(place: Path) -> Path:
     """Refuses now what the writing of a report would refuse later; nothing is made."""
     found = report_place(place)
+    if not found.stem and _is_of_others(place, found.page):
+        raise refuse(
+            place,
+            "is not empty and has no report of Brickyard",
+            "name a new folder, or the page itself, such as runs.html",
+        )
     if found.stem:
         check_folder(found.page.parent)
     else:

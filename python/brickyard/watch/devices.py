@@ -88,12 +88,17 @@ def _has_size(entry: Path) -> bool:
 
 def _disk_name(path: str) -> str:
     full = path if "/" in path else f"/dev/{path}"
+    if not os.path.exists(full) and os.path.exists(path):
+        full = path  # a file of the working directory, which is refused by what it is
     try:
         about = os.stat(full)
     except OSError as error:
         raise BadInputError(f"{printable(path)}: does not exist; see lsblk for block devices") from error
     if not stat.S_ISBLK(about.st_mode):
-        raise BadInputError(f"{printable(path)}: is not a block device; see lsblk, or df for the one below a file")
+        raise BadInputError(
+            f"{printable(path)}: is not a block device, and watch takes only those; lsblk lists them, and "
+            f"`df {printable(path)}` shows the one below a file"
+        )
     place = Path(f"/sys/dev/block/{os.major(about.st_rdev)}:{os.minor(about.st_rdev)}")
     if not place.exists():
         raise BadInputError(f"{printable(path)}: the kernel has no such device any more; see lsblk")

@@ -114,9 +114,14 @@ def interference(
         _print(found, asked, records)
         if drawn:
             print_line(stdout(), f"picture: {output}/interference.svg")
+    return _exit_code(found)
+
+
+def _exit_code(found: InterferenceMap) -> int:
     if found.interrupted:
         return INTERRUPTED
-    return DONE if found.points and not found.cut_short else FAILED
+    is_kept = any(reads is not None for _, reads in found.frontier(found.limit_ns))
+    return DONE if is_kept and not found.cut_short else FAILED
 
 
 def _request_bytes(text: str, option: str) -> int:
