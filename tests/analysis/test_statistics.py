@@ -20,6 +20,7 @@ import aa
 from brickyard.analysis.figures.batches import batch_means
 from brickyard.analysis.figures.named import FIGURES
 from brickyard.analysis.figures.samples import (
+    Difference,
     Sample,
     adjusted_p,
     difference,
@@ -31,6 +32,7 @@ from brickyard.analysis.figures.samples import (
 from brickyard.analysis.figures.search import enough
 from brickyard.analysis.judging.comparison import Change, compare
 from brickyard.analysis.judging.gate import Finding, Judged, gate
+from brickyard.analysis.studies.answer import change_words
 from brickyard.cli import main
 from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Record, Store
@@ -414,3 +416,9 @@ def test_the_rate_within_a_limit_holds_the_true_rate_of_a_queue() -> None:
     # A step of a thousand requests sees too little of a queue: what the manual says, and why steps are longer.
     assert aa.limits("p99", 0.9, 1000)[0] < 0.8
     assert enough("p99") == 10_000
+
+
+def test_two_cells_have_no_median() -> None:
+    differences = [Difference(share, None, None, None) for share in (9.8, 0.007)]
+    assert change_words(differences) == "+0.7 % and 10.8 × (2 cells)"
+    assert change_words([*differences, Difference(0.5, None, None, None)]).startswith("+50 % (median of 3 cells")

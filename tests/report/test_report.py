@@ -430,6 +430,8 @@ def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:
     assert "lateness" not in punctual.belief
     assert "The generator was not the limit. Lateness is 50 % of the mean response time" in late_one.belief
     assert "of when they were due" in late_one.sentences[0]
+    both = answer(found, {}).belief
+    assert f"Lateness is up to 50 % of the mean response time (in run {found[1].info.id})" in both
 
 
 def test_a_rate_of_few_requests_is_said_to_be_one_and_has_no_times(tmp_path: Path) -> None:

@@ -391,8 +391,8 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
-    assert "these runs would detect a change of a single figure in four of five cases if it is" in told
-    assert "(the steadiest figure) to" in told
+    assert "power: changes that so many runs find in four of five cases: in one figure, " in told
+    assert " or more for the steadiest, " in told
 
 
 def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

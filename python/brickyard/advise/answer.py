@@ -224,16 +224,15 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     if item.rates is None:
         return f"{where}No rate keeps the limit; {unlimited}."
     rates = item.rates
-    off = ""
-    if item.spread is not None and (ends := item.ends):
-        off = (
-            f", {format_iops(ends[0])} to {format_iops(ends[1])} if the model is also off by a factor of "
-            f"{item.spread.factor:.2f}, which is known only for rates without a limit"
-        )
-    between = ""
+    about = []
     if rates.low is not None and rates.high is not None:
-        between = f" (95 % interval {format_iops(rates.low)} to {format_iops(rates.high)})"
-    found = f"{format_iops(rates.centre)} requests/s{between}{off}"
+        about.append(f"95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}")
+    if item.spread is not None and (ends := item.ends):
+        about.append(
+            f"with the model's error, {format_iops(ends[0])} to {format_iops(ends[1])}: a factor of "
+            f"{item.spread.factor:.2f}, found on rates without a limit"
+        )
+    found = f"{format_iops(rates.centre)} requests/s" + (f" ({'; '.join(about)})" if about else "")
     if not item.is_open and rates.centre > item.unlimited_per_s * OVERLAPPING_FACTOR:
         return (
             f"{where}{format_iops(item.unlimited_per_s)} requests/s in the profile's own closed loop, where requests "

@@ -98,7 +98,7 @@ def _lone_words(judged: Gate) -> str:
     least, most = sees_words(judged.lone_least or 0.0), sees_words(judged.lone_most or 0.0)
     if least == most:
         return least
-    return f"{least} (the steadiest figure) to {most} (the noisiest)"
+    return f"{least} for the steadiest, {most} for the noisiest"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
@@ -110,10 +110,9 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
         told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
         said.append(f"{_figures(count)} judged together against {_share(tolerance)}: {told}")
-        every = f"; of all of them, {sees_words(judged.all_share)}" if count > 1 else ""
+        every = f"; in all of them, {sees_words(judged.all_share)}" if count > 1 else ""
         said.append(
-            "power: at this noise, these runs would detect a change of a single figure in four of five cases if it is "
-            f"{_lone_words(judged)}{every}"
+            f"power: changes that so many runs find in four of five cases: in one figure, {_lone_words(judged)}{every}"
         )
     apart = [change for change in unclear if change.worse_by > tolerance]
     said += [

@@ -515,29 +515,41 @@ def _pauses(record: Record) -> bool:
     return any(isinstance(stream, Stream) and stream.think.ns for stream in streams)
 
 
-def _lateness(records: Sequence[Record]) -> list[float]:
-    """Its share of each mean response time, where one of them is a good part."""
+def _lateness(records: Sequence[Record]) -> list[tuple[float, Record]]:
+    """Its share of each mean response time, with the run that had it, where one of them is a good part."""
     shares = [
-        late.mean_ns / response.mean_ns
+        (late.mean_ns / response.mean_ns, record)
         for record in records
         for row in analysis.totals(record)
         if (late := row.lateness) and (response := row.response) and response.mean_ns
     ]
-    return shares if max(shares, default=0.0) >= LATE_SHARE else []
+    return shares if max((share for share, _ in shares), default=0.0) >= LATE_SHARE else []
 
 
 def _late(records: Sequence[Record]) -> list[str]:
     shares = _lateness(records)
     if not shares:
         return []
-    low, high = format_percent(min(shares)), format_percent(max(shares))
+    most, latest = max(shares, key=lambda item: item[0])
+    low, high = format_percent(min(share for share, _ in shares)), format_percent(most)
     share = high if low == high else f"up to {high}"
+    where = _where_words(latest) if len(records) > 1 and low != high else ""
     # A model's requests need no processor.
     cause = "" if _modelled(records)[:1] == [ALL_MODELLED] else " or until a processor of this host was free"
     return [
-        f"Lateness is {share} of the mean response time: requests that were due waited until another one had ended"
-        f"{cause}."
+        f"Lateness is {share} of the mean response time{where}: requests that were due waited until another one had "
+        f"ended{cause}."
     ]
+
+
+def _where_words(record: Record) -> str:
+    """Which of several runs this is, as their tables name them; steps of a search are in none."""
+    marks = record.info.marks
+    if marks.searched_per_s is not None:
+        return f" (in a search, at {format_iops(marks.searched_per_s)}/s)"
+    if marks.offered_per_s is not None:
+        return f" (at {format_iops(marks.offered_per_s)}/s)"
+    return f" (in run {record.info.id})"
 
 
 def counted_words(records: Sequence[Record], notes: Sequence[str], unfinished: int) -> str:

@@ -191,7 +191,9 @@ def change_words(found: Sequence[Difference]) -> str:
     shares = [item.share for item in found]
     text = share_words(median(shares))
     notes = []
-    if len(shares) > 1:
+    if len(shares) == 2:  # which have no cell in their middle
+        text, notes = " and ".join(map(share_words, sorted(shares))), ["2 cells"]
+    elif len(shares) > 2:
         notes.append(f"median of {len(shares)} cells, {share_words(min(shares))} to {share_words(max(shares))}")
     if all(item.seen is not None for item in found):
         seen = sum(is_seen(item) for item in found)

@@ -166,8 +166,8 @@ def _print(found: list[History], loads: dict[tuple[str, ...], str], pictures: li
             print_line(console, f"{format_name(item.name)}: {words}", "dim")
     if repeats := sum(item.repeats for item in found):
         words = (
-            f"left out: {format_count(repeats)} runs of a model whose outcome an earlier run had; with the same seed, "
-            "they are the same run"
+            f"left out: {format_count(repeats)} runs of models that repeat an earlier run: with the same seed, a model "
+            "gives the same figures"
         )
         print_line(console, words, "dim")
     if any(len(item.points) >= RUNS_MIN for item in found):
