@@ -41,7 +41,7 @@ def test_a_study_says_so_in_its_conclusions(tmp_path: Path, capsys: pytest.Captu
     file.write_text(STUDY)
     assert main(["study", str(file)]) == 0
     out, err = capsys.readouterr()
-    assert re.search(r"(?m)^note: duration of \d+ runs: about [\d.]+ s of this computer$", err)
+    assert re.search(r"(?m)^note: duration of \d+ runs: about [\d.]+ (s|min)( \d+ s)? of this computer$", err)
     assert "writes: none" in err
     assert SAID in out
     assert "changes nothing of sim:wd2500jd" not in out
