@@ -14,9 +14,11 @@ from brickyard._core import Histogram
 from brickyard.analysis.studies.pts import Measured, mean_of, steadiness
 from brickyard.analysis.studies.pts_points import OperatingPoint, points_answer, troubles
 from brickyard.cli import main
+from brickyard.cli.measuring.pts import _setting_words
 from brickyard.report.page import _lead
 from brickyard.report.pts import histogram_bins
 from brickyard.store import Store
+from brickyard.study.snia.loads import Setting
 from brickyard.study.snia.stored import pts_answer
 from brickyard.study.snia.tables import round_tables
 from brickyard.study.snia.test import Found, Rounds, stored_points
@@ -84,6 +86,12 @@ def test_a_round_too_short_for_its_requests_is_no_result(tmp_path: Path, capsys:
     words = ["--test", "iops", "--round", "1ms", "--range", "0.1%", "--store", str(tmp_path / "runs.db")]
     assert main(["pts", "enterprise", SIM, *words]) == 1
     assert "lengthen --round" in capsys.readouterr().err
+
+
+def test_only_the_tests_that_were_run_are_described() -> None:
+    setting = Setting(CLIENT, 100.0, 1.0, 25)
+    assert "; IOPS with 2 threads × 16 in flight" in _setting_words(setting, has_iops=True)
+    assert "IOPS" not in _setting_words(setting, has_iops=False)
 
 
 def test_the_other_tests_on_a_modelled_drive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,7 +115,7 @@ def pts(
     print_answer(console, answer)
     print_warnings(console, records)
     console.print()
-    print_circumstances(console, records[-1:])
+    print_circumstances(console, records)
     _print(console, setting, found)
     how = page or f"`brickyard report s{found.study}` writes a page with pictures"
     console.print(f"report: {how}", markup=False, soft_wrap=True)
@@ -223,13 +223,8 @@ def _dry_run(setting: Setting, names: list[str], *, as_json: bool) -> int:
 
 
 def _print(console: Console, setting: Setting, found: Found) -> None:
-    kind = setting.kind
     console.print()
-    print_line(
-        console,
-        f"{kind.title}, {tests.SOURCE}. Range {setting.region}, {format_ns(setting.round_s * 1e9)} a load; IOPS with "
-        f"{kind.queue.workers} threads × {kind.queue.depth} in flight (PTS leaves both to the tester).",
-    )
+    print_line(console, _setting_words(setting, has_iops="iops" in found.rounds))
     for name, rounds in found.rounds.items():
         console.print()
         for title, columns, rows, texts in (*round_tables(name, rounds), *steady_tables(name, rounds)):
@@ -245,6 +240,13 @@ def _print(console: Console, setting: Setting, found: Found) -> None:
         console.print()
         _print_stimuli(console, found)
     print_line(console, f"study s{found.study}, runs {found.runs[0]}-{found.runs[-1]}")
+
+
+def _setting_words(setting: Setting, *, has_iops: bool) -> str:
+    kind = setting.kind
+    said = f"{kind.title}, {tests.SOURCE}. Range {setting.region}, {format_ns(setting.round_s * 1e9)} a load"
+    with_words = f"{kind.queue.workers} threads × {kind.queue.depth} in flight (PTS leaves both to the tester)"
+    return f"{said}; IOPS with {with_words}." if has_iops else f"{said}."
 
 
 def _print_points(console: Console, found: Found) -> None:
