@@ -114,7 +114,9 @@ def test_a_test_without_steady_state_has_no_result(tmp_path: Path, capsys: pytes
     place = ["--store", str(tmp_path / "runs.db")]
     assert main(["pts", *words, *place]) == 1
     told = capsys.readouterr()
-    assert re.match(r"duration: about [\d.]+ (s|min)( \d+ s)? of this computer if every test is steady after 5 rounds, ", told.err)
+    assert re.match(
+        r"duration: about [\d.]+ (s|min)( \d+ s)? of this computer if every test is steady after 5 rounds, ", told.err
+    )
     out = " ".join(told.out.split())
     assert "No result for IOPS: the state was not steady after 5 rounds." in out
     assert out.index("No result for IOPS") < out.index("Before you rely on it")
