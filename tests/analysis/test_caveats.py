@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -472,6 +473,28 @@ def test_a_simulated_run_is_not_blamed_for_the_host() -> None:
         }
     )
     assert caveats.warnings(judged(record)) == []
+
+
+def test_flushed_writes_are_not_called_those_of_memory() -> None:
+    def said(kind: str = "file", **asked: object) -> str:
+        record = changed({"start.io": "buffered", "plan.io": "buffered", "start.targets.0.data_bytes": GIB})
+        record["start"]["targets"][0]["kind"] = kind
+        run = judged(record)
+        written: dict[str, object] = {"operations": {"read": 0, "write": 100}, **asked}
+        plan = msgspec.convert({"phase": [{"stream": [written]}]}, Plan)
+        found = caveats.warnings(replace(run, plan=plan, write_bytes=GIB))
+        return " ".join(one.text for one in found if one.id == "smaller_than_memory")
+
+    assert "this buffered run may have been" in said()
+    assert said(flush_every={"writes": 1}) == said(sync="dsync") == ""
+    mixed = said(flush_every={"writes": 1}, operations={"read": 50, "write": 50})
+    assert "writes were flushed, but reads may have been served from the page cache" in mixed
+
+    transactions = {"kind": "transactions", "size": "4KiB"}
+    assert "the page cache more than the storage" in said("directory", program=transactions)
+    flushed = said("directory", program={**transactions, "fsync": True})
+    assert "were flushed, but fit into the host's 32.0 GiB of memory: reads may have come" in flushed
+    assert said("directory", program={**transactions, "fsync": True, "bias_read": -1}) == ""
 
 
 def test_several_targets_and_watches_are_each_judged() -> None:

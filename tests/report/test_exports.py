@@ -182,3 +182,25 @@ def test_what_cannot_be_exported_is_refused(
 ) -> None:
     assert main(["export", "2", "--store", str(measured[0]), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_modelled_run_began_when_it_was_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mix.toml").write_text(PROFILE)
+    place = tmp_path / "runs.db"
+    assert main(["run", str(tmp_path / "mix.toml"), "sim:terraserver-2003", "--store", str(place), "--json"]) == 0
+    capsys.readouterr()
+    with Store(place) as kept:
+        made_ns = kept.runs([1])[0].created_unix_ns
+
+    def text(*words: str) -> str:
+        assert main(["export", "1", "--store", str(place), "-o", str(tmp_path / "out"), "--format", *words]) == 0
+        said = (tmp_path / "out").read_text()
+        (tmp_path / "out").unlink()
+        return said
+
+    for rows in ("intervals", "totals", "runs"):
+        first, *_ = csv.DictReader(io.StringIO(text("csv", "--rows", rows)))
+        assert first["start_unix_ns"] == str(made_ns)
+    assert json.loads(text("json"))["runs"][0]["start_unix_ns"] == made_ns
+    assert f"#[StartTime: {made_ns / 1e9:.3f} " in text("hdr")
+    assert f'brickyard_run_start_timestamp_seconds{{run="1"}} {made_ns / 1e9!r}\n' in text("prometheus")

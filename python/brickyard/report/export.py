@@ -120,7 +120,7 @@ def of_run(info: RunInfo) -> Document:
         "condition": info.condition,
         "outcome": info.outcome,
         "target": ",".join(info.targets),
-        "start_unix_ns": info.start_unix_ns,
+        "start_unix_ns": info.began_unix_ns,
     }
 
 

@@ -27,7 +27,7 @@ def histogram_log(records: list[Record]) -> str:
             raise BadInputError(
                 f"run {record.info.id}: {record.info.tool} printed no distribution, so there is no histogram to write"
             )
-    starts = [record.info.start_unix_ns for record in records if record.info.start_unix_ns is not None]
+    starts = [began_ns for record in records if (began_ns := record.info.began_unix_ns) is not None]
     base_ns = min(starts, default=0)
     said = datetime.fromtimestamp(base_ns / NS, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
     lines = [
@@ -37,7 +37,7 @@ def histogram_log(records: list[Record]) -> str:
         '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
     ]
     for record in records:
-        shift_ns = (record.info.start_unix_ns or base_ns) - base_ns
+        shift_ns = (record.info.began_unix_ns or base_ns) - base_ns
         for item in sorted(record.intervals, key=lambda item: item.start_ns):
             if item.histogram:
                 start, length = (shift_ns + item.start_ns) / NS, (item.end_ns - item.start_ns) / NS

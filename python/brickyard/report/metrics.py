@@ -84,8 +84,8 @@ def _info(record: Record) -> Iterator[Sample]:
 
 
 def _start(record: Record) -> Iterator[Sample]:
-    if record.info.start_unix_ns is not None:
-        yield "", _of_run(record), record.info.start_unix_ns / NS
+    if (began_ns := record.info.began_unix_ns) is not None:
+        yield "", _of_run(record), began_ns / NS
 
 
 def _warnings(record: Record) -> Iterator[Sample]:

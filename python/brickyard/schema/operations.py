@@ -5,8 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+import msgspec
+
 from brickyard.schema.generated import Counted
-from brickyard.schema.plan import CreateFiles, Operations, OtherStream, StepWord, Stream, Transactions, WriteFile
+from brickyard.schema.plan import (
+    CreateFiles,
+    Operations,
+    OtherPlan,
+    OtherStream,
+    Plan,
+    ReadFile,
+    RewriteFile,
+    SeekFile,
+    StepWord,
+    Stream,
+    SyncMode,
+    Transactions,
+    WriteFile,
+)
 
 CHAIN, FRAME = Counted.CHAIN, Counted.FRAME
 CHAINS: frozenset[str] = frozenset({CHAIN, Counted.CREATE_FILE, Counted.READ_FILE, Counted.APPEND_FILE, FRAME})
@@ -44,10 +60,46 @@ def writes(stream: Stream) -> bool:
 
 
 def flushes(stream: Stream) -> bool:
-    """Whether a stream asks for flushes: after its writes, in its mix or chain, or before its files are closed."""
+    """Whether a stream asks for its writes to be flushed: each of them (`sync`), after some of them, in its mix or
+    chain, or before its files are closed."""
     of_files = isinstance(stream.program, CreateFiles | Transactions | WriteFile) and stream.program.fsync
     mixed = StepWord.FLUSH in stream.chain if stream.chain else stream.operations.flush > 0
-    return of_files or mixed or stream.flush_every is not None
+    return of_files or mixed or stream.flush_every is not None or stream.sync is not SyncMode.NONE
+
+
+_READING, _WRITING = ReadFile | RewriteFile | SeekFile, CreateFiles | WriteFile | RewriteFile | SeekFile
+
+
+def _reads_data(stream: Stream) -> bool:
+    program = stream.program
+    if isinstance(program, Transactions):
+        return program.bias_read > 0
+    if program is not None:
+        return isinstance(program, _READING)
+    return StepWord.READ in stream.chain if stream.chain else stream.operations.read > 0
+
+
+def _writes_data(stream: Stream) -> bool:
+    if stream.program is not None:
+        return isinstance(stream.program, _WRITING | Transactions)
+    return writes(stream)
+
+
+class Flushed(msgspec.Struct, frozen=True):
+    """Of a target whose writes are all flushed."""
+
+    reads: bool
+    """Whether it is read, too."""
+
+
+def flushed(plan: Plan | OtherPlan | None, target: int) -> Flushed | None:
+    """None where a target is not written, where writes stay in memory, and where a trace or another tool decides it."""
+    phases = plan.phase if isinstance(plan, Plan) else []
+    streams = [stream for phase in phases for stream in phase.stream if stream.target == target]
+    writing = [stream for stream in streams if _writes_data(stream)]
+    if not writing or any(stream.trace for stream in streams) or not all(map(flushes, writing)):
+        return None
+    return Flushed(any(map(_reads_data, streams)))
 
 
 class Queued(Protocol):

@@ -218,6 +218,12 @@ class RunHead:
     """Why the run was not what it was meant to be: the condition did not last. Such a run is in no table of a study."""
 
     @property
+    def began_unix_ns(self) -> int | None:
+        """By the host's clock: virtual time counts from 0, which is when such a run was created. None where
+        there is no beginning."""
+        return None if self.start_unix_ns is None else self.start_unix_ns or self.created_unix_ns
+
+    @property
     def is_valid(self) -> bool:
         """Whether it came to its end and was what it was meant to be: only such runs are compared and charted."""
         return self.outcome == "done" and not self.invalid

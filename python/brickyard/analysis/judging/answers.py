@@ -27,7 +27,7 @@ from brickyard.analysis.judging.without_rate import Key, without_rate, without_w
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import basis_words, kinds_of, limited_words
 from brickyard.schema import Bound, Document, HangEvent, IoPath, PhaseEnd, flushes, is_request
-from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, SyncMode, TraceTiming
+from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.store.record import COUNT_ERRORS
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
@@ -331,7 +331,7 @@ def _is_taken_by_memory(record: Record, row: Totals) -> bool:
     if row.operation != "write" or start is None or start.io is not IoPath.BUFFERED or start.clock.source == VIRTUAL:
         return False
     asked = asked_stream(record, row.phase, row.stream)
-    return isinstance(asked, Stream) and asked.sync is SyncMode.NONE and not flushes(asked)
+    return isinstance(asked, Stream) and not flushes(asked)
 
 
 def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:

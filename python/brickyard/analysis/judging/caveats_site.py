@@ -19,6 +19,7 @@ from brickyard.schema import (
     ArrayState,
     DeviceSheet,
     EmulatedSheet,
+    Flushed,
     Identity,
     IoPath,
     RunWarning,
@@ -28,6 +29,7 @@ from brickyard.schema import (
     UnwrittenBytes,
     UnwrittenUnknown,
     WatchSheet,
+    flushed,
     warned,
 )
 from brickyard.schema.plan import Plan, SyncMode
@@ -250,15 +252,17 @@ def memory(run: Judged) -> Iterator[RunWarning]:
     if run.start is None or run.start.io is not IoPath.BUFFERED or run.is_simulated or not total:
         return
     for index, target in enumerate(targets(run)):
+        is_flushed = flushed(run.plan, index)
         if is_directory(run, index):
-            yield from fits_memory(run, target, total)
+            yield from fits_memory(run, target, total, is_flushed)
             continue
         here = target_bytes(run, index, target)
-        if here and here < total:
+        if here and here < total and (is_flushed is None or is_flushed.reads):
+            what = "writes were flushed, but reads" if is_flushed else "this buffered run"
             yield warned(
                 "smaller_than_memory",
                 "warning",
-                "{target} {target:has|have} {size} and the host {memory} of memory: this buffered run may have been "
+                f"{{target}} {{target:has|have}} {{size}} and the host {{memory}} of memory: {what} may have been "
                 "served from the page cache.",
                 "Use O_DIRECT, or a file larger than the memory.",
                 gravity=total / here,
@@ -307,24 +311,31 @@ def is_directory(run: Judged, index: int) -> bool:
     return index < len(started) and started[index].kind is TargetKind.DIRECTORY
 
 
-def fits_memory(run: Judged, target: TargetSheet, total: int) -> Iterator[RunWarning]:
+def fits_memory(run: Judged, target: TargetSheet, total: int, is_flushed: Flushed | None) -> Iterator[RunWarning]:
     """Files that programs have made: all that was written is at least as much as there is to read."""
     written = run.write_bytes
     if written == 0:
+        did = ", and flushed: looking them up" if is_flushed else ": they"
         yield warned(
             "smaller_than_memory",
             "note",
-            "Only metadata (names) were written to {target}: they may have been served from memory.",
-            "Use more files, or flush them (`fsync = true`), to measure the storage.",
+            f"Only metadata (names) were written to {{target}}{did} may have been served from memory.",
+            f"Use more files{'' if is_flushed else ', or flush them (`fsync = true`)'}, to measure the storage.",
             target=target.path,
         )
-    elif written is not None and written < total:
+    elif written is not None and written < total and (is_flushed is None or is_flushed.reads):
+        fit = "fit into the host's {memory} of memory"
+        what = (
+            f"were flushed, but {fit}: reads may have come from the page cache."
+            if is_flushed
+            else f"{fit}: the figures describe the page cache more than the storage."
+        )
         yield warned(
             "smaller_than_memory",
             "warning",
-            "The {written} that were written to {target} fit into the host's {memory} of memory: the figures describe "
-            "the page cache more than the storage.",
-            "Use files that together are larger than the memory, or flush them (`fsync = true`).",
+            f"The {{written}} that were written to {{target}} {what}",
+            "Use files that together are larger than the memory"
+            f"{'.' if is_flushed else ', or flush them (`fsync = true`).'}",
             gravity=total / written,
             target=target.path,
             written=size(written),

@@ -86,7 +86,7 @@ def histories(
             if (value := part.values.get(figure)) is not None:
                 state = known_state(figures.state)
                 key = (*figures.name, part.phase, part.stream, *state, part.operation, figures.load)
-                point = Point(head.id, head.start_unix_ns or head.created_unix_ns, value)
+                point = Point(head.id, head.began_unix_ns or head.created_unix_ns, value)
                 known = groups.setdefault(key, [])
                 # On a model, a run with the same seed is the same run: no further evidence of anything.
                 if is_model and value in {other.value for other in known}:

@@ -71,7 +71,7 @@ def run_document(record: Record) -> Document:
         "conditions": [span.document() for span in condition_spans(record)],
         "targets": info.targets,
         "created_unix_ns": info.created_unix_ns,
-        "start_unix_ns": info.start_unix_ns,
+        "start_unix_ns": info.began_unix_ns,
         "end_ns": info.end_ns,
         "outcome": info.outcome,
         "message": info.message,
@@ -208,7 +208,7 @@ def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
 def when(info: RunInfo) -> str:
     if not info.created_unix_ns:
         return "unknown"  # its record is damaged
-    moment = datetime.fromtimestamp((info.start_unix_ns or info.created_unix_ns) / 1e9).astimezone()
+    moment = datetime.fromtimestamp((info.began_unix_ns or info.created_unix_ns) / 1e9).astimezone()
     return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
