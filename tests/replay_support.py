@@ -112,6 +112,7 @@ def replay_record(
     *,
     errors: int = 0,
     away_ns: int = 0,
+    diverged: int = 0,
 ) -> Record:
     """A run of one page that was as fast as said."""
     plan = {**support.plan(), "kind": "replay", "replay": {"pace": pace}}
@@ -120,7 +121,8 @@ def replay_record(
     cell = support.cell([1_000_000] * calls if calls else [1], operation="call", errors=errors)
     if not calls:
         cell |= {"requests": 0, "bytes": 0, "measures": {}}
-    end = support.phase_end(end_ns=length_ns, reason=reason, replay={"drivers": [told], "by_stream": []})
+    rows = [{"stream": 0, "rows": calls, "diverged": diverged}]
+    end = support.phase_end(end_ns=length_ns, reason=reason, replay={"drivers": [told], "by_stream": rows})
     return store.record(support.add_run(store, [support.interval(0, length_ns, cell), end], plan_=plan))
 
 

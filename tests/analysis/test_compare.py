@@ -419,7 +419,7 @@ def test_a_study_over_drives_is_not_pooled_against_a_plain_run(capsys: pytest.Ca
     assert (
         "BEFORE is /dev/a (runs 3-4); /dev/b (runs 5-6); /dev/c (runs 7-8) and AFTER is /dev/d (runs 9-10)" in refused
     )
-    assert "as in `brickyard compare 3-4 9-10`" in refused
+    assert "name the runs of one on each side, such as 3-4 and 9-10" in refused
 
 
 def test_conditions_are_not_pooled_and_scratch_files_of_one_place_are_one_storage(

@@ -10,6 +10,7 @@ import pytest
 import support
 from brickyard.analysis.databases import replay_disks, replay_head_room, replay_warnings
 from brickyard.analysis.figures.load_curve import Limit
+from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.store import Json, Store
 from brickyard.study.replays.series import why_failed
 from replay_support import (
@@ -81,6 +82,20 @@ def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
         "p99 response within 500 µs: not measured: too few calls for p99 at 10.0 calls/s."
     ]
     assert replay_head_room.verdict_lines([many], limit) == ["p99 response within 500 µs: not at any offered rate."]
+    assert replay_head_room.verdict_lines([many], Limit("p99", 2_000_000)) == [
+        "p99 response within 2.00 ms: at least 500 calls/s, the highest rate tried."
+    ]
+
+
+def test_calls_with_other_rows_are_in_the_answer_and_fail_the_check(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.db") as store:
+        record = replay_record(store, {"kind": "fire_hose"}, 2698, 27.0, diverged=300)
+        sound = replay_record(store, {"kind": "fire_hose"}, 2698, 27.0)
+    said = "300 of 2,698 calls returned another number of rows than expected"
+    assert f"No call failed. {said}" in replay_answer([record]).belief
+    assert "number of rows" not in replay_answer([sound]).belief
+    assert said in why_failed([record], 0.01, check=True)[0]
+    assert why_failed([record], 0.01, check=False) == why_failed([sound], 0.01, check=True) == []
 
 
 def driver_shares(intervals: dict[int, int], drivers: int) -> list[Json]:

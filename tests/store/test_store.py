@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.schema import PhaseEnd, stored
-from brickyard.store import Store, default_place
+from brickyard.store import Store, command_on, default_place
 from brickyard.store.process import _start_ticks, own_process
 from brickyard.store.schema import APPEND_ONLY, MIGRATIONS, migrate
 from support import MS, SECOND, add_run, cell, events_of, interval, phase_end, told
@@ -238,6 +239,15 @@ def test_a_store_on_a_read_only_medium_can_be_read(tmp_path: Path) -> None:
             Store(medium / "runs.db")
     finally:
         subprocess.run(["umount", str(medium)], check=True)
+
+
+def test_commands_carry_the_store_unless_it_is_the_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_on(default_place(), "runs") == "`brickyard runs`"
+    place = tmp_path / "the fleet.db"
+    with Store(place) as store:
+        add_run(store, [])
+    assert main(["show", "99", "--store", str(place)]) == 2
+    assert f"`brickyard runs --store '{place}'` lists what there is" in capsys.readouterr().err
 
 
 def test_only_the_default_place_is_made(tmp_path: Path) -> None:

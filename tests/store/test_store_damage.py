@@ -269,7 +269,7 @@ def test_one_wrong_bit_in_the_description_of_the_tables_loses_no_row(
         assert main([*words, *at]) == 2
         said = capsys.readouterr().err
         assert said.startswith(f"brickyard: {place}: the description of ")
-        assert said.endswith("`brickyard store salvage -o NEW` copies what can be read\n")
+        assert said.endswith(f"`brickyard store salvage -o NEW --store {place}` copies what can be read\n")
         assert said.count("\n") == 1
     with pytest.raises(BadInputError, match="store salvage"):
         check_place(place)

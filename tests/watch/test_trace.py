@@ -677,6 +677,9 @@ def test_a_rate_at_which_one_run_broke_the_limit_does_not_keep_it() -> None:
     broken = [point(136.0, value) for value in (45.6, 49.0, 58.7)]
     found = InterferenceMap("p99", 50e6, 200.0, 20.0, [*broken, point(100.0, 40.0)])
     assert _exit_code(found) == 0
+    kept = InterferenceMap("p99", 50e6, 200.0, 20.0, [point(100.0, 40.0)])
+    assert "at least 100 reads/s beside" in _sentence(kept)
+    assert "at least" not in _sentence(found)
     assert _exit_code(InterferenceMap("p99", 1e3, 200.0, 20.0, found.points)) == 1, "no rate keeps the limit"
     assert found.reads_beside(10.0, 50e6) == 100.0
     assert found.too_many_beside(10.0, 50e6) == 136.0

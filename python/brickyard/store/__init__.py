@@ -1,6 +1,7 @@
 """Duty: append-only records in SQLite. Refusal: nothing is changed, deleted or computed here."""
 
 from brickyard.schema import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
+from brickyard.store.place import IN_MEMORY, command_on, default_place
 from brickyard.store.record import (
     Annotation,
     Cursor,
@@ -15,7 +16,7 @@ from brickyard.store.record import (
     StudyInfo,
 )
 from brickyard.store.schema import APPLICATION_ID
-from brickyard.store.store import IN_MEMORY, Store, check_place, default_place
+from brickyard.store.store import Store, check_place
 
 __all__ = [
     "APPLICATION_ID",
@@ -39,5 +40,6 @@ __all__ = [
     "Store",
     "StudyInfo",
     "check_place",
+    "command_on",
     "default_place",
 ]

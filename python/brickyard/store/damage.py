@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from brickyard.errors import FAILED, BrickyardError, one_line
+from brickyard.store.place import command_on
 from brickyard.store.record import DAMAGED, ENDED, Ended, RunInfo
 
 NOT_TEXT = "Could not decode to UTF-8"
@@ -30,8 +31,8 @@ class DamagedRunError(BrickyardError):
 
     def __init__(self, run: int, place: Path, cause: str) -> None:
         super().__init__(
-            f"run {run}: its record in {place} is damaged ({cause}); `brickyard store check` names all that are, "
-            "`brickyard store salvage -o NEW` copies the others"
+            f"run {run}: its record in {place} is damaged ({cause}); {command_on(place, 'store check')} names all that "
+            f"are, {command_on(place, 'store salvage -o NEW')} copies the others"
         )
 
 

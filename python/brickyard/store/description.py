@@ -17,6 +17,7 @@ from pathlib import Path
 from brickyard import outputs
 from brickyard.errors import BadInputError, one_line
 from brickyard.store.damage import is_damage
+from brickyard.store.place import command_on
 from brickyard.store.schema import (
     APPLICATION_ID,
     BUSY_TIMEOUT_S,
@@ -72,7 +73,7 @@ class _Entry:
 
 def check_description(db: sqlite3.Connection, place: str) -> None:
     """Refuses a store whose tables are not described as we did it, where that is damage and no other version."""
-    remedy = "`brickyard store salvage -o NEW` copies what can be read"
+    remedy = f"{command_on(place, 'store salvage -o NEW')} copies what can be read"
     try:
         # The version first: where another process makes the tables at this moment, there may only be more of them.
         version = _version(db)

@@ -40,6 +40,7 @@ from brickyard.store.description import check_description, restored
 from brickyard.store.heads import facts_head, invalid_reason, read_heads
 from brickyard.store.histograms import InMemory, OnDisk
 from brickyard.store.lost import StoreFile, StoreLostError, rescue
+from brickyard.store.place import IN_MEMORY, command_on, default_place
 from brickyard.store.process import is_alive
 from brickyard.store.record import (
     DAMAGED,
@@ -74,7 +75,6 @@ from brickyard.store.summaries import read_summaries, write_summaries
 from brickyard.store.sums import check_run, without
 
 LOCKED_WAIT_S = 0.02  # between two tries where SQLite does not wait by itself
-IN_MEMORY = ":memory:"
 LAST_ID = (1 << 63) - 1  # SQLite's greatest
 
 _RUN_COLUMNS = """
@@ -86,13 +86,6 @@ _RUN_COLUMNS = """
     FROM run LEFT JOIN study_run ON study_run.run = run.id LEFT JOIN run_start ON run_start.run = run.id
     LEFT JOIN run_end ON run_end.run = run.id
 """
-
-
-def default_place() -> Path:
-    """`$XDG_DATA_HOME/brickyard/runs.db`, after the XDG Base Directory Specification."""
-    data = os.getenv("XDG_DATA_HOME", "")
-    base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
-    return base / "brickyard" / "runs.db"
 
 
 def check_place(place: Path | None) -> None:
@@ -155,7 +148,7 @@ class Store:
         except sqlite3.Error as error:
             remedy = ""
             if is_damage(error):
-                salvage_it = "`brickyard store salvage -o NEW` copies what can be read"
+                salvage_it = f"{command_on(self.place, 'store salvage -o NEW')} copies what can be read"
                 remedy = "; too little of it is left to copy anything" if may_be_cut else f"; {salvage_it}"
             elif damage.is_full(self.place):
                 remedy = "; no space is left on its file system: free some, or name another with --store"
@@ -442,7 +435,7 @@ class Store:
         """Reads all that is known of a run."""
         found = self.runs([run])
         if not found:
-            raise NotFoundError(f"run {run}: not in {self.place}; `brickyard runs` lists what there is")
+            raise NotFoundError(f"run {run}: not in {self.place}; {command_on(self.place, 'runs')} lists what there is")
         if found[0].outcome == DAMAGED:
             raise DamagedRunError(run, self.place, found[0].message)
         try:

@@ -266,9 +266,10 @@ def verdict_lines(records: list[Record], limit: Limit | None = None) -> list[str
             lines.append(f"{said}: up to {format_iops(best)} calls/s; above that {few}." if best else f"{said}: {few}.")
         elif best is None:
             lines.append(f"{said}: not at any offered rate.")
+        elif broken:
+            lines.append(f"{said}: up to {format_iops(best)} calls/s; not at {format_iops(broken)}.")
         else:
-            end = f"; not at {format_iops(broken)}" if broken else ""
-            lines.append(f"{said}: up to {format_iops(best)} calls/s{end}.")
+            lines.append(f"{said}: at least {format_iops(best)} calls/s, the highest rate tried.")
     return lines
 
 

@@ -85,6 +85,18 @@ def pages(records: list[Record], *, by_brick: bool = True) -> list[PageFigures]:
     return [*found, _figures("all", every, records)] if len(found) > 1 else found
 
 
+def divergence_words(records: list[Record]) -> str:
+    """`300 of 2,698 calls returned another number of rows than expected`; nothing where none did."""
+    every = [pages([record])[-1] for record in records]
+    diverged, calls = sum(one.diverged for one in every), sum(one.calls for one in every)
+    if not diverged:
+        return ""
+    return (
+        f"{format_count(diverged)} of {format_count(calls)} calls returned another number of rows than expected "
+        "(`expect_rows`, or the rows that the log has)"
+    )
+
+
 def bricks(records: list[Record]) -> list[PageFigures]:
     """The same by database; nothing where there is one."""
     targets = sorted({stream.target for stream in streams_of(records[0])})

@@ -75,10 +75,10 @@ def side_names(before: Sequence[Record], after: Sequence[Record]) -> tuple[str, 
 def none_shared(before: Mapping[StorageState, Sequence[int]], after: Mapping[StorageState, Sequence[int]]) -> str:
     """Why nothing of two sides is alike, and how to choose."""
     sides = " and ".join(f"{name} {_words(runs)}" for name, runs in (("BEFORE is", before), ("AFTER is", after)))
-    chosen = " ".join(_span(next(iter(side.values()))) for side in (before, after))
+    chosen = " and ".join(_span(next(iter(side.values()))) for side in (before, after))
     return (
         f"nothing can be compared: {sides}; the sides share no storage in the same condition, and several are never "
-        f"pooled; name the runs of one on each side, as in `brickyard compare {chosen}`"
+        f"pooled; name the runs of one on each side, such as {chosen}"
     )
 
 

@@ -33,5 +33,6 @@ def replay_answer(records: list[Record], limit: Limit | None = None) -> Answer:
     )
     coverage = replay_warnings.coverage_words(records[0])
     cold = replay_served.cold_words(records[0]) or ""
-    told = [failures, f"{coverage}." if coverage else "", cold]
+    diverged = replay_pages.divergence_words(records)
+    told = [failures, *(f"{text}." for text in (diverged, coverage) if text), cold]
     return Answer(QUESTION, tuple(said[:SENTENCES_MAX]), " ".join(text for text in told if text))

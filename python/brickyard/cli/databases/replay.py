@@ -131,7 +131,7 @@ def replay(
             name="--check",
             negative="",
             show_default=False,
-            help="Exit with 1 if calls were not sent as in the log, or a requirement is not met.",
+            help="Exit with 1 if calls were not sent as logged or returned other rows, or a requirement is not met.",
         ),
     ] = False,
     since: Annotated[

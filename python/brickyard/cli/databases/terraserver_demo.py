@@ -22,7 +22,7 @@ from brickyard.databases.connect import split_dsns
 from brickyard.databases.demo import SERVERS, Demo, demonstrate
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.reading import parsed_bytes
-from brickyard.store import Record, Store
+from brickyard.store import Record, Store, command_on
 from brickyard.study.replays.series import MAX_ERRORS, why_failed
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.units import format_mib_per_s, format_size
@@ -112,13 +112,13 @@ def demo(
             }
         )
     else:
-        _print(shown, records)
+        _print(shown, records, kept.place)
         for line in failed:
             print_line(stdout(), f"Failed: {line}", "bold red")
     return FAILED if failed else EXIT_CODES.get(shown.results[-1].outcome, BAD_INPUT)
 
 
-def _print(shown: Demo, records: list[Record]) -> None:
+def _print(shown: Demo, records: list[Record], place: Path) -> None:
     console = stdout()
     print_warnings(console, records)
     console.print()
@@ -140,7 +140,7 @@ def _print(shown: Demo, records: list[Record]) -> None:
             print_line(console, said)
     for line in replay_head_room.verdict_lines(records):
         console.print(line, style="bold", soft_wrap=True, markup=False)
-    print_line(console, f"{tables.NOTE} brickyard report s{shown.study} draws these.")
+    print_line(console, f"{tables.NOTE} {command_on(place, f'report s{shown.study}')} draws these.")
 
 
 def _loaded_words(shown: Demo) -> str:

@@ -16,7 +16,7 @@ from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.target import aim_at
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
 from brickyard.schema.plan import Plan
-from brickyard.store import Json, Store, check_place
+from brickyard.store import Json, Store, check_place, command_on
 from brickyard.study.running.check import check_run
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunResult, RunSpec
@@ -85,7 +85,8 @@ def run(
     if json:
         emit({"study": study, "runs": runs, "missing": missing, **found.document()})
     else:
-        _print(stdout(), found, missing, study)
+        export = command_on(kept.place, f"export s{study} --format parquet -o census.parquet")
+        _print(stdout(), found, missing, export)
     if refused and all(outcome == "done" for outcome in outcomes):
         return FAILED
     if any(outcome != "done" for outcome in outcomes):
@@ -149,7 +150,7 @@ def _here(
     return study, [result.outcome for result in results], [result.run for result in results]
 
 
-def _print(console: Console, found: Census, missing: list[str], study: int) -> None:
+def _print(console: Console, found: Census, missing: list[str], export: str) -> None:
     for line in words(found, missing):
         print_line(console, line, "bold")
     console.print()
@@ -172,7 +173,7 @@ def _print(console: Console, found: Census, missing: list[str], study: int) -> N
     ]
     names = ("units", "least", "median", "most", "spread (MAD)")
     console.print(table("All units", [("figure", "left"), *((name, "right") for name in names)], rows))
-    print_line(console, f"All runs: `brickyard export s{study} --format parquet -o census.parquet`")
+    print_line(console, f"All runs: {export}")
 
 
 def _value(value: float, unit: str) -> str:

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
-from brickyard.store import Store
+from brickyard.store import Store, command_on
 from brickyard.units import format_size
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ def collect(
         emit({"runs": made, "left": left})
     else:
         for name, number in made.items():
-            stdout().print(f"{name}: run {number}; see `brickyard show {number}`", markup=False, soft_wrap=True)
+            see = command_on(runs.place, f"show {number}")
+            stdout().print(f"{name}: run {number}; see {see}", markup=False, soft_wrap=True)
         if not made:
             stdout().print("no host kept anything new", markup=False)
     return DONE

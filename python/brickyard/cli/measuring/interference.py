@@ -215,7 +215,8 @@ def _sentence(found: InterferenceMap) -> str:
     if not held:
         return f"{within}, no tried rate of reads is possible."
     parts = [
-        f"{format_iops(reads)} reads/s "
+        ("" if found.too_many_beside(writes, found.limit_ns) else "at least ")
+        + f"{format_iops(reads)} reads/s "
         + (f"beside {format_iops(writes)} writes/s" if writes else "without writes")
         + ("" if found.is_confirmed(reads, writes) else " (not confirmed)")
         for writes, reads in held

@@ -24,7 +24,7 @@ from brickyard.cli.parts.tables import print_answer, print_circumstances, print_
 from brickyard.cli.parts.target import aim_at, split_overrides
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
 from brickyard.schema import warned
-from brickyard.store import Record, Store
+from brickyard.store import Record, Store, command_on
 from brickyard.study.running.aim import Aim
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import RunResult, RunSpec
@@ -117,7 +117,7 @@ def pts(
     console.print()
     print_circumstances(console, records)
     _print(console, setting, found)
-    how = page or f"`brickyard report s{found.study}` writes a page with pictures"
+    how = page or f"{command_on(kept.place, f'report s{found.study}')} writes a page with pictures"
     console.print(f"report: {how}", markup=False, soft_wrap=True)
     return code
 

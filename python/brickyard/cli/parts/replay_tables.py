@@ -43,7 +43,7 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
         print_line(console, terraserver.NOTE, "dim")
     groups = replay_runs.by_pace(records)
     if len(groups) > PACES_SHOWN:
-        console.print(Text("brickyard show RUN has the pages of each", style="dim"))
+        console.print(Text("`show` of a single run has its pages", style="dim"))
         groups = {}
     for name, group in groups.items():
         console.print()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from brickyard.cli.parts.output import stderr
 from brickyard.errors import BadInputError, one_line
-from brickyard.store import Record, RunHead, Store, StudyInfo
+from brickyard.store import Record, RunHead, Store, StudyInfo, command_on
 from brickyard.store.damage import DamagedRunError
 from brickyard.store.store import LAST_ID
 from brickyard.units import format_runs
@@ -34,7 +34,9 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
     """The runs that were named. Without a word it is the newest study or the newest run, whichever is newer."""
     newest = store.newest()
     if newest is None:
-        raise BadInputError(f"{store.place}: no run in this store yet; `brickyard characterize` makes some")
+        raise BadInputError(
+            f"{store.place}: no run in this store yet; {command_on(store.place, 'characterize')} makes some"
+        )
     if not words:
         words = (f"s{newest.study}",) if newest.study is not None else (str(newest.id),)
     ids: list[int] = []
@@ -120,8 +122,8 @@ def one(store: Store, word: str) -> Record:
     if len(found) != 1:
         runs = format_runs([record.info.id for record in found])
         raise BadInputError(
-            f"{word} is {runs}, and this takes one run, as in `brickyard show {found[-1].info.id}`; "
-            f"`brickyard report {word}` and `brickyard export {word}` take them all"
+            f"{word} is {runs}, and this takes one run, as in {command_on(store.place, f'show {found[-1].info.id}')}; "
+            f"{command_on(store.place, f'report {word}')} and {command_on(store.place, f'export {word}')} take them all"
         )
     return found[0]
 
@@ -130,7 +132,7 @@ def _span(store: Store, first: int, last: int) -> list[int]:
     found = [run.id for run in store.heads(first, last)] if max(first, last) <= LAST_ID else []
     if not found:
         name = str(first) if first == last else f"{first}-{last}"
-        raise BadInputError(f"run {name}: not in {store.place}; `brickyard runs` lists what there is")
+        raise BadInputError(f"run {name}: not in {store.place}; {command_on(store.place, 'runs')} lists what there is")
     if found[-1] != max(first, last):
         said = f"note: {first}-{last}: the last of these runs in {store.place} is {found[-1]}"
         stderr().print(said, markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, stdout
 from brickyard.cli.parts.selection import Selection, open_store, select
 from brickyard.errors import BadInputError
-from brickyard.store import Store, StudyInfo
+from brickyard.store import Store, StudyInfo, command_on
 
 
 def report(
@@ -44,7 +44,7 @@ def report(
             stdout().print(f"report: {page}", markup=False, soft_wrap=True)
         return 0
     if not any(record.intervals for record in chosen.records):
-        raise BadInputError("these runs have no measurements; `brickyard runs` lists all runs")
+        raise BadInputError(f"these runs have no measurements; {command_on(kept.place, 'runs')} lists all runs")
     page = write_report(
         chosen.records, chosen.study, output or default_directory(chosen.records, chosen.study), judge.tables
     )
@@ -64,7 +64,8 @@ def _part_words(store: Store, chosen: Selection) -> str:
         return ""
     run = chosen.records[0].info.id
     study = next((head.study for head in store.heads(run, run)), None)
-    return "" if study is None else f" (run {run} alone; `brickyard report s{study}` has the answer of its study)"
+    of_study = command_on(store.place, f"report s{study}")
+    return "" if study is None else f" (run {run} alone; {of_study} has the answer of its study)"
 
 
 def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged: bool) -> Path | None:
@@ -78,5 +79,7 @@ def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged:
         return None
     found = results(store, design, study.kept.cells or [])
     if not found.counted:
-        raise BadInputError(f"s{study.id}: the study has no finished run yet; continue it with `brickyard study`")
+        raise BadInputError(
+            f"s{study.id}: the study has no finished run yet; continue it with {command_on(store.place, 'study')}"
+        )
     return write_study_report(view_of(design, found, study.notes), output or default_directory(found.counted, study))

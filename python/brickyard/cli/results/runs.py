@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -26,7 +27,7 @@ from brickyard.errors import BadInputError
 from brickyard.profiles import changes_in
 from brickyard.reading import span_seconds
 from brickyard.schema import Document, stored
-from brickyard.store import RunHead, RunInfo, Store
+from brickyard.store import RunHead, RunInfo, Store, command_on
 from brickyard.store.record import DAMAGED, Outcome
 from brickyard.study.running.summaries import kept_figures
 from brickyard.units import format_iops, format_label, format_ns, format_runs, format_size
@@ -95,7 +96,9 @@ def runs(
     ]
     columns = [(name, "right" if name in ("run", *FIGURES) else "left") for name in COLUMNS]
     console.print(table("", columns, cells, wrapped=("workload", "target"), keys=1))
-    for line in _notes(groups, {run: figures for run, figures in told.items() if figures is not None}, cells):
+    for line in _notes(
+        kept.place, groups, {run: figures for run, figures in told.items() if figures is not None}, cells
+    ):
         print_line(console, line, "dim")
     if len(groups) < len(folded):
         console.print(f"{len(folded) - len(groups)} older rows are not shown; --limit 0 shows all")
@@ -114,13 +117,13 @@ def _figures(of: PhaseFigures | None) -> tuple[str, str]:
 
 
 def _notes(
-    groups: Sequence[Sequence[RunHead]], told: Mapping[int, PhaseFigures], cells: Sequence[Sequence[str]]
+    place: Path, groups: Sequence[Sequence[RunHead]], told: Mapping[int, PhaseFigures], cells: Sequence[Sequence[str]]
 ) -> Iterator[str]:
     """What the signs of the table mean."""
     if any(len(group) > 1 for group in groups):
         yield "the runs of a study share one row: --study s1 lists those of s1, --each those of all studies"
     if told:
-        yield "p99: of the response time; `brickyard show RUN` has all figures of a run"
+        yield f"p99: of the response time; {command_on(place, 'show RUN')} has all figures of a run"
     others: dict[str, list[int]] = {}
     for run, figures in told.items():
         if figures.unit != IOPS and figures.rate_per_s is not None:

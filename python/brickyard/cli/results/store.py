@@ -12,6 +12,7 @@ from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, stdout
 from brickyard.cli.parts.selection import open_store
 from brickyard.errors import DONE, FAILED
+from brickyard.store import command_on
 from brickyard.store.record import DAMAGED
 from brickyard.store.salvage import Loss
 from brickyard.units import format_count
@@ -41,7 +42,7 @@ def check(*, store: options.StorePlace = None, json: options.Json = False) -> in
         _say([f"file: {line}" for line in found], losses)
         _line(f"{format_count(len(runs))} runs, {format_count(len(damaged))} damaged{_named(damaged)}")
         if found or losses:
-            _line("`brickyard store salvage -o NEW` copies all that can be read into a new store")
+            _line(f"{command_on(kept.place, 'store salvage -o NEW')} copies all that can be read into a new store")
     return FAILED if found or losses or damaged else DONE
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard import _core
-from brickyard.analysis.databases import replay_runs, replay_warnings
+from brickyard.analysis.databases import replay_pages, replay_runs, replay_warnings
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema.logs import ReplayKnown
 from brickyard.store import Record, Store
@@ -114,7 +114,8 @@ def carry_out(
 
 
 def why_failed(records: list[Record], most_errors: float, *, check: bool) -> list[str]:
-    """What makes the exit code 1: too many failed calls; with --check also calls that were not sent as logged."""
+    """What makes the exit code 1: too many failed calls; with --check also calls that were not sent as logged, or that
+    returned another number of rows than expected."""
     said = []
     for record in records:
         share = replay_runs.error_share([record])
@@ -126,6 +127,8 @@ def why_failed(records: list[Record], most_errors: float, *, check: bool) -> lis
         if check and (offered := replay_warnings.unoffered(record)):
             words = offered.words()
             said.append(f"run {record.info.id}: {words[0].lower()}{words[1:]}")
+        if check and (diverged := replay_pages.divergence_words([record])):
+            said.append(f"run {record.info.id}: {diverged}; load the data that the log requests")
     return said
 
 
