@@ -334,6 +334,12 @@ def test_a_scale_that_no_volume_holds_is_refused_behind_a_dsn_too(
     assert "scale 20000 takes about 279.4 GiB" in capsys.readouterr().err
 
 
+def test_transactions_and_a_duration_are_refused_together() -> None:
+    with pytest.raises(BadInputError, match="pgbench ends at one of them; leave the other out"):
+        read_changes("/tmp", ["transactions=5", "duration=5s"])
+    assert read_changes("/tmp", ["duration=5s"]).duration_ns == 5 * 10**9
+
+
 def test_behind_a_volume_that_cannot_be_seen_a_large_scale_needs_the_user_s_word() -> None:
     def checked(*words: str) -> str:
         try:

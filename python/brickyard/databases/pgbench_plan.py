@@ -136,11 +136,15 @@ def spec_of(plan: OtherPlan, target: str) -> PgbenchSpec:
 def read_changes(target: str, changes: Iterable[str], seed: int = 1) -> PgbenchSpec:
     """`KEY=VALUE` of --set; `pg.NAME=VALUE` is a setting of the server."""
     spec = PgbenchSpec(target, seed=seed)
+    limits: set[str] = set()
     for change in changes:
         name, equals, value = (part.strip() for part in change.partition("="))
         if not equals or not value:
             raise BadInputError(f"--set {change}: write KEY=VALUE")
+        limits |= {name} & {"transactions", "duration"}
         spec = _changed(spec, name, value)
+    if len(limits) > 1:
+        raise BadInputError("--set transactions, --set duration: pgbench ends at one of them; leave the other out")
     _check(spec)
     return spec
 
