@@ -51,6 +51,13 @@ def test_runs_of_one_seed_on_a_modelled_target_count_once(capsys: pytest.Capture
     told = capsys.readouterr().out
     assert "runs 2-3 repeat run 1 (same seed, modelled target): counted once" in told
     assert main(["compare", "1-3", "4-6", "--check"]) == 2
+    capsys.readouterr()
+    assert main(["compare", "1", "2"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "none: both sides are the same computation (same seed, modelled target)" in told
+    assert "none the same computation" in told
+    assert "%" not in told, "no interval and no noise"
+    assert "may be anywhere" not in told
 
 
 def test_a_run_that_ends_during_its_warm_up_fails_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,15 @@ from brickyard.analysis.judging.comparison import Change, Comparison, Failures, 
 from brickyard.analysis.judging.conclusions import sees_words
 from brickyard.analysis.judging.differing import Differing
 from brickyard.analysis.judging.gate import Finding, Gate
-from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, UNKNOWN, WITHIN_NOISE, difference_text
+from brickyard.report.matrix_tables import (
+    EXACTLY_NONE,
+    NOISE_UNKNOWN,
+    NOT_SEEN,
+    SAME_COMPUTATION,
+    UNKNOWN,
+    WITHIN_NOISE,
+    difference_text,
+)
 from brickyard.schema import Document
 from brickyard.store import Record
 from brickyard.units import format_name, format_runs
@@ -29,7 +37,7 @@ INCONCLUSIVE_SHOWN = 5  # lines of what may be worse; the table has all
 
 def mark_words(differences: Sequence[str]) -> list[str]:
     """What the marks in texts of differences mean."""
-    marks = ((WITHIN_NOISE, NOT_SEEN), (UNKNOWN, NOISE_UNKNOWN))
+    marks = ((WITHIN_NOISE, NOT_SEEN), (UNKNOWN, NOISE_UNKNOWN), (EXACTLY_NONE, SAME_COMPUTATION))
     return [words for mark, words in marks if any(mark in text for text in differences)]
 
 
@@ -173,6 +181,8 @@ def _words(change: Change) -> str:
 
 def noise_words(change: Change) -> str:
     """What the difference was held against."""
+    if change.difference.is_exact:
+        return "the same computation"
     if change.difference.seen is not None:
         return f"of {change.before.n} and {change.after.n} runs"
     within = f"; ± {change.within * 100:.1f} % within the runs" if change.within is not None else ""

@@ -13,6 +13,8 @@ from brickyard.units import format_percent, three_digits
 UNKNOWN = "?"
 WITHIN_NOISE = "~"
 NOISE_UNKNOWN = f"{UNKNOWN}: measured once, so its noise is unknown; repetitions = 3 or more show it"
+EXACTLY_NONE = "none"
+SAME_COMPUTATION = f"{EXACTLY_NONE}: both sides are the same computation (same seed, modelled target)"
 NOT_SEEN = f"{WITHIN_NOISE}: not seen beyond noise; the true difference may be anywhere within the range"
 SHARE_MAX = 99.99  # beyond, digits say nothing
 LOPSIDED = 0.5  # from such a half width on, ± would hide that the interval reaches farther up than down
@@ -103,6 +105,8 @@ def _spread(pivot: Pivot, entry: Entry) -> str:
 def difference_text(found: Difference | None, *, negated: bool = False) -> str:
     if found is None:
         return DASH
+    if found.is_exact:
+        return EXACTLY_NONE
     sign = -1 if negated else 1
     share = f"{_percent(sign * found.share, signed=not negated)} %"
     if found.seen is None:

@@ -46,6 +46,12 @@ def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
     return kept, [Repeat(run, tuple(by), why.get(run, SAME_SEED)) for run, by in repeats.items()]
 
 
+def is_same_computation(one: Sequence[Record], other: Sequence[Record]) -> bool:
+    """Whether two sides are the same runs on models, so that every figure of theirs is exactly equal."""
+    mine, others = ({_determined_by(record) for record in side} for side in (one, other))
+    return mine == others and None not in mine
+
+
 def same_result(record: Record) -> str | None:
     """What a result of another tool has alone: when it was printed, and its figures; None of any other run."""
     info = record.info

@@ -126,6 +126,8 @@ class Difference:
     seen: bool | None
     test: Welch | None = None
     level: float = 1 - CONFIDENCE
+    is_exact: bool = False
+    """Both sides are the same computation."""
 
     @property
     def sees(self) -> float | None:

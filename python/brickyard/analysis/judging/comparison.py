@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.batches import Batches
-from brickyard.analysis.figures.independent import Repeat, independent, same_result
+from brickyard.analysis.figures.independent import Repeat, independent, is_same_computation, same_result
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.figures.ramp_result import by_step
@@ -151,6 +151,8 @@ class Comparison:
     repeats: list[Repeat]
     unlike: tuple[list[int], list[int]]
     """Runs of each side that are left out, as the other has none on their storage in their condition."""
+    is_same_computation: bool = False
+    """All runs of both sides are on models, with the same seeds and loads."""
 
 
 @dataclass
@@ -246,6 +248,8 @@ def compare(
     changes = [
         replace(change, difference=found) for change, found in zip(changes, together, strict=True) if found is not None
     ]
+    if same := is_same_computation(before, after):
+        changes = [replace(change, difference=_exactly_none(change.difference)) for change in changes]
     return Comparison(
         changes=changes,
         shifts=[shift for name in both if (shift := _shift(name, one[name], other[name])) is not None],
@@ -255,7 +259,12 @@ def compare(
         lacking=lacking,
         repeats=[*one_repeats, *other_repeats],
         unlike=unlike,
+        is_same_computation=same,
     )
+
+
+def _exactly_none(found: Difference) -> Difference:
+    return replace(found, share=0.0, low=0.0, high=0.0, seen=False, is_exact=True)
 
 
 _Named = dict[Name, _Side]

@@ -109,6 +109,8 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
 
 def _judged(change: Change, test: Welch, tolerance: float, level: float, next_level: float) -> Judged:
     """Of a figure that is not found to be worse; `test` is that of the family."""
+    if change.difference.is_exact:
+        return Judged(change, Finding.HELD)
     own = change.difference.test or test
     inside, outside = _inside(change, own, tolerance), _outside(change, test, tolerance)
     if own.p_of(inside) < level:

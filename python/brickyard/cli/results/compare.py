@@ -271,7 +271,9 @@ def _print_shifts(console: Console, heading: str, shifts: list[Shift]) -> None:
                 f"{format_ns(shift.before.percentiles.get(n))} → {format_ns(shift.after.percentiles.get(n))}"
                 for n in TO_P99_9
             ),
-            f"{format_percent(shift.distance)} of the requests at {format_ns(shift.at_ns)}",
+            f"{format_percent(shift.distance)} of the requests at {format_ns(shift.at_ns)}"
+            if shift.distance
+            else "equal",
         ]
         for shift in shifts
     ]
