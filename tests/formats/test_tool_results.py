@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ import pytest
 
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.summary import when
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import read_tool_result, recognize
@@ -68,6 +70,21 @@ def test_figures_of_diskspds_text_stay_its_own(tmp_path: Path) -> None:
     assert (record.info.tool, record.info.start and record.info.start.io) == ("diskspd", "direct")
     assert record.info.start_unix_ns == 1_618_599_818 * 10**9
     assert record.info.targets == ["diskspd.dat"]
+
+
+@pytest.mark.parametrize(
+    ("name", "began"), [("elbencho-3.1.csv", "2026-05-22 16:09:38"), ("iometer-1.1.csv", "2010-10-19 09:30:12")]
+)
+def test_a_local_time_without_a_zone_is_called_that(
+    name: str, began: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert when(stored(tmp_path, sample(name)).info) == f"{began} (local time of its host)"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_diskspds_command_line_is_the_load(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -176,7 +176,7 @@ def read_elbencho(name: str, text: str) -> ToolResult:
                 f"elbencho's result has no phase that reads or writes, only {', '.join(left) or 'none'}"
             )
         printed = [_printed(phase, number) for number, phase in enumerate(taken, 1)]
-        began = datetime.fromisoformat(taken[0].iso_start_date).astimezone().timestamp()
+        began = datetime.fromisoformat(taken[0].iso_start_date).replace(tzinfo=UTC).timestamp()  # a wall clock
         configs = [phase.config or _Config(version=phase.version) for phase in taken]
         direct = {config.direct_io for config in configs}
         io = {True: "direct", False: "buffered", None: ""}[direct.pop()] if len(direct) == 1 else ""

@@ -13,7 +13,7 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -96,7 +96,7 @@ def _unix_ns(text: str) -> int:
     found = re.match(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?::(\d{1,3}))?", text)
     if found is None:
         raise BadInputError("Iometer's results have no time stamp")
-    seconds = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").astimezone().timestamp()
+    seconds = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
     return (round(seconds) * 1000 + int(found[2] or 0)) * 1_000_000
 
 

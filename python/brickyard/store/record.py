@@ -127,6 +127,8 @@ OTHER_TOOLS: dict[str, str] = {
     Engine.ELBENCHO: "elbencho",
 }
 """Tools whose results are kept as runs: what the engine of such a run is called, and the tool's own name."""
+WALL_CLOCKS = (Engine.IOMETER, Engine.ELBENCHO)
+"""Print the local time of their host, and no zone."""
 
 
 COUNT_ERRORS = frozenset({FIO, "Iometer"})
@@ -276,6 +278,11 @@ class RunInfo(RunHead):
         """The other tool that did the work, here or elsewhere; it knows no due instants and not what the limit was.
         Empty where Brickyard did it."""
         return "" if self.start is None else OTHER_TOOLS.get(self.start.engine, "")
+
+    @property
+    def is_by_wall_clock(self) -> bool:
+        """Whether its beginning is a local time without a zone, kept as if it were of UTC."""
+        return self.start is not None and self.start.engine in WALL_CLOCKS
 
     @property
     def is_by_tool(self) -> bool:

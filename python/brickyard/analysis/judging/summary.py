@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -208,8 +208,10 @@ def cpu_per_request_ns(record: Record) -> tuple[float, float] | None:
 def when(info: RunInfo) -> str:
     if not info.created_unix_ns:
         return "unknown"  # its record is damaged
-    moment = datetime.fromtimestamp((info.began_unix_ns or info.created_unix_ns) / 1e9).astimezone()
-    return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
+    moment = datetime.fromtimestamp((info.began_unix_ns or info.created_unix_ns) / 1e9, UTC)
+    if info.is_by_wall_clock:
+        return f"{moment:%Y-%m-%d %H:%M:%S} (local time of its host)"
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 MODEL_SET = "Model, set"
