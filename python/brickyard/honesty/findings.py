@@ -120,7 +120,8 @@ def _unjudged(measured: Figures, facts: WriteCaches, medium: str) -> Finding:
     rate = ""
     if measured.overwrite:
         fastest, ways = _durable(measured.overwrite)
-        rate = f" {three_digits(fastest)} durable overwrites per second were measured ({ways});"
+        block = format_size(measured.overwrite.request_bytes)
+        rate = f" one block of {block} was overwritten durably up to {three_digits(fastest)} times per second ({ways});"
     said = {
         "virtual": f"{_names(facts)} is a virtual disk:{rate} its figures are no evidence about the disks of its "
         f"host, whose caches and flushes cannot be seen from here. Ask the operator of the host, or "

@@ -174,7 +174,8 @@ def _answer(found: WritePath) -> Answer:
     if page:
         most = found.commits[-1]
         sentences.append(
-            f"With fdatasync, the log limits one client to at most {format_iops(page.per_s)} commits/s (95 % "
+            f"PostgreSQL's log writes pages of {format_size(PAGE_BYTES)} through the page cache and flushes each commit"
+            f" with fdatasync. It limits one client to at most {format_iops(page.per_s)} commits/s (95 % "
             f"interval {_interval(page)}), {format_ns(page.each_ns)} each, and {most.clients} clients that share every"
             f" flush to at most {most.clients} times as many; `brickyard run pgbench` measures how much of that a "
             "server reaches."
