@@ -11,6 +11,8 @@ import support
 from brickyard.analysis.databases import replay_disks, replay_head_room, replay_warnings
 from brickyard.analysis.figures.load_curve import Limit
 from brickyard.analysis.judging.replay_answer import replay_answer
+from brickyard.analysis.judging.run_figures import run_figures
+from brickyard.cli.results.runs import _figures
 from brickyard.store import Json, Store
 from brickyard.study.replays.series import why_failed
 from replay_support import (
@@ -93,6 +95,7 @@ def test_calls_with_other_rows_are_in_the_answer_and_fail_the_check(tmp_path: Pa
         sound = replay_record(store, {"kind": "fire_hose"}, 2698, 27.0)
     said = "300 of 2,698 calls returned another number of rows than expected"
     assert f"No call failed. {said}" in replay_answer([record]).belief
+    assert _figures(run_figures(sound).phases[0])[0] == "99.9 calls/s"
     assert "number of rows" not in replay_answer([sound]).belief
     assert said in why_failed([record], 0.01, check=True)[0]
     assert why_failed([record], 0.01, check=False) == why_failed([sound], 0.01, check=True) == []

@@ -336,6 +336,9 @@ def test_tokens_that_others_can_read_or_guess_are_refused(tmp_path: Path) -> Non
 def test_other_hosts_reach_it_only_by_tls() -> None:
     Listening("127.0.0.5").check()
     Listening("::1").check()
+    for host in ("127.0.0.1:8799", "[::1]:8799", "localhost:8799"):
+        with pytest.raises(BadInputError, match="the port is an option of its own"):
+            Listening(host).check()
     for host in ("0.0.0.0", "192.0.2.1", "::", "example.org"):
         with pytest.raises(BadInputError, match="--tls-certificate"):
             Listening(host).check()

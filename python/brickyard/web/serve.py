@@ -72,6 +72,10 @@ class Listening:
                 raise BadInputError(f"--host {name}: is no name or address of a host, such as storage.example.org")
         if bool(self.certificate) != bool(self.key):
             raise BadInputError("--tls-certificate and --tls-key: name both")
+        if (port := re.fullmatch(r"\[?([\w.]+|[\w:]+(?=]))]?:(\d+)", self.host)) is not None:
+            raise BadInputError(
+                f"--listen {self.host}: the port is an option of its own: --listen {port[1]} --port {port[2]}"
+            )
         if not self.is_own and self.certificate is None:
             raise BadInputError(
                 f"--listen {self.host}: others can reach it, so it needs --tls-certificate and --tls-key"

@@ -30,7 +30,7 @@ from brickyard.schema import Document, stored
 from brickyard.store import RunHead, RunInfo, Store, command_on
 from brickyard.store.record import DAMAGED, Outcome
 from brickyard.study.running.summaries import kept_figures
-from brickyard.units import format_iops, format_label, format_ns, format_runs, format_size
+from brickyard.units import format_iops, format_label, format_ns, format_size
 
 WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
@@ -113,7 +113,10 @@ def _headline(figures: RunFigures | None) -> PhaseFigures | None:
 def _figures(of: PhaseFigures | None) -> tuple[str, str]:
     if of is None:
         return DASH, DASH
-    return DASH if of.rate_per_s is None else format_iops(of.rate_per_s), format_ns(of.response_p99_ns)
+    if of.rate_per_s is None:
+        return DASH, format_ns(of.response_p99_ns)
+    unit = "" if of.unit == IOPS else f" {of.unit}"
+    return f"{format_iops(of.rate_per_s)}{unit}", format_ns(of.response_p99_ns)
 
 
 def _notes(
@@ -124,12 +127,6 @@ def _notes(
         yield "the runs of a study share one row: --study s1 lists those of s1, --each those of all studies"
     if told:
         yield f"p99: of the response time; {command_on(place, 'show RUN')} has all figures of a run"
-    others: dict[str, list[int]] = {}
-    for run, figures in told.items():
-        if figures.unit != IOPS and figures.rate_per_s is not None:
-            others.setdefault(figures.unit, []).append(run)
-    if others:
-        yield f"not IOPS: {'; '.join(f'{unit} of {format_runs(ids)}' for unit, ids in others.items())}"
     if any(DASH in row for row in cells):
         yield (
             f"{DASH}: the run was imported, did not end well, ended during its warm-up, has several phases or too few "

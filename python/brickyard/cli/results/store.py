@@ -40,7 +40,8 @@ def check(*, store: options.StorePlace = None, json: options.Json = False) -> in
         )
     else:
         _say([f"file: {line}" for line in found], losses)
-        _line(f"{format_count(len(runs))} runs, {format_count(len(damaged))} damaged{_named(damaged)}")
+        every = f"{format_count(len(runs))} run{'' if len(runs) == 1 else 's'}"
+        _line(f"{every}, {format_count(len(damaged))} damaged{_named(damaged)}")
         if found or losses:
             _line(f"{command_on(kept.place, 'store salvage -o NEW')} copies all that can be read into a new store")
     return FAILED if found or losses or damaged else DONE
