@@ -22,7 +22,7 @@ from brickyard.analysis.judging.comparison import valid_sides
 from brickyard.analysis.judging.gate import Compared, compared
 from brickyard.conditions import Held
 from brickyard.databases.connect import refuse_twice
-from brickyard.errors import BadInputError, BrickyardError
+from brickyard.errors import BadInputError, BrickyardError, nearest
 from brickyard.report.export import COLUMNS, Rows, arrow_table, rows
 from brickyard.schema import RunOptions, RunWarning
 from brickyard.schema.plan import OtherPlan, Plan
@@ -158,6 +158,7 @@ def run(
     Raises BadInputError if the run is refused, KeyboardInterrupt if it was stopped, and BrickyardError if it failed.
     The store keeps everything that was measured.
     """
+    _refuse_texts(targets=targets)
     found = profile(load) if isinstance(load, str) else load
     refuse_programs(found.name, found.plan, "brickyard.run()")
     if repetitions < 1:
@@ -215,6 +216,7 @@ def check(
 
     If the target does not exist yet, only the workload is checked.
     """
+    _refuse_texts(targets=targets)
     found = profile(load) if isinstance(load, str) else load
     refuse_programs(found.name, found.plan, "brickyard.run()")
     if any(bricks.is_modelled(target) for target in targets):
@@ -231,6 +233,7 @@ def plans_of_study(
     name: str, *, targets: Sequence[str] = (), only: Sequence[str] = (), changes: Sequence[str] = ()
 ) -> list[Plan | OtherPlan]:
     """The plan of each run of a study. Raises BadInputError if `run_study` would, before anything is measured."""
+    _refuse_texts(targets=targets, only=only, changes=changes)
     wishes = Wishes(targets=tuple(targets), only=tuple(only), changes=tuple(changes))
     planned = planned_study(study_text(name), wishes).steps
     for cell in {step.cell.set_up: step.cell for step in planned}.values():
@@ -246,7 +249,8 @@ def plans_of_characterization(
     overwrite: Sequence[str] = (),
 ) -> list[Plan]:
     """The plan of each cell. Raises BadInputError if `characterize` would, before anything is measured."""
-    chosen = Mode(mode)
+    _refuse_texts(changes=changes)
+    chosen = _mode(mode)
     cell_s = TIMING[chosen].cell_max_s if chosen in TIMING else 0.0
     found = [plan_of(cell, chosen, cell_s, list(changes)) for cell in cells()]
     check(Load("characterize", found[0]), () if target is None else (target,), overwrite=overwrite)
@@ -267,11 +271,12 @@ def characterize(
 
     Raises as `run` does.
     """
+    _refuse_texts(changes=changes)
+    chosen = _mode(mode)
     targets = () if target is None else (target,)
-    is_quick = mode == "quick"
-    aiming = _aimed(targets, None, (), None, overwrite, destroys_data=destroys_data, quick=is_quick)
+    aiming = _aimed(targets, None, (), None, overwrite, destroys_data=destroys_data, quick=chosen is Mode.QUICK)
     with aiming as aim, _interruptible() as interrupt:
-        result = characterize_at(store, _Notes(say), interrupt, aim, Mode(mode), changes)
+        result = characterize_at(store, _Notes(say), interrupt, aim, chosen, changes)
     _refuse_failed(f"study s{result.study}", result.outcome, result.message)
     return Studied(result.study, result.runs, result.notes)
 
@@ -301,6 +306,7 @@ def run_study(
 
     `targets` and `only` have the form of `brickyard study --target` and `--only`. Raises as `run` does.
     """
+    _refuse_texts(targets=targets, only=only, changes=changes, overwrite=overwrite)
     wishes = Wishes(
         targets=tuple(targets),
         only=tuple(only),
@@ -332,6 +338,7 @@ def web_log(
 ) -> ReplaySpec:
     """Prepares a replay: the web logs, the mapping of their requests to calls, and the databases that share the calls,
     as for `brickyard replay`. If a connection string has no password, PGPASSWORD or ~/.pgpass is used."""
+    _refuse_texts(logs=logs, databases=databases)
     if not logs or not databases:
         raise BadInputError("a replay needs a log and a database at least")
     refuse_twice(databases, "databases")
@@ -382,6 +389,8 @@ def measured(store: Store, runs: Iterable[int]) -> list[Measured]:
 
 def table(runs: Sequence[Measured], which: Rows = "totals") -> Table:
     """`totals`: a row per stream, operation and measure; `intervals`: the same per interval; `runs`: circumstances."""
+    if which not in COLUMNS:
+        raise BadInputError(f"which = {which!r}: not a table", nearest(which, COLUMNS))
     return Table(dict(COLUMNS[which]), list(rows([item.record for item in runs], which)))
 
 
@@ -397,9 +406,25 @@ def compare(
 def draw(runs: Sequence[Measured], place: Path | str) -> Path:
     """Writes a report with its pictures into the directory `place`, or as the page `place`; returns the path of the
     page."""
+    if not runs:
+        raise BadInputError("runs: none; a report needs at least one run")
     from brickyard.report.page import write_report  # loading what draws takes longer than all the rest
 
     return write_report([item.record for item in runs], None, Path(place))
+
+
+def _mode(name: str) -> Mode:
+    modes = [mode.value for mode in Mode]
+    if name not in modes:
+        raise BadInputError(f"mode = {name!r}: not a mode", nearest(name, modes))
+    return Mode(name)
+
+
+def _refuse_texts(**lists: Sequence[str]) -> None:
+    """A text is a sequence of its letters to Python, each of which would be taken for an entry of the list."""
+    for name, given in lists.items():
+        if isinstance(given, str):
+            raise BadInputError(f"{name} = {given!r}: a text; write a list of texts, [{given!r}]")
 
 
 class _Notes(Silent):
@@ -421,6 +446,7 @@ def _aimed(
     destroys_data: bool,
     quick: bool = False,
 ) -> AbstractContextManager[Aim]:
+    _refuse_texts(brick_changes=brick_changes, overwrite=overwrite)
     modelled = any(bricks.is_modelled(target) for target in targets)
     if not modelled and (condition is not None or brick_changes):
         raise BadInputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from scipy import stats
 import aa
 from brickyard.analysis.figures.batches import batch_means
 from brickyard.analysis.figures.named import FIGURES
+from brickyard.analysis.figures.pivot import Observation, pivot
 from brickyard.analysis.figures.samples import (
     Difference,
     Sample,
@@ -32,10 +33,12 @@ from brickyard.analysis.figures.samples import (
 from brickyard.analysis.figures.search import enough
 from brickyard.analysis.judging.comparison import Change, compare
 from brickyard.analysis.judging.gate import Finding, Judged, gate
-from brickyard.analysis.studies.answer import change_words
+from brickyard.analysis.studies.answer import change_words, study_answer
 from brickyard.cli import main
 from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Record, Store
+from brickyard.study.designs.design import read_design
+from brickyard.study.designs.texts import read as study_text
 from support import MS, SECOND, add_run, cell, interval, phase_end
 
 RATES = st.floats(1, 1e6)
@@ -416,6 +419,49 @@ def test_the_rate_within_a_limit_holds_the_true_rate_of_a_queue() -> None:
     # A step of a thousand requests sees too little of a queue: what the manual says, and why steps are longer.
     assert aa.limits("p99", 0.9, 1000)[0] < 0.8
     assert enough("p99") == 10_000
+
+
+def answered(study: str, figure: str, cells: Mapping[Any, float]) -> str:
+    """What a shipped study says of cells with these figures, in the order of its first table's factors."""
+    design = read_design(study_text(study))
+    tables = [spec for spec in design.tables if spec.figure == figure]
+    names = (*tables[0].rows, *tables[0].columns)
+    made = [
+        Observation(dict(zip(names, levels, strict=True)), turn, 2 * at + turn, value * (1 + turn / 10_000))
+        for at, (levels, value) in enumerate(cells.items())
+        for turn in range(2)
+    ]
+    pivots = [pivot(spec, design.axes, made) for spec in tables]
+    found = study_answer("", design.answer, pivots, [], [], design.answer_by, design.answer_levels)
+    return " ".join(found.sentences)
+
+
+def test_shipped_studies_answer_with_the_levels_of_their_questions() -> None:
+    arrays = {("scsi", "blocks"): 1735.0, ("raid5", "blocks"): 434.0, ("raid10", "blocks"): 1173.0}
+    said = answered("openbench-2003", "iops_within", arrays)
+    assert "compared with SCSI RAID-5, 4 disks: ATA RAID-10, 8 disks -32 % (seen beyond noise)" in said
+    assert "3 disks" not in said
+    # The median of all seven sizes is none; the penalty is that of the large ones.
+    rates = {"512": (31.0, 31.0), "4KiB": (175.0, 175.0), "64KiB": (382.0, 465.0), "1MiB": (397.0, 513.0)}
+    cells = {
+        ("read", size, level): rate
+        for size, both in rates.items()
+        for level, rate in zip(("raid6", "raid5"), both, strict=True)
+    }
+    assert (
+        "RAID-6 -23 % to -18 % (request size: 64KiB, 1MiB; seen beyond noise), "
+        "0 % (request size: 512, 4KiB; not seen beyond noise)"
+    ) in answered("overland-raid-levels", "mib_per_s", cells)
+    phases = {"sequential-write": (12.0, 54.0), "random-write": (0.83, 1.06), "random-read": (2.0, 2.04)}
+    cells = {
+        ("jbod", cache, phase): rate
+        for phase, both in phases.items()
+        for cache, rate in zip(("off", "on"), both, strict=True)
+    }
+    said = answered("kirkwood-2003", "mib_per_s", cells)
+    assert "sequential-write: throughput compared with cache off: cache on 4.5 ×" in said
+    assert "random-write:" in said
+    assert "median" not in said
 
 
 def test_two_cells_have_no_median() -> None:

@@ -13,6 +13,8 @@ from rich.console import Console
 
 from brickyard.cli import main
 from brickyard.cli.parts.output import table
+from brickyard.store import Store
+from support import MS, SECOND, add_run, cell, interval, phase_end
 
 NAMES = ["page", "calls", "calls/s", "response mean", "response p99", "longest response of all", "errors"]
 ROWS = [
@@ -59,8 +61,8 @@ def test_no_figure_is_cut_in_any_width(width: int, names: list[str], figures: li
     out = captured.get()
     assert "…" not in out
     words = re.split(r"\s+", out)
-    for cell in cells:
-        assert words.count(cell) >= cells.count(cell)
+    for shown in cells:
+        assert words.count(shown) >= cells.count(shown)
     assert all(word in words for name in names for word in name.split())
     assert all(len(line.rstrip()) <= width for line in out.splitlines())
 
@@ -126,3 +128,14 @@ def test_a_pipe_has_one_line_for_each_row(capsys: pytest.CaptureFixture[str], mo
     count = len(json.loads(capsys.readouterr().out)["bricks"])
     assert main(["bricks"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == count + 1
+
+
+def test_a_run_is_printed_in_the_order_of_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "runs.db"
+    with Store(place) as store:
+        warning = {"id": "caution", "severity": "warning", "text": "take care of this"}
+        add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], warnings=[warning])
+    assert main(["show", "1", "--store", str(place)]) == 0
+    said = capsys.readouterr().out
+    order = ("Before you rely on it", "take care of this", "Throughput", "Latency", "Target")
+    assert [said.index(words) for words in order] == sorted(said.index(words) for words in order), said

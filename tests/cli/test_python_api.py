@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import brickyard
+from brickyard.api import plans_of_characterization
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from support import MS, SECOND, add_run, cell, interval, phase_end
@@ -91,6 +92,7 @@ def test_a_real_file_is_made_and_removed_from_any_thread(tmp_path: Path, monkeyp
         ([__file__], {"condition": "degraded"}, "of modelled bricks alone"),
         (MODEL, {"condition": "upside-down"}, "upside"),
         (MODEL, {"repetitions": 0}, "at least 1"),
+        (MODEL, {"brick_changes": "members=4"}, "a text; write a list"),
     ],
 )
 def test_what_the_command_refuses_is_refused(targets: list[str], more: dict[str, Any], words: str) -> None:
@@ -98,6 +100,24 @@ def test_what_the_command_refuses_is_refused(targets: list[str], more: dict[str,
         brickyard.run(store, "sqlio-random-read-4", targets, **more)
     with brickyard.Store(":memory:") as store, pytest.raises(BadInputError, match="a program over files"):
         brickyard.run(store, "postmark", targets)
+
+
+def test_arguments_without_a_counterpart_on_the_command_line_are_refused_alike(tmp_path: Path) -> None:
+    quick: Any = "qick"
+    total: Any = "total"
+    with brickyard.Store(":memory:") as store:
+        with pytest.raises(BadInputError, match=r"mode = 'qick': not a mode.*quick"):
+            brickyard.characterize(store, MODEL[0], mode=quick)
+        with pytest.raises(BadInputError, match=r"mode = 'qick'"):
+            plans_of_characterization(MODEL[0], mode=quick)
+        with pytest.raises(BadInputError, match=r"which = 'total': not a table.*totals"):
+            brickyard.table([], total)
+        with pytest.raises(BadInputError, match="a report needs at least one run"):
+            brickyard.draw([], tmp_path / "report")
+        with pytest.raises(BadInputError, match=r"a text; write a list of texts, \['sim:terraserver-2003'\]"):
+            brickyard.run(store, "sqlio-random-read-4", MODEL[0])
+        with pytest.raises(BadInputError, match="only = 'disks=4': a text"):
+            brickyard.run_study(store, "sata-2003-disks", only="disks=4")
 
 
 def test_runs_that_did_not_end_validly_are_not_compared() -> None:

@@ -267,6 +267,22 @@ def test_states_that_were_not_judged_are_no_success(
         assert Result(honest, wanted, outcome, "", 1, 1.0, 1.0).as_it_should == right
 
 
+def test_what_is_not_right_has_its_reason(tmp_path: Path) -> None:
+    by_name = {one.name: one for one in experiment("files")}
+    for name, outcome, why in (
+        ("rename, noauto_da_alloc", Outcome(states=4, lost=4), "must damage files, and its 4 states only lost"),
+        ("rename, noauto_da_alloc", Outcome(states=4, lost=3, corrupt=1), ""),
+        ("rename, nodelalloc", Outcome(states=4, lost=3, corrupt=1), "may only lose versions, and 1 of 4 states"),
+        ("rename, nodelalloc", Outcome(states=4, lost=4), ""),
+        ("lying cache", Outcome(states=4, kept=4), "must lose something, and none of 4 states did"),
+        ("honest cache", Outcome(states=4, kept=3, lost=1), "must keep everything, and 1 of 4 states did not"),
+        ("honest cache", Outcome(states=4, kept=3, not_judged=1), "1 of 4 states could not be judged"),
+    ):
+        result = Result(by_name[name], Exploration(tmp_path, "files"), outcome, "", 1, 1.0, 1.0)
+        assert why in result.why_not
+        assert result.as_it_should == (not why)
+
+
 def test_a_shipped_check_of_another_workload_is_refused(sqlite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "crash", "explore", "--log", str(sqlite), "--check", "files", "--states", "2"]) == 2
     assert "the log is of sqlite" in capsys.readouterr().err

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from brickyard.cli import main
 from brickyard.lab import disks
-from lab_support import read, refused, up
+from lab_support import read, refused, up, write
 
 __all__ = ["up"]
 
@@ -68,6 +70,27 @@ def test_the_power_stays_off_while_a_program_has_files_on_the_disk(
     assert (at / "synced").is_file()
     assert not (at / "never").exists()
     assert "its power is on" in refused(capsys, "power-on", "disk")
+
+
+def test_a_disk_whose_file_system_a_power_cut_damaged_is_not_said_to_be_mounted(
+    tmp_path: Path, up: Callable[..., disks.About], capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = tmp_path / "at"
+    at.mkdir()
+    about = up("--fs", "ext4", "--at", str(at))
+    assert main(["lab", "status", "disk"]) == 0
+    assert f"ext4 on {at}" in capsys.readouterr().out
+    write(about.device, b"\0", 0, flushed=True)  # where the superblock is
+    assert "its ext4 cannot be mounted" in refused(capsys, "power-cut", "disk")
+    assert main(["lab", "status", "disk"]) == 0
+    assert main(["lab", "list"]) == 0
+    said = capsys.readouterr().out
+    assert str(at) not in said
+    assert re.search(r"mounted +nothing", said)
+    assert main(["lab", "status", "disk", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["at"] == ""
+    # It is mounted there again after the next power cut, if its file system is mended.
+    assert "is the folder of the disk disk" in refused(capsys, "up", "other", "--fs", "ext4", "--at", str(at))
 
 
 def test_the_power_of_a_disk_without_a_file_system_comes_back_when_nothing_is_in_memory(

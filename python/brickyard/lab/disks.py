@@ -131,6 +131,9 @@ def up(wanted: Wanted) -> About:
     staying = clean().get(wanted.name)
     if staying:
         raise BrickyardError(staying)
+    for other in map(_about, _rooms()):  # also one that could not be mounted again after a power cut
+        if other is not None and other.at == str(at):
+            raise BadInputError(f"{at}: is the folder of the disk {other.name}; make another")
     with _new_room(room):
         return _made(wanted, room, at)
 
@@ -337,6 +340,12 @@ def _ask(room: Path, order: str) -> Answer:
         raise BrickyardError(f"{room.name}: the disk does not answer: {one_line(error)}") from error
 
 
+def mounts_of(about: About) -> list[mounts.Mount]:
+    """Where the disk is mounted now, by the kernel's word: not after a power cut that damaged its file system, and
+    perhaps where somebody mounted it by hand."""
+    return mounts.of_devices(mounts.all_mounts(), [about.device]) if about.device else []
+
+
 def down(name: str) -> None:
     """Unmounts a disk, ends its daemon and removes what it was made of. Its content is gone."""
     named(name)
@@ -503,6 +512,8 @@ def _loops_on(backing: Path) -> list[str]:
 
 
 def document(about: About, status: Status | None = None) -> dict[str, object]:
-    """For `--json`."""
-    told = json.loads(msgspec.json.encode(about))
+    """For `--json`; `at` is where it is mounted, or empty."""
+    places = [str(mount.place) for mount in mounts_of(about)]
+    at = about.at if about.at in places else next(iter(places), "")
+    told = json.loads(msgspec.json.encode(msgspec.structs.replace(about, at=at)))
     return {**told, "status": json.loads(msgspec.json.encode(status))} if status else dict(told)

@@ -113,13 +113,26 @@ class Result:
     def as_it_should(self) -> bool:
         """A control was found out; anything else kept every promise in every state. Of a state that was not judged
         neither is known."""
-        damaged = self.configuration.corrupt
-        return (
-            self.outcome.states > 0
-            and self.outcome.not_judged == 0
-            and (self.outcome.found > 0) == self.configuration.must_fail
-            and damaged in (None, self.outcome.corrupt > 0)
-        )
+        return not self.why_not
+
+    @property
+    def why_not(self) -> str:
+        """What is not as it should be, in words; empty where all is."""
+        found, damaged = self.outcome, self.configuration.corrupt
+        if found.not_judged or not found.states:
+            return f"{found.not_judged:,} of {found.states:,} states could not be judged"
+        if found.found and not self.configuration.must_fail:
+            return f"it must keep everything, and {found.found:,} of {found.states:,} states did not"
+        if self.configuration.must_fail and not found.found:
+            return f"this control must lose something, and none of {found.states:,} states did"
+        if damaged and not found.corrupt:
+            return (
+                f"this control must damage files, and its {found.states:,} states only lost versions that were "
+                "acknowledged; draw more --states, or record for a longer --duration"
+            )
+        if damaged is False and found.corrupt:
+            return f"this control may only lose versions, and {found.corrupt:,} of {found.states:,} states are damaged"
+        return ""
 
 
 def experiment(workload: str, file_system: str = "ext4") -> tuple[Configuration, ...]:

@@ -75,12 +75,13 @@ def figure_words(pivot: Pivot) -> str:
 
 @dataclass(frozen=True)
 class Duel:
-    """Two levels in one cell; `apart` is how far the first is above the second."""
+    """Two levels in one cell; `apart` is how far the first is above the second; `levels` are those of the first."""
 
     one: str
     other: str
     more_is_better: bool
     apart: Difference
+    levels: Mapping[str, str]
 
 
 def _contests(pivots: Sequence[Pivot], axis: Axis, figure: str) -> list[str]:
@@ -120,7 +121,7 @@ def _best_words(axis: Axis, rounds: list[tuple[Pivot, dict[str, Entry]]], figure
 
 def duel_of(pivot: Pivot, rivals: Mapping[str, Entry], one: str, other: str) -> Duel | None:
     found = difference(rivals[one].sample, rivals[other].sample, resolution=pivot.figure.resolution)
-    return None if found is None else Duel(one, other, pivot.figure.more_is_better, found)
+    return None if found is None else Duel(one, other, pivot.figure.more_is_better, found, rivals[one].levels)
 
 
 def judged(duels: Sequence[Duel | None]) -> list[Duel]:

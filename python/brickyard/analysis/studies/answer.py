@@ -1,26 +1,37 @@
 """Duty: the answer to the question of a study: one sentence for each factor that the question is about.
 
-Each sentence states a difference as the median over all cells that are otherwise alike, with the range of these cells,
-so that no mean hides a cell where it is the other way round.
+Each sentence states a difference as the median over all cells that are otherwise alike, with the range of these cells.
+Where only some of the cells differ, or some the other way round, and one factor tells which, the sentence names its
+levels instead: a median over both would be that of neither.
 
 Refusal: no figure that the tables do not have, and at most three sentences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import median
 
-from brickyard.analysis.figures.pivot import Axis, Entry, Pivot
+from brickyard.analysis.figures.pivot import Axis, Entry, Pivot, Where
 from brickyard.analysis.figures.samples import Difference
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging.answers import SENTENCES_MAX, Answer, belief
-from brickyard.analysis.judging.conclusions import base_of, by_figure, cheapest, duel_of, is_seen, judged, rivals_of
+from brickyard.analysis.judging.conclusions import (
+    Duel,
+    base_of,
+    by_figure,
+    cheapest,
+    duel_of,
+    is_seen,
+    judged,
+    rivals_of,
+)
 from brickyard.store import Record
 
-FIGURES_MAX = 2  # in one sentence; more are read in the tables
+FIGURES_MAX = 2  # in one sentence, or one for each level that is answered for itself; more are read in the tables
 LEVELS_MAX = 3  # beside the baseline; of more, the two ends are named
+CELLS_NAMED_FROM = 3  # fewer are all given anyhow
 TIMES_FROM = 1.0  # a rise above 100 % is read as a multiple
 
 
@@ -31,14 +42,19 @@ def study_answer(
     records: Sequence[Record],
     invalid: Sequence[Record],
     by: str = "",
+    only: Where | None = None,
+    known: Sequence[Axis] = (),
 ) -> Answer:
     """`factors` are those that the question is about; without any, all that can be compared, in their order. Each level
-    of the factor `by` is answered for itself: one median over reads and writes would be that of neither."""
+    of the factor `by` is answered for itself: one median over reads and writes would be that of neither. Of the factors
+    in `only`, the question is about these levels, compared with the last of them. `known` are factors that no table may
+    show, since each has one level of them."""
     axes: dict[str, Axis] = {}
     for pivot in pivots:
         axes |= {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}
     chosen = [axes[name] for name in factors if name in axes] or [a for a in axes.values() if not a.changes_load]
-    told = [_first(pivots, chosen), *(_sentence(pivots, axis, axes.get(by)) for axis in chosen)]
+    asked, every = only or {}, {axis.name: axis for axis in known} | axes
+    told = [_first(pivots, chosen), *(_sentence(pivots, axis, every, by, asked.get(axis.name, ())) for axis in chosen)]
     said = [words for words in told if words]
     said += cheapest(pivots)
     caches = cached.words(cached.doubted(records), records, "")
@@ -62,34 +78,53 @@ def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:
 Rounds = list[tuple[Pivot, dict[str, Entry]]]
 
 
-def _sentence(pivots: Sequence[Pivot], axis: Axis, by: Axis | None) -> str:
-    """All figures of one factor."""
+def _sentence(pivots: Sequence[Pivot], axis: Axis, axes: Mapping[str, Axis], by: str, asked: Sequence[str]) -> str:
+    """All figures of one factor; of its levels those that were `asked` for, or all."""
     has_base = "normal" in axis.labels or any(axis.name in pivot.spec.baseline for pivot in pivots)
-    said = []
+    said: dict[str, dict[str, list[str]]] = {}
     for figure, group in by_figure(pivots).items():
-        rounds = [(pivot, rivals) for pivot, rivals in rivals_of(group, axis.name) if len(rivals) > 1]
+        rounds = [(pivot, rivals) for pivot, rivals in _asked_of(group, axis, asked) if len(rivals) > 1]
         if not rounds:
             continue
-        for part, of_part in _parts(rounds, by):
+        for part, of_part in _parts(rounds, axes.get(by)):
             words = (
-                _against_base(axis, figure, of_part, _base(group, axis))
-                if has_base
-                else _best_and_worst(axis, figure, of_part)
+                _against_base(axis, figure, of_part, asked[-1] if asked else _base(group, axis), axes)
+                if has_base or asked
+                else _best_and_worst(axis, figure, of_part, axes)
             )
-            said += [f"{part}: {words}" if part else words] if words else []
-    return f"{'; '.join(said if by else said[:FIGURES_MAX])}." if said else ""
+            if words:  # IOPS and throughput of one request size differ alike, which is read once
+                said.setdefault(part, {}).setdefault(words.removeprefix(figure), []).append(figure)
+    told = [
+        f"{f'{part}: ' if part else ''}{' and '.join(figures)}{words}"
+        for part, differences in said.items()
+        for words, figures in list(differences.items())[: 1 if part else FIGURES_MAX]
+    ]
+    return f"{'; '.join(told)}." if told else ""
+
+
+def _asked_of(group: Sequence[Pivot], axis: Axis, asked: Sequence[str]) -> Rounds:
+    found = rivals_of(group, axis.name)
+    if not asked:
+        return found
+    return [(pivot, {level: rivals[level] for level in asked if level in rivals}) for pivot, rivals in found]
 
 
 def _parts(rounds: Rounds, by: Axis | None) -> list[tuple[str, Rounds]]:
     """The cells of each level of `by`, with its name."""
     if by is None:
         return [("", rounds)]
-    level_of = [next(iter(rivals.values())).levels.get(by.name, "") for _, rivals in rounds]
+    level_of = [_level_of(pivot, next(iter(rivals.values())), by) for pivot, rivals in rounds]
     parts = [
         (by.label(level), [one for one, its in zip(rounds, level_of, strict=True) if its == level])
         for level in ("", *by.labels)
     ]
     return [(label, found) for label, found in parts if found]
+
+
+def _level_of(pivot: Pivot, entry: Entry, by: Axis) -> str:
+    """Of a factor that the table shows, or of which it has one level."""
+    fixed = pivot.spec.where.get(by.name, ())
+    return entry.levels.get(by.name, "") or (fixed[0] if len(fixed) == 1 else "")
 
 
 def _first(pivots: Sequence[Pivot], chosen: Sequence[Axis]) -> str:
@@ -139,7 +174,7 @@ def _base(group: Sequence[Pivot], axis: Axis) -> str:
     return next((level for level in bases if level in axis.labels), bases[0])
 
 
-def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str) -> str:
+def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str, axes: Mapping[str, Axis]) -> str:
     """`IOPS against Normal: Volume Rebuild -49 % (median of 16 cells, -62 % to +2 %)`."""
     duels = [
         duel_of(pivot, rivals, level, base)
@@ -149,16 +184,16 @@ def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str) -> str:
         if level != base
     ]
     kept = judged([duel for duel in duels if duel is not None])
-    by_level = {level: [duel.apart for duel in kept if duel.one == level] for level in axis.labels}
-    found = {level: shares for level, shares in by_level.items() if shares}
+    by_level = {level: [duel for duel in kept if duel.one == level] for level in axis.labels}
+    found = {level: of_level for level, of_level in by_level.items() if of_level}
     if len(found) > LEVELS_MAX:
-        ordered = sorted(found, key=lambda level: median(item.share for item in found[level]))
+        ordered = sorted(found, key=lambda level: median(duel.apart.share for duel in found[level]))
         found = {level: found[level] for level in (ordered[0], ordered[-1])}
-    parts = [f"{axis.label(level)} {change_words(shares)}" for level, shares in found.items()]
+    parts = [f"{axis.label(level)} {_duel_words(of_level, axis, axes)}" for level, of_level in found.items()]
     return f"{figure} compared with {axis.label(base)}: {', '.join(parts)}" if parts else ""
 
 
-def _best_and_worst(axis: Axis, figure: str, rounds: Rounds) -> str:
+def _best_and_worst(axis: Axis, figure: str, rounds: Rounds, axes: Mapping[str, Axis]) -> str:
     """The level that is best in the median of all cells, against the one that is worst."""
     more = rounds[0][0].figure.more_is_better
     shares: dict[str, list[float]] = {}
@@ -182,8 +217,40 @@ def _best_and_worst(axis: Axis, figure: str, rounds: Rounds) -> str:
         for one, other in combinations(rivals, 2)
     ]
     duels = judged([duel_of(*pair) for pair in pairs])
-    words = change_words([duel.apart for duel in duels if (duel.one, duel.other) == (best, worst)])
+    words = _duel_words([duel for duel in duels if (duel.one, duel.other) == (best, worst)], axis, axes)
     return f"{figure} by {axis.title}, {axis.label(best)} compared with {axis.label(worst)}: {words}"
+
+
+def _duel_words(duels: Sequence[Duel], axis: Axis, axes: Mapping[str, Axis]) -> str:
+    """`-23 % to -18 % (request size: 64KiB, 1MiB; seen beyond noise), 0 % (request size: 512; not seen beyond noise)`
+    where one factor tells which cells differ, and in which direction; else one median of all."""
+    found = [duel.apart for duel in duels]
+    varied = [
+        name for name in axes if name != axis.name and len({duel.levels.get(name, "") for duel in duels} - {""}) > 1
+    ]
+    groups: dict[int, list[Duel]] = {}
+    for duel in duels:
+        groups.setdefault(_direction(duel.apart), []).append(duel)
+    if len(duels) < CELLS_NAMED_FROM or len(groups) < 2 or len(varied) != 1:
+        return change_words(found)
+    by = axes[varied[0]]
+    return ", ".join(_group_words(groups[way], by) for way in (-1, 1, 0) if way in groups)
+
+
+def _direction(found: Difference) -> int:
+    if not is_seen(found):
+        return 0
+    return 1 if found.share > 0 else -1
+
+
+def _group_words(duels: Sequence[Duel], by: Axis) -> str:
+    shares = [duel.apart.share for duel in duels]
+    span = list(dict.fromkeys([share_words(min(shares)), share_words(max(shares))]))
+    there = {duel.levels.get(by.name, "") for duel in duels}
+    where = f"{by.title}: {', '.join(label for level, label in by.labels.items() if level in there)}"
+    if any(duel.apart.seen is None for duel in duels):
+        return f"{' to '.join(span)} ({where})"
+    return f"{' to '.join(span)} ({where}; {'seen' if is_seen(duels[0].apart) else 'not seen'} beyond noise)"
 
 
 def change_words(found: Sequence[Difference]) -> str:

@@ -208,11 +208,10 @@ def _show(results: list[RunResult], records: list[Record], limit: Limit | None, 
     for result in results:
         if result.outcome != "done":
             console.print(f"Run {result.run} {result.outcome}: {result.message}", markup=False, soft_wrap=True)
+    print_warnings(console, records)
     print_replay(console, records, limit)
     console.print()
     print_circumstances(console, records)
-    console.print()
-    print_warnings(console, records)
     for record in records:
         judge.print(console, record)
 

@@ -121,7 +121,6 @@ def demo(
 def _print(shown: Demo, records: list[Record], place: Path) -> None:
     console = stdout()
     print_warnings(console, records)
-    console.print()
     server = f"PostgreSQL {shown.server.version} of our own" if shown.server else "your server"
     console.print(
         f"{shown.loaded.tiles:,} tiles of {shown.layout.cities} cities, {_loaded_words(shown)}, in {server}; replayed "

@@ -237,9 +237,8 @@ def _print(console: Console, found: WritePath) -> None:
             soft_wrap=True,
         )
     console.print()
-    print_circumstances(console, found.records)
-    console.print()
     print_warnings(console, found.records)
+    print_circumstances(console, found.records)
     last = found.records[-1].info
     if last.outcome != "done":
         print_line(console, f"{last.outcome}: {last.message}; the figures above were measured before that")

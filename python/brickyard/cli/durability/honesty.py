@@ -120,8 +120,6 @@ def _print(console: Console, records: list[Record], measured: Figures, found: li
     for item in found:
         console.print(Text.assemble((f"{item.state:>12}  ", STYLE[item.state]), item.text), soft_wrap=True)
     console.print()
-    print_circumstances(console, records)
-    console.print()
     if measured.groups:
         rows = [[f"{g.writes:,}", format_iops(g.writes_per_s), format_ns(g.flush_ns)] for g in measured.groups]
         columns = [("writes per flush", "right"), ("writes/s", "right"), ("flush", "right")]
@@ -140,6 +138,8 @@ def _print(console: Console, records: list[Record], measured: Figures, found: li
         ]
         columns = [(name, "right") for name in ("dirty data", "flushes", "writes", "flush", "MiB/s with flush")]
         console.print(table("Flush time against dirty data", columns, rows))
+        console.print()
+    print_circumstances(console, records)
     last = records[-1].info
     if last.outcome != "done":
         console.print(

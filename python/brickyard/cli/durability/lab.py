@@ -96,7 +96,7 @@ def list_(*, json: options.Json = False) -> int:
         return 0
     columns = [(word, "left") for word in ("name", "model", "cache")] + [("size", "right")]
     columns += [("device", "left"), ("mounted on", "left")]
-    rows = [[a.name, a.model, a.cache, format_size(a.size_bytes), a.device, a.at or "–"] for a in found]
+    rows = [[a.name, a.model, a.cache, format_size(a.size_bytes), a.device, _places(a) or "–"] for a in found]
     stdout().print(table("Emulated disks", columns, rows))
     return 0
 
@@ -206,8 +206,12 @@ def full(name: Name, state: str = "on", /, *, when: When = None) -> int:
     return _broken(name, f"full {state}", when)
 
 
+def _places(about: About) -> str:
+    return ", ".join(str(mount.place) for mount in disks.mounts_of(about))
+
+
 def _print(about: About, status: Status | None) -> None:
-    mounted = f"{about.file_system} on {about.at}" if about.at else "nothing"
+    mounted = ", ".join(f"{mount.kind} on {mount.place}" for mount in disks.mounts_of(about)) or "nothing"
     speed = f", {about.speed:g} times as fast" if about.speed != 1 else ""
     lines = [
         ("disk", about.name),

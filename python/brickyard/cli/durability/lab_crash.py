@@ -269,8 +269,8 @@ def durability(
     """Cut the power at many points of a database's workload, and count what it loses, compared with controls that must
     lose data.
 
-    Exit code 1 if a configuration that must keep everything loses data, if a control loses none, or if a state could
-    not be judged.
+    Exit code 1 if a configuration that must keep everything loses data, if a control does not show what it must, or if
+    a state could not be judged.
     """
     if states < 1:
         raise BadInputError("--states is at least 1")
@@ -321,6 +321,8 @@ def _print_results(results: list[Result]) -> None:
     print_line(console, f"{all_:,} states were judged in {format_seconds(seconds)}")
     console.print()
     for result in results:
+        if why_not := result.why_not:
+            print_line(console, f"{result.configuration.name}: not right: {why_not}")
         if not result.configuration.must_fail and (bound := bound_words(result.outcome)):
             print_line(console, f"{result.configuration.name}: {bound}")
         for kind, (seed, why) in result.outcome.first.items():

@@ -108,11 +108,10 @@ def _print(result: Characterized, records: list[Record], page: Path | None) -> N
     patterns = analysis.characterization(records)
     if records:
         print_answer(console, answer(records, patterns, result.planned))
+    print_warnings(console, records)
     print_characterization(console, patterns, records)
     if records:
         print_circumstances(console, records)
-        console.print()
-    print_warnings(console, records)
     if result.outcome != "done":
         said = f": {result.message}" if result.message else ""
         console.print(f"{result.outcome}{said}; its measurements are kept as study s{result.study}", markup=False)

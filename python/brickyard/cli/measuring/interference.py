@@ -260,6 +260,7 @@ def _row(found: InterferenceMap, writes: float, reads: float | None) -> list[str
 def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> None:
     out = stdout()
     print_answer(out, Answer(QUESTION, (_sentence(found),), belief(records)))
+    print_warnings(out, records)
     columns = [("beside writes/s", "right"), ("reads/s", "right"), ("limit broken at", "right")]
     columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads per run, at least", "right"), ("", "left")]
     rows = [_row(found, writes, reads) for writes, reads in found.frontier(found.limit_ns)]
@@ -273,5 +274,3 @@ def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> No
         print_line(out, "The time ended before all rates were tried; allow more with --budget.")
     out.print()
     print_circumstances(out, records)
-    out.print()
-    print_warnings(out, records)

@@ -216,6 +216,7 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Do
 
 def _print(console: Console, result: CurveResult, records: list[Record], curve: Curve, page: Path | None) -> None:
     print_answer(console, curve_answer(curve, records, result.notes))
+    print_warnings(console, records)
     rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
     columns = [*((name, "right") for name in NAMES), ("", "left")]
     heads = ["response time" if name in RESPONSE else "" for name, _ in columns]
@@ -226,8 +227,6 @@ def _print(console: Console, result: CurveResult, records: list[Record], curve: 
         print_line(console, note, "dim")
     console.print()
     print_labelled(console, curve_circumstances(records))
-    console.print()
-    print_warnings(console, records)
     if result.outcome != "done":
         said = f"{result.outcome}: {result.message}; its measurements are kept as study s{result.study}"
         print_line(console, said)

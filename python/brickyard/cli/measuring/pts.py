@@ -114,9 +114,9 @@ def pts(
     console = stdout()
     print_answer(console, answer)
     print_warnings(console, records)
+    _print(console, setting, found)
     console.print()
     print_circumstances(console, records)
-    _print(console, setting, found)
     how = page or f"{command_on(kept.place, f'report s{found.study}')} writes a page with pictures"
     console.print(f"report: {how}", markup=False, soft_wrap=True)
     return code

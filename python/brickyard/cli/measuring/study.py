@@ -158,10 +158,10 @@ def _told(
     console = stdout()
     if found.counted:
         print_answer(console, view.answer)
+    print_warnings(console, found.counted)
     print_matrix(console, view)
     _print_comparisons(console, conclusions(found.observed.pivots, found.counted))
     print_differing(console, found.counted)
-    print_warnings(console, found.counted)
     for record in found.invalid:
         console.print(f"invalid, excluded from the tables: run {record.info.id}: {record.info.invalid}", markup=False)
     for line in _closing(planned, result, len(found.counted)):

@@ -1,4 +1,7 @@
-"""Duty: records as tables in the terminal, warnings first. Refusal: no figure that `analysis` did not give."""
+"""Duty: records in the terminal: the answer, warnings, tables, circumstances, in the order of a report.
+
+Refusal: no figure that `analysis` did not give.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,11 @@ SERVICE = ("mean", *MEDIAN_AND_TAILS, "max")
 
 
 def print_warnings(console: Console, records: list[Record]) -> None:
-    for warning in distinct_warnings(records):
+    warnings = distinct_warnings(records)
+    for warning in warnings:
         print_line(console, warning_text(warning))
+    if warnings:
+        console.print()
 
 
 def titled(title: str, workload: str) -> str:
@@ -358,7 +364,7 @@ def print_errors(console: Console, record: Record) -> None:
 
 
 def print_run(console: Console, record: Record) -> None:
-    """The full table of one run: warnings, circumstances, figures, failures, slowest requests."""
+    """The full table of one run: answer, warnings, figures, failures, slowest requests, circumstances."""
     info = record.info
     style = {"done": "green", "failed": "red"}.get(info.outcome, "yellow")
     said = f"{info.outcome}: {info.message}" if info.message else info.outcome
@@ -368,9 +374,12 @@ def print_run(console: Console, record: Record) -> None:
         if found.sentences:
             print_answer(console, found)
     print_warnings(console, [record])
+    _print_figures(console, record)
     console.print()
     print_circumstances(console, [record])
-    console.print()
+
+
+def _print_figures(console: Console, record: Record) -> None:
     if is_replay(record):
         from brickyard.cli.parts.replay_tables import print_replay
 

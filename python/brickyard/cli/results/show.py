@@ -22,7 +22,7 @@ def show(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Show a run: warnings and circumstances first, then figures, errors and the slowest requests.
+    """Show a run: answer, warnings, figures, errors, the slowest requests, and circumstances.
 
     Parameters
     ----------

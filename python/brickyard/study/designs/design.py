@@ -126,7 +126,9 @@ class Design:
     answer: tuple[str, ...]
     """The factors that the question is about."""
     answer_by: str
-    """A factor whose levels are answered one by one; empty for none."""
+    """A factor, or a part of a run, whose levels are answered one by one; empty for none."""
+    answer_levels: Where
+    """Of a factor of the answer, the levels that the question is about; they are compared with the last of them."""
     repetitions: int
     order: str
     blocks: tuple[str, ...]
@@ -181,7 +183,8 @@ def read_design(text: StudyText) -> Design:
         _known_factor(name, factors, keys.place("answer"))
     answer_by = keys.text("answer_by", "")
     if answer_by:
-        _known_factor(answer_by, factors, keys.place("answer_by"))
+        _known_factor(answer_by, factors, keys.place("answer_by"), PARTS)
+    answer_levels = _where(keys.table("answer_levels"), factors)
     exclude = tuple(_where(table, factors) for table in keys.list_of_tables("exclude"))
     overrides = tuple(_override(table, factors) for table in keys.list_of_tables("override"))
     stop = _stop(keys.table("stop"))
@@ -200,6 +203,7 @@ def read_design(text: StudyText) -> Design:
         question=question,
         answer=asked,
         answer_by=answer_by,
+        answer_levels=answer_levels,
         repetitions=repetitions,
         order=order,
         blocks=blocks,

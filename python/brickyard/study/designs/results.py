@@ -48,7 +48,16 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
     pivots = found.observed.pivots
     drawn = [*judged(pivots, design.conclusions), *demartek.judged(design.name, found.counted)]
     modelled = bool(found.counted) and all(bricks.is_modelled(t) for r in found.counted for t in r.info.targets)
-    told = study_answer(design.question, design.answer, pivots, found.counted, found.invalid, design.answer_by)
+    told = study_answer(
+        design.question,
+        design.answer,
+        pivots,
+        found.counted,
+        found.invalid,
+        design.answer_by,
+        design.answer_levels,
+        design.axes,
+    )
     if agreed := agreement(drawn, is_modelled=modelled):
         told = Answer(told.question, (agreed, *told.sentences), told.belief)
     return StudyView(
