@@ -130,6 +130,11 @@ def _notes(
             others.setdefault(figures.unit, []).append(run)
     if others:
         yield f"not IOPS: {'; '.join(f'{unit} of {format_runs(ids)}' for unit, ids in others.items())}"
+    of: dict[str, list[int]] = {}
+    for run, figures in told.items():
+        if figures.of:
+            of.setdefault(figures.of, []).append(run)
+    yield from (f"{format_runs(ids)}: {words}" for words, ids in of.items())
     if any(DASH in row for row in cells):
         yield (
             f"{DASH}: the run was imported, did not end well, ended during its warm-up, has several phases or too few "
