@@ -27,7 +27,7 @@ from brickyard.analysis.figures.samples import quantile
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, answer
-from brickyard.analysis.judging.comparison import Change, left_out_words
+from brickyard.analysis.judging.comparison import Change, left_out_words, repeated
 from brickyard.analysis.judging.differing import differing_between
 from brickyard.analysis.judging.gate import Compared, Finding
 from brickyard.analysis.judging.groups import series_of, state_words
@@ -51,10 +51,11 @@ from brickyard.report.comparison_words import (
 )
 from brickyard.report.export import Form, write_export
 from brickyard.report.matrix_tables import difference_text
-from brickyard.report.tables import Table, failure_table, slowest_table, totals_tables
+from brickyard.report.tables import Table, failure_table, repetitions_table, slowest_table, totals_tables
 from brickyard.schema import Document
 from brickyard.store import Annotation, Cursor, Record, RunHead, Store
-from brickyard.store.record import RUNNING
+from brickyard.store.damage import DamagedRunError
+from brickyard.store.record import RUNNING, RunMarks
 from brickyard.study.running.summaries import kept_figures
 
 __all__ = [
@@ -82,6 +83,7 @@ __all__ = [
     "pin",
     "requirement_names",
     "shown",
+    "together",
 ]
 
 BASELINE = re.compile(r"[A-Za-z][\w.-]{0,60}")
@@ -181,6 +183,11 @@ class Listing:
                 and head.is_valid
             ]
 
+    def of_study(self, study: int) -> list[int]:
+        """Its valid runs, as of the last look."""
+        with self._lock:
+            return [head.id for head in self._heads.values() if head.study == study and head.is_valid]
+
     def _read_on(self, store: Store) -> None:
         file = store.place.stat()
         if self._store_id != (file.st_dev, file.st_ino):  # another store has taken the name
@@ -279,6 +286,26 @@ def shown(store: Store, run: int, listing: Listing) -> ShownRun:
         state=state_words(record.info),
         alike_baseline=_baseline_like(store, record, known),
     )
+
+
+def together(store: Store, record: Record, listing: Listing) -> list[Table]:
+    """The table of all repetitions of `run --repeat`, of which the run is one; none where it is not."""
+    marks = record.info.marks
+    if record.info.study is None or marks != RunMarks(repetition=marks.repetition) or is_replay(record):
+        return []
+    runs = listing.of_study(record.info.study)
+    if len(runs) > TOGETHER_MAX:
+        return []
+    try:
+        records = [record if run == record.info.id else store.record(run) for run in runs]
+    except DamagedRunError:
+        return []  # `report` names it
+    found = repeated(records)
+    return [repetitions_table(records, found)] if found else []
+
+
+TOGETHER_MAX = 20
+"""Repetitions that the page of one of them reads; of more, `report` has the table."""
 
 
 def _footnoted(table: Table) -> Table:

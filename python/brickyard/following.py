@@ -5,6 +5,7 @@ Refusal: nothing is measured, stopped or kept; whoever asks again gets what came
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,12 +14,13 @@ from pathlib import Path
 from brickyard import bricks
 from brickyard.analysis.figures.moments import Moment, done_share, moments, planned_ns
 from brickyard.analysis.figures.totals import phase_name
+from brickyard.analysis.judging.run_figures import WholeFigures, whole_figures
 from brickyard.errors import BrickyardError
-from brickyard.schema import ConditionSample, Event, Fill, HangEvent, PhaseStart, Steady, words_of
+from brickyard.schema import BrickCondition, ConditionSample, Event, Fill, HangEvent, PhaseStart, Steady, words_of
 from brickyard.store import Cursor, Record, RunInfo, Store
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
-__all__ = ["MOMENTS_MAX", "Followed", "Follower", "Moment", "RunChange"]
+__all__ = ["MOMENTS_MAX", "Followed", "Follower", "Moment", "RunChange", "WholeFigures"]
 
 KEPT_S = 60.0
 """How long a run that has ended stays among those that go on, so that nobody misses its end."""
@@ -42,6 +44,10 @@ class Followed:
     ended_s: float | None = None
     has_begun: bool = False
     is_told: bool = False
+    conditions: list[str] = field(default_factory=list)
+    """Those that a modelled brick came into since the run began."""
+    whole: WholeFigures | None = None
+    """Of a run that has ended."""
     condition: str = ""
     """How the array below the targets stood at the last look, where it is looked at."""
 
@@ -106,6 +112,9 @@ class Follower:
         self._begun(store)
         found = list(self._grown(store))
         self._forget()
+        for change in found:
+            if change.has_ended and change.run.info.id in self.runs:
+                change.run.whole = _whole(store, change.run.info.id)
         return found
 
     def _begun(self, store: Store) -> None:
@@ -158,6 +167,13 @@ def _planned(info: RunInfo) -> int | None:
         return None
 
 
+def _whole(store: Store, run: int) -> WholeFigures | None:
+    try:
+        return whole_figures(store.record(run))
+    except (BrickyardError, sqlite3.Error):
+        return None  # damaged, or busy just then; its page says more
+
+
 def _note(followed: Followed, told: Event) -> str:
     """What an event says to whoever watches; empty where it says nothing of its own."""
     match told:
@@ -176,6 +192,10 @@ def _note(followed: Followed, told: Event) -> str:
         case ConditionSample() as event:
             share = "" if event.progress_share is None else f", {format_percent(event.progress_share)} done"
             followed.condition = f"{event.state}{share}"
+        case BrickCondition() as event:
+            if event.at_ns:
+                followed.conditions.append(words := event.condition.replace("_", " "))
+                return f"{words} since {event.at_ns / 1e9:.1f} s"
         case _:
             pass
     return ""

@@ -379,11 +379,14 @@ def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_a
     assert done["whole_s"] == pytest.approx(done["spent_ns"] / 1e9)
     assert main(["show"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "normal again" in shown
+    assert "mean over the conditions normal, rebuilding and normal again: read" in shown
+    assert main(["runs"]) == 0
+    assert "run 1: mean over the conditions normal, rebuilding" in capsys.readouterr().out
     assert "the rebuild did 100 % of a member in" in shown
     assert main(["report", "-o", str(tmp_path / "page")]) == 0
     page = (tmp_path / "page" / "report.html").read_text("utf-8")
     assert "Rebuilds and the like" in page
+    assert page.index("rebuilding and normal again: read") < page.index("Conditions (response times)")
     assert "a whole member takes" in page
     # Both arms gone: whatever is asked for from then on fails, and is counted as that.
     lost = answer(capsys, *target, "--set", 'fail_at=["20s","30s"]')

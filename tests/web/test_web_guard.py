@@ -169,7 +169,7 @@ def test_paths_of_others_are_neither_opened_nor_run(client: Client, tmp_path: Pa
         )
         assert client.post("/api/advice", {"workload": "obl-load", "require": [name]}).status == 400
         assert client.post("/api/advice", {"workload": name, "require": ["iops>=1"]}).status == 400
-        assert client.post("/api/jobs/x/stop", {"name": name}).status == 404
+        assert client.post("/api/jobs/x/stop", {"name": name}).status == 400
     of_zfs = {"name": "terraserver-2003", "workload": "random-4k-qd32", "level": "raidz1"}  # as the page offers it
     assert "software=linux-zfs" in client.post("/api/what-if", of_zfs).text
     for name in hostile_paths():

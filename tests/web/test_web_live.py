@@ -15,13 +15,14 @@ import msgspec
 import pytest
 
 from brickyard import Store, managing
+from brickyard.analysis import totals
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.following import Follower
 from brickyard.managing import AuditLog, Deed
 from brickyard.schema import End, RunOutcome
 from brickyard.web import hub as hubs
 from brickyard.web import serve as servings
-from brickyard.web.hub import EventStream, Hub
+from brickyard.web.hub import EventStream, Hub, run_state
 from support import add_run, cell, interval, told
 from web_support import LOAD, Client, Events, Served, requests_of, serving, watched
 
@@ -119,6 +120,21 @@ def test_what_would_be_ignored_is_refused_and_an_unknown_job_is_not_there(client
         assert "only: of a study alone" in client.post("/api/check", order).json["error"]
         assert client.post("/api/jobs", order).status == 400
     assert client.post("/api/jobs/0123456789abcdef/stop", {}).status == 404
+
+
+def test_a_key_that_nobody_reads_is_refused_with_the_one_that_was_meant(client: Client) -> None:
+    model = {**LOAD, "target": "sim:terraserver-2003"}
+    for path, body, words in (
+        ("/api/jobs", {**model, "conditions": "degraded"}, "conditions: no such key; did you mean condition?"),
+        ("/api/jobs", {**model, "repetition": 3}, "repetition: no such key; did you mean repetitions?"),
+        ("/api/check", {**model, "confirmm": ""}, "confirmm: no such key; did you mean confirm?"),
+        ("/api/what-if", {"conditions": "degraded"}, "conditions: no such key; did you mean condition?"),
+        ("/api/advice", {"budgett": 1}, "budgett: no such key; did you mean budget?"),
+        ("/api/baselines", {"x\ny": 1}, "x y: no such key; there are name, runs"),
+        ("/api/jobs/0123456789abcdef/stop", {"now": True}, "now: no such key; there are none here"),
+    ):
+        found = client.post(path, body)
+        assert (found.status, found.json) == (400, {"error": words}), path
 
 
 def test_what_the_core_refuses_is_refused_in_its_words(client: Client) -> None:
@@ -314,9 +330,19 @@ def test_a_run_of_another_process_is_seen_with_its_warnings(tmp_path: Path) -> N
         (change,) = follower.look()
         assert [one.requests for one in change.moments] == [5]
         assert "has been outstanding for 16" in change.notes[0]
+        failed = {"event": "brick_condition", "at_ns": SECOND, "condition": "degraded", "target": 0}
+        store.add_events(run, [told(failed)])
         store.end_run(run, End(end_ns=2 * SECOND, outcome=RunOutcome.DONE), None, [])
         (ended,) = follower.look()
         assert (ended.has_ended, ended.run.info.outcome) == (True, "done")
+        state = run_state(ended.run)
+        assert state.condition == "normal, then degraded"
+        assert state.notes[-1] == "degraded since 1.0 s"
+        # Its figures are those of `show`, not of its last second.
+        (row,) = totals(store.record(run))
+        assert state.whole is not None
+        assert state.whole.of == "whole run, mean over the conditions normal and degraded"
+        assert (state.whole.per_s, state.whole.response_max_ns) == (row.iops, 2000) == (12.5, 2000)
         assert follower.look() == []
         assert killed not in follower.runs
         quick = add_run(store, [interval(0, SECOND, cell([1000] * 7))], facts=facts)

@@ -179,7 +179,10 @@ def test_a_run_is_started_watched_stopped_and_compared_by_the_keyboard(browser: 
     tab.wait_for_selector("article.run table.intervals tbody tr")
     assert faults_now(tab) == []
     stop(tab)
-    assert served.login().get(f"/api/runs/{run}").json["outcome"] == "interrupted"
+    shown = served.login().get(f"/api/runs/{run}").json
+    assert shown["outcome"] == "interrupted"
+    wait_for(tab, "document.querySelector('.bars-of').textContent === 'Figures of the whole run'")
+    assert f"{shown['totals'][0]['iops']:,.0f}" in tab.locator("article.run .bars").first.inner_text()
     restart(tab)
     focus(tab, "nav a[href='/results']")
     tab.keyboard.press("Enter")

@@ -71,6 +71,7 @@ def test_a_run_stands_beside_its_thresholds_the_baseline_and_the_run_before(clie
     page = client.get("/results/3").text
     assert "Difference to the last run of this load" in page
     assert "None are set for the profile" in page
+    assert "Repetitions together" in page
     require = ["p99<=1ms", "iops>=1", "errors<=1%"]
     kept = client.post("/api/thresholds", {"profile": "sqlio-random-read-4", "require": require})
     assert kept.json["require"] == require

@@ -24,7 +24,7 @@ from starlette.responses import RedirectResponse, Response
 
 from brickyard import Store, browsing, managing, modelling
 from brickyard.browsing import Listing, Pictures
-from brickyard.errors import BadInputError, BrickyardError, NotFoundError, one_line
+from brickyard.errors import BadInputError, BrickyardError, NotFoundError, nearest, one_line
 from brickyard.jobs import Jobs, shown_database
 from brickyard.managing import Estate, Sheet
 from brickyard.printable import json_text
@@ -242,6 +242,7 @@ async def _note_refusal(request: Request, web: Web, session: Session, words: str
 
 ASKED = ("action", "array", "device", "other", "level")
 ASKED_LETTERS = 100
+KEY_LETTERS = 60
 
 
 def note_refused(web: Web, session: Session, asked: Mapping[str, object], words: str) -> None:
@@ -343,9 +344,18 @@ def query_of(request: Request) -> QueryWords:
     return msgspec.convert(dict(request.query_params), QueryWords)
 
 
+class Nothing(msgspec.Struct, frozen=True):
+    """The body of a request that says all in its address."""
+
+
 def typed(body: Body, kind: type[Any]) -> Any:
-    """The body as its type; what is missing or wrong is named."""
+    """The body as its type; what is missing, wrong or not known is named."""
     ready(kind)
+    known = [field.encode_name for field in msgspec.structs.fields(kind)]
+    if unknown := next((key for key in body if key not in known), None):
+        key, listed = one_line(unknown)[:KEY_LETTERS], ", ".join(known)
+        remedy = nearest(key, known, f"there are {listed}" if listed else "there are none here")
+        raise ProblemError(400, one_line(BadInputError(f"{key}: no such key", remedy)))
     try:
         return msgspec.convert(body, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -33,6 +33,7 @@ from brickyard.managing import (
 )
 from brickyard.web.context import (
     Body,
+    Nothing,
     ProblemError,
     Web,
     asked_of,
@@ -549,6 +550,7 @@ def api_acknowledge(request: Request, web: Web, body: Body, session: Session) ->
 @operates
 def api_test(request: Request, web: Web, body: Body, session: Session) -> Any:
     """Asks the watch for a test message by all its ways; what became of it is in `test` of /api/alarms."""
+    typed(body, Nothing)
     try:
         return web.alarms.ask_test(session.who)
     except BadInputError as error:

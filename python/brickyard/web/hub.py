@@ -21,7 +21,7 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from brickyard.errors import BrickyardError, one_line
-from brickyard.following import MOMENTS_MAX, Followed, Follower, Moment, RunChange
+from brickyard.following import MOMENTS_MAX, Followed, Follower, Moment, RunChange, WholeFigures
 
 LOOK_EVERY_S = 0.5
 """An interval is in the store within 250 ms of its end; a picture of it is wanted within a second."""
@@ -52,6 +52,7 @@ class RunState(msgspec.Struct, frozen=True):
     done_share: float | None
     left_s: float | None
     virtual: bool
+    whole: WholeFigures | None
     notes: list[str]
     warnings: list[str]
     array: str
@@ -65,7 +66,7 @@ def run_state(followed: Followed) -> RunState:
         profile=info.profile,
         title=str(info.title or info.profile),
         targets=info.targets,
-        condition=info.condition,
+        condition=", then ".join([info.condition.replace("_", " "), *followed.conditions]),
         outcome=info.outcome,
         message=info.message if followed.is_over else "",
         phase=followed.phase,
@@ -74,6 +75,7 @@ def run_state(followed: Followed) -> RunState:
         done_share=followed.done_share,
         left_s=followed.left_s,
         virtual=followed.is_modelled,
+        whole=followed.whole,
         notes=followed.notes,
         warnings=[warning.text for warning in info.warnings],
         array=followed.condition,

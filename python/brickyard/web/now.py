@@ -15,7 +15,7 @@ from brickyard import api, forms
 from brickyard.errors import BadInputError
 from brickyard.following import Follower
 from brickyard.jobs import NoJobError, Order, StartedJob, check_order, shown_targets, web_log_of
-from brickyard.web.context import SCRATCH, Body, ProblemError, Target, Web, operates, path_of, reads, typed
+from brickyard.web.context import SCRATCH, Body, Nothing, ProblemError, Target, Web, operates, path_of, reads, typed
 from brickyard.web.hub import run_state
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -268,6 +268,7 @@ def api_jobs(request: Request, web: Web) -> Any:
 
 @operates
 def api_stop(request: Request, web: Web, body: Body, session: Session) -> Any:
+    typed(body, Nothing)
     try:
         return job_row(web.jobs.stop(path_of(request).name))
     except NoJobError as error:

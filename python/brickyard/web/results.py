@@ -117,6 +117,7 @@ def run_page(request: Request, web: Web) -> Response:
         shown = browsing.shown(store, number, web.listing)
         info = shown.record.info
         is_good = info.is_valid
+        together = browsing.together(store, shown.record, web.listing)
         against = _against(store, [shown.last], number) if is_good and shown.last is not None else None
         baseline = _against(store, shown.alike_baseline[1], number) if is_good and shown.alike_baseline else None
     required = web.thresholds.all().get(info.profile, [])
@@ -124,6 +125,7 @@ def run_page(request: Request, web: Web) -> Response:
         "title": f"Run {number}",
         "shown": shown,
         "info": info,
+        "tables": [*together, *shown.tables],
         "against": against,
         "baseline": baseline,
         "required": required,

@@ -5,14 +5,18 @@ Refusal: an interval in which the condition changed belongs to neither and is le
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.totals import asked_targets, rated_intervals
 from brickyard.schema import BrickCondition, Document, in_rate, is_request
 from brickyard.store import Record
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
 
 BEFORE, NORMAL_AGAIN = "normal", "normal again"
+COLUMNS = ("condition", "from", "lasted", "measured", "IOPS", "MiB/s", "mean", "p99", "errors")
 
 
 @dataclass(frozen=True)
@@ -55,16 +59,52 @@ class Span:
 
 def condition_spans(record: Record) -> list[Span]:
     """In the order of time; none where no condition changed."""
+    return [_span(record, *stretch) for stretch in _stretches(record)]
+
+
+def condition_rows(record: Record) -> list[list[str]]:
+    """Rows for `COLUMNS`."""
+    return [
+        [
+            span.condition.replace("_", " "),
+            f"{span.start_ns / 1e9:.1f} s",
+            format_ns(span.end_ns - span.start_ns),
+            format_ns(span.measured_ns) if span.measured_ns else cells.DASH,
+            cells.DASH if span.iops is None else format_iops(span.iops),
+            cells.DASH if span.bytes_per_s is None else format_mib_per_s(span.bytes_per_s),
+            format_ns(span.response.mean_ns) if span.response else cells.DASH,
+            format_ns(p99) if span.response and (p99 := span.response.p99) else cells.DASH,
+            format_count(span.errors),
+        ]
+        for span in condition_spans(record)
+    ]
+
+
+def mean_words(record: Record, phase: int) -> str:
+    """Which conditions the figures of a phase are a mean over; empty where its targets were in one."""
+    rated, own = rated_intervals(record, phase), asked_targets(record, phase)
+    if not rated:
+        return ""
+    from_ns, to_ns = rated[0].start_ns, rated[-1].end_ns
+    names = [
+        name.replace("_", " ")
+        for target, name, start_ns, end_ns in _stretches(record)
+        if target in own and start_ns < to_ns and end_ns > from_ns
+    ]
+    many = list(dict.fromkeys(names))
+    return f"mean over the conditions {', '.join(many[:-1])} and {many[-1]}" if len(many) > 1 else ""
+
+
+def _stretches(record: Record) -> Iterator[tuple[int, str, int, int]]:
+    """Target, condition, start and end of each."""
     changes = record.of(BrickCondition)
     ends = [cost.end_ns for cost in record.costs if not cost.drain]
-    found: list[Span] = []
     for target in sorted({change.target for change in changes}):
         own = sorted((c for c in changes if c.target == target), key=lambda c: c.at_ns)
         starts = [0, *(c.at_ns for c in own)]
         names = [BEFORE, *(NORMAL_AGAIN if c.condition == BEFORE else c.condition for c in own)]
         for name, start_ns, end_ns in zip(names, starts, [*starts[1:], max(ends, default=0)], strict=True):
-            found.append(_span(record, target, name, start_ns, max(start_ns, end_ns)))
-    return found
+            yield target, name, start_ns, max(start_ns, end_ns)
 
 
 def _span(record: Record, target: int, name: str, start_ns: int, end_ns: int) -> Span:

@@ -1,7 +1,8 @@
 """Duty: what stands for a phase that turned a knob: the step that its ramp found, or words that say what a mean is of.
 
 A ramp with a limit has a result, the last step on the right side of the limit: its figures are the phase's headline,
-and what requirements judge. A mean over all steps is that of no load that was offered.
+and what requirements judge. A mean over all steps is that of no load that was offered, and one over the conditions of a
+brick whose member failed is that of none of them.
 
 Refusal: no step is judged anew.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from brickyard.analysis.figures.conditions import mean_words
 from brickyard.analysis.figures.ramp import Step, ramp_limit, step_spans, step_words, steps, turned
 from brickyard.analysis.figures.totals import PhaseRate, phase_name, phase_rates
 from brickyard.schema import RampEnd, RampStep
@@ -101,6 +103,16 @@ def _only(record: Record, wanted: set[tuple[int, int]]) -> Record:
 def closing_rates(record: Record) -> list[PhaseRate]:
     """What a run's last line says of each phase."""
     results = ramp_results(record)
-    words = {phase_name(record, phase): result.words for phase, result in results.items()}
+    words = {phase_name(record, phase): said for phase, said in headline_words(record, results).items()}
     rates = phase_rates(at_result(record, results))
     return [replace(rate, of=words.get(rate.phase_name, "")) for rate in rates]
+
+
+def headline_words(record: Record, results: Mapping[int, RampResult]) -> dict[int, str]:
+    """What the figures of a phase are of, where that is not one load in one condition."""
+    at = at_result(record, results)
+    found = {
+        phase: [results[phase].words if phase in results else "", mean_words(at, phase)]
+        for phase in dict.fromkeys(cost.phase for cost in at.costs)
+    }
+    return {phase: ", ".join(filter(None, parts)) for phase, parts in found.items() if any(parts)}

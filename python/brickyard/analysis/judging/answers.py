@@ -12,7 +12,7 @@ from brickyard import analysis, bricks
 from brickyard.analysis import RankedCell, Totals
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
-from brickyard.analysis.figures.ramp_result import at_result, ramp_results
+from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.totals import asked_stream, profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
@@ -282,7 +282,7 @@ def _latency_words(figures: analysis.Latency | None) -> str:
 def _run_words(record: Record) -> str:
     """One sentence for each stream, with its name and that of its phase where there are several."""
     results = ramp_results(record)
-    rows = analysis.totals(at_result(record, results))
+    rows, of_phase = analysis.totals(at_result(record, results)), headline_words(record, results)
     streams: dict[tuple[int, int], list[Totals]] = {}
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
@@ -292,7 +292,7 @@ def _run_words(record: Record) -> str:
     unsent = _unsent_words(record)
 
     def words(group: list[Totals]) -> str:
-        of = f"{result.words}: " if group and (result := results.get(group[0].phase)) else ""
+        of = f"{said}: " if group and (said := of_phase.get(group[0].phase)) else ""
         return of + "; ".join(
             _row_words(row, with_times=not unsent, is_cached=bool(remembered_words(record, row))) for row in group
         )

@@ -1,4 +1,5 @@
-"""Duty: the tables that only some runs have (targets, frames, ramps, power cuts), for terminal and report alike.
+"""Duty: the tables that only some runs have (targets, frames, ramps, conditions, power cuts), for terminal and report
+alike.
 
 Refusal: no layout.
 """
@@ -6,7 +7,7 @@ Refusal: no layout.
 from __future__ import annotations
 
 from brickyard.analysis.databases import pgbench
-from brickyard.analysis.figures import background, frames, hosts, power, ramp
+from brickyard.analysis.figures import background, conditions, frames, hosts, power, ramp
 from brickyard.analysis.judging import targets
 from brickyard.schema import Document, DropEvent, PageCache, PowerCut, RampEnd
 from brickyard.store import Record
@@ -31,6 +32,8 @@ def further_tables(record: Record) -> list[FurtherTable]:
         found.append(("Frames", frames.COLUMNS, frames.player_rows(players)))
     for name, steps in ramp.by_phase(ramp.steps(record)).items():
         found.append((f"Ramp of {name} (response times)", ramp.COLUMNS, ramp.step_rows(steps)))
+    if rows_of := conditions.condition_rows(record):
+        found.append(("Conditions (response times)", conditions.COLUMNS, rows_of))
     found += [(title, power.LOST_COLUMNS, lost) for title, lost in power.lost_tables(record)]
     return found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from brickyard.analysis.figures.latency import together
 from brickyard.analysis.figures.named import (
     COMPARABLE,
     FIGURES,
@@ -21,11 +22,12 @@ from brickyard.analysis.figures.named import (
 )
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
-from brickyard.analysis.figures.totals import Totals, rated_rows, totals
+from brickyard.analysis.figures.totals import Totals, rated_intervals, rated_rows, totals
 from brickyard.analysis.judging.comparison import record_name
 from brickyard.analysis.judging.differing import load_hash
 from brickyard.analysis.judging.groups import state_of
 from brickyard.store import Record
+from brickyard.units import MIB
 
 FORMULA = 7
 METADATA = "metadata/s"
@@ -48,6 +50,23 @@ class PhaseFigures(msgspec.Struct, frozen=True):
     rate_per_s: float | None
     unit: str
     response_p99_ns: float | None
+    of: str = ""
+    """What of the phase it is, where that is not one load in one condition."""
+
+
+class WholeFigures(msgspec.Struct, frozen=True):
+    """What a page shows of a run that has ended, as its tables have it: of its only phase, or else of its last. None
+    where there is no value."""
+
+    of: str
+    per_s: float | None
+    mib_per_s: float | None
+    response_mean_ns: float | None
+    response_max_ns: float | None
+    cpu_share: float | None
+    """What the generator used of one CPU."""
+    errors: int
+    late_p99_ns: int | None
 
 
 class RunFigures(msgspec.Struct, frozen=True):
@@ -94,5 +113,33 @@ def _phases(record: Record, at: Record, rows: list[Totals]) -> list[PhaseFigures
         per_s = rate.metadata_per_s if named else rate.iops
         unit = METADATA if named else units[0] if len(units) == 1 else IOPS
         rated = per_s if rate.is_rated and counted else None
-        found.append(PhaseFigures(rate.phase_name, rated, unit, times.get(rate.phase_name)))
+        found.append(PhaseFigures(rate.phase_name, rated, unit, times.get(rate.phase_name), rate.of))
     return found
+
+
+def whole_figures(record: Record) -> WholeFigures | None:
+    """None where nothing was measured."""
+    at = at_result(record)
+    rates = closing_rates(record)
+    if not rates:
+        return None
+    last = rates[-1]
+    rows = [row for row in totals(at) if row.phase_name == last.phase_name]
+    spans = rated_intervals(at, rows[0].phase)
+    over_ns = sum(cost.end_ns - cost.start_ns for cost in spans)
+
+    def value(name: str) -> float | None:
+        return next((item.value for item in measured_of(at, rows, FIGURES[name])), None)
+
+    late = together(row.lateness for row in rows if row.lateness)
+    of_phase = f"phase {last.phase_name}" if len(rates) > 1 else "whole run"
+    return WholeFigures(
+        of=", ".join(filter(None, (of_phase, last.of))),
+        per_s=last.iops if last.is_rated else None,
+        mib_per_s=last.bytes_per_s / MIB if last.is_rated else None,
+        response_mean_ns=value("response_mean"),
+        response_max_ns=value("response_max"),
+        cpu_share=sum(cost.cpu_user_ns + cost.cpu_system_ns for cost in spans) / over_ns if over_ns else None,
+        errors=last.errors,
+        late_p99_ns=late.p99 if late else None,
+    )

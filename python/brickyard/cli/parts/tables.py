@@ -15,7 +15,6 @@ from brickyard import analysis
 from brickyard.analysis.databases import pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures import cells
-from brickyard.analysis.figures.conditions import condition_spans
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.totals import Totals
@@ -30,7 +29,7 @@ from brickyard.cli.parts.output import print_labelled, print_line, table, warnin
 from brickyard.percentiles import MEDIAN_AND_TAILS
 from brickyard.schema import HangEvent, is_on_data, is_request
 from brickyard.store import METADATA, Record
-from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
+from brickyard.units import format_count, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
 SERVICE = ("mean", *MEDIAN_AND_TAILS, "max")
@@ -196,28 +195,6 @@ def print_further(console: Console, record: Record) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def print_conditions(console: Console, record: Record) -> None:
-    """One row for each condition that a brick went through, in the order of time."""
-    rows = [
-        [
-            span.condition.replace("_", " "),
-            f"{span.start_ns / 1e9:.1f} s",
-            format_ns(span.end_ns - span.start_ns),
-            format_ns(span.measured_ns) if span.measured_ns else cells.DASH,
-            cells.DASH if span.iops is None else format_iops(span.iops),
-            cells.DASH if span.bytes_per_s is None else format_mib_per_s(span.bytes_per_s),
-            format_ns(span.response.mean_ns) if span.response else cells.DASH,
-            format_ns(p99) if span.response and (p99 := span.response.p99) else cells.DASH,
-            f"{span.errors:,}",
-        ]
-        for span in condition_spans(record)
-    ]
-    if rows:
-        names = ("from", "lasted", "measured", "IOPS", "MiB/s", "mean", "p99", "errors")
-        console.print()
-        console.print(table("Conditions (response time)", [("", LEFT), *((name, RIGHT) for name in names)], rows))
-
-
 def print_characterization(
     console: Console, patterns: dict[tuple[str, str], list[RankedCell]], records: list[Record]
 ) -> None:
@@ -275,9 +252,10 @@ def print_slowest(console: Console, record: Record) -> None:
     shares = slow.cause_shares(told)
     # Where all waited for the storage, the service time says the same.
     explains = any(one.cause not in (slow.MODEL, slow.STORAGE) for one in shares)
-    if any(one.cause != slow.MODEL for one in shares):
+    lines = slow.slow_words(record)
+    if explains or lines:
         _print_causes(console, shares, len(told))
-        for line in slow.slow_words(record):
+        for line in lines:
             print_line(console, line, "dim")
         console.print()
     on_hosts = any(one.host for one in told)
@@ -391,7 +369,6 @@ def _print_figures(console: Console, record: Record) -> None:
     print_tool_table(console, record)
     print_totals(console, record)
     print_further(console, record)
-    print_conditions(console, record)
     print_errors(console, record)
     print_slowest(console, record)
 

@@ -127,6 +127,11 @@ def _notes(
         yield "the runs of a study share one row: --study s1 lists those of s1, --each those of all studies"
     if told:
         yield f"p99: of the response time; {command_on(place, 'show RUN')} has all figures of a run"
+    of: dict[str, list[int]] = {}
+    for run, figures in told.items():
+        if figures.of:
+            of.setdefault(figures.of, []).append(run)
+    yield from (f"{format_runs(ids)}: {words}" for words, ids in of.items())
     if any(DASH in row for row in cells):
         yield (
             f"{DASH}: the run was imported, did not end well, ended during its warm-up, has several phases or too few "

@@ -17,6 +17,10 @@
     ['late (p99)', p => p.late_p99_ns, time],
   ];
 
+  // The same of a run that has ended, as its tables have them.
+  const WHOLE = [w => w.per_s, w => w.mib_per_s, w => w.response_mean_ns, w => w.response_max_ns,
+    w => w.cpu_share === null ? null : w.cpu_share * 100, w => w.errors, w => w.late_p99_ns];
+
   const KINDS = { 'web-log': 'replay' };
 
   function shown(state) {
@@ -57,9 +61,11 @@
     }
     if (isWhole) one.board.reset(news.moments); else one.board.add(news.moments);
     const points = Charts.rated(one.board.points || []);
-    const last = points[points.length - 1];
+    const last = points[points.length - 1], { whole } = state;
+    if (last) one.made.querySelector('.bars-of').textContent = whole ? `Figures of the ${whole.of}`
+      : `Figures of the interval that ended ${digits((last.end_ns - points[0].start_ns) / 1e9)} s after the first began`;
     if (last) BARS.forEach(([, value, words], place) => {
-      const now = value(last);
+      const now = whole ? WHOLE[place](whole) : value(last);
       one.most[place] = Math.max(one.most[place], now || 0);
       const bar = one.made.querySelectorAll('.bar')[place];
       bar.querySelector('.value').textContent = now === null ? '–' : words(now);
