@@ -30,7 +30,7 @@ from brickyard.schema import Document, stored
 from brickyard.store import RunHead, RunInfo, Store, command_on
 from brickyard.store.record import DAMAGED, Outcome
 from brickyard.study.running.summaries import kept_figures
-from brickyard.units import format_iops, format_label, format_ns, format_size
+from brickyard.units import format_iops, format_label, format_ns, format_runs, format_size
 
 WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
