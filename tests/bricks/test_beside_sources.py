@@ -128,8 +128,12 @@ def test_kirkwoods_drives_come_out_by_what_a_page_cache_asks_of_them(capsys: pyt
     """Through the modelled page cache; a file that is new is written as fast as the drives write."""
     found = answer(capsys, "study", "kirkwood-2003", "--repetitions", "1")
     rows = {row[0]: row for table in found["published"] if "iowork" in table["title"] for row in table["rows"]}
-    assert float(rows["one disk, off, random-read"][2]) > 1.5, "a part of the file is in memory"
-    for cell in ("one disk, off, sequential-write", "one disk, off, sequential-read", "one disk, on, sequential-read"):
+    assert float(rows["one disk, cache off, random-read"][2]) > 1.5, "a part of the file is in memory"
+    for cell in (
+        "one disk, cache off, sequential-write",
+        "one disk, cache off, sequential-read",
+        "one disk, cache on, sequential-read",
+    ):
         assert float(rows[cell][3]) == pytest.approx(1, abs=0.1)
     concluded = {
         row[0]: row[2] for t in found["published"] if t["title"] == "What the source concludes" for row in t["rows"]
