@@ -327,7 +327,7 @@ def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureF
     assert document["report"] == str(tmp_path / "report.html")
     for item in tables:
         assert f"<h2>{escape(item['table'])}</h2>" in page
-    assert page.count("<tr><td>") == len(cells) + len(ranked["disagreements"])
+    assert page.count("<tr><td ") == len(cells) + len(ranked["disagreements"])
     assert page.count("<svg ") == 2 + len(tables)
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
