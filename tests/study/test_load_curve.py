@@ -208,7 +208,7 @@ def test_a_point_counts_streams_together_and_merges_their_response_times(tmp_pat
     assert found.percentiles["p99"] == pytest.approx(9 * MS, rel=0.01)
 
 
-def test_flushes_that_writes_owe_are_not_offered(tmp_path: Path) -> None:
+def test_flushes_that_writes_owe_are_not_offered_and_their_times_count(tmp_path: Path) -> None:
     load = plan(stream(flush_every={"writes": 2, "call": "fdatasync"}))
     events = [
         interval(0, SECOND, cell([MS] * 200, operation="write"), cell([30 * MS] * 100, operation="flush")),
@@ -217,7 +217,10 @@ def test_flushes_that_writes_owe_are_not_offered(tmp_path: Path) -> None:
     with Store(tmp_path / "runs.db") as store:
         record = store.record(add_run(store, events, plan_=load))
     assert stream_rates(record) == {0: 200.0}
-    assert curve_point(record, 200.0).mean_ns == pytest.approx(MS, rel=0.01)
+    point = curve_point(record, 200.0)
+    assert point.achieved_per_s == 200
+    assert point.mean_ns == pytest.approx((200 * MS + 100 * 30 * MS) / 300, rel=0.01)
+    assert point.percentiles["p90"] == pytest.approx(30 * MS, rel=0.01)
 
 
 def validated(name: str) -> Plan:
