@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,6 +109,7 @@ def test_a_characterization_measures_every_cell_without_an_error(characterized: 
     sizes = [512 << step for step in range(12) if 512 << step >= align]
     found = {(c["address"], c["operation"], c["request_bytes"]) for c in document["cells"]}
     assert found == {(a, o, s) for a in ("sequential", "random") for o in ("read", "write") for s in sizes}
+    assert re.search(r"Measured for only \d\d(\.\d)? ms in \d+ of \d+ runs: too short", document["belief"])
     assert all(cell["requests"] > 0 and cell["errors"] == 0 for cell in document["cells"])
     assert all(cell["bytes"] == cell["requests"] * cell["request_bytes"] for cell in document["cells"])
     for pattern in {(c["address"], c["operation"]) for c in document["cells"]}:

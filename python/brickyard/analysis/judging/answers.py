@@ -80,7 +80,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
         without = without_rate(records, planned)
         lacking = without_words(records, without)
         said_of_all = _characterized(patterns, demand_words(done) if done else "", found, without)
-        return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts))
+        return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts, _moments(done)))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
     said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
