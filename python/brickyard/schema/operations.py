@@ -122,8 +122,12 @@ def is_paced(operation: str, asked: Stream | OtherStream | None) -> bool:
     without the flushes that its writes owe."""
     if isinstance(asked, Stream) and asked.chain:
         return operation == CHAIN
-    owed = isinstance(asked, Stream) and asked.flush_every is not None and operation == FLUSH
-    return is_request(operation) and not owed
+    return is_request(operation) and not is_owed(operation, asked)
+
+
+def is_owed(operation: str, asked: Stream | OtherStream | None) -> bool:
+    """Whether these are the flushes that a stream's writes owe."""
+    return isinstance(asked, Stream) and asked.flush_every is not None and operation == FLUSH
 
 
 def shares(operations: Operations) -> dict[str, float]:

@@ -22,8 +22,7 @@ from brickyard.analysis.figures.search import Step
 from brickyard.analysis.figures.sending import is_kept_up, sent
 from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, totals
 from brickyard.schema import Document, is_paced, is_request
-from brickyard.schema.operations import FLUSH
-from brickyard.schema.plan import Stream
+from brickyard.schema.operations import is_owed
 from brickyard.store import Record
 from brickyard.units import format_iops
 
@@ -96,11 +95,6 @@ def counted_rows(record: Record) -> list[Totals]:
     return [row for row in totals(record) if is_paced(row.operation, asked_stream(record, row.phase, row.stream))]
 
 
-def _owes_flushes(record: Record, row: Totals) -> bool:
-    asked = asked_stream(record, row.phase, row.stream)
-    return isinstance(asked, Stream) and asked.flush_every is not None
-
-
 def stream_rates(record: Record) -> dict[int, float]:
     """Requests (or chains) a second of each stream, over the phase, so that they add up."""
     found: dict[int, float] = {}
@@ -113,7 +107,7 @@ def stream_rates(record: Record) -> dict[int, float]:
 def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
     rows = counted_rows(record)
     # Whoever wrote also waits for the flush that the writes owe, as everywhere where no operation is named.
-    owed = (row for row in totals(record) if row.operation == FLUSH and _owes_flushes(record, row))
+    owed = (row for row in totals(record) if is_owed(row.operation, asked_stream(record, row.phase, row.stream)))
     counted = {(row.stream, row.operation) for row in (*rows, *owed)}
     figures: Latency | None = latency_of(
         item
