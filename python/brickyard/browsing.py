@@ -434,8 +434,9 @@ LAST_TRIED = 20
 
 def course(store: Store, run: int) -> list[Moment]:
     """The intervals of a run, as its live display had them."""
+    [info] = store.runs([run])
     news = store.news(run, Cursor())
-    return moments(news.intervals, news.costs)
+    return moments(info.plan, news.intervals, news.costs)
 
 
 class Pictures:

@@ -24,7 +24,7 @@ from brickyard.advise.candidates import MEMBERS, candidates
 from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
 from brickyard.analysis.figures.latency import together
 from brickyard.analysis.figures.samples import sample
-from brickyard.analysis.figures.totals import totals
+from brickyard.analysis.figures.totals import totals, waited
 from brickyard.analysis.judging.answers import Answer
 from brickyard.bricks.resolved import Resolved
 from brickyard.errors import BadInputError
@@ -204,7 +204,7 @@ def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) ->
         drawn = msgspec.structs.replace(predict.for_time(loaded, length_s), seed=plan.seed + number)
         record = simulate(drawn, brick, asked.condition, overrides)
         iops, bytes_per_s = rates(record)
-        times = [row.response for row in totals(record) if row.response]
+        times = [row.response for row in waited(record, totals(record)) if row.response]
         whole = together(times)
         return iops, bytes_per_s, whole.mean_ns if whole else 0.0, whole.p99 if whole else None
 

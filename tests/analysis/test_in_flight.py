@@ -35,7 +35,10 @@ def two_streams(tmp_path: Path) -> Record:
 def test_what_is_in_flight_adds_up_over_streams_and_not_over_time(tmp_path: Path) -> None:
     record = two_streams(tmp_path)
     assert [row.in_flight_bound for row in totals(record)] == [3, 2]
-    assert [m.in_flight_bound for m in moments(record.intervals, list(enumerate(record.costs)))] == [5, 2]
+    assert [m.in_flight_bound for m in moments(record.info.plan, record.intervals, list(enumerate(record.costs)))] == [
+        5,
+        2,
+    ]
 
 
 def test_a_stream_of_several_that_reached_its_limit_is_why_a_trace_was_late(tmp_path: Path) -> None:

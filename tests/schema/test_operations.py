@@ -13,6 +13,7 @@ from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.analysis.figures import ramp
 from brickyard.analysis.figures.conditions import condition_spans
 from brickyard.analysis.figures.load_curve import curve_point
+from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.named import FIGURES, RATES_BY_OPERATION, figure_of, measured
 from brickyard.analysis.figures.price import Price, costs
 from brickyard.analysis.figures.ramp import steps
@@ -108,6 +109,36 @@ def test_a_model_that_flushes_each_write_has_one_rate_and_one_time() -> None:
     assert measured(record, FIGURES["iops"])[0].value == pytest.approx(rate)
     told = verdict(record, rulers.read("p99<=5ms")).findings[0].value
     assert measured(record, FIGURES["response_p99"])[0].value == told
+
+
+def test_whoever_commits_waits_for_a_write_and_its_flush() -> None:
+    record = commits()
+    rows = {row.operation: row for row in totals(record)}
+    means = {name: row.response.mean_ns for name, row in rows.items() if row.response}
+    assert rows["commit"].requests == rows["flush"].requests
+    assert means["commit"] == pytest.approx(means["write"] + means["flush"], rel=0.005)
+    told = verdict(record, rulers.read("mean<=1s")).findings[0].value
+    assert measured(record, FIGURES["response_mean"])[0].value == told == means["commit"]
+    assert curve_point(record, 1.0).mean_ns == pytest.approx(means["commit"])
+    first = moments(record.info.plan, record.intervals, list(enumerate(record.costs)))[0]
+    assert first.response_max_ns >= means["commit"]
+    limit = f"{round((means['commit'] + max(means['write'], means['flush'])) / 2)}ns"
+    passed = {name: verdict(record, rulers.read(f"{name}mean<={limit}")).passed for name in ("", "commit.", "flush.")}
+    assert passed == {"": False, "commit.": False, "flush.": True}
+    shared = simulate(profiles.validate(profiles.read("group-commit"), ["duration=2s"]), Brick("nvme-tlc-3840"))
+    assert {row.operation for row in totals(shared)} == {"write", "flush"}
+
+
+def test_a_run_that_measured_no_commits_has_no_time_of_all_requests(tmp_path: Path) -> None:
+    """Versions before: the mean of writes and flushes is no commit's."""
+    log = stream(flush_every={"writes": 1, "call": "fdatasync"}, operations={"read": 0, "write": 100})
+    cells = [cell([MS] * 50, operation="write"), cell([9 * MS] * 50, operation="flush")]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [interval(0, SECOND, *cells), phase_end()], plan_=plan(log)))
+    assert measured(record, FIGURES["response_mean"]) == []
+    assert measured(record, FIGURES["iops"])[0].value == pytest.approx(50)
+    finding = verdict(record, rulers.read("mean<=1s")).findings[0]
+    assert (finding.value, finding.passed) == (None, False)
 
 
 def test_flushes_are_a_rate_where_nothing_else_was_done(tmp_path: Path) -> None:

@@ -167,9 +167,19 @@ pub(crate) struct Ties {
     /// When the first step of this slot's chain was due and submitted.
     pub chain_due_ns: u64,
     pub chain_submitted_ns: u64,
+    /// The slot's request is the flush that its write owed.
+    pub owed: Option<Owed>,
     /// Number of the frame that the request belongs to, where its lane has frames.
     pub frame: u64,
     pub entry: Entry,
+}
+
+/// The write whose flush is in flight.
+#[derive(Clone, Copy)]
+pub(crate) struct Owed {
+    pub due_ns: u64,
+    pub submitted_ns: u64,
+    pub failed: bool,
 }
 
 impl Slot {
@@ -214,6 +224,7 @@ impl Ties {
         chain_failed: false,
         chain_due_ns: 0,
         chain_submitted_ns: 0,
+        owed: None,
         frame: 0,
         entry: Entry { directory: 0, number: 0 },
     };
@@ -377,7 +388,6 @@ impl Lane {
     /// those that never come here.
     #[inline(never)]
     pub fn write_data(&mut self, offset_bytes: u64, pass: u64, buffer: &mut [u8]) {
-        self.writes_since_flush += 1;
         if let Some(verifier) = &self.spec.verifier {
             verifier.begin_write(offset_bytes, pass, buffer);
         } else if let Some(payload) = &self.spec.payload {
@@ -390,18 +400,14 @@ impl Lane {
         self.writes += 1;
     }
 
-    /// Whether a flush is owed after so many writes.
-    #[inline(always)]
-    pub fn owes_flush(&self) -> bool {
-        self.spec.flush_every.is_some_and(|every| self.writes_since_flush >= every.writes)
-    }
-
-    /// The flush that is owed, if it is owed now.
-    pub fn owed_flush(&mut self) -> Option<FlushCall> {
-        if !self.owes_flush() {
+    /// A write has ended: the flush that it owes, if it owes one.
+    pub fn flush_owed(&mut self) -> Option<FlushCall> {
+        let every = self.spec.flush_every?;
+        self.writes_since_flush += 1;
+        if self.writes_since_flush < every.writes {
             return None;
         }
         self.writes_since_flush = 0;
-        self.spec.flush_every.map(|every| every.call)
+        Some(every.call)
     }
 }

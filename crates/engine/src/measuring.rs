@@ -2,9 +2,10 @@
 //! of them ended. One loop serves real and virtual time; it reads no clock but the device's, and prints nothing.
 //!
 //! What is here runs once a turn; `issue`, `reap` and `count` run once a request, and what few lanes need (`chains`,
-//! `frames`, verification) is kept out of the way of the others by one look at `Lane::tied`.
+//! `commits`, `frames`, verification) is kept out of the way of the others by one look at `Lane::tied`.
 
 mod chains;
+mod commits;
 mod count;
 mod frames;
 mod intervals;

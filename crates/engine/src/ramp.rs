@@ -6,7 +6,7 @@ use record::{CHAINS, CellSet, FRAMES};
 
 use crate::control::Knobs;
 use crate::event::{RampEnd, RampStep};
-use crate::referee::{Merged, figure_of};
+use crate::referee::{Merged, Owed, figure_of};
 
 /// A rate that the storage keeps up with to 1 %, as nowhere more than 1 % may stay unsent, counts as kept.
 const SHORT_SHARE: f64 = 0.01;
@@ -24,6 +24,7 @@ pub enum Turn {
 pub struct RampJudge {
     ramp: Ramp,
     phase: usize,
+    owed: Owed,
     /// What streams with a rate of their own ask for at a knob of 1: each as much, or a per cent of what it is.
     asked_per_s: f64,
     measure_start_ns: u64,
@@ -38,7 +39,7 @@ pub struct RampJudge {
 }
 
 impl RampJudge {
-    pub fn new(ramp: Ramp, phase: usize, streams: usize, rates_per_s: &[f64], measure_start_ns: u64) -> RampJudge {
+    pub(crate) fn new(ramp: Ramp, phase: usize, owed: Owed, rates_per_s: &[f64], measure_start_ns: u64) -> RampJudge {
         let value = ramp.value(0);
         let asked_per_s = match ramp.knob {
             Knob::Load => rates_per_s.iter().sum::<f64>() / 100.0,
@@ -53,7 +54,8 @@ impl RampJudge {
             value,
             step_start_ns: measure_start_ns,
             judged_ns: 0,
-            cells: CellSet::new(streams),
+            cells: owed.cells(),
+            owed,
             low: None,
             high: None,
             found: None,
@@ -116,9 +118,9 @@ impl RampJudge {
 
     fn step(&self, end_ns: u64) -> RampStep {
         let (mut requests, mut bytes, mut dropped) = (0, 0, 0);
-        for (_, operation, cell) in self.cells.iter() {
+        for (stream, operation, cell) in self.cells.iter() {
             dropped += cell.dropped;
-            if operation < CHAINS {
+            if self.owed.is_rated(stream, operation) {
                 (requests, bytes) = (requests + cell.requests, bytes + cell.bytes);
             }
         }
@@ -143,7 +145,7 @@ impl RampJudge {
         }
     }
 
-    /// What a rate counts: chains where a stream has them, else requests.
+    /// What a rate counts: chains where a stream has them, else requests without the flushes that writes owe.
     fn units(&self) -> f64 {
         let mut units = 0;
         for stream in 0..self.cells.streams() {
@@ -155,7 +157,7 @@ impl RampJudge {
                     .sum()
             };
             let chains = of(&|operation| (CHAINS..FRAMES).contains(&operation));
-            units += if chains > 0 { chains } else { of(&|operation| operation < CHAINS) };
+            units += if chains > 0 { chains } else { of(&|operation| self.owed.is_rated(stream, operation)) };
         }
         units as f64
     }
@@ -211,9 +213,4 @@ impl RampJudge {
             Knob::Load => Knobs { load_percent: value, forget, ..Knobs::default() },
         }
     }
-}
-
-/// Frames are counted beside their requests.
-pub(crate) fn is_request(operation: usize) -> bool {
-    operation != FRAMES
 }

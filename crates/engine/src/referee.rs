@@ -2,12 +2,12 @@
 //! decides the same in real and in virtual time.
 
 use plan::{Figure, Moves, Phase, Steady, SteadyMeasure, Stop};
-use record::{CHAINS, CellSet, Histogram};
+use record::{CHAINS, COMMITS, CellSet, FRAMES, Histogram};
 
 use crate::control::Knobs;
 use crate::device::Operation;
 use crate::event::{RampEnd, RampStep};
-use crate::ramp::{RampJudge, Turn, is_request};
+use crate::ramp::{RampJudge, Turn};
 use crate::timeline::Kind;
 
 /// What a phase did in one interval, all loops together.
@@ -50,6 +50,22 @@ pub enum Decision {
     },
 }
 
+/// Of each stream, whether its flushes are those that its writes owe.
+#[derive(Clone)]
+pub(crate) struct Owed(Vec<bool>);
+
+impl Owed {
+    /// Cells for as many streams.
+    pub fn cells(&self) -> CellSet {
+        CellSet::new(self.0.len())
+    }
+
+    /// Whether rates count what a cell counts: requests, without flushes that belong to the writes before them.
+    pub fn is_rated(&self, stream: usize, operation: usize) -> bool {
+        operation < CHAINS && !(self.0[stream] && operation == Operation::Flush as usize)
+    }
+}
+
 pub struct Referee {
     stop: Option<Stop>,
     steady: Option<SteadyJudge>,
@@ -59,16 +75,17 @@ pub struct Referee {
 impl Referee {
     /// `number` is the phase's in its profile.
     pub fn new(phase: &Phase, number: usize, measure_start_ns: u64) -> Referee {
-        let streams = phase.stream.len();
         let own_rate = |stream: &plan::Stream| match stream.pace {
             plan::Pace::Open { rate, .. } => Some(rate),
             plan::Pace::Closed => None,
         };
         let rates: Vec<f64> = phase.stream.iter().filter_map(own_rate).collect();
+        let owed = Owed(phase.stream.iter().map(|stream| stream.flush_every.is_some()).collect());
+        let steady = phase.steady.clone().map(|rule| SteadyJudge::new(rule, owed.clone()));
         Referee {
             stop: phase.stop.clone(),
-            steady: phase.steady.clone().map(SteadyJudge::new),
-            ramp: phase.ramp.clone().map(|ramp| RampJudge::new(ramp, number, streams, &rates, measure_start_ns)),
+            steady,
+            ramp: phase.ramp.clone().map(|ramp| RampJudge::new(ramp, number, owed, &rates, measure_start_ns)),
         }
     }
 
@@ -121,11 +138,15 @@ pub fn figure_ns(figure: Figure, cells: &CellSet) -> u64 {
 /// The same of the response or of the service times, of all requests or of one operation.
 pub fn figure_of(figure: Figure, cells: &CellSet, service: bool, of: Option<Moves>) -> u64 {
     let mut all = Histogram::default();
-    // Whoever waits for a chain waits for all of it: where a stream has chains, their times are the stream's.
-    let chained = |stream: usize| cells.iter().any(|(s, o, _)| s == stream && o == CHAINS);
-    let asked = |stream: usize, operation: usize| {
-        let wanted = of.is_none_or(|moves| operation == Operation::of(moves) as usize);
-        wanted && is_request(operation) && if chained(stream) { operation == CHAINS } else { true }
+    // Whoever waits for a chain waits for all of it, and for a commit likewise: where a stream has them, their times
+    // stand for those of what they are made of. Frames are counted beside their requests.
+    let has = |stream: usize, operation: usize| cells.iter().any(|(s, o, _)| s == stream && o == operation);
+    let parts = [Operation::Write as usize, Operation::Flush as usize];
+    let asked = |stream: usize, operation: usize| match of {
+        _ if has(stream, CHAINS) => of.is_none() && operation == CHAINS,
+        Some(moves) => operation == Operation::of(moves) as usize,
+        None if has(stream, COMMITS) => operation != FRAMES && !parts.contains(&operation),
+        None => operation != FRAMES,
     };
     let requests = cells.iter().filter(|(stream, operation, _)| asked(*stream, *operation));
     requests.for_each(|(_, _, cell)| all.merge(if service { &cell.service } else { &cell.response }));
@@ -150,6 +171,7 @@ struct Round {
 /// Both criteria of SNIA's Solid State Storage Performance Test Specification over a window of rounds.
 struct SteadyJudge {
     rule: Steady,
+    owed: Owed,
     rounds: Vec<Round>,
     reached: bool,
     round_ns: u64,
@@ -159,14 +181,23 @@ struct SteadyJudge {
 }
 
 impl SteadyJudge {
-    fn new(rule: Steady) -> Self {
-        SteadyJudge { rule, rounds: Vec::new(), reached: false, round_ns: 0, requests: 0, bytes: 0, service_ns: 0.0 }
+    fn new(rule: Steady, owed: Owed) -> Self {
+        SteadyJudge {
+            rule,
+            owed,
+            rounds: Vec::new(),
+            reached: false,
+            round_ns: 0,
+            requests: 0,
+            bytes: 0,
+            service_ns: 0.0,
+        }
     }
 
     fn judge(&mut self, interval: &Merged, decisions: &mut Vec<Decision>) {
         self.round_ns += interval.end_ns - interval.start_ns;
-        for (_, operation, cell) in interval.cells.iter() {
-            if operation >= CHAINS {
+        for (stream, operation, cell) in interval.cells.iter() {
+            if !self.owed.is_rated(stream, operation) {
                 continue;
             }
             self.requests += cell.requests;

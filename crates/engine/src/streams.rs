@@ -517,6 +517,7 @@ fn cells_of(stream: &Stream) -> [bool; record::OPERATIONS] {
     cells[Operation::Trim as usize] = does.trims;
     cells[ChainKind::Steps.cell()] = !stream.chain.is_empty();
     cells[record::FRAMES] = stream.frames.is_some();
+    cells[record::COMMITS] = stream.commits();
     cells
 }
 

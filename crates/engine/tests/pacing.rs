@@ -313,11 +313,20 @@ fn a_rate_is_that_of_the_writes_and_their_flush_follows_at_once() {
         assert!(writes.abs_diff(flushes) <= 1 && writes > 850, "{writes} writes, {flushes} flushes");
         let world = told.world();
         let of = |operation| world.log.iter().filter(move |done: &&Done| done.operation == operation);
-        for (write, flush) in of(Operation::Write).zip(of(Operation::Flush)) {
-            // One deep, when the write ended; deeper, the writer does not wait for the end.
-            let due_ns = if depth == 1 { write.ended_ns } else { write.submitted_ns };
-            assert_eq!(flush.submitted_ns, due_ns, "{depth} {arrivals}");
+        let key = |done: &&Done| (done.slot, done.submitted_ns);
+        let (mut written, mut flushed): (Vec<_>, Vec<_>) =
+            (of(Operation::Write).collect(), of(Operation::Flush).collect());
+        written.sort_by_key(key);
+        flushed.sort_by_key(key);
+        let mut commits_ns = 0;
+        for (write, flush) in written.iter().zip(&flushed) {
+            assert_eq!((flush.slot, flush.submitted_ns), (write.slot, write.ended_ns), "{depth} {arrivals}");
+            commits_ns += flush.ended_ns - write.submitted_ns;
         }
+        let service = told.measures(0, "commit", Timed::Service);
+        let told_ns: f64 = service.iter().map(|(count, measure)| measure.mean_ns * *count as f64).sum();
+        assert!((told_ns / commits_ns as f64 - 1.0).abs() < 0.01, "{told_ns} ns, by the storage's log {commits_ns}");
+        assert_eq!(totals[&(0, "commit")].0, flushes, "{depth} {arrivals}");
         assert_eq!(told.end(0).unsent, 0);
     }
 }

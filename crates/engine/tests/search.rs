@@ -118,3 +118,20 @@ fn a_load_keeps_the_proportions_of_its_streams() {
     }
     assert!(second.abs_diff(3 * first) <= 12, "{first} and {second}");
 }
+
+#[test]
+fn a_rate_within_a_limit_is_that_of_commits() {
+    // A write and its flush take 1 ms each, so there is room for 500 commits a second, and the shortest takes 2 ms.
+    let stream = "operations = { write = 100 }\nflush_every = { writes = 1 }\ndepth = 64\n\
+                  pace = { loop = 'open', rate = 100, arrivals = 'constant' }";
+    let within = |above: &str| {
+        let ramp = format!(
+            "knob = 'rate', from = 100, to = 2000, factor = 1.5, search = 2, limit = {{ when = 'mean', above = '{above}' }}"
+        );
+        end(&run(server(), &profile(&ramp, stream))).found.map(|found| (found.value, found.rate_per_s, found.figure))
+    };
+    assert_eq!(within("1900us"), None, "no commit is so fast, though each of its requests is");
+    let (value, rate_per_s, figure_ns) = within("20ms").expect("half of the requests' capacity");
+    assert!((450.0..=505.0).contains(&value) && (rate_per_s / value - 1.0).abs() < 0.03, "{value}, {rate_per_s}/s");
+    assert!((1.99e6..=20e6).contains(&figure_ns), "{figure_ns} ns");
+}

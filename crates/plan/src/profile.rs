@@ -302,7 +302,7 @@ pub struct Stream {
     pub think: Duration,
     #[serde(default)]
     pub sync: SyncMode,
-    /// A flush after this number of writes of a lane.
+    /// A flush follows at once where this number of a lane's writes has ended.
     #[serde(default)]
     pub flush_every: Option<FlushEvery>,
     #[serde(default)]
@@ -366,6 +366,11 @@ impl Stream {
             flushes: mixes && ops.flush.0 > 0.0 || self.chain.contains(&Step::Flush) || flushes_owed,
             trims: mixes && ops.trim.0 > 0.0,
         }
+    }
+
+    /// Whether each write is made durable by a flush of its own, so that both together are a commit.
+    pub fn commits(&self) -> bool {
+        self.flush_every.is_some_and(|every| every.writes == 1) && self.does().writes && self.operations.flush.0 == 0.0
     }
 
     /// Whether requests are due at times of their own, whatever the storage does.

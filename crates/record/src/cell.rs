@@ -2,14 +2,17 @@
 
 use crate::histogram::Histogram;
 
-/// Room for every operation in the order of the engine's `Operation`; then chains and frames, whose requests are counted
-/// by operation as well. Only what a stream can do is opened, so an operation more costs a run without it no histogram.
-pub const OPERATIONS: usize = FRAMES + 1;
+/// Room for every operation in the order of the engine's `Operation`; then chains, frames and commits, whose requests are
+/// counted by operation as well. Only what a stream can do is opened, so an operation more costs a run without it no histogram.
+pub const OPERATIONS: usize = COMMITS + 1;
 /// Where chains are counted, kind by kind: whole ones, from the due instant of the first step to the end of the last.
 pub const CHAINS: usize = 14;
 pub const CHAIN_KINDS: usize = 4;
 /// Where frames of video are counted: whole ones, from their due instant to the end of the last of their requests.
 pub const FRAMES: usize = CHAINS + CHAIN_KINDS;
+/// Where commits are counted: a write and the flush that it owes, from the due instant of the write to the end of the
+/// flush.
+pub const COMMITS: usize = FRAMES + 1;
 
 /// Counts and times of one stream and operation. `requests` and `bytes` are successes; failures are `errors` alone.
 #[derive(Clone, Default)]

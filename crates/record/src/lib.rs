@@ -10,6 +10,6 @@ mod cell;
 mod histogram;
 mod text;
 
-pub use cell::{CHAIN_KINDS, CHAINS, Cell, CellSet, FRAMES, OPERATIONS};
+pub use cell::{CHAIN_KINDS, CHAINS, COMMITS, Cell, CellSet, FRAMES, OPERATIONS};
 pub use histogram::{Histogram, MAX_TRACKED_NS};
 pub use text::{TextError, TextHistogram};

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from brickyard.analysis.figures.totals import rated_intervals
+from brickyard.analysis.figures.totals import rated_intervals, waited
 from brickyard.schema import Duration, in_rate
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record
@@ -133,6 +133,8 @@ def _halves(record: Record) -> Iterator[_Halves]:
             half = item.start_ns >= middle_ns
             if item.measure == "service" and item.operation in counted:
                 done[half] += item.requests
+        for item in waited(record, own):
+            half = item.start_ns >= middle_ns
             if item.measure == "response":
                 due[half] += item.requests
                 waited_ns[half] += item.requests * item.mean_ns

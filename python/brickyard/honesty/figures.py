@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from brickyard import analysis
 from brickyard.analysis import Totals
 from brickyard.analysis.figures.totals import profile_stream
-from brickyard.schema import Document, IoPath, reasons_of
+from brickyard.schema import Document, IoPath, is_request, reasons_of
 from brickyard.store import Record
 
 OVERWRITE, GROUP, DIRTY = "honesty-overwrite", "honesty-group", "honesty-dirty"
@@ -70,7 +70,7 @@ def figures(records: Iterable[Record]) -> Figures:
     overwrite, groups, dirty, reason, errors = None, [], [], "", 0
     for record in records:
         rows = analysis.totals(record)
-        errors += sum(row.errors for row in rows)
+        errors += sum(row.errors for row in rows if is_request(row.operation))
         if (start := record.info.start) and start.io is IoPath.BUFFERED:
             reason = reasons_of(start).io or "buffered I/O was requested"
         if record.info.profile == OVERWRITE:

@@ -108,16 +108,26 @@ def _plain(text: str) -> str:
 
 
 def _written_out(word: str) -> Ruler:
-    match = re.fullmatch(r"\s*([a-z0-9.]+)\s*(<=?|>=?)\s*(\S.*?)\s*", word.lower())
+    match = re.fullmatch(r"\s*([a-z0-9._]+)\s*(<=?|>=?)\s*(\S.*?)\s*", word.lower())
     if not match:
         raise BadInputError(f"{word}: not a ruler; {HOW}")
-    figure, sign, limit = match.groups()
+    operation, figure = _operation_of(match[1])
+    sign, limit = match.groups()[1:]
     _check_figure(word, figure)
+    if operation and figure in COUNTS:
+        raise BadInputError(f"{word}: {figure} counts frames, and names no operation")
     if (sign[0] == ">") != (figure in RATES):
         rule = "a rate must be reached (>=)" if figure in RATES else "a time is a limit (<=)"
         raise BadInputError(f"{word}: {f'{figure} is a limit (<=)' if figure in COUNTS + SHARES else rule}")
-    requirement = Requirement(f"{figure} {sign} {limit}", figure, _threshold(word, figure, limit))
+    name = f"{operation} {figure}" if operation else figure
+    requirement = Requirement(f"{name} {sign} {limit}", figure, _threshold(word, figure, limit), operation=operation)
     return Ruler(word, requirement.name, "as requested", "", (requirement,))
+
+
+def _operation_of(text: str) -> tuple[str | None, str]:
+    """`commit.p99` names an operation and a figure; `p99.9` is a figure alone."""
+    first, dot, rest = text.partition(".")
+    return (first, rest) if dot and first in OPERATIONS else (None, text)
 
 
 def parse(name: str, text: str) -> Ruler:

@@ -158,6 +158,7 @@ from brickyard.schema.host_sheet import HostSheet
 from brickyard.schema.operations import (
     CHAIN,
     CHAINS,
+    COMMIT,
     FRAME,
     METADATA,
     READS,
@@ -170,6 +171,8 @@ from brickyard.schema.operations import (
     is_on_data,
     is_paced,
     is_request,
+    is_timed,
+    is_waited,
 )
 from brickyard.schema.options import RunOptions
 from brickyard.schema.reasons import (
@@ -189,6 +192,7 @@ from brickyard.schema.watch_sheet import ArrayState, Identity, WatchSheet
 __all__ = [
     "CHAIN",
     "CHAINS",
+    "COMMIT",
     "FRAME",
     "METADATA",
     "READS",
@@ -346,6 +350,8 @@ __all__ = [
     "is_on_data",
     "is_paced",
     "is_request",
+    "is_timed",
+    "is_waited",
     "other_end",
     "plan_document",
     "plan_of",

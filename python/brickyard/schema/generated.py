@@ -62,6 +62,7 @@ class Counted(StrEnum):
     READ_FILE = "read_file"
     APPEND_FILE = "append_file"
     FRAME = "frame"
+    COMMIT = "commit"
     CALL = "call"
     LOAD = "load"
 

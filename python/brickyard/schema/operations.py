@@ -24,9 +24,9 @@ from brickyard.schema.plan import (
     WriteFile,
 )
 
-CHAIN, FRAME = Counted.CHAIN, Counted.FRAME
-CHAINS: frozenset[str] = frozenset({CHAIN, Counted.CREATE_FILE, Counted.READ_FILE, Counted.APPEND_FILE, FRAME})
-"""Whole chains and frames; their requests are counted by operation as well, so sums leave these out."""
+CHAIN, FRAME, COMMIT = Counted.CHAIN, Counted.FRAME, Counted.COMMIT
+CHAINS: frozenset[str] = frozenset({CHAIN, Counted.CREATE_FILE, Counted.READ_FILE, Counted.APPEND_FILE, FRAME, COMMIT})
+"""Whole chains, frames and commits; their requests are counted by operation as well, so sums leave these out."""
 METADATA: frozenset[str] = frozenset(
     {Counted.CREATE, Counted.OPEN, Counted.CLOSE, Counted.STAT, Counted.UNLINK, Counted.MKDIR, Counted.RMDIR}
 )
@@ -37,8 +37,8 @@ WRITES: frozenset[str] = frozenset({Counted.WRITE, Counted.APPEND, Counted.PUT})
 
 
 def is_request(operation: str) -> bool:
-    """One request, in counts, failures and times of all requests, flushes and operations on names among them: whoever
-    asked waits for each of these. Whole chains and frames are counted beside their requests."""
+    """One request, in counts and failures, flushes and operations on names among them. Whole chains, frames and commits
+    are counted beside their requests."""
     return operation not in CHAINS
 
 
@@ -128,6 +128,26 @@ def is_paced(operation: str, asked: Stream | OtherStream | None) -> bool:
 def is_owed(operation: str, asked: Stream | OtherStream | None) -> bool:
     """Whether these are the flushes that a stream's writes owe."""
     return isinstance(asked, Stream) and asked.flush_every is not None and operation == FLUSH
+
+
+def commits(stream: Stream) -> bool:
+    """Whether each write is made durable by a flush of its own, so that both together are a commit."""
+    every = stream.flush_every
+    return every is not None and every.writes == 1 and stream.operations.write > 0 and not stream.operations.flush
+
+
+def is_timed(operation: str) -> bool:
+    """Requests and commits: what has times of its own where operations are told apart."""
+    return is_request(operation) or operation == COMMIT
+
+
+def is_waited(operation: str, asked: Stream | OtherStream | None) -> bool:
+    """Whether times of all requests are of these: whoever commits waits for a write and its flush, so commits stand for
+    both; of other streams, whoever asked waits for each request."""
+    if operation == COMMIT:
+        return True
+    in_commit = isinstance(asked, Stream) and commits(asked) and operation in (Counted.WRITE, FLUSH)
+    return is_request(operation) and not in_commit
 
 
 def shares(operations: Operations) -> dict[str, float]:

@@ -729,7 +729,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """Pause between the end of a request and the next request of its slot (closed loop)."""
     sync: SyncMode = SyncMode.NONE
     flush_every: FlushEvery | None = None
-    """A flush after this number of writes of a lane."""
+    """A flush follows at once where this number of a lane's writes has ended."""
     data: Data = msgspec.field(default_factory=lambda: Data(compressible=0.0, duplicate=0.0))
     verify: bool = False
     """Blocks are stamped when written and checked when read."""

@@ -66,10 +66,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             let number = self.open_lanes[i];
             while self.lanes[number].may_issue() {
                 let lane = &mut self.lanes[number];
-                let owes_flush = lane.owes_flush();
                 let due_ns = match lane.due_ns() {
-                    // The pace is that of the writes, whose flush follows them at once, as fio does it.
-                    _ if owes_flush => now_ns,
                     Due::At(due_ns) if due_ns <= now_ns => due_ns,
                     Due::Never => {
                         lane.ended = true;
@@ -78,7 +75,7 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
                     Due::At(_) | Due::Later => break,
                 };
                 let Some(slot) = lane.free.pop() else { break };
-                if let (Pacer::Open(schedule), false) = (&mut lane.spec.pacer, owes_flush) {
+                if let Pacer::Open(schedule) = &mut lane.spec.pacer {
                     schedule.advance();
                 }
                 self.issue(slot, due_ns, now_ns, None);
@@ -95,11 +92,11 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         if !lane.may_issue_beside(u32::from(last.is_some())) {
             return self.leave_free(slot_number, last.is_some());
         }
-        let (request, flush_call) = match &mut lane.spec.source {
+        let request = match &mut lane.spec.source {
             LaneSource::Pattern(pattern) if !lane.tied => {
                 let request = pattern.next();
                 lane.spend(&request);
-                (request, FlushCall::Fdatasync)
+                request
             }
             _ => match self.next_tied(slot_number, due_ns, now_ns, last) {
                 Some(next) => next,
@@ -117,55 +114,44 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             self.tickets[slot_number as usize] = Some(verifier.begin_read(request.offset_bytes, bytes));
         }
         slot.take(&request, due_ns, now_ns);
-        lane.queue(&mut self.device, slot_number, &request, flush_call);
+        lane.queue(&mut self.device, slot_number, &request, FlushCall::Fdatasync);
     }
 
     /// The next operation of a lane that is more than a pattern. None: its slot gets none now.
-    fn next_tied(
-        &mut self,
-        slot_number: u32,
-        due_ns: u64,
-        now_ns: u64,
-        last: Option<&Completion>,
-    ) -> Option<(Request, FlushCall)> {
+    fn next_tied(&mut self, slot_number: u32, due_ns: u64, now_ns: u64, last: Option<&Completion>) -> Option<Request> {
         let lane = &mut self.lanes[usize::from(self.slots[slot_number as usize].lane)];
         let ties = &mut self.ties[slot_number as usize];
         ties.part = Part::Whole;
-        let (request, flush_call) = if let Some(call) = lane.owed_flush() {
-            (Request::flush(0), call)
-        } else {
-            let request = match lane.spec.source.next(slot_number - lane.first_slot, now_ns, last) {
-                Next::Do(request) => request,
-                Next::Step(request, part, chain) => {
-                    ties.part = part;
-                    if matches!(part, Part::First | Part::Only) {
-                        (ties.chain_due_ns, ties.chain_failed, ties.chain) = (due_ns, false, chain);
-                    }
-                    request
+        let request = match lane.spec.source.next(slot_number - lane.first_slot, now_ns, last) {
+            Next::Do(request) => request,
+            Next::Step(request, part, chain) => {
+                ties.part = part;
+                if matches!(part, Part::First | Part::Only) {
+                    (ties.chain_due_ns, ties.chain_failed, ties.chain) = (due_ns, false, chain);
                 }
-                Next::Wait(until_ns) => {
-                    self.sleeping.push(Reverse((until_ns.max(now_ns + 1), slot_number)));
-                    if last.is_some() {
-                        self.release(usize::from(self.slots[slot_number as usize].lane));
-                    }
-                    return None;
+                request
+            }
+            Next::Wait(until_ns) => {
+                self.sleeping.push(Reverse((until_ns.max(now_ns + 1), slot_number)));
+                if last.is_some() {
+                    self.release(usize::from(self.slots[slot_number as usize].lane));
                 }
-                Next::End => {
-                    lane.ended = true;
-                    self.leave_free(slot_number, last.is_some());
-                    return None;
-                }
-            };
-            lane.spend(&request);
-            lane.sync = if lane.spec.source.durable() { SyncMode::Fua } else { lane.spec.sync };
-            (request, FlushCall::Fdatasync)
+                return None;
+            }
+            Next::End => {
+                lane.ended = true;
+                self.leave_free(slot_number, last.is_some());
+                return None;
+            }
         };
+        lane.spend(&request);
+        lane.sync = if lane.spec.source.durable() { SyncMode::Fua } else { lane.spec.sync };
         lane.take_of_round(request.request_bytes);
         if let Some(frames) = &mut lane.spec.frames {
             ties.frame = frames.begin(due_ns);
         }
         ties.entry = request.entry;
-        Some((request, flush_call))
+        Some(request)
     }
 
     /// A slot gets nothing now, since its lane has nothing more or may have no more in flight.

@@ -50,6 +50,9 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
             self.issue(completion.slot, completion.ended_ns, completion.ended_ns, Some(completion));
             return;
         }
+        if self.flush_write(completion, good && verified) {
+            return;
+        }
         self.follow(completion);
         if self.lockstep {
             self.open_gate(completion);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use engine::conductor::{self, RunControl};
 use engine::device::{Completion, Device, Devices, Operation, Order, Setup, Until};
-use engine::event::{CellEvent, EndReason, ErrorEvent, Event, Interval, PhaseEnd, RunOutcome, Timed};
+use engine::event::{CellEvent, EndReason, ErrorEvent, Event, Interval, Measure, PhaseEnd, RunOutcome, Timed};
 use engine::honours::Honours;
 use engine::streams::{TargetArea, Verifiers};
 use plan::Profile;
@@ -427,12 +427,20 @@ impl Told {
         totals
     }
 
+    /// Commits are counted beside their requests.
     pub fn requests(&self, phase: usize) -> u64 {
-        self.totals(phase).values().map(|t| t.0).sum()
+        self.totals(phase).iter().filter(|(of, _)| of.1 != "commit").map(|(_, t)| t.0).sum()
     }
 
     pub fn failures(&self, phase: usize) -> u64 {
-        self.totals(phase).values().map(|t| t.2).sum()
+        self.totals(phase).iter().filter(|(of, _)| of.1 != "commit").map(|(_, t)| t.2).sum()
+    }
+
+    /// One time of an operation in each interval, with how many it is of.
+    pub fn measures(&self, phase: usize, operation: &str, of: Timed) -> Vec<(u64, Measure)> {
+        let cells =
+            self.intervals(phase).into_iter().flat_map(|i| &i.cells).filter(|c| c.operation.name() == operation);
+        cells.filter_map(|cell| Some((cell.requests, cell.measures.get(&of)?.clone()))).collect()
     }
 }
 

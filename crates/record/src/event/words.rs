@@ -58,6 +58,7 @@ words! {
         ReadFile = "read_file",
         AppendFile = "append_file",
         Frame = "frame",
+        Commit = "commit",
         Call = "call",
         Load = "load",
     }

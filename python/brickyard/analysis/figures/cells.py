@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from brickyard.analysis.figures.latency import FEW_EVENTS, Latency
 from brickyard.analysis.figures.totals import Totals
 from brickyard.percentiles import PERCENTILE_NAMES
-from brickyard.schema import is_on_data
+from brickyard.schema import COMMIT, is_on_data
 from brickyard.store import CHAIN, FRAME
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_variation
 
@@ -74,8 +74,9 @@ def chains_title(operations: Iterable[str]) -> str:
     """What a table of chains holds: files done whole, chains of a profile, frames of video."""
     found = set(operations)
     parts = [
-        *(["Whole files"] if found - {CHAIN, FRAME} else []),
+        *(["Whole files"] if found - {CHAIN, FRAME, COMMIT} else []),
         *(["Chains"] if CHAIN in found else []),
+        *(["Commits, each a write and its flush"] if COMMIT in found else []),
         *(["Frame rates"] if FRAME in found else []),
     ]
     return " and ".join(parts[:1] + [part.lower() for part in parts[1:]])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.latency import Latency, latency_of
-from brickyard.analysis.figures.totals import asked_targets, rated_intervals
+from brickyard.analysis.figures.totals import asked_targets, rated_intervals, waited
 from brickyard.schema import BrickCondition, Document, in_rate, is_request
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
@@ -121,9 +121,9 @@ def _span(record: Record, target: int, name: str, start_ns: int, end_ns: int) ->
     items = [
         item
         for item in record.intervals
-        if (item.phase, item.start_ns) in keys and (item.phase, item.stream) in streams and is_request(item.operation)
+        if (item.phase, item.start_ns) in keys and (item.phase, item.stream) in streams
     ]
-    once = [item for item in items if item.measure == "service"]
+    once = [item for item in items if item.measure == "service" and is_request(item.operation)]
     counted = in_rate({item.operation for item in once})
     done = [item for item in once if item.operation in counted]
     empty = Span(target, name, start_ns, end_ns, 0, 0, 0, 0, None)
@@ -133,5 +133,5 @@ def _span(record: Record, target: int, name: str, start_ns: int, end_ns: int) ->
         requests=sum(item.requests for item in done),
         bytes=sum(item.bytes for item in done),
         errors=sum(item.errors for item in once),
-        response=latency_of(item for item in items if item.measure == "response"),
+        response=latency_of(item for item in waited(record, items) if item.measure == "response"),
     )

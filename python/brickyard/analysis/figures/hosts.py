@@ -18,6 +18,7 @@ from brickyard.analysis.figures.totals import (
     rated_intervals,
     rated_rows,
     totals,
+    waited,
 )
 from brickyard.bricks import is_modelled
 from brickyard.percentiles import MEDIAN_AND_P99, PERCENTILE_NAMES, TO_P99
@@ -32,6 +33,7 @@ from brickyard.schema import (
     RunWarning,
     Unit,
     is_request,
+    is_timed,
     warned,
     words_of,
 )
@@ -113,7 +115,7 @@ def host_rows(record: Record) -> list[HostRow]:
     if fleet is None or not any(host.targets for host in fleet.hosts):  # hosts of drivers have no target of their own
         return []
     states = states_of(record)
-    rows = [row for row in totals(record) if is_request(row.operation)]
+    rows = [row for row in totals(record) if is_timed(row.operation)]
     of_target = {target: host.host for host in fleet.hosts for target in host.targets}
     found: list[HostRow] = []
     for phase in sorted({row.phase for row in rows}):
@@ -149,11 +151,11 @@ def _row(record: Record, phase: int, host: str, state: str, rows: list[Totals], 
         phase_name=phase_name(record, phase),
         host=host,
         state=state,
-        requests=sum(row.requests for row in rows),
-        errors=sum(row.errors for row in rows),
+        requests=sum(row.requests for row in rows if is_request(row.operation)),
+        errors=sum(row.errors for row in rows if is_request(row.operation)),
         iops=rate.iops / share if rate else 0.0,
         bytes_per_s=rate.bytes_per_s / share if rate else 0.0,
-        response=as_one(row.response for row in rows if row.response is not None),
+        response=as_one(row.response for row in waited(record, rows) if row.response is not None),
     )
 
 

@@ -20,9 +20,8 @@ from enum import Enum
 from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.search import Step
 from brickyard.analysis.figures.sending import is_kept_up, sent
-from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, totals
-from brickyard.schema import Document, is_paced, is_request
-from brickyard.schema.operations import is_owed
+from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, totals, waited
+from brickyard.schema import CHAIN, Document, is_paced, is_request
 from brickyard.store import Record
 from brickyard.units import format_iops
 
@@ -106,13 +105,11 @@ def stream_rates(record: Record) -> dict[int, float]:
 
 def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
     rows = counted_rows(record)
-    # Whoever wrote also waits for the flush that the writes owe, as everywhere where no operation is named.
-    owed = (row for row in totals(record) if is_owed(row.operation, asked_stream(record, row.phase, row.stream)))
-    counted = {(row.stream, row.operation) for row in (*rows, *owed)}
+    chained = {row.stream for row in rows if row.operation == CHAIN}
+    waits = waited(record, (item for item in record.intervals if item.stream not in chained))
+    chains = [item for item in record.intervals if item.operation == CHAIN]
     figures: Latency | None = latency_of(
-        item
-        for item in record.intervals
-        if not item.warmup and item.measure == "response" and (item.stream, item.operation) in counted
+        item for item in (*waits, *chains) if not item.warmup and item.measure == "response"
     )
     span_ns = sum(span.end_ns - span.start_ns for span in rated_intervals(record, 0))
     told = sent(record)

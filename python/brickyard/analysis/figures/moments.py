@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from brickyard._core import Histogram
-from brickyard.schema import in_rate, is_on_data, is_request
+from brickyard.analysis.figures.totals import stream_of
+from brickyard.schema import in_rate, is_on_data, is_request, is_waited
 from brickyard.schema.plan import OtherPlan, Phase, Plan
 from brickyard.store import READS, Interval, IntervalCost
 
@@ -53,19 +54,24 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, rename={"in_flight_bound
     heat_from: int
 
 
-def moments(intervals: Sequence[Interval], costs: Sequence[tuple[int, IntervalCost]]) -> list[Moment]:
+def moments(
+    plan: Plan | OtherPlan, intervals: Sequence[Interval], costs: Sequence[tuple[int, IntervalCost]]
+) -> list[Moment]:
     """One for each row of costs, with the cells of its interval; a second row for the same interval has no cells."""
     cells: dict[tuple[int, int, int], list[Interval]] = {}
     for item in intervals:
         cells.setdefault((item.phase, item.start_ns, item.end_ns), []).append(item)
-    return [_moment(number, cost, cells.pop((cost.phase, cost.start_ns, cost.end_ns), [])) for number, cost in costs]
+    return [
+        _moment(plan, number, cost, cells.pop((cost.phase, cost.start_ns, cost.end_ns), [])) for number, cost in costs
+    ]
 
 
-def _moment(number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
+def _moment(plan: Plan | OtherPlan, number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
     counted = [item for item in cells if item.measure == "service" and is_request(item.operation)]
     named = sum(item.requests for item in counted if not is_on_data(item.operation))
     rated = in_rate({item.operation for item in counted})
-    waited = [item for item in cells if item.measure == "response" and is_request(item.operation)] or counted
+    waits = [item for item in cells if is_waited(item.operation, stream_of(plan, item.phase, item.stream))]
+    waited = [item for item in waits if item.measure == "response"] or counted
     late = [item for item in cells if item.measure == "lateness"]
     bounds: dict[int, int] = {}
     for item in counted:

@@ -15,9 +15,9 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.condition import condition_samples
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.ramp import steps
-from brickyard.analysis.figures.totals import Totals, rate_of, rated_rows, totals
+from brickyard.analysis.figures.totals import Totals, rate_of, rated_rows, totals, waited
 from brickyard.percentiles import MEDIAN, TO_P99_9
-from brickyard.schema import Counted, is_on_data, is_request
+from brickyard.schema import Counted, is_on_data, is_request, is_timed
 from brickyard.store import CHAIN, Record
 from brickyard.units import MIB, format_iops, format_ns, format_seconds, three_digits
 
@@ -108,6 +108,7 @@ RATES_BY_OPERATION: dict[str, str] = {
     Counted.READ_FILE: "files read/s",
     Counted.APPEND_FILE: "files appended/s",
     Counted.FRAME: "frames/s",
+    Counted.COMMIT: "commits/s",
     Counted.CALL: "calls/s",
     Counted.LOAD: "tiles/s",
 }
@@ -187,20 +188,24 @@ def measured_of(
     usd: float | None = None,
 ) -> list[Measured]:
     """As `measured`, of the rows of `totals`, for whoever needs several figures of one record."""
-    chosen = [row for row in _of_figure(rows, figure, where or {}) if _is_asked(row, where or {})]
+    chosen = [row for row in _of_figure(record, rows, figure, split, where or {}) if _is_asked(row, where or {})]
     groups: dict[Part, list[Totals]] = {}
     for row in chosen:
         groups.setdefault(_part(row, split), []).append(row)
     return [_one(record, figure, part, same, limit_ns, usd) for part, same in groups.items()]
 
 
-def _of_figure(rows: Iterable[Totals], figure: Figure, where: dict[str, tuple[str, ...]]) -> list[Totals]:
-    """Rows that a figure is of where nobody names operations: rates of what IOPS counts, times and failures of every
-    request."""
+def _of_figure(
+    record: Record, rows: Iterable[Totals], figure: Figure, split: tuple[str, ...], where: dict[str, tuple[str, ...]]
+) -> list[Totals]:
+    """Rows that a figure is of where nobody names operations: rates of what IOPS counts, failures of every request,
+    times of what was waited for."""
     if figure.name == "chains_per_s":
         return [row for row in rows if row.operation == CHAIN]
     if "operation" in where:
         return list(rows)
+    if figure.kind == "time":
+        return [row for row in rows if is_timed(row.operation)] if "operation" in split else waited(record, rows)
     return [row for row in rows if is_request(row.operation)] if figure.is_of_requests else rated_rows(rows)
 
 

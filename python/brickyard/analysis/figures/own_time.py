@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from brickyard.schema import PhaseEnd, PhaseReason, in_flight_total
+from brickyard.schema import PhaseEnd, PhaseReason, in_flight_total, is_request
 from brickyard.schema.plan import OpenPace, Phase, Stream
 from brickyard.store import Interval, IntervalCost, Record
 
@@ -118,7 +118,7 @@ def _in_use_ns(asked: Stream, items: Sequence[Interval]) -> float | None:
         or asked.frames
     ):
         return None
-    answered = [item for item in items if item.measure == "response"]
+    answered = [item for item in items if item.measure == "response" and is_request(item.operation)]
     if not answered or any(item.errors for item in items):
         return None
     return in_flight_ns(answered) / in_flight_total(asked)

@@ -8,7 +8,7 @@ from brickyard import _core
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.load_curve import WITHIN, CurvePoint, Limit, Mark
-from brickyard.analysis.figures.totals import phase_name, profile_phase
+from brickyard.analysis.figures.totals import phase_name, profile_phase, waited
 from brickyard.percentiles import MEDIAN_AND_P99, is_percentile, least_count, percentile_of
 from brickyard.schema import Document, Knob, KnobEvent, RampEnd, RampStep, in_rate, is_request
 from brickyard.schema.plan import Limit as RampLimit
@@ -94,11 +94,11 @@ def _knob(told: KnobEvent | None) -> tuple[str, float] | None:
 
 def _step(record: Record, phase: int, knob: str, value: float, costs: list[IntervalCost]) -> Step:
     starts, length_ns = {cost.start_ns for cost in costs}, sum(cost.end_ns - cost.start_ns for cost in costs)
-    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts and is_request(i.operation)]
-    once = [item for item in items if item.measure == "service"]
+    items = [i for i in record.intervals if i.phase == phase and i.start_ns in starts]
+    once = [item for item in items if item.measure == "service" and is_request(item.operation)]
     counted = in_rate({item.operation for item in once})
     rated = [item for item in once if item.operation in counted]
-    answers = [item for item in items if item.measure == "response"]
+    answers = [item for item in waited(record, items) if item.measure == "response"]
     return Step(
         phase=phase,
         phase_name=phase_name(record, phase),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard._core import Histogram
-from brickyard.analysis.figures.totals import full_intervals, full_stream_name
+from brickyard.analysis.figures.totals import full_intervals, full_stream_name, waited
 from brickyard.schema import is_request
 from brickyard.store import Interval, Record
 from brickyard.units import format_size
@@ -163,8 +163,8 @@ def heat_map(records: list[Record], *, columns: int) -> list[HeatCell]:
         measure = "response" if any(i.measure == "response" for i in record.intervals) else "service"
         spans += [
             (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i)
-            for i in record.intervals
-            if i.measure == measure and i.histograms and not i.warmup and is_request(i.operation)
+            for i in waited(record, record.intervals)
+            if i.measure == measure and i.histograms and not i.warmup
         ]
     if not spans:
         return []

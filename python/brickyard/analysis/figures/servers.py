@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.totals import Totals, full_stream_name, profile_phase, rated_intervals, totals
+from brickyard.schema import is_request
 from brickyard.schema.generated import ErrorEvent, HangEvent, PhaseEnd, ServerFileEnd
 from brickyard.schema.plan import Checkpoint, LazyWriter, LogWriter, MailboxUser, Phase, Plan, Table
 from brickyard.store import Record
@@ -108,7 +109,7 @@ def server_failures(record: Record) -> tuple[str, ...]:
 
 def _damage(record: Record) -> list[str]:
     """Nothing where every request succeeded and every page was as it was written."""
-    count = sum(row.errors for row in totals(record))
+    count = sum(row.errors for row in totals(record) if is_request(row.operation))
     return [f"{count} requests failed or returned damaged pages"] if count else []
 
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean, median, stdev
+from typing import TypeVar
 
 from brickyard.analysis.figures.imported import as_imported, imported_figures
 from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.own_time import own_time
 from brickyard.analysis.figures.steady import Steady, headline_from_ns, steady
-from brickyard.schema import Timed, in_rate, is_on_data, is_request
-from brickyard.schema.plan import OtherPhase, OtherStream, Phase, Stream
+from brickyard.schema import Timed, in_rate, is_on_data, is_request, is_waited
+from brickyard.schema.plan import OtherPhase, OtherPlan, OtherStream, Phase, Plan, Stream
 from brickyard.store import Interval, IntervalCost, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
@@ -112,13 +113,21 @@ def rate_of(rows: Iterable[Totals]) -> Rate | None:
 
 def asked_phase(record: Record, phase: int) -> Phase | OtherPhase | None:
     """What was asked of a phase; None where the plan does not have it."""
-    phases = record.info.plan.phase
-    return phases[phase] if phase < len(phases) else None
+    return _phase_of(record.info.plan, phase)
+
+
+def _phase_of(plan: Plan | OtherPlan, phase: int) -> Phase | OtherPhase | None:
+    return plan.phase[phase] if phase < len(plan.phase) else None
 
 
 def asked_stream(record: Record, phase: int, stream: int) -> Stream | OtherStream | None:
     """What was asked of a stream; None where the plan does not have it."""
-    found = asked_phase(record, phase)
+    return stream_of(record.info.plan, phase, stream)
+
+
+def stream_of(plan: Plan | OtherPlan, phase: int, stream: int) -> Stream | OtherStream | None:
+    """What a plan asks of a stream; None where it does not have it."""
+    found = _phase_of(plan, phase)
     return found.stream[stream] if found is not None and stream < len(found.stream) else None
 
 
@@ -293,6 +302,14 @@ def rated_rows(rows: Iterable[Totals]) -> list[Totals]:
         found.setdefault(row.phase, set()).add(row.operation)
     counted = {phase: in_rate(operations) for phase, operations in found.items()}
     return [row for row in every if row.operation in counted[row.phase]]
+
+
+T = TypeVar("T", Totals, Interval)
+
+
+def waited(record: Record, counted: Iterable[T]) -> list[T]:
+    """Of rows or intervals of a record, those that times of all requests are of, by `schema.is_waited`."""
+    return [one for one in counted if is_waited(one.operation, asked_stream(record, one.phase, one.stream))]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import basis_words, kinds_of, limited_words
-from brickyard.schema import Bound, Document, HangEvent, IoPath, PhaseEnd, flushes, is_request
+from brickyard.schema import COMMIT, Bound, Document, HangEvent, IoPath, PhaseEnd, flushes, is_request
 from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.store.record import COUNT_ERRORS
@@ -407,13 +407,17 @@ def _unsent_words(record: Record) -> str:
     return f" Only {share} of the {noun} that were due could be sent, so the response time of the others is not known."
 
 
+_NOUNS: dict[str, str] = {FRAME: " frames", COMMIT: ""}
+"""What a second has so many of, where the operation does not say it."""
+
+
 def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False) -> str:
     if row.requests and not row.phase_requests and is_request(row.operation):
         return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
     measure = (row.response or row.service) if with_times else None
     if row.requests and not row.is_rated:
         return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{_latency_words(measure)}"
-    noun = " frames" if row.operation == FRAME else " chains" if row.operation in CHAINS else " requests"
+    noun = _NOUNS.get(row.operation, " chains" if row.operation in CHAINS else " requests")
     moved = "" if row.operation in CHAINS else f", {cells.mib_per_s(row)} MiB/s"
     if row.requests and not row.bytes and is_request(row.operation):
         noun, moved = "", ""  # flushes and operations on names move no data

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures.totals import phase_name, stream_name
 from brickyard.analysis.judging.caveats_run import NO_DESCRIPTORS, NOTHING_MEASURED
-from brickyard.schema import PhaseEnd
+from brickyard.schema import PhaseEnd, is_request
 from brickyard.store import Record
 
 MOST_TIME_WITHOUT_SUCCESS = 0.9
@@ -42,7 +42,7 @@ def failing(record: Record) -> list[Failing]:
     """Each stream of each phase in which a request failed."""
     found: dict[tuple[int, int], dict[tuple[int, int], list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
     for item in record.intervals:
-        if item.measure == "service" and not item.warmup:
+        if item.measure == "service" and not item.warmup and is_request(item.operation):
             counts = found[item.phase, item.stream][item.start_ns, item.end_ns]
             counts[0] += item.errors
             counts[1] += item.requests

@@ -19,7 +19,7 @@ from brickyard.analysis.figures.own_time import in_flight_ns
 from brickyard.analysis.figures.totals import asked_stream
 from brickyard.analysis.judging.crowding import Crowding, crowding
 from brickyard.bricks import is_modelled
-from brickyard.schema import PhaseEnd, SlowEvent, in_flight_total
+from brickyard.schema import PhaseEnd, SlowEvent, in_flight_total, is_request
 from brickyard.schema.conditions import AT_WORK
 from brickyard.schema.plan import ClosedPace, Stream, SyncMode
 from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
@@ -127,7 +127,7 @@ class _Around:
     def intervals(self, phase: int, stream: int, from_ns: int, to_ns: int) -> list[Interval]:
         if not self.counted:
             for one in self.record.intervals:
-                if one.measure == "service":
+                if one.measure == "service" and is_request(one.operation):
                     self.counted.setdefault((one.phase, one.stream), []).append(one)
         mine = self.counted.get((phase, stream), [])
         return [one for one in mine if one.start_ns < to_ns and one.end_ns > from_ns]

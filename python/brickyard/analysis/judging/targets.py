@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures.latency import as_one
-from brickyard.analysis.figures.totals import Totals, asked_phase, rate_of, rated_intervals, rated_rows, totals
-from brickyard.schema import in_flight_total, is_request
+from brickyard.analysis.figures.totals import Totals, asked_phase, rate_of, rated_intervals, rated_rows, totals, waited
+from brickyard.schema import in_flight_total, is_request, is_timed
 from brickyard.schema.plan import OtherStream, Stream
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, three_digits
@@ -40,7 +40,7 @@ def target_rows(record: Record) -> list[TargetRow]:
     """Where a run has several targets: for each phase a row a target, then their sum."""
     if len(record.info.targets) < 2 or is_replay(record):  # whose tables tell its databases apart themselves
         return []
-    rows = [row for row in totals(record) if is_request(row.operation)]
+    rows = [row for row in totals(record) if is_timed(row.operation)]
     found: list[TargetRow] = []
     for phase in sorted({row.phase for row in rows}):
         asked = asked_phase(record, phase)
@@ -61,7 +61,8 @@ def target_rows(record: Record) -> list[TargetRow]:
 def _row(
     record: Record, phase: int, name: str, queue: int, rows: list[Totals], counted: set[str], cpu: float | None
 ) -> TargetRow:
-    figures = as_one(row.service for row in rows if row.service)
+    figures = as_one(row.service for row in waited(record, rows) if row.service)
+    rows = [row for row in rows if is_request(row.operation)]
     rate = rate_of(row for row in rows if row.operation in counted)
     return TargetRow(
         phase=rows[0].phase_name,

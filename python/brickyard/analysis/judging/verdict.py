@@ -12,9 +12,9 @@ from brickyard.analysis.figures.frames import players
 from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
-from brickyard.analysis.figures.totals import Totals, asked_stream, rate_of, rated_rows, totals
+from brickyard.analysis.figures.totals import Totals, asked_stream, rate_of, rated_rows, totals, waited
 from brickyard.rulers import Requirement, Ruler
-from brickyard.schema import Document, Knob, RampEnd, is_request, tag_of
+from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed, tag_of
 from brickyard.schema.plan import LimitFigure
 from brickyard.store import Record
 from brickyard.units import format_size
@@ -96,7 +96,7 @@ def verdict(record: Record, ruler: Ruler) -> Verdict:
             return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False, applies=False)
         if not requirement.is_share and (trouble := next((lacking[r.phase] for r in asked if r.phase in lacking), "")):
             return Finding(requirement, "", None, None, 0, passed=False, note=trouble, asked=False)
-        return _worst(asked, requirement)
+        return _worst(record, asked, requirement)
 
     return Verdict(ruler, tuple(found(requirement) for requirement in ruler.requirements))
 
@@ -159,7 +159,7 @@ def _other_load(record: Record, rows: list[Totals], requirement: Requirement) ->
     return ""
 
 
-def _worst(asked: list[Totals], requirement: Requirement) -> Finding:
+def _worst(record: Record, asked: list[Totals], requirement: Requirement) -> Finding:
     """A requirement holds for a run when it holds in each of its phases; phases without such requests are none.
 
     Where it names streams, each of them by itself has to keep times and shares: many fast requests of one stream would
@@ -169,7 +169,7 @@ def _worst(asked: list[Totals], requirement: Requirement) -> Finding:
     groups: dict[tuple[int, int], list[Totals]] = {}
     for row in asked:
         groups.setdefault((row.phase, row.stream if streams_count else 0), []).append(row)
-    found = [_finding(rows, requirement) for _, rows in sorted(groups.items())]
+    found = [_finding(record, rows, requirement) for _, rows in sorted(groups.items())]
     if streams_count and len(groups) > 1:
         found = [replace(f, stream=groups[key][0].stream_name) for key, f in zip(sorted(groups), found, strict=True)]
     if not found:
@@ -178,20 +178,21 @@ def _worst(asked: list[Totals], requirement: Requirement) -> Finding:
 
 
 def _asked(rows: list[Totals], requirement: Requirement) -> list[Totals]:
-    """Rates of what IOPS counts, times and shares of every request, unless an operation is named."""
+    """Rates of what IOPS counts, the rest of requests and commits, unless an operation is named."""
     if requirement.operation is not None:
         chosen = [row for row in rows if row.operation == requirement.operation]
     elif requirement.is_rate:
         chosen = rated_rows(rows)
     else:
-        chosen = [row for row in rows if is_request(row.operation)]
+        chosen = [row for row in rows if is_timed(row.operation)]
     return [row for row in chosen if requirement.stream is None or fnmatchcase(row.stream_name, requirement.stream)]
 
 
 def _share_failed(rows: list[Totals], requirement: Requirement) -> Finding:
     """Of all that was asked, what failed. Nothing asked passes nothing."""
-    errors = sum(row.errors for row in rows)
-    asked = errors + sum(row.requests for row in rows)
+    counted = [row for row in rows if requirement.operation or is_request(row.operation)]
+    errors = sum(row.errors for row in counted)
+    asked = errors + sum(row.requests for row in counted)
     if not asked:
         return Finding(requirement, rows[0].phase_name, None, None, 0, passed=False)
     share = errors / asked
@@ -202,24 +203,25 @@ def _share_failed(rows: list[Totals], requirement: Requirement) -> Finding:
     return Finding(requirement, rows[0].phase_name, share, head_room, errors, passed=passed, note=note)
 
 
-def _finding(rows: list[Totals], requirement: Requirement) -> Finding:
+def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Finding:
     if requirement.is_share:
         return _share_failed(rows, requirement)
-    value = _value(rows, requirement)
-    errors = sum(row.errors for row in rows)
+    value = _value(record, rows, requirement)
+    errors = sum(row.errors for row in rows if requirement.operation or is_request(row.operation))
     if value is None:
         return Finding(requirement, rows[0].phase_name, None, None, errors, passed=False)
     head_room = value / requirement.threshold if requirement.is_rate else requirement.threshold / max(value, 1.0)
     return Finding(requirement, rows[0].phase_name, value, head_room, errors, passed=head_room >= 1 and not errors)
 
 
-def _value(rows: list[Totals], requirement: Requirement) -> float | None:
+def _value(record: Record, rows: list[Totals], requirement: Requirement) -> float | None:
     if requirement.is_rate:
         rate = rate_of(rows)
         if rate is None:
             return None
         return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
-    figures = as_one(row.measures[requirement.measure] for row in rows if requirement.measure in row.measures)
+    timed = rows if requirement.operation else waited(record, rows)
+    figures = as_one(row.measures[requirement.measure] for row in timed if requirement.measure in row.measures)
     if figures is None:
         return None
     if requirement.figure == "mean":

@@ -379,7 +379,8 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
     for item in record.intervals:
         asked = asked_phase(record, item.phase)
         own = asked.stream[item.stream] if asked else None
-        counts = item.measure == "response" and not item.warmup and item.requests and item.mean_ns
+        timed = item.measure == "response" and is_request(item.operation)
+        counts = timed and not item.warmup and item.requests and item.mean_ns
         if own is not None and own.target == target and counts:
             kind = f"{item.operation} {format_size(round(item.bytes / item.requests))}"
             series[kind].append((float(in_flight_total(own) or 1), item.mean_ns))

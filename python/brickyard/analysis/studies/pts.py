@@ -13,7 +13,7 @@ from brickyard._core import Histogram
 from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.percentiles import is_supported
-from brickyard.schema import Document
+from brickyard.schema import Document, is_request
 from brickyard.store import Record
 
 RANGE_MAX, SLOPE_MAX = 0.20, 0.10  # of the mean of the window (PTS, "Steady State")
@@ -51,7 +51,7 @@ def measured_phases(record: Record) -> list[Measured | None]:
 
 
 def _measured(rows: list[Totals]) -> Measured | None:
-    whole = as_one(row.response for row in rows if row.response)
+    whole = as_one(row.response for row in rows if row.response and is_request(row.operation))
     if whole is None:
         return None
     return Measured(

@@ -17,6 +17,7 @@ from brickyard.analysis import PhaseRate
 from brickyard.analysis.figures.moments import planned_ns
 from brickyard.cli.parts.output import stderr
 from brickyard.schema import (
+    COMMIT,
     Event,
     Fill,
     HangEvent,
@@ -77,13 +78,14 @@ def figures(interval: Interval, words: str = IOPS) -> str:
     """Rates over an interval, and the worst p99 of its operations."""
     seconds = max((interval.end_ns - interval.start_ns) / 1e9, 1e-9)
     cells = [cell for cell in interval.cells if is_request(cell.operation)]
+    timed = [*cells, *(cell for cell in interval.cells if cell.operation == COMMIT)]
     counted = in_rate({cell.operation for cell in cells})
     rated = [cell for cell in cells if cell.operation in counted]
     requests, moved = sum(cell.requests for cell in rated), sum(cell.bytes for cell in rated)
     errors = sum(cell.errors for cell in cells)
     named = sum(cell.requests for cell in cells if not is_on_data(cell.operation))
     text = _rates(PhaseRate("", requests / seconds, moved / seconds, 0, True, named / seconds), words)
-    p99 = [cell.measures.response.p99_ns for cell in cells if cell.measures.response is not None]
+    p99 = [cell.measures.response.p99_ns for cell in timed if cell.measures.response is not None]
     if any(p99):
         text += f"  {'worst ' if len(p99) > 1 else ''}p99 {format_ns(max(p99))}"
     return f"{text}  {errors:,} errors" if errors else text

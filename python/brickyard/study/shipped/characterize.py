@@ -13,7 +13,7 @@ from enum import Enum
 from brickyard import bricks, profiles
 from brickyard.advise.simulate import filled
 from brickyard.analysis.figures.latency import latency_of
-from brickyard.analysis.figures.totals import rated_intervals
+from brickyard.analysis.figures.totals import rated_intervals, waited
 from brickyard.analysis.judging.cached import doubt
 from brickyard.analysis.judging.without_rate import PATTERNS, SIZES_BYTES
 from brickyard.bricks.resolved import ModelledBrick
@@ -151,7 +151,7 @@ def too_short(store: Store, runs: list[int], mode: Mode) -> str | None:
     turns: list[float] = []
     for run in runs:
         record = store.record(run)
-        times = latency_of(item for item in record.intervals if item.measure == "service" and not item.warmup)
+        times = latency_of(i for i in waited(record, record.intervals) if i.measure == "service" and not i.warmup)
         span_ns = sum(span.end_ns - span.start_ns for span in rated_intervals(record, 0))
         if times and span_ns:
             turns.append(span_ns / times.mean_ns)
