@@ -165,11 +165,13 @@ from brickyard.schema.operations import (
     Flushed,
     flushed,
     flushes,
+    flushes_each_write,
     in_flight_total,
     in_rate,
     is_on_data,
     is_paced,
     is_request,
+    writes_data,
 )
 from brickyard.schema.options import RunOptions
 from brickyard.schema.reasons import (
@@ -341,6 +343,7 @@ __all__ = [
     "failed_end",
     "flushed",
     "flushes",
+    "flushes_each_write",
     "in_flight_total",
     "in_rate",
     "is_on_data",
@@ -364,4 +367,5 @@ __all__ = [
     "watch_document",
     "watch_of",
     "words_of",
+    "writes_data",
 ]
