@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from cyclopts.exceptions import (
@@ -214,8 +214,11 @@ def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInp
         word = next((word for word in given if word.partition("=")[0] == shown), shown)
         known = [name for one in error.argument_collection if one.parse for name in one.names if name.startswith("-")]
         several = _unknown(given, {name for one in error.argument_collection for name in one.names})
-        if len(several) > 1:
-            return BadInputError(f"Unknown options: {' '.join(_said(given, word) for word in several)}")
+        wrong = _wrong_values(error) if given[0] == "run" else []
+        if len(several) > 1 or wrong:
+            said = f"Unknown option{'s' if len(several) > 1 else ''}: {' '.join(_said(given, one) for one in several)}"
+            values = f" Wrong value{'s' if len(wrong) > 1 else ''}: {'; '.join(wrong)}" if wrong else ""
+            return BadInputError(f"{said}{values}")
         name = near(shown, known, NEAR)
         return BadInputError(f"Unknown option: {shown}", _habit(given, word) or (meant(shown, name) if name else see))
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.app is not None:
@@ -244,6 +247,15 @@ def _unknown(given: Sequence[str], known: set[str]) -> list[str]:
     words = {word.partition("=")[0]: word for word in reversed(given[1:]) if word.startswith("--") and len(word) > 2}
     known = {*known, "--help", "--version"}
     return [word for name, word in reversed(words.items()) if name not in known] if given[0] in KNOWN else []
+
+
+def _wrong_values(error: UnknownOptionError) -> list[str]:
+    """What is wrong with the values of fio's options that are known."""
+    from brickyard.cli.parts.ad_hoc import NO_WORDS, wrong_values
+
+    tokens = {one.keys[0]: one.tokens for one in error.argument_collection if one.keys}
+    given = {name: tokens[name][0].value for name in asdict(NO_WORDS) if tokens.get(name) and tokens[name][0].value}
+    return [str(each) for each in wrong_values(given)]
 
 
 def _said(given: Sequence[str], word: str) -> str:
