@@ -226,7 +226,9 @@ def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInp
         remedy = _verb(given, word, [name for name in error.app if not name.startswith("-")])
         return BadInputError(f'Unknown command "{word}"', remedy) if remedy else BadInputError(f"{error} {see.words}")
     if isinstance(error, UnusedCliTokensError):
-        return BadInputError(f"Too many arguments: {' '.join(error.unused_tokens or ())}", see)
+        words = tuple(error.unused_tokens or ())
+        remedy = Remedy("leave it out", Edit(words, ())) if words in LISTS else see
+        return BadInputError(f"Too many arguments: {' '.join(words)}", remedy)
     if isinstance(error, MissingArgumentError) and error.argument is not None and not error.argument.tokens:
         return BadInputError(f"{error.argument.name} is missing", see)
     return BadInputError(f"{error} {see.words}")
@@ -330,6 +332,8 @@ def dd_words(given: Sequence[str]) -> str:
     return f"{word} {DD_WORDS}" if word else ""
 
 
+LISTS = ("list",), ("ls",)
+"""Of profiles, baselines and the like, which their verb alone lists."""
 OF_ADVISE = ("predict", "buy", "fit", "charts", "parts")
 VERBS = {
     **dict.fromkeys(("log", "logs", "results", "last"), "brickyard runs lists runs, and brickyard show RUN shows one."),

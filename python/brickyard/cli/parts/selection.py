@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard.cli.parts.output import stderr
-from brickyard.errors import BadInputError, one_line
-from brickyard.store import Record, RunHead, Store, StudyInfo, command_on
+from brickyard.errors import BadInputError, nearest, one_line
+from brickyard.store import Baseline, Record, RunHead, Store, StudyInfo, command_on
 from brickyard.store.damage import DamagedRunError
 from brickyard.store.store import LAST_ID
 
@@ -74,6 +74,15 @@ def _listed(store: Store, word: str) -> list[str]:
     if not all(parts):
         raise BadInputError(f"{word}: nothing stands before or after a comma; write a list of runs such as 3-7,9")
     return parts
+
+
+def kept_baseline(store: Store, name: str, option: str = "") -> Baseline:
+    """The baseline of a name, which `option` gave."""
+    known = store.baselines()
+    if name not in known:
+        hint = nearest(name, known, "" if known else f"{command_on(store.place, 'baseline save NAME')} makes one")
+        raise BadInputError(f"{option}{name}: no such baseline", hint)
+    return known[name]
 
 
 def readable(store: Store, runs: list[int]) -> list[Record]:
