@@ -164,7 +164,7 @@ def _only_words(found: Comparison) -> list[str]:
 
 def _unjudged_words(judged: Gate) -> str:
     """Why no figure can be judged: of a side that was measured once, nobody knows the noise between runs."""
-    if judged.lone_share is not None:
+    if judged.is_decided:
         return ""
     sides = {item.change.before.n > 1 for item in judged.judged}, {item.change.after.n > 1 for item in judged.judged}
     once = [name for name, several in zip(("before", "after"), sides, strict=True) if several == {False}]
