@@ -229,6 +229,13 @@ def test_habits_of_other_tools_get_the_remedy_of_the_verb(words: str, capsys: py
 def test_a_guess_is_made_only_where_letters_are_alike(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--rw", "read", "--runtme=3"]) == 2
     assert "did you mean --runtime?" in capsys.readouterr().err
+    # Commands of remedies have the user's store.
+    assert main(["run", "--rw", "read", "--csv", "--verbose", "--store=a b.db"]) == 2
+    said = capsys.readouterr().err
+    assert "`brickyard export latest --format csv -o run.csv --store 'a b.db'`" in said
+    assert "`brickyard show RUN --store 'a b.db'`" in said
+    assert main(["results", "--store", "x.db"]) == 2
+    assert "`brickyard runs --store x.db` lists runs" in capsys.readouterr().err
     assert main(["runs", "--vus", "3"]) == 2
     assert "did you mean" not in capsys.readouterr().err.lower()
 
