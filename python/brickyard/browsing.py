@@ -53,7 +53,7 @@ from brickyard.report.export import Form, write_export
 from brickyard.report.matrix_tables import difference_text
 from brickyard.report.tables import Table, failure_table, repetitions_table, slowest_table, totals_tables
 from brickyard.schema import Document
-from brickyard.store import Annotation, Cursor, Record, RunHead, Store
+from brickyard.store import Annotation, Baseline, Cursor, Record, RunHead, Store
 from brickyard.store.damage import DamagedRunError
 from brickyard.store.record import RUNNING, RunMarks
 from brickyard.study.running.summaries import kept_figures
@@ -326,12 +326,10 @@ def _found(record: Record) -> tuple[Answer, list[Table]]:
     return answer([record], analysis.characterization([record])), tables
 
 
-def _baseline_like(
-    store: Store, record: Record, known: dict[str, tuple[int, list[int]]]
-) -> tuple[str, list[int]] | None:
+def _baseline_like(store: Store, record: Record, known: dict[str, Baseline]) -> tuple[str, list[int]] | None:
     wanted = series_of(record)
     for name, (_, runs) in sorted(known.items(), key=lambda item: -item[1][0]):
-        if not runs or record.info.id in runs:
+        if record.info.id in runs:
             continue
         first = next(iter(store.runs(runs[:1])), None)
         if first is not None and first.targets == record.info.targets and series_of(Record(first)) == wanted:

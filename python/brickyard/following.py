@@ -195,7 +195,9 @@ def _note(followed: Followed, told: Event) -> str:
         case BrickCondition() as event:
             if event.at_ns:
                 followed.conditions.append(words := event.condition.replace("_", " "))
-                return f"{words} since {event.at_ns / 1e9:.1f} s"
+                targets = followed.info.targets
+                of = f"{targets[event.target]}: " if len(targets) > 1 else ""
+                return f"{of}{words} since {event.at_ns / 1e9:.1f} s"
         case _:
             pass
     return ""

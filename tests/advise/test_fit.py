@@ -137,7 +137,7 @@ def test_runs_of_the_store_are_fitted_to_and_what_is_missing_is_said(
     assert found["target"] == "sim:io2"
     assert any("one request in flight" in text for text in found["caveats"])
     assert abs(found["parameters"]["iops"]["value"] / 64_000 - 1) < 0.1
-    assert "several bricks" in refusal(capsys, "advise", "fit", "1-60", "--store", store, "-o", place)
+    assert "several bricks" in refusal(capsys, "advise", "fit", "1,2-60", "--store", store, "-o", place)
 
 
 def changed(tmp_path: Path, drive: str, **changes: str) -> str:

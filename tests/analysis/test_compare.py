@@ -52,8 +52,10 @@ def test_runs_of_one_seed_on_a_modelled_target_count_once(capsys: pytest.Capture
     assert "runs 2-3 repeat run 1 (same seed, modelled target): counted once" in told
     assert main(["compare", "1-3", "4-6", "--check"]) == 2
     capsys.readouterr()
-    assert main(["compare", "1", "2"]) == 0
+    assert main(["compare", "1", "2", "--check"]) == 0
     told = " ".join(capsys.readouterr().out.split())
+    assert "not judged: both sides are one computation, so no figure can differ (" in told
+    assert "measured once" not in told
     assert "none: both sides are the same computation (same seed, modelled target)" in told
     assert "none the same computation" in told
     assert "%" not in told, "no interval and no noise"

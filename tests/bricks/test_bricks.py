@@ -406,6 +406,15 @@ def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_a
     assert "kernel" not in remedy, "a model has none"
 
 
+def test_conditions_of_several_targets_name_theirs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    several = [f"sim:msr-2003-wd-hardware-mirror,fail_at={at}s" for at in (1, 2)]
+    words = ["run", "random-4k-qd1", *several, "--each", "--set", "duration=3s", "--set", "warmup=0s"]
+    assert main([*words, "--store", str(tmp_path / "db")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, at in zip(several, ("1.0 s", "2.0 s"), strict=True):
+        assert re.search(f"Conditions of {name} \\(response times\\) .*? degraded {at} ", shown)
+
+
 @pytest.mark.parametrize("command", [["bricks"], ["advise", "parts"]])
 def test_lists_fit_a_terminal_of_80_columns(command: list[str]) -> None:
     ours, theirs = pty.openpty()

@@ -59,6 +59,21 @@ def test_a_rate_with_a_unit_is_bytes(capsys: pytest.CaptureFixture[str]) -> None
     assert plan["title"].endswith(", 320 requests/s")
 
 
+def test_rates_and_fractions_of_seconds_are_taken_as_fio_means_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """fio 3.33 was seen to do 1,024 requests in a second with `rate_iops=1k`."""
+    for words, rate, note in (
+        ("--rw randread --rate_iops 5000", 5000, ""),
+        ("--rw randrw --rate-iops=5k --numjobs 2", 20480, "in fio: 20,480 requests/s together"),
+    ):
+        assert main(["run", *words.split(), "--dry-run", "--json"]) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["plan"]["phase"][0]["stream"][0]["pace"]["rate"] == rate
+        assert note in err
+    assert "rate_iops=5k is 5,120 requests/s, as fio reads it (k is 1024)" in err
+    (phase,) = planned(capsys, "--rw", "randread", "--runtime", "0.3", "--ramp-time", "0.25s")["phase"]
+    assert (phase["duration"], phase["warmup"]) == ("300000000ns", "250000000ns")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -98,8 +113,24 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         (["--rw", "sideways"], "rw=sideways"),
         (["--rw", "read", "--runtime", "0"], "--runtime 0: must be above 0"),
         (["--rw", "read", "--rate", "fast"], "--rate fast"),
-        (["--rw", "read", "--rate", "5k"], "--rate 5k: write 5000 for requests/s or 5KiB for bytes/s"),
-        (["--rw", "read", "--rate", "1.5M/s"], "write 1500000 for requests/s or 1.5MiB for bytes/s"),
+        (
+            ["--rw", "read", "--rate", "5k"],
+            "--rate 5k: is bytes/s in fio; write 5000 for requests/s or 5KiB for bytes/s: "
+            "`brickyard run --rw read --rate 5000 --dry-run`",
+        ),
+        (["--rw", "read", "--rate=1.5M/s"], "or 1.5MiB for bytes/s: `brickyard run --rw read --rate 1.5MiB --dry-run`"),
+        (["--rw", "read", "--rate", "5", "--rate-iops", "5"], "are two rates"),
+        (["--rw", "read", "--rate", "0"], "--rate=0: must be a number from 0.001"),
+        (
+            ["--rw", "reed", "--bs", "4q", "--iodepth=0", "--runtime", "1.5x"],
+            "Wrong values: --rw=reed has no counterpart here; did you mean read?; --bs=4q: not a size as fio writes "
+            "it, such as 4k; --iodepth=0: must be a number from 1 to 4096; --runtime=1.5x: not a time",
+        ),
+        (
+            ["--rw", "read", "--bs=4q", "--readonly", "--nonesuch"],
+            "lists the options. Wrong value: --bs=4q: not a size as fio writes it, such as 4k",
+        ),
+        (["--rw", "read", "--rwmixread=7", "--nonesuch"], "Wrong value: --rwmixread 7: --rw read does not mix"),
         (["sqlio-random-read-4", "--set", "iodepth=8"], "fio's `iodepth` is `depth` here"),
         (["sqlio-random-read-4", "--set", "numjobs=8"], "fio's `numjobs` is `workers` here"),
     ],
@@ -113,7 +144,6 @@ def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.Captu
     ("option", "said"),
     [
         ("--status-interval=1", "a line every 5 s"),
-        ("--rate_iops=500", "Write --rate"),
         ("--buffered=1", "--direct 0"),
         ("--loops=3", "passes, bytes or requests"),
         ("--offset=1g", "region"),
@@ -199,6 +229,13 @@ def test_habits_of_other_tools_get_the_remedy_of_the_verb(words: str, capsys: py
 def test_a_guess_is_made_only_where_letters_are_alike(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--rw", "read", "--runtme=3"]) == 2
     assert "did you mean --runtime?" in capsys.readouterr().err
+    # Commands of remedies have the user's store.
+    assert main(["run", "--rw", "read", "--csv", "--verbose", "--store=a b.db"]) == 2
+    said = capsys.readouterr().err
+    assert "`brickyard export latest --format csv -o run.csv --store 'a b.db'`" in said
+    assert "`brickyard show RUN --store 'a b.db'`" in said
+    assert main(["results", "--store", "x.db"]) == 2
+    assert "`brickyard runs --store x.db` lists runs" in capsys.readouterr().err
     assert main(["runs", "--vus", "3"]) == 2
     assert "did you mean" not in capsys.readouterr().err.lower()
 
@@ -404,8 +441,11 @@ def test_loads_that_differ_in_their_duration_alone_have_rows_of_different_names(
     assert any("5.00s" in name for name in names), names
 
 
-def test_a_model_that_is_only_read_has_no_note_on_unsafe_writes(capsys: pytest.CaptureFixture[str]) -> None:
-    for words, is_told in ((["--rw", "randread"], False), (["--rw", "randwrite"], True)):
-        assert main(["run", *words, "sim:terraserver-2003", "--runtime", "2", "--json"]) == 0
-        told = {warning["id"] for warning in json.loads(capsys.readouterr().out)["warnings"]}
-        assert ("volatile_write_cache" in told) is is_told
+def test_unsafe_writes_are_told_where_a_run_writes_without_flushes(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"randread": "", "randwrite": "warning: To measure durable writes", "randwrite --sync dsync": ""}
+    told |= {"randwrite --fdatasync 1": "", "randwrite --fdatasync 8": "note: The profile's flushes make the writes"}
+    for words, said in told.items():
+        assert main(["run", "--rw", *words.split(), "sim:terraserver-2003", "--runtime", "1", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["warnings"]
+        caches = [f"{item['severity']}: {item['remedy']}" for item in found if item["id"] == "volatile_write_cache"]
+        assert [one.startswith(said) for one in caches] == [True] * bool(said), (words, caches)

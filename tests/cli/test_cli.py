@@ -137,7 +137,7 @@ BAD_INPUT = [
     (["runs", "--outcome", "good"], "good"),
     (["runs", "--store", "/nowhere/runs.db"], "no store here"),
     (["show", "99"], "run 99: not in"),
-    (["show", "s1"], "s1 is runs 1-12, and this takes one run, as in `brickyard show 12`"),
+    (["runs", "first"], "first: not a run"),
     (["show", "first"], "first: not a run"),
     (["report", "s9"], "no such study"),
     (["report", "5-"], "5-: not a run"),
@@ -355,7 +355,11 @@ def test_runs_are_listed_and_filtered(filled: Path, capsys: pytest.CaptureFixtur
     assert ids("--target", "a fi") == everything
     assert ids("--since", "1h") == everything
     assert ids("--since", "2999-01-01") == []
-    assert ids("--study", "s1") == everything[:-1]
+    assert ids("--study", "s1") == ids("s1") == everything[:-1]
+    assert ids("5-8,13", "2") == [2, 5, 6, 7, 8, 13]
+    assert ids("latest", "5-8", "--outcome", "done") == [5, 6, 7, 8]
+    assert main(["runs", "3-5"]) == 0
+    assert re.findall(r"(?m)^ +(\d+)  ", capsys.readouterr().out) == ["3", "4", "5"]
     assert main(["runs", "--each", "--limit", "3"]) == 0
     out = capsys.readouterr().out
     assert "random write 1 MiB" in out
@@ -397,6 +401,11 @@ def test_show_has_figures_and_says_only_what_samples_support(filled: Path, capsy
     assert all(name in out for name in ("p50", "p90", "p99", "p99.9", "p99.99", "response", "IOPS", "MiB/s"))
     assert answer(capsys, "show", "latest")["run"] == 13
     assert answer(capsys, "show")["outcome"] == "interrupted"
+    several = answer(capsys, "show", "2-3,13")["runs"]
+    assert isinstance(several, list)
+    assert [item["run"] for item in several] == [2, 3, 13]
+    assert main(["show", "2-3,13"]) == 0
+    assert re.findall(r"(?m)^Run (\d+)  ", capsys.readouterr().out) == ["2", "3", "13"]
 
 
 def test_report(filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,6 +81,7 @@ def sizes(stream: dict[str, Any]) -> dict[tuple[str | None, int], float]:
         ("rw=randrw\nrate_iops=300,100", "operations", {"read": 75.0, "write": 25.0, "flush": 0.0, "trim": 0.0}),
         ("rw=randrw\nrate_iops=300,100", "pace", {"loop": "open", "rate": 400.0, "arrivals": "constant"}),
         ("rw=randrw\nrwmixread=70\nrate_iops=100", "pace", {"loop": "open", "rate": 200.0, "arrivals": "constant"}),
+        ("rw=read\nrate_iops=5k", "pace", {"loop": "open", "rate": 5120.0, "arrivals": "constant"}),
         ("rw=rw\nbs=4k,64k\nrate=1m", "pace", {"loop": "open", "rate": 272.0, "arrivals": "constant"}),
         ("rw=read\noffset=1g", "region", "1GiB..100%"),
     ],

@@ -42,6 +42,8 @@ WORDS = {
     "compare": ["1", "2"],
     "crosscheck": ["sqlio-random-read-4"],
     "baseline save": ["name"],
+    "baseline show": ["name"],
+    "baseline remove": ["name"],
     "history": ["none"],
     "durable": ["none"],
     "honesty": ["none"],

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from brickyard.cli import main
+from brickyard.cli.durability.lab_crash import _configuration
 from brickyard.lab import explore as exploring
 from brickyard.lab.checks import NotJudged, beneath, no_links
 from brickyard.lab.durability import Result, experiment
@@ -281,6 +282,7 @@ def test_what_is_not_right_has_its_reason(tmp_path: Path) -> None:
         result = Result(by_name[name], Exploration(tmp_path, "files"), outcome, "", 1, 1.0, 1.0)
         assert why in result.why_not
         assert result.as_it_should == (not why)
+        assert why in (_configuration(result)["why_not"] or "")  # type: ignore[operator]
 
 
 def test_a_shipped_check_of_another_workload_is_refused(sqlite: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -522,6 +522,22 @@ def test_today_is_held_against_a_baseline(capsys: pytest.CaptureFixture[str], tm
         assert "failed requests" in capsys.readouterr().out
     assert main(["baseline", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["baselines"][0]["runs"] == [1, 2, 3]
+    assert main(["baseline", "show", "good"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.startswith("baseline good: runs 1-3, saved ")
+    assert [row.split()[0] for row in rows if "a-load" in row] == ["1", "2", "3"]
+    assert main(["baseline", "show", "god"]) == 2
+    assert "god: no such baseline; did you mean good? `brickyard baseline show good`" in capsys.readouterr().err
+    assert main(["baseline", "list"]) == 2
+    assert "leave it out: `brickyard baseline`" in capsys.readouterr().err
+    assert main(["baseline", "remove", "good"]) == 0
+    assert capsys.readouterr().out == "baseline good is removed; runs 1-3 stay in the store\n"
+    for words in (["baseline", "remove", "good"], ["compare", "4", "--baseline", "good"]):
+        assert main(words) == 2
+        assert "good: no such baseline; `brickyard baseline save NAME` makes one" in capsys.readouterr().err
+    with Store() as store:
+        assert store.baselines() == {}
+        assert len(store.heads()) == 7
 
 
 def test_a_history_names_the_run_at_which_it_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

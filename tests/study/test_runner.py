@@ -18,7 +18,7 @@ from brickyard.study.running.circumstances import warnings
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec, Silent
 from brickyard.study.shipped.characterize import Characterization, Mode
-from support import MS, SECOND, add_run, cell, interval, phase_end, plan, start_event
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, start_event, stream
 
 
 class Core:
@@ -132,7 +132,7 @@ def test_sizes_below_the_alignment_are_left_out_with_a_word(tmp_path: Path, monk
     assert result.notes == ["512 B, 1 KiB, 2 KiB left out: below the target's alignment of 4 KiB"]
 
 
-def test_a_volatile_cache_is_a_note_where_the_run_only_read(tmp_path: Path) -> None:
+def test_a_volatile_cache_is_told_by_what_the_run_writes_and_flushes(tmp_path: Path) -> None:
     drive = {"name": "sda", "major_minor": "8:0", "type": "disk", "queue": {"write_cache": "write back"}, "below": []}
     known = {"host": {}, "targets": [{"path": "/data/a file", "kind": "file", "stack": [drive]}]}
     with Store(tmp_path / "runs.db") as store:
@@ -140,6 +140,12 @@ def test_a_volatile_cache_is_a_note_where_the_run_only_read(tmp_path: Path) -> N
             run = add_run(store, [interval(0, SECOND, cell([MS], operation=operation)), phase_end()], facts=known)
             found = {item.id: item.severity for item in warnings(store, store.record(run), [])}
             assert found["volatile_write_cache"] == severity
+        for flushes, severities in ({"sync": "dsync"}, []), ({"flush_every": {"writes": 16}}, ["note"]):
+            asked = plan(stream(operations={"write": 100}, **flushes))
+            told = [interval(0, SECOND, cell([MS], operation="write")), phase_end()]
+            run = add_run(store, told, facts=known, plan_=asked)
+            found_now = warnings(store, store.record(run), [])
+            assert [item.severity for item in found_now if item.id == "volatile_write_cache"] == severities
 
 
 def test_a_full_disk_under_the_store_is_one_line(

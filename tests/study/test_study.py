@@ -263,6 +263,12 @@ def test_keys_that_no_factor_sets_can_be_set(capsys: pytest.CaptureFixture[str])
     only = ["--only", "scale=10", "--only", "wal_sync_method=fsync", "--dry-run"]
     for change in ("pg.synchronous_commit=off", "transactions=10", "pg.shared_buffers=1GB"):
         assert main(["study", "kirkwood-pgbench", *only, "--set", change]) == 0, capsys.readouterr().err
+    # The study's runs end after transactions; a duration takes the place of these.
+    assert "30 runs that end at their limits" in capsys.readouterr().out
+    runs = answer(capsys, "study", "kirkwood-pgbench", *only, "--set", "duration=60")["runs"]
+    assert {60 < run["duration_s"] < 70 for run in runs} == {True}
+    both = complaint(capsys, "study", "kirkwood-pgbench", *only, "--set", "duration=60", "--set", "transactions=7")
+    assert "pgbench ends at one of them; leave the other out" in both
 
 
 def test_only_combinations_with_a_target_are_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

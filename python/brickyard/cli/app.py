@@ -105,7 +105,7 @@ for _verb, _place, _help, _group in (
         "The difference between two runs, studies or labels, or to a baseline; a gate for CI.",
         LOOK,
     ),
-    ("baseline", "results.compare:baseline_app", "Runs that later runs are compared with.", LOOK),
+    ("baseline", "results.baseline:app", "Runs that later runs are compared with.", LOOK),
     ("history", "results.history:history", "A target's figures over time, and where they changed.", LOOK),
     ("report", "results.report:report", "An HTML report with pictures, of runs or a study.", LOOK),
     ("export", "results.export:export", "Runs as CSV, Parquet, JSON, HdrHistogram log, Prometheus text.", LOOK),

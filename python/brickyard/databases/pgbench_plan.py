@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -133,6 +133,20 @@ def spec_of(plan: OtherPlan, target: str) -> PgbenchSpec:
     return PgbenchSpec(target=target, seed=plan.seed or 0, duration_ns=lasts_ns, **structs.asdict(asked))
 
 
+LIMITS = frozenset({"transactions", "duration"})
+"""pgbench ends at one of them."""
+
+
+def changed_by(changes: Iterable[str], own: Sequence[str]) -> list[str]:
+    """The changes of a study with those of a user behind them, whose limit takes the place of the study's."""
+    replaced = LIMITS if LIMITS & set(map(_key_of, own)) else frozenset()
+    return [*(change for change in changes if _key_of(change) not in replaced), *own]
+
+
+def _key_of(change: str) -> str:
+    return change.partition("=")[0].strip()
+
+
 def read_changes(target: str, changes: Iterable[str], seed: int = 1) -> PgbenchSpec:
     """`KEY=VALUE` of --set; `pg.NAME=VALUE` is a setting of the server."""
     spec = PgbenchSpec(target, seed=seed)
@@ -141,7 +155,7 @@ def read_changes(target: str, changes: Iterable[str], seed: int = 1) -> PgbenchS
         name, equals, value = (part.strip() for part in change.partition("="))
         if not equals or not value:
             raise BadInputError(f"--set {change}: write KEY=VALUE")
-        limits |= {name} & {"transactions", "duration"}
+        limits |= {name} & LIMITS
         spec = _changed(spec, name, value)
     if len(limits) > 1:
         raise BadInputError("--set transactions, --set duration: pgbench ends at one of them; leave the other out")

@@ -15,7 +15,7 @@ from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_options import FioOptions
 from brickyard.formats.fio_stream import ENGINES
-from brickyard.formats.fio_units import by_direction, fio_bytes, fio_int, fio_number
+from brickyard.formats.fio_units import by_direction, fio_bytes, fio_int, fio_rate
 
 COLON = re.compile(r"(?<!\\):")
 FILES_MOST = 256
@@ -73,7 +73,7 @@ def _part(name: str, text: str, count: int) -> str:
     if name.startswith("rate"):
         parts = by_direction(text, "0")
         whole = [parts[direction] for direction in ("read", "write", "trim")]
-        each = [(fio_number(name, part) if name == "rate_iops" else fio_bytes(name, part)) / count for part in whole]
+        each = [(fio_rate(name, part) if name == "rate_iops" else fio_bytes(name, part)) / count for part in whole]
         return ",".join(f"{value:.10g}" if name == "rate_iops" else str(round(value)) for value in each)
     return str((fio_bytes(name, text) if "size" in name else fio_int(name, text, high=1 << 50)) // count)
 

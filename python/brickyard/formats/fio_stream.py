@@ -12,7 +12,16 @@ from brickyard.errors import BadInputError, nearest
 from brickyard.formats import toml_text
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_options import FioOptions
-from brickyard.formats.fio_units import by_direction, fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
+from brickyard.formats.fio_units import (
+    by_direction,
+    fio_bytes,
+    fio_flag,
+    fio_int,
+    fio_number,
+    fio_rate,
+    fio_time_us,
+    has_prefix,
+)
 from brickyard.formats.profile_parts import (
     RANDOM,
     SEQUENTIAL,
@@ -303,7 +312,7 @@ def _filled(said: str, values: list[float | None], *, is_absolute: bool = False)
 
 def _pace(asked: FioOptions, ops: Shares, sizes: Sizes, jobs: int, notes: list[str]) -> tuple[OpenLoop | None, Shares]:
     """The pace of all clones, and the operations: rates of both directions decide them as well, as in fio."""
-    rates = _rates(asked, sizes)
+    rates = _rates(asked, sizes, notes)
     if rates is None:
         return None, ops
     if fio_time_us("thinktime", asked.thinktime, default="us"):
@@ -324,7 +333,13 @@ def _pace(asked: FioOptions, ops: Shares, sizes: Sizes, jobs: int, notes: list[s
     return pace, ops
 
 
-def _rates(asked: FioOptions, sizes: Sizes) -> dict[str, float] | None:
+def job_rate(asked: FioOptions) -> float:
+    """Requests/s of one job, of its reads and writes together; 0 where none is given."""
+    ops, _, _ = _operations(asked)
+    return sum((_rates(asked, _sizes(asked, ops), []) or {}).values())
+
+
+def _rates(asked: FioOptions, sizes: Sizes, notes: list[str]) -> dict[str, float] | None:
     """Requests/s of one job by operation; a rate without a comma holds for each direction."""
     found: dict[str, float] = {}
     for option, given in (("rate_iops", asked.rate_iops), ("rate", asked.rate)):
@@ -334,7 +349,9 @@ def _rates(asked: FioOptions, sizes: Sizes) -> dict[str, float] | None:
             if name not in sizes:
                 continue
             if option == "rate_iops":
-                found[name] = fio_number(option, text)
+                found[name] = fio_rate(option, text)
+                if has_prefix(text):
+                    notes.append(f"rate_iops={text} is {found[name]:,.0f} requests/s, as fio reads it (k is 1024).")
             else:
                 mix = sizes[name]
                 mean_bytes = sum(size * share for size, share in mix.items()) / max(1e-9, sum(mix.values()))

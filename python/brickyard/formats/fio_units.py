@@ -42,6 +42,15 @@ def fio_time_us(option: str, text: str, *, default: str) -> int:
     return int(match[1]) * TIME_US[match[2] or default]
 
 
+def fio_rate(option: str, text: str) -> float:
+    """Requests/s. With a prefix they are read as a size is: k is 1024."""
+    return float(fio_bytes(option, text)) if has_prefix(text) else fio_number(option, text)
+
+
+def has_prefix(text: str) -> bool:
+    return re.fullmatch(r"[0-9]+[kmgtp]i?", text.strip().lower()) is not None
+
+
 def fio_number(option: str, text: str, *, low: float = 0, high: float = LARGEST) -> float:
     try:
         value = float(text)

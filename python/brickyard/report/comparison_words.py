@@ -112,6 +112,8 @@ def _lone_words(judged: Gate) -> str:
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
     """What was judged, what it could have seen, and what is open."""
     once, unclear = judged.of(Finding.ONCE), judged.of(Finding.INCONCLUSIVE)
+    if same := judged.of(Finding.SAME):
+        return [f"not judged: both sides are one computation, so no figure can differ ({_figures(len(same))})"]
     said = []
     if judged.lone_share is not None and judged.all_share is not None:
         count = len(judged.judged) - len(once)
@@ -217,6 +219,6 @@ def comparison_document(
         "only_after": [list(name) for name in found.only_after],
         "unlike": {"before": found.unlike[0], "after": found.unlike[1]},
         "worse": bad,
-        "passed": False if bad else True if judged.lone_share is not None else None,
+        "passed": False if bad else True if judged.is_decided else None,
         "pictures": pictures,
     }

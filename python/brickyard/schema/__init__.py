@@ -166,6 +166,7 @@ from brickyard.schema.operations import (
     Flushed,
     flushed,
     flushes,
+    flushes_each_write,
     in_flight_total,
     in_rate,
     is_on_data,
@@ -173,6 +174,7 @@ from brickyard.schema.operations import (
     is_request,
     is_timed,
     is_waited,
+    writes_data,
 )
 from brickyard.schema.options import RunOptions
 from brickyard.schema.reasons import (
@@ -345,6 +347,7 @@ __all__ = [
     "failed_end",
     "flushed",
     "flushes",
+    "flushes_each_write",
     "in_flight_total",
     "in_rate",
     "is_on_data",
@@ -370,4 +373,5 @@ __all__ = [
     "watch_document",
     "watch_of",
     "words_of",
+    "writes_data",
 ]

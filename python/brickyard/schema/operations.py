@@ -67,6 +67,16 @@ def flushes(stream: Stream) -> bool:
     return of_files or mixed or stream.flush_every is not None or stream.sync is not SyncMode.NONE
 
 
+def flushes_each_write(stream: Stream) -> bool:
+    """Whether each write is on the medium when it ends, or else the flush or the file that it belongs to."""
+    if stream.program is not None or stream.sync is not SyncMode.NONE:
+        return flushes(stream)
+    if stream.chain:
+        ends = (step for step in reversed(stream.chain) if step in (StepWord.WRITE, StepWord.FLUSH))
+        return next(ends, None) == StepWord.FLUSH
+    return stream.flush_every is not None and stream.flush_every.writes == 1
+
+
 _READING, _WRITING = ReadFile | RewriteFile | SeekFile, CreateFiles | WriteFile | RewriteFile | SeekFile
 
 
@@ -79,7 +89,8 @@ def _reads_data(stream: Stream) -> bool:
     return StepWord.READ in stream.chain if stream.chain else stream.operations.read > 0
 
 
-def _writes_data(stream: Stream) -> bool:
+def writes_data(stream: Stream) -> bool:
+    """Whether a stream writes by requests, a chain or a program; a trace says that itself."""
     if stream.program is not None:
         return isinstance(stream.program, _WRITING | Transactions)
     return writes(stream)
@@ -96,7 +107,7 @@ def flushed(plan: Plan | OtherPlan | None, target: int) -> Flushed | None:
     """None where a target is not written, where writes stay in memory, and where a trace or another tool decides it."""
     phases = plan.phase if isinstance(plan, Plan) else []
     streams = [stream for phase in phases for stream in phase.stream if stream.target == target]
-    writing = [stream for stream in streams if _writes_data(stream)]
+    writing = [stream for stream in streams if writes_data(stream)]
     if not writing or any(stream.trace for stream in streams) or not all(map(flushes, writing)):
         return None
     return Flushed(any(map(_reads_data, streams)))

@@ -4,6 +4,7 @@ from brickyard.schema import CHAIN, CHAINS, FRAME, METADATA, READS, WRITES
 from brickyard.store.place import IN_MEMORY, command_on, default_place
 from brickyard.store.record import (
     Annotation,
+    Baseline,
     Cursor,
     FailedRequest,
     Interval,
@@ -28,6 +29,7 @@ __all__ = [
     "READS",
     "WRITES",
     "Annotation",
+    "Baseline",
     "Cursor",
     "FailedRequest",
     "Interval",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol, TypeVar, get_args
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import msgspec
 
@@ -418,6 +418,13 @@ class StudyAbout(msgspec.Struct, frozen=True, kw_only=True):
     curve: CurveAsked | None = None
     planned: int | None = None
     """Cells that a characterization was to measure."""
+
+
+class Baseline(NamedTuple):
+    """Runs that later ones are compared with."""
+
+    created_unix_ns: int
+    runs: list[int]
 
 
 @dataclass(frozen=True, slots=True)

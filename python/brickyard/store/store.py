@@ -45,6 +45,7 @@ from brickyard.store.process import is_alive
 from brickyard.store.record import (
     DAMAGED,
     Annotation,
+    Baseline,
     Cursor,
     FailedRequest,
     Histograms,
@@ -301,10 +302,15 @@ class Store:
                 (time.time_ns(), name, _text(list(runs))),
             )
 
-    def baselines(self) -> dict[str, tuple[int, list[int]]]:
-        """By name: when it was saved, and its runs."""
+    def remove_baseline(self, name: str) -> None:
+        """Nothing is ever deleted here: the name means no runs from now on."""
+        self.add_baseline(name, [])
+
+    def baselines(self) -> dict[str, Baseline]:
+        """By name, without those that were removed."""
         rows = self._db.execute("SELECT name, created_unix_ns, runs FROM baseline ORDER BY id")
-        return {name: (created, json.loads(runs)) for name, created, runs in rows}
+        found = {name: Baseline(created, json.loads(runs)) for name, created, runs in rows}
+        return {name: baseline for name, baseline in found.items() if baseline.runs}
 
     def annotate(self, run: int, note: str, labels: Iterable[str], author: str, seen: int) -> Annotation:
         """What people say of a run, in the place of the annotation `seen`; refused where there is a newer one."""

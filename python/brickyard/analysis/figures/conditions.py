@@ -62,21 +62,25 @@ def condition_spans(record: Record) -> list[Span]:
     return [_span(record, *stretch) for stretch in _stretches(record)]
 
 
-def condition_rows(record: Record) -> list[list[str]]:
-    """Rows for `COLUMNS`."""
+def condition_rows(record: Record) -> dict[int, list[list[str]]]:
+    """Rows for `COLUMNS`, of each target whose condition changed."""
+    found: dict[int, list[list[str]]] = {}
+    for span in condition_spans(record):
+        found.setdefault(span.target, []).append(_row(span))
+    return found
+
+
+def _row(span: Span) -> list[str]:
     return [
-        [
-            span.condition.replace("_", " "),
-            f"{span.start_ns / 1e9:.1f} s",
-            format_ns(span.end_ns - span.start_ns),
-            format_ns(span.measured_ns) if span.measured_ns else cells.DASH,
-            cells.DASH if span.iops is None else format_iops(span.iops),
-            cells.DASH if span.bytes_per_s is None else format_mib_per_s(span.bytes_per_s),
-            format_ns(span.response.mean_ns) if span.response else cells.DASH,
-            format_ns(p99) if span.response and (p99 := span.response.p99) else cells.DASH,
-            format_count(span.errors),
-        ]
-        for span in condition_spans(record)
+        span.condition.replace("_", " "),
+        f"{span.start_ns / 1e9:.1f} s",
+        format_ns(span.end_ns - span.start_ns),
+        format_ns(span.measured_ns) if span.measured_ns else cells.DASH,
+        cells.DASH if span.iops is None else format_iops(span.iops),
+        cells.DASH if span.bytes_per_s is None else format_mib_per_s(span.bytes_per_s),
+        format_ns(span.response.mean_ns) if span.response else cells.DASH,
+        format_ns(p99) if span.response and (p99 := span.response.p99) else cells.DASH,
+        format_count(span.errors),
     ]
 
 

@@ -30,9 +30,12 @@ from brickyard.schema import (
     UnwrittenUnknown,
     WatchSheet,
     flushed,
+    flushes,
+    flushes_each_write,
     warned,
+    writes_data,
 )
-from brickyard.schema.plan import Plan, SyncMode
+from brickyard.schema.plan import Plan
 from brickyard.schema.warning import Value, tally
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
@@ -106,19 +109,34 @@ def _became(first: Identity, last: Identity) -> str:
 size = Unit.BYTES_TENTHS.of
 
 
+FLUSHES_SAY = "The profile's flushes make the writes before them safe."
+
+
+def _durable_remedy(run: Judged, switch: str) -> str | None:
+    """How to measure durable writes where the profile does not; None where each write of the run is one."""
+    streams = [stream for phase in run.plan.phase for stream in phase.stream] if isinstance(run.plan, Plan) else []
+    writing = [stream for stream in streams if stream.trace or writes_data(stream)]
+    if not writing or any(stream.trace or not flushes(stream) for stream in writing):
+        return (
+            'To measure durable writes, use `sync = "dsync"` or a flush after each write (`flush_every`) in the '
+            f"profile, or {switch}."
+        )
+    return None if all(map(flushes_each_write, writing)) else FLUSHES_SAY
+
+
 def write_cache(run: Judged) -> Iterator[RunWarning]:
     # What lives in memory is lost with the power anyway; another note says so.
     held = [node for node in drives(run) if node.type not in ("zram", "ram", "null")]
     names = [node.name for node in held if node.has_volatile_write_cache]
-    if names:
+    remedy = _durable_remedy(run, "turn the cache off (hdparm -W0, sdparm --clear=WCE)")
+    if names and remedy:
         more = "" if len(names) == 1 else " and {more} more"
         yield warned(
             "volatile_write_cache",
-            "note" if run.write_bytes == 0 else "warning",
+            "note" if run.write_bytes == 0 or remedy is FLUSHES_SAY else "warning",
             f"The write cache of {{drive}}{more} is volatile and on (write back): {{volatile}} of {{drives}} drives "
             "may acknowledge a write before it is safe from a power cut.",
-            'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or turn the cache off '
-            "(hdparm -W0, sdparm --clear=WCE).",
+            remedy,
             gravity=len(names) / len(held),
             drive=names[0],
             more=Unit.NUMBER.of(len(names) - 1),
@@ -130,41 +148,29 @@ def write_cache(run: Judged) -> Iterator[RunWarning]:
 def modelled_write_cache(run: Judged) -> Iterator[RunWarning]:
     """The same of a modelled brick, whose caches the model knows. A durable write ends when it is on the medium, unless
     a page cache keeps its flushes from the device."""
-    is_durable = asks_for_durable_writes(run)
+    remedy = _durable_remedy(run, "--condition write-cache-off if drives cache writes")
     kept = {
         opened.path
         for opened in (run.start.targets if run.start else [])
         if opened.page_cache is not None and not opened.page_cache.barriers
     }
     for target in run.volatile_caches if run.write_bytes != 0 else ():
-        if is_durable and target.path not in kept:
-            continue
-        remedy = (
-            'To measure durable writes, use `sync = "dsync"` or flushes in the profile, or --condition write-cache-off '
-            "if drives cache writes."
-        )
         text = "may acknowledge a write before it is safe from a power cut"
         if target.path in kept:
             text = f"{text}, even if it is a durable write, since `page_cache.barriers` is off"
-            remedy = "To measure durable writes, use --set page_cache.barriers=true or --condition write-cache-off."
+            said = "To measure durable writes, use --set page_cache.barriers=true or --condition write-cache-off."
+        elif remedy is None:
+            continue
+        else:
+            said = remedy
         yield warned(
             "volatile_write_cache",
-            "warning",
+            "note" if said is FLUSHES_SAY else "warning",
             f"{{target}} {text}: {{caches}}.",
-            remedy,
+            said,
             target=target.path,
             caches=" and ".join(target.caches),
         )
-
-
-def asks_for_durable_writes(run: Judged) -> bool:
-    """Whether each write of a run is to be on the medium when it ends."""
-    if not isinstance(run.plan, Plan):
-        return False
-    streams = [stream for phase in run.plan.phase for stream in phase.stream]
-    plain = [s for s in streams if not (s.chain or s.trace or s.program or s.frames)]
-    writing = [stream for stream in plain if stream.operations.write]
-    return len(plain) == len(streams) and bool(writing) and all(s.sync is not SyncMode.NONE for s in writing)
 
 
 @dataclass

@@ -32,8 +32,9 @@ def further_tables(record: Record) -> list[FurtherTable]:
         found.append(("Frames", frames.COLUMNS, frames.player_rows(players)))
     for name, steps in ramp.by_phase(ramp.steps(record)).items():
         found.append((f"Ramp of {name} (response times)", ramp.COLUMNS, ramp.step_rows(steps)))
-    if rows_of := conditions.condition_rows(record):
-        found.append(("Conditions (response times)", conditions.COLUMNS, rows_of))
+    for target, rows_of in conditions.condition_rows(record).items():
+        of = f" of {record.info.targets[target]}" if len(record.info.targets) > 1 else ""
+        found.append((f"Conditions{of} (response times)", conditions.COLUMNS, rows_of))
     found += [(title, power.LOST_COLUMNS, lost) for title, lost in power.lost_tables(record)]
     return found
 

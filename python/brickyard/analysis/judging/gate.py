@@ -25,6 +25,8 @@ class Finding(Enum):
     HELD = "held"
     INCONCLUSIVE = "inconclusive"
     ONCE = "measured once"
+    SAME = "same computation"
+    """Both sides are one run of a model, which cannot differ."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Gate:
         """How many a side would decide an inconclusive figure, the fewest first, where any number would."""
         return sorted(item.repetitions for item in self.judged if item.repetitions is not None)
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether anything is known of any figure: it was judged, or cannot differ."""
+        return any(item.finding is not Finding.ONCE for item in self.judged)
+
     def of(self, finding: Finding) -> list[Change]:
         return [item.change for item in self.judged if item.finding is finding]
 
@@ -80,7 +87,8 @@ def compared(sides: Sides, tolerance: float, confidence: float, names: Sequence[
 
 
 def is_judged(change: Change) -> bool:
-    return change.difference.test is not None and min(change.before.n, change.after.n) > 1
+    is_noisy = change.difference.test is not None and not change.difference.is_exact
+    return is_noisy and min(change.before.n, change.after.n) > 1
 
 
 def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFIDENCE) -> Gate:
@@ -96,7 +104,7 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
         Judged(change, Finding.WORSE) if is_worse else _judged(change, test, tolerance, level, next_level)
         for (change, test), is_worse in zip(known, worse, strict=True)
     )
-    judged = [next(found) if is_judged(change) else Judged(change, Finding.ONCE) for change in changes]
+    judged = [next(found) if is_judged(change) else Judged(change, _unjudged(change)) for change in changes]
     lone = [test.sees(level / len(known)) for _, test in known]
     return Gate(
         judged=judged,
@@ -107,10 +115,12 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
     )
 
 
+def _unjudged(change: Change) -> Finding:
+    return Finding.SAME if change.difference.is_exact else Finding.ONCE
+
+
 def _judged(change: Change, test: Welch, tolerance: float, level: float, next_level: float) -> Judged:
     """Of a figure that is not found to be worse; `test` is that of the family."""
-    if change.difference.is_exact:
-        return Judged(change, Finding.HELD)
     own = change.difference.test or test
     inside, outside = _inside(change, own, tolerance), _outside(change, test, tolerance)
     if own.p_of(inside) < level:

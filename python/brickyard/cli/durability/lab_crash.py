@@ -293,6 +293,7 @@ def _configuration(result: Result) -> Document:
         "name": result.configuration.name,
         "must_fail": result.configuration.must_fail,
         "as_it_should": result.as_it_should,
+        "why_not": result.why_not or None,
         "version": result.version,
         "commits_per_s": result.commits / result.load_s,
         "judging_s": result.judging_s,

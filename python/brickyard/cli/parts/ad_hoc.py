@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +16,12 @@ from cyclopts import Group, Parameter
 
 from brickyard import _core, bricks, profiles
 from brickyard.cli.parts.options import STREAM
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, Edit, Remedy, one_line
 from brickyard.formats.fio_file import Job
-from brickyard.formats.fio_job import import_jobs
+from brickyard.formats.fio_job import Imported, import_jobs
 from brickyard.formats.fio_options import FioOptions, understood
-from brickyard.formats.fio_stream import DIRECTIONS, ENGINES
-from brickyard.formats.fio_units import fio_bytes, fio_int, fio_number, fio_time_us
+from brickyard.formats.fio_stream import DIRECTIONS, ENGINES, job_rate
+from brickyard.formats.fio_units import TIME_US, fio_bytes, fio_int, fio_number, fio_time_us
 from brickyard.outputs import write_whole
 from brickyard.units import format_iops
 
@@ -29,7 +30,9 @@ RUNTIME = "30s"
 DECIMAL = re.compile(r"\d([kmgtp])b\b", re.IGNORECASE)
 OPTION = re.compile(r"\w+=")
 BARE = re.compile(r"\s*(\d+\.?\d*)\s*([kmgtp])(/s)?\s*", re.IGNORECASE)
-"""Thousands of requests to fio's `rate_iops`, powers of 1024 bytes to its `rate`."""
+"""Bytes/s to fio, of which k is 1024; people also write thousands of requests/s so."""
+FRACTION = re.compile(r"(\d*\.\d+)\s*([a-z]*)", re.IGNORECASE)
+TIMES = ("runtime", "ramp_time")
 
 
 GROUP = Group("A workload given with fio's options", sort_key=5)
@@ -61,7 +64,12 @@ class AdHoc:
         str | None,
         _word("Requests/s of all jobs together, or bytes/s with a unit such as 20MiB."),
     ] = None
-    runtime: Annotated[str | None, _word(f"How long to run, such as 30 (seconds) or 5m; {RUNTIME} by default.")] = None
+    rate_iops: Annotated[
+        str | None, _word("Requests/s of each job and direction, as in fio.", "rate-iops", "rate_iops")
+    ] = None
+    runtime: Annotated[
+        str | None, _word(f"How long to run, such as 30 (seconds), 0.5 or 5m; {RUNTIME} by default.")
+    ] = None
     ramp_time: Annotated[str | None, _word("Warm-up time, which no figure includes.", "ramp-time", "ramp_time")] = None
     direct: Annotated[str | None, _word("1 (default) bypasses the page cache, 0 uses it.")] = None
     fsync: Annotated[str | None, _word("fsync after every N writes.")] = None
@@ -119,29 +127,61 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
     """The profile and what has to be said of it; `--save` writes it."""
     if words.rw is None:
         raise BadInputError("a workload given with fio's options needs --rw, such as --rw randread; or name a profile")
-    given = {item.name: value for item in fields(words) if (value := getattr(words, item.name)) is not None}
-    _check(words)
-    options = {key: _text(value) for key, value in given.items() if key not in NOT_OF_THE_JOB}
-    # Brickyard's defaults: direct I/O, the best engine of this host, limited by time.
-    options = {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
+    given = {name: _text(getattr(words, name)) for name in words.given}
+    if wrong := wrong_values(given):
+        raise wrong[0] if len(wrong) == 1 else BadInputError(f"Wrong values: {'; '.join(map(str, wrong))}")
+    notes = [f"--{key} has no effect: {why}" for key, why in NO_EFFECT.items() if key in given]
+    options = _job(given)
     asked = understood(options)
-    per_s = _total_per_s(words.rate, asked) if words.rate is not None else None
-    if per_s is not None:
-        options["rate_iops"] = _rate(per_s, asked)
-    title = _title(words, asked, per_s)
-    try:
-        imported = import_jobs(NAME, [Job(NAME, options)], "fio's options on the command line", title=title)
-    except BadInputError as error:
-        said = str(error).removeprefix(f"job {NAME}: ")
-        raise BadInputError(f"--{said}" if OPTION.match(said) else said) from error
+    if words.rate is not None:
+        if words.rate_iops is not None:
+            raise BadInputError("--rate and --rate-iops are two rates; leave one of them out")
+        options["rate_iops"] = _rate(_total_per_s(words.rate, asked), asked)
+    title, several = _title(words, understood(options))
+    notes += [several] if several and words.rate_iops is not None else []
+    imported = _imported(options, title)
     if words.save is not None:
         try:
             write_whole(words.save, imported.text, stream=True)
         except OSError as error:
             raise BadInputError(f"{words.save}: cannot be written: {one_line(error.strerror)}") from error
     place = str(words.save or "")
-    notes = [f"--{key} has no effect: {why}" for key, why in NO_EFFECT.items() if key in given]
     return profiles.ProfileText(words.save.stem if words.save else NAME, imported.text, place), imported.notes + notes
+
+
+def _job(given: Mapping[str, str]) -> dict[str, str]:
+    """The options of fio's job, with Brickyard's defaults: direct I/O, this host's best engine, limited by time."""
+    options = {name: _whole_us(name, text) for name, text in given.items() if name not in NOT_OF_THE_JOB}
+    return {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
+
+
+def _imported(options: dict[str, str], title: str) -> Imported:
+    try:
+        return import_jobs(NAME, [Job(NAME, options)], "fio's options on the command line", title=title)
+    except BadInputError as error:
+        said = str(error).removeprefix(f"job {NAME}: ")
+        raise BadInputError(f"--{said}" if OPTION.match(said) else said) from error
+
+
+def _whole_us(name: str, text: str) -> str:
+    """A time with a fraction in fio's words, which have none: 0.5 is 500 ms."""
+    found = FRACTION.fullmatch(text.strip()) if name in TIMES else None
+    unit_us = TIME_US.get((found[2] or "s").lower()) if found else None
+    return f"{round(float(found[1]) * unit_us)}us" if found and unit_us else text
+
+
+def wrong_values(given: Mapping[str, str]) -> list[BadInputError]:
+    """What is wrong with each option by itself, whatever the others are; `rw` is the first of them."""
+    rw, found = "randrw", []
+    for name, text in given.items():
+        try:
+            _check(name, text, rw)
+            if name not in NOT_OF_THE_JOB:
+                _imported(_job({"rw": rw, name: text}), NAME)
+            rw = text if name == "rw" else rw
+        except BadInputError as error:
+            found.append(error)
+    return found
 
 
 def targets_of(words: AdHoc, named: tuple[str, ...]) -> tuple[str, ...]:
@@ -165,31 +205,42 @@ def _text(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def _check(words: AdHoc) -> None:
+def _check(name: str, text: str, rw: str) -> None:
     """fio's decimal units are powers of 1024, Brickyard's are powers of 1000; so here neither is taken."""
-    for name in ("bs", "bssplit", "rate"):
-        if text := getattr(words, name):
-            found = DECIMAL.search(text)
-            if found:
-                unit = found[1].upper()
-                raise BadInputError(
-                    f"--{name} {text}: {unit}B is a power of 1024 to fio and of 1000 to Brickyard; write {unit}iB"
-                )
-    if words.rate and (found := BARE.fullmatch(words.rate)):
-        number, unit = found[1], found[2].upper()
-        requests = float(number) * 1000 ** (1 + "KMGTP".index(unit))
-        raise BadInputError(f"--rate {words.rate}: write {requests:.0f} for requests/s or {number}{unit}iB for bytes/s")
-    if words.runtime is not None and not fio_time_us("runtime", words.runtime, default="s"):
-        raise BadInputError(f"--runtime {words.runtime}: must be above 0, such as 30 (seconds) or 5m")
-    if words.time_based is False:
+    if name in ("bs", "bssplit", "rate") and (found := DECIMAL.search(text)):
+        unit = found[1].upper()
+        raise BadInputError(
+            f"--{name} {text}: {unit}B is a power of 1024 to fio and of 1000 to Brickyard; write {unit}iB"
+        )
+    if name == "rate":
+        _check_rate(text)
+    if name == "runtime" and not fio_time_us("--runtime", _whole_us(name, text), default="s"):
+        raise BadInputError(f"--runtime {text}: must be above 0, such as 30 (seconds) or 5m")
+    if name == "time_based" and text == "0":
         raise BadInputError(
             "--time_based=0: a run here lasts for --runtime; in a profile, a phase can end after passes"
         )
-    if words.rwmixread is not None and DIRECTIONS.get(str(words.rw), ("mixed",))[0] != "mixed":
-        raise BadInputError(f"--rwmixread {words.rwmixread}: --rw {words.rw} does not mix; --rw randrw and rw do")
+    if name == "rwmixread" and DIRECTIONS.get(rw, ("mixed",))[0] != "mixed":
+        raise BadInputError(f"--rwmixread {text}: --rw {rw} does not mix; --rw randrw and rw do")
 
 
-def _title(words: AdHoc, asked: FioOptions, per_s: float | None) -> str:
+def _check_rate(text: str) -> None:
+    """A letter alone is refused, with the command for the likelier load: few are of 5 KiB/s or 20 million IOPS."""
+    if found := BARE.fullmatch(text):
+        number, unit = found[1], found[2].upper()
+        requests, size = f"{float(number) * 1000 ** (1 + 'KMGTP'.index(unit)):.0f}", f"{number}{unit}iB"
+        edit = Edit(("--rate", text), ("--rate", requests if unit == "K" else size))
+        raise BadInputError(
+            f"--rate {text}: is bytes/s in fio", Remedy(f"write {requests} for requests/s or {size} for bytes/s", edit)
+        )
+    if _is_number(text):
+        fio_number("--rate", text, low=0.001, high=1e9)
+    else:
+        _bytes_per_s(text)
+
+
+def _title(words: AdHoc, asked: FioOptions) -> tuple[str, str]:
+    """The profile's title, and what a rate of several jobs or directions comes to."""
     rw = f"{words.name}: {asked.rw}" if words.name else asked.rw
     depth = "1" if ENGINES.get(asked.ioengine) == "psync" else asked.iodepth
     parts = [rw, asked.bssplit or asked.bs, f"depth {depth}"]
@@ -197,17 +248,31 @@ def _title(words: AdHoc, asked: FioOptions, per_s: float | None) -> str:
         parts.append(f"pause {pause}{'' if pause.endswith('s') else ' us'}")
     parts += [f"{words.numjobs} workers"] if words.numjobs else []
     parts += [f"{words.rwmixread} % reads"] if words.rwmixread else []
-    return ", ".join([*parts, *([f"{format_iops(per_s)} requests/s"] if per_s is not None else [])])
+    if asked.rate_iops is None:
+        return ", ".join(parts), ""
+    jobs = fio_int("numjobs", asked.numjobs, low=1, high=1024)
+    per_s = job_rate(asked) * jobs
+    several = f"--rate-iops is the rate of each job and direction, as in fio: {format_iops(per_s)} requests/s together"
+    is_one = jobs == 1 and DIRECTIONS.get(asked.rw, ("",))[0] != "mixed"
+    return ", ".join([*parts, f"{format_iops(per_s)} requests/s"]), "" if is_one else several
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().replace(".", "", 1).isdigit()
 
 
 def _total_per_s(text: str, asked: FioOptions) -> float:
     """Requests/s of all jobs."""
-    if text.strip().replace(".", "", 1).isdigit():
-        return fio_number("rate", text, low=0.001, high=1e9)
+    if _is_number(text):
+        return float(text)
     if asked.bssplit is not None or "," in asked.bs:
         raise BadInputError(f"--rate {text}: with requests of several sizes, give requests/s")
+    return _bytes_per_s(text) / fio_bytes("bs", asked.bs)
+
+
+def _bytes_per_s(text: str) -> float:
     try:
-        return _core.parse_bytes_per_s(text) / fio_bytes("bs", asked.bs)
+        return _core.parse_bytes_per_s(text)
     except ValueError as error:
         raise BadInputError(f"--rate {text}: {one_line(error)}") from error
 

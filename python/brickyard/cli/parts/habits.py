@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from cyclopts.exceptions import (
@@ -21,6 +21,7 @@ from cyclopts.exceptions import (
 
 from brickyard.errors import BadInputError, Edit, Remedy, meant, near
 from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
+from brickyard.store import command_on
 
 KNOWN = ("run", "characterize", "compare", "import", "export")
 """Verbs that have remedies of their own."""
@@ -28,18 +29,18 @@ ENDS = (
     "--runtime ends a run; in a profile, a phase can also end after passes, bytes or requests (--save p.toml, "
     "then edit it)."
 )
-INTERVALS = "Leave it out: every interval is in the record, and brickyard export writes it."
-COMMAND = "a whole command line of diskspd or fio becomes a profile with brickyard import --command '…' -o p.toml"
+INTERVALS = "Leave it out: every interval is in the record, and `brickyard export` writes it."
+COMMAND = "a whole command line of diskspd or fio becomes a profile with `brickyard import --command '…' -o p.toml`"
 AROUND = "Set it around the run, for example with taskset, nice or ionice."
 ONE_WORKLOAD = (
     "characterize measures all request sizes, orders and directions; one workload alone is `brickyard run --rw "
     "randread --bs 4k TARGET`."
 )
-NO_COMPARE = "compare measures nothing: it reads runs that brickyard run made (brickyard runs lists them)."
+NO_COMPARE = "compare measures nothing: it reads runs of the store (`brickyard runs` lists them)."
 NO_IMPORT = (
     "A workload is imported as it is: write a profile with -o p.toml and change it there, or run it with --set KEY=…."
 )
-NO_EXPORT = "export measures nothing: it writes what brickyard run measured (brickyard runs lists the runs)."
+NO_EXPORT = "export measures nothing: it writes runs of the store (`brickyard runs` lists them)."
 TO_SET = "To change a key of the profile, write "
 
 
@@ -86,7 +87,7 @@ def _alike(names: str, text: str) -> Habit:
     return Habit(names, text, "", text, text, text, text)
 
 
-MACHINE = "Write --json, or export a run with brickyard export."
+MACHINE = "Write --json, or export a run with `brickyard export`."
 HABITS = (
     # what is asked of the storage
     Key("bs blocksize block block-size request size-of-request b", key="request", option="--bs", value="4KiB"),
@@ -99,7 +100,8 @@ HABITS = (
           "To change a key of the profile, write --set io=direct (or buffered).",
           "Write --set io=direct (or buffered)."),
     Habit("rw readwrite read write rand random w r", "Write --rw randread (or read, write, randwrite, randrw).",
-          "The profile says what is read and written: choose another (brickyard profiles), or write --rw without one.",
+          "The profile says what is read and written: choose another (`brickyard profiles`), or write --rw without "
+          "one.",
           ONE_WORKLOAD),
     Habit("io", "Write --direct 0 to go through the page cache.", "Write --set io=buffered (or direct).",
           "Write --set io=buffered (or direct)."),
@@ -126,21 +128,21 @@ HABITS = (
     Habit("io-size loops number-ios", ENDS, "", "Write --full to measure each cell until it is steady."),
     Habit("readonly", "Leave it out: a load that only reads writes nothing to a target that exists."),
     Habit("nrfiles opendir", "Name the files and give --each: every one gets the workload; "
-          "or brickyard import the job file, whose files become streams."),
+          "or import the job file with `brickyard import`, whose files become streams."),
     Habit("latency-target max-latency limit", "Name a requirement, such as --ruler 'p99<=20ms' with --check; or search "
-          "the rate with brickyard load-curve --limit p99:20ms.", "", ONE_WORKLOAD, "Write --check --tolerance 5%."),
+          "the rate with `brickyard load-curve --limit p99:20ms`.", "", ONE_WORKLOAD, "Write --check --tolerance 5%."),
     Habit("refill-buffers", "Leave it out: what is written is always unique data."),
     Habit("randrepeat", "Leave it out: the same seed gives the same requests (--set seed=7 for others)."),
     Habit("startdelay", "Leave it out: a run begins at once; --ramp-time warms up."),
-    Habit("exitall create-only section", "Import the job file instead: brickyard import job.fio -o p.toml."),
+    Habit("exitall create-only section", "Import the job file instead: `brickyard import job.fio -o p.toml`."),
     # names and reports
     Habit("name jobname job-name", "A run has no job name here: leave it out.", "",
           "Leave it out: a characterization has a number (sN), and -o names its report.",
-          "Name both sides: brickyard compare BEFORE AFTER.",
+          "Name both sides: `brickyard compare BEFORE AFTER`.",
           "Leave it out: a run has the name of its file; -o names a profile.",
-          "Name the run: brickyard export latest."),
+          "Name the run: `brickyard export latest`."),
     Habit("filename file device dev target", "Name the file or device itself, without an option.", "",
-          "Name the file or device itself, without an option.", "Name runs: brickyard compare 12 17.",
+          "Name the file or device itself, without an option.", "Name runs: `brickyard compare 12 17`.",
           "Name the file itself, without an option.", "Name the file with -o, and the run without an option."),
     Habit("directory dir path", "Name the file itself, without an option; --scratch DIRECTORY makes one there and "
           "removes it.", "", "Name the file itself, without an option; --scratch DIRECTORY makes one there.",
@@ -153,42 +155,45 @@ HABITS = (
     Habit("thread", "Leave it out: workers share the process.", "", "Leave it out: workers share the process."),
     Habit("output-format export-json summary-export jsonfile minimal terse machine-readable json-output", MACHINE, "",
           MACHINE, "Write --json.", "Write --json.", "Write --format json -o FILE."),
-    Habit("export-csv csvfile csv format", "Export the run: brickyard export latest --format csv -o run.csv.", "",
-          "Export the study: brickyard export sN --format csv -o cells.csv.",
+    Habit("export-csv csvfile csv format", "Export the run: `brickyard export latest --format csv -o run.csv`.", "",
+          "Export the study: `brickyard export sN --format csv -o cells.csv`.",
           "Write --json; -o FOLDER writes pictures.", "Write --json.", "Write --format csv -o FILE."),
-    Habit("output out report html export-markdown markdown f", "Write a report with brickyard report RUN -o NAME.", "",
-          "Write -o NAME.html.", "Write -o FOLDER for pictures, or --json.", "Write -o p.toml for the profile.",
-          "Write -o FILE; a page with pictures is brickyard report RUN -o NAME."),
+    Habit("output out report html export-markdown markdown f", "Write a report with `brickyard report RUN -o NAME`.",
+          "", "Write -o NAME.html.", "Write -o FOLDER for pictures, or --json.", "Write -o p.toml for the profile.",
+          "Write -o FILE; a page with pictures is `brickyard report RUN -o NAME`."),
     Habit("write-lat-log write-bw-log write-iops-log livecsv log-avg-msec", INTERVALS, "", INTERVALS),
     _alike("percentile-list lat-percentiles percentiles latpercent lat", "Leave it out: every latency is kept, and all "
            "percentiles that have enough samples are shown."),
     _alike("eta eta-newline status-interval progress quiet q show-output no-color", "Leave it out: progress is on "
-           "stderr, a bar in a terminal and else a line every 5 s (2>/dev/null hides it); brickyard export has each "
+           "stderr, a bar in a terminal and else a line every 5 s (2>/dev/null hides it); `brickyard export` has each "
            "second."),
-    Habit("hosts", "", "", "Write brickyard census for many hosts.", "Runs of many hosts are in the store of this one.",
-          "Leave it out: a file is imported here.", "Runs of many hosts are in the store of this one."),
-    _alike("verbose v debug", "Leave it out: brickyard show RUN has all that was measured."),
+    Habit("hosts", "", "", "Write `brickyard census` for many hosts.",
+          "Runs of many hosts are in the store of this one.", "Leave it out: a file is imported here.",
+          "Runs of many hosts are in the store of this one."),
+    _alike("verbose v debug", "Leave it out: `brickyard show RUN` has all that was measured."),
     # how often, and who may write
     Habit("runs min-runs max-runs iterations count n i", "Write --repeat 5.", "",
-          "Run it again, and compare: brickyard compare s1 s2.",
-          "compare measures nothing: brickyard run … --repeat 5 does."),
+          "Run it again, and compare: `brickyard compare s1 s2`.",
+          "compare measures nothing: `brickyard run … --repeat 5` does."),
     Habit("prepare setup cleanup conclude shell", "Leave it out: only the page cache is dropped before a buffered "
           "run; run other commands before brickyard.", "", "Leave it out: run other commands before brickyard."),
     Habit("force yes y destroy", "Nothing is asked: --overwrite DEVICE names a device that may be written.", "",
           "Nothing is asked: --overwrite DEVICE names a device that may be written.", "Leave it out: nothing is asked.",
           "Leave it out: nothing is asked.", "Leave it out: what an export wrote is replaced, and nothing else."),
-    Habit("client server", "Write --hosts: see brickyard fleet --help.", "", "Write brickyard census for many hosts."),
+    Habit("client server", "Write --hosts: see `brickyard fleet --help`.", "",
+          "Write `brickyard census` for many hosts."),
     Habit("cpus-allowed cpumask numa-cpu-nodes nice prio prioclass ionice taskset", AROUND, "", AROUND),
     # of compare
-    Habit("threshold fail-if-slower fail max-regression", "Judge with --ruler and --check, or two runs with brickyard "
-          "compare --check --tolerance 5%.", "", "Compare two: brickyard compare s1 s2 --check --tolerance 5%.",
+    Habit("threshold fail-if-slower fail max-regression", "Judge with --ruler and --check, or two runs with "
+          "`brickyard compare --check --tolerance 5%`.", "",
+          "Compare two: `brickyard compare s1 s2 --check --tolerance 5%`.",
           "Write --check --tolerance 5%."),
-    Habit("baseline", "Compare afterwards: brickyard compare --baseline NAME --check.", "",
-          "Compare afterwards: brickyard compare --baseline NAME --check.", ""),
-    Habit("old new before after", "", "", "", "Name both sides without options: brickyard compare BEFORE AFTER."),
+    Habit("baseline", "Compare afterwards: `brickyard compare --baseline NAME --check`.", "",
+          "Compare afterwards: `brickyard compare --baseline NAME --check`.", ""),
+    Habit("old new before after", "", "", "", "Name both sides without options: `brickyard compare BEFORE AFTER`."),
     Habit("metric metrics", "", "", "", "Write --figure iops (or mib_per_s, response_p99)."),
-    Habit("size", "", "", "", NO_COMPARE, "A file that is made is as large as its regions; brickyard run "
-          "p.toml FILE --size 8GiB makes a larger one."),
+    Habit("size", "", "", "", NO_COMPARE, "A file that is made is as large as its regions; "
+          "`brickyard run p.toml FILE --size 8GiB` makes a larger one."),
 )  # fmt: skip
 """Some are options of one verb and unknown to another."""
 BY_NAME = {name: habit for habit in HABITS for name in habit.names.split()}
@@ -198,6 +203,8 @@ WORKLOAD = frozenset(
     ["rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "rwmixread", "direct", "sync", "fsync", "bssplit"]
 )
 A_PROFILE = Remedy("Name a profile here: `brickyard run --rw randread --bs 4k --save p.toml --dry-run` writes one.")
+COMMANDS = re.compile(r"`brickyard ((?:run|runs|show|compare|export|report|load-curve|census)\b(?![^`]*--help)[^`]*)`")
+"""Those that use the store."""
 NEAR = 0.75
 """How alike a name must be for a guess: `--runtme` is, `--vus` and `--bs` are not."""
 DD = re.compile(r"(if|of|bs|ibs|obs|count|oflag|iflag|conv|status|seek|skip)=.*")
@@ -214,8 +221,11 @@ def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInp
         word = next((word for word in given if word.partition("=")[0] == shown), shown)
         known = [name for one in error.argument_collection if one.parse for name in one.names if name.startswith("-")]
         several = _unknown(given, {name for one in error.argument_collection for name in one.names})
-        if len(several) > 1:
-            return BadInputError(f"Unknown options: {' '.join(_said(given, word) for word in several)}")
+        wrong = _wrong_values(error) if given[0] == "run" else []
+        if len(several) > 1 or wrong:
+            said = f"Unknown option{'s' if len(several) > 1 else ''}: {' '.join(_said(given, one) for one in several)}"
+            values = f" Wrong value{'s' if len(wrong) > 1 else ''}: {'; '.join(wrong)}" if wrong else ""
+            return BadInputError(f"{said}{values}")
         name = near(shown, known, NEAR)
         return BadInputError(f"Unknown option: {shown}", _habit(given, word) or (meant(shown, name) if name else see))
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.app is not None:
@@ -223,10 +233,21 @@ def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInp
         remedy = _verb(given, word, [name for name in error.app if not name.startswith("-")])
         return BadInputError(f'Unknown command "{word}"', remedy) if remedy else BadInputError(f"{error} {see.words}")
     if isinstance(error, UnusedCliTokensError):
-        return BadInputError(f"Too many arguments: {' '.join(error.unused_tokens or ())}", see)
+        words = tuple(error.unused_tokens or ())
+        remedy = Remedy("leave it out", Edit(words, ())) if words in LISTS else see
+        return BadInputError(f"Too many arguments: {' '.join(words)}", remedy)
     if isinstance(error, MissingArgumentError) and error.argument is not None and not error.argument.tokens:
         return BadInputError(f"{error.argument.name} is missing", see)
     return BadInputError(f"{error} {see.words}")
+
+
+def _on_store(given: Sequence[str], words: str) -> str:
+    """A remedy's words with the user's store in their commands."""
+    named = [after for before, after in pairwise(given) if before == "--store"]
+    named += [word.removeprefix("--store=") for word in given if word.startswith("--store=")]
+    if not named:
+        return words
+    return COMMANDS.sub(lambda found: command_on(named[0], found[1]), words)
 
 
 def _verb(given: Sequence[str], word: str, known: Sequence[str]) -> Remedy | None:
@@ -234,7 +255,7 @@ def _verb(given: Sequence[str], word: str, known: Sequence[str]) -> Remedy | Non
     if [word] == given[:1] and word in OF_ADVISE:
         return Remedy("It is a command of advise", Edit((word,), ("advise", word)))
     if [word] == given[:1] and word in VERBS:
-        return Remedy(VERBS[word])
+        return Remedy(_on_store(given, VERBS[word]))
     name = near(word, known)
     return meant(word, name) if name else None
 
@@ -244,6 +265,15 @@ def _unknown(given: Sequence[str], known: set[str]) -> list[str]:
     words = {word.partition("=")[0]: word for word in reversed(given[1:]) if word.startswith("--") and len(word) > 2}
     known = {*known, "--help", "--version"}
     return [word for name, word in reversed(words.items()) if name not in known] if given[0] in KNOWN else []
+
+
+def _wrong_values(error: UnknownOptionError) -> list[str]:
+    """What is wrong with the values of fio's options that are known."""
+    from brickyard.cli.parts.ad_hoc import NO_WORDS, wrong_values
+
+    tokens = {one.keys[0]: one.tokens for one in error.argument_collection if one.keys}
+    given = {name: tokens[name][0].value for name in asdict(NO_WORDS) if tokens.get(name) and tokens[name][0].value}
+    return [str(each) for each in wrong_values(given)]
 
 
 def _said(given: Sequence[str], word: str) -> str:
@@ -269,7 +299,8 @@ def _habit(given: Sequence[str], word: str) -> Remedy | None:
     has_profile = not any(one.startswith("--rw") for one in given)
     remedy = BY_NAME[name].remedy(given[0], value, has_profile=has_profile) if name in BY_NAME else None
     if remedy and remedy.words:
-        return _instead(written, remedy) if value else Remedy(remedy.words)
+        said = _on_store(given, remedy.words)
+        return _instead(written, Remedy(said, remedy.edit)) if value else Remedy(said)
     if given[0] != "run":
         return None
     if not word.startswith("--"):
@@ -318,17 +349,23 @@ def dd_words(given: Sequence[str]) -> str:
     return f"{word} {DD_WORDS}" if word else ""
 
 
+LISTS = ("list",), ("ls",)
+"""Of profiles, baselines and the like, which their verb alone lists."""
 OF_ADVISE = ("predict", "buy", "fit", "charts", "parts")
 VERBS = {
-    **dict.fromkeys(("log", "logs", "results", "last"), "brickyard runs lists runs, and brickyard show RUN shows one."),
     **dict.fromkeys(
-        ("pgbench", "postmark", "bonnie", "sqlio"), "It is a workload: write brickyard run PROFILE TARGET."
+        ("log", "logs", "results", "last"), "`brickyard runs` lists runs, and `brickyard show RUN` shows one."
     ),
-    "help": "Write brickyard --help, or brickyard VERB --help.",
-    **dict.fromkeys(("list", "ls"), "brickyard runs lists runs, profiles workloads, bricks models, and study studies."),
+    **dict.fromkeys(
+        ("pgbench", "postmark", "bonnie", "sqlio"), "It is a workload: write `brickyard run PROFILE TARGET`."
+    ),
+    "help": "Write `brickyard --help`, or `brickyard VERB --help`.",
+    **dict.fromkeys(
+        ("list", "ls"), "`brickyard runs` lists runs, profiles workloads, bricks models, and study studies."
+    ),
     **dict.fromkeys(
         ("fio", "bench", "benchmark", "test", "start", "exec"),
-        "Write brickyard run --rw randread --bs 4k --iodepth 32 FILE; a job file is read by brickyard import.",
+        "Write `brickyard run --rw randread --bs 4k --iodepth 32 FILE`; a job file is read by `brickyard import`.",
     ),
-    **dict.fromkeys(("diff", "cmp"), "Write brickyard compare BEFORE AFTER."),
+    **dict.fromkeys(("diff", "cmp"), "Write `brickyard compare BEFORE AFTER`."),
 }

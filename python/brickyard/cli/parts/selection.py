@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard.cli.parts.output import stderr
-from brickyard.errors import BadInputError, one_line
-from brickyard.store import Record, RunHead, Store, StudyInfo, command_on
+from brickyard.errors import BadInputError, nearest, one_line
+from brickyard.store import Baseline, Record, RunHead, Store, StudyInfo, command_on
 from brickyard.store.damage import DamagedRunError
 from brickyard.store.store import LAST_ID
-from brickyard.units import format_runs
 
 HOW = "name a run (12), several (3-7,9), a study (s2, NAME or NAME@LABEL) or latest"
 
@@ -31,7 +30,15 @@ def open_store(place: Path | None, *, may_be_cut: bool = False) -> Store:
 
 
 def select(store: Store, words: tuple[str, ...]) -> Selection:
-    """The runs that were named. Without a word it is the newest study or the newest run, whichever is newer."""
+    """The records of the runs that were named. Without a word it is the newest study or the newest run, whichever is
+    newer."""
+    ids, studies = named_runs(store, words)
+    only = studies[0] if len(studies) == 1 and ids == studies[0].runs else None
+    return Selection(readable(store, ids), only)
+
+
+def named_runs(store: Store, words: tuple[str, ...]) -> tuple[list[int], list[StudyInfo]]:
+    """The numbers of the runs, each once in the order in which they were named, and the studies among them."""
     newest = store.newest()
     if newest is None:
         raise BadInputError(
@@ -56,9 +63,7 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
             ids += labelled
         else:
             raise BadInputError(f"{word}: not a run; {HOW}")
-    unique = list(dict.fromkeys(ids))
-    only = named[0] if len(named) == 1 and unique == named[0].runs else None
-    return Selection(readable(store, unique), only)
+    return list(dict.fromkeys(ids)), named
 
 
 def _listed(store: Store, word: str) -> list[str]:
@@ -69,6 +74,15 @@ def _listed(store: Store, word: str) -> list[str]:
     if not all(parts):
         raise BadInputError(f"{word}: nothing stands before or after a comma; write a list of runs such as 3-7,9")
     return parts
+
+
+def kept_baseline(store: Store, name: str, option: str = "") -> Baseline:
+    """The baseline of a name, which `option` gave."""
+    known = store.baselines()
+    if name not in known:
+        hint = nearest(name, known, "" if known else f"{command_on(store.place, 'baseline save NAME')} makes one")
+        raise BadInputError(f"{option}{name}: no such baseline", hint)
+    return known[name]
 
 
 def readable(store: Store, runs: list[int]) -> list[Record]:
@@ -114,18 +128,6 @@ def _one_study(runs: list[RunHead], studies: dict[int, StudyInfo], word: str) ->
         raise BadInputError(
             f"{word}: several studies of different files, targets or plans have this name ({told}); name one of them"
         )
-
-
-def one(store: Store, word: str) -> Record:
-    """Exactly one run."""
-    found = select(store, (word,)).records
-    if len(found) != 1:
-        runs = format_runs([record.info.id for record in found])
-        raise BadInputError(
-            f"{word} is {runs}, and this takes one run, as in {command_on(store.place, f'show {found[-1].info.id}')}; "
-            f"{command_on(store.place, f'report {word}')} and {command_on(store.place, f'export {word}')} take them all"
-        )
-    return found[0]
 
 
 def _span(store: Store, first: int, last: int) -> list[int]:

@@ -31,7 +31,8 @@ from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
 
 BRICK_MARK = re.compile(rb"brickyard advise fit")
-RUNS = re.compile(r"latest|s?\d+|\d+-\d+")
+_RUN = r"(?:latest|s?\d+|\d+-\d+)"
+RUNS = re.compile(rf"{_RUN}(?:,{_RUN})*")
 
 
 def fit_brick(
@@ -73,7 +74,8 @@ def fit_brick(
     Parameters
     ----------
     words
-        Runs (12, 3-7, s2, latest), or a target that is measured first: a file, a device, or a modelled brick.
+        Runs (12 or 3-7,9), a study (s2) or latest; or a target that is measured first: a file, a device, or a modelled
+        brick.
     """
     if not words:
         raise BadInputError("name a target to be measured, or runs such as s2")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from rich.console import Console
 
 from brickyard import outputs
@@ -26,8 +24,8 @@ from brickyard.analysis.judging.differing import Differing, differing_between
 from brickyard.analysis.judging.gate import Gate, compared
 from brickyard.analysis.judging.groups import NAMED_MOST, side_names
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, print_text, stderr, stdout, table
-from brickyard.cli.parts.selection import open_store, select
+from brickyard.cli.parts.output import emit, stderr, stdout, table
+from brickyard.cli.parts.selection import kept_baseline, open_store, select
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError, Edit, Remedy, nearest
 from brickyard.percentiles import TO_P99_9
 from brickyard.report.comparison_words import (
@@ -38,7 +36,6 @@ from brickyard.report.comparison_words import (
     mark_words,
     noise_words,
     repeat_lines,
-    sitting_words,
     unlike_words,
     verdict_lines,
 )
@@ -46,8 +43,6 @@ from brickyard.report.matrix_tables import difference_text
 from brickyard.report.picture import Picture
 from brickyard.store import Record, Store
 from brickyard.units import format_name, format_ns, format_percent, format_runs
-
-NAME = re.compile(r"[A-Za-z][\w.-]*")
 
 
 def compare(
@@ -169,7 +164,7 @@ def _only_words(found: Comparison) -> list[str]:
 
 def _unjudged_words(judged: Gate) -> str:
     """Why no figure can be judged: of a side that was measured once, nobody knows the noise between runs."""
-    if judged.lone_share is not None:
+    if judged.is_decided:
         return ""
     sides = {item.change.before.n > 1 for item in judged.judged}, {item.change.after.n > 1 for item in judged.judged}
     once = [name for name, several in zip(("before", "after"), sides, strict=True) if several == {False}]
@@ -190,11 +185,7 @@ def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> Sides:
             raise BadInputError("name BEFORE and AFTER, or AFTER with --baseline NAME", remedy)
         before, after = (select(store, (word,)).records for word in words)
     else:
-        known = store.baselines()
-        if baseline not in known:
-            hint = nearest(baseline, known, "" if known else "`brickyard baseline save NAME` makes one")
-            raise BadInputError(f"--baseline {baseline}: no such baseline", hint)
-        before = [store.record(run) for run in known[baseline][1]]
+        before = [store.record(run) for run in kept_baseline(store, baseline, "--baseline ").runs]
         after = select(store, words).records
     return valid_sides(before, after)
 
@@ -297,54 +288,3 @@ def write_pictures(pictures: Sequence[Picture | None], folder: Path) -> list[str
     except OSError as error:
         raise BadInputError(f"{folder}: the pictures cannot be written: {error.strerror}; see --output") from error
     return [str((folder / f"{picture.name}.png").absolute()) for picture in pictures if picture is not None]
-
-
-baseline_app = App(name="baseline", help="Runs that later runs are compared with.")
-
-
-@baseline_app.command(name="save")
-def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, json: options.Json = False) -> int:
-    """Save runs under a name for `compare --baseline NAME`.
-
-    Parameters
-    ----------
-    name
-        The baseline's name; an existing baseline of that name is replaced by these runs.
-    runs
-        Runs (12 or 3-7,9), a study (s2, NAME or NAME@LABEL) or latest; without any, the newest study or run.
-    """
-    if not NAME.fullmatch(name):
-        raise BadInputError(f"{name}: a name is a letter and then letters, digits, - . or _")
-    with Store(store, must_exist=True) as kept:
-        records = select(kept, runs).records
-        good = [record.info.id for record in records if record.info.is_valid]
-        if not good:
-            raise BadInputError("none of these runs is finished and valid; name others for the baseline")
-        replaced = kept.baselines().get(name)
-        kept.add_baseline(name, good)
-    notes = sitting_words([record for record in records if record.info.id in good])
-    if json:
-        emit({"baseline": name, "runs": good, "replaced": replaced[1] if replaced else None, "notes": notes})
-    else:
-        instead = f", instead of {format_runs(replaced[1])}" if replaced else ""
-        print_text(f"baseline {name}: {format_runs(good)}{instead}\n")
-        for words in notes:
-            print_text(f"note: {words}\n")
-    return 0
-
-
-@baseline_app.default
-def list_baselines(*, store: options.StorePlace = None, json: options.Json = False) -> int:
-    """List the baselines in the store."""
-    with open_store(store) as kept:
-        found = kept.baselines()
-    if json:
-        documents = [{"name": n, "created_unix_ns": created, "runs": runs} for n, (created, runs) in found.items()]
-        emit({"baselines": documents})
-        return 0
-    rows = [
-        [name, datetime.fromtimestamp(created / 1e9).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"), format_runs(runs)]
-        for name, (created, runs) in found.items()
-    ]
-    stdout().print(table("", [(name, "left") for name in ("baseline", "saved", "runs")], rows))
-    return 0

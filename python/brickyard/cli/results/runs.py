@@ -22,7 +22,7 @@ from brickyard.analysis.judging.summary import when
 from brickyard.cli.parts import options
 from brickyard.cli.parts.ad_hoc import NAME as AD_HOC
 from brickyard.cli.parts.output import emit, print_line, stdout, table
-from brickyard.cli.parts.selection import open_store
+from brickyard.cli.parts.selection import named_runs, open_store
 from brickyard.errors import BadInputError
 from brickyard.profiles import changes_in
 from brickyard.reading import span_seconds
@@ -41,7 +41,7 @@ FIGURES = ("IOPS", "p99")
 
 
 def runs(
-    *,
+    *runs: str,
     profile: Annotated[str | None, Parameter(help="Only runs of this profile.")] = None,
     target: Annotated[str | None, Parameter(help="Only runs whose target contains this text.")] = None,
     since: Annotated[
@@ -56,7 +56,13 @@ def runs(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """List the runs in the store; those of a study or search are one row."""
+    """List the runs in the store; those of a study or search are one row.
+
+    Parameters
+    ----------
+    runs
+        Only these: runs (12 or 3-7,9), a study (s2, NAME or NAME@LABEL) or latest, each run in its own row.
+    """
     if study is not None and not re.fullmatch(r"s\d+", study):
         raise BadInputError(f"--study {study}: name it as `brickyard runs` does, such as s3")
     if limit < 0:
@@ -66,10 +72,12 @@ def runs(
         # What is shown is read whole, so that a damaged run is seen; of the others only what is filtered by. Of a
         # study with more than READ_AT_ONCE runs the others are read as heads.
         listed: Sequence[RunHead] = kept.runs() if outcome == DAMAGED else kept.heads()
+        named = set(named_runs(kept, runs)[0]) if runs else None
         found = [
             run
             for run in listed
-            if (profile is None or run.profile == profile)
+            if (named is None or run.id in named)
+            and (profile is None or run.profile == profile)
             and (target is None or any(target in path for path in run.targets))
             and run.created_unix_ns >= since_ns
             and (outcome is None or run.outcome == outcome)
@@ -77,32 +85,40 @@ def runs(
         ]
         if json:
             shown = [run.id for run in (found[-limit:] if limit else found)]
-            figures = kept_figures(kept, shown)
-            emit({"runs": [_document(run, figures.get(run.id)) for run in _whole(kept, shown)], "found": len(found)})
+            emit({"runs": documents(kept, shown), "found": len(found)})
             return 0
-        names = {one.id: one.name for one in kept.studies()} if study is None and not each else {}
+        if not found and listed:
+            stdout().print(_none_words(listed, profile, target), markup=False, soft_wrap=True)
+            return 0
+        names = {one.id: one.name for one in kept.studies()} if study is None and named is None and not each else {}
         folded = _folded(found, names)
         groups = folded[-limit:] if limit else folded
-        rows = list(_rows(kept, groups, names))
-        kept_of = kept_figures(kept, [group[0].id for group in groups if len(group) == 1])
-    console = stdout()
-    if not rows and listed:
-        console.print(_none_words(listed, profile, target), markup=False, soft_wrap=True)
-        return 0
+        print_runs(kept, groups, names)
+    if len(groups) < len(folded):
+        stdout().print(f"{len(folded) - len(groups)} older rows are not shown; --limit 0 shows all")
+    return 0
+
+
+def documents(store: Store, ids: Sequence[int]) -> list[Document]:
+    figures = kept_figures(store, ids)
+    return [_document(run, figures.get(run.id)) for run in _whole(store, ids)]
+
+
+def print_runs(store: Store, groups: Sequence[list[RunHead]], names: Mapping[int, str]) -> None:
+    """A row for each group of runs, which is a single one or a study of these names."""
+    rows = list(_rows(store, groups, names))
+    kept_of = kept_figures(store, [group[0].id for group in groups if len(group) == 1])
     told = {group[0].id: _headline(kept_of.get(group[0].id)) for group in groups if group[0].outcome == "done"}
     cells = [
         [*row[:3], *(_figures(told.get(group[0].id)) if len(group) == 1 else ("", "")), *row[3:]]
         for group, row in zip(groups, rows, strict=True)
     ]
     columns = [(name, "right" if name in ("run", *FIGURES) else "left") for name in COLUMNS]
+    console = stdout()
     console.print(table("", columns, cells, wrapped=("workload", "target"), keys=1))
-    for line in _notes(
-        kept.place, groups, {run: figures for run, figures in told.items() if figures is not None}, cells
-    ):
+    known = {run: figures for run, figures in told.items() if figures is not None}
+    for line in _notes(store.place, groups, known, cells):
         print_line(console, line, "dim")
-    if len(groups) < len(folded):
-        console.print(f"{len(folded) - len(groups)} older rows are not shown; --limit 0 shows all")
-    return 0
 
 
 def _headline(figures: RunFigures | None) -> PhaseFigures | None:

@@ -1,4 +1,4 @@
-"""Duty: `brickyard show`: everything about one run. Refusal: nothing that is not in the record."""
+"""Duty: `brickyard show`: everything about a run, or each of several. Refusal: nothing that is not in the record."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, stdout
-from brickyard.cli.parts.selection import one, open_store
+from brickyard.cli.parts.selection import named_runs, open_store, readable
 from brickyard.cli.parts.tables import print_run
+from brickyard.errors import BrickyardError
 
 
 def show(
-    run: str = "latest",
-    /,
-    *,
+    *runs: str,
     ruler: judges.Rulers = (),
     check: judges.Check = False,
     price: judges.Usd = None,
@@ -22,19 +21,27 @@ def show(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Show a run: answer, warnings, figures, errors, the slowest requests, and circumstances.
+    """Show runs, each with its answer, warnings, figures, errors, slowest requests, and circumstances.
 
     Parameters
     ----------
-    run
-        The number of a run, or latest.
+    runs
+        Runs (12 or 3-7,9), a study (s2, NAME or NAME@LABEL) or latest; the newest run unless given.
     """
     judge = judges.judging(ruler, check, price, capacity, ports)
     with open_store(store) as kept:
-        record = one(kept, run)
+        named, _ = named_runs(kept, runs or ("latest",))
+        records = readable(kept, named)
+    if not records:
+        raise BrickyardError("none of these runs can be read")
     if json:
-        emit({**run_document(record), **judge.document(record)})
-    else:
-        print_run(stdout(), record)
-        judge.print(stdout(), record)
-    return judge.exit_code([record], 0)
+        documents = [{**run_document(record), **judge.document(record)} for record in records]
+        emit(documents[0] if len(named) == 1 else {"runs": documents})
+        return judge.exit_code(records, 0)
+    console = stdout()
+    for number, record in enumerate(records):
+        if number:
+            console.print()
+        print_run(console, record)
+        judge.print(console, record)
+    return judge.exit_code(records, 0)

@@ -23,7 +23,7 @@ from brickyard import bricks, profiles
 from brickyard.analysis.figures.pivot import Where
 from brickyard.bricks.resolved import Resolved
 from brickyard.databases.connect import WORDS, is_dsn, spoken
-from brickyard.databases.pgbench_plan import KIND
+from brickyard.databases.pgbench_plan import KIND, changed_by
 from brickyard.errors import BadInputError, nearest, one_line
 from brickyard.reading import parsed_bytes_per_s
 from brickyard.schema import LoadShare, RunOptions
@@ -400,7 +400,8 @@ class Specs:
         from brickyard.study.running.pgbench import run_spec
 
         (target,) = cell.targets
-        changes = [f"seed={seed_of(self._design.seed, repetition)}", *cell.recipe.changes, *self._wishes.changes]
+        study = [f"seed={seed_of(self._design.seed, repetition)}", *cell.recipe.changes]
+        changes = changed_by(study, self._wishes.changes)
         return self._labelled(replace(run_spec(target, changes), condition=cell.condition), cell, repetition)
 
     def _labelled(self, spec: RunSpec, cell: StudyCell, repetition: int) -> RunSpec:

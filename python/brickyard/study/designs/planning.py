@@ -175,8 +175,10 @@ def _seconds(step: Step, settle_s: float, modelled_s: float) -> float | None:
     if step.cell.is_modelled:
         return modelled_s
     if step.spec.profile == KIND:
-        return None
-    expected = forecast(step.spec.profile_plan, [None] * len(step.cell.targets)).duration_s
+        (phase,) = step.spec.plan.phase
+        expected = phase.duration.ns / 1e9 if phase.duration else None
+    else:
+        expected = forecast(step.spec.profile_plan, [None] * len(step.cell.targets)).duration_s
     return None if expected is None else expected + settle_s + OVERHEAD_S
 
 
