@@ -29,7 +29,7 @@ from brickyard.analysis.judging.groups import state_of
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 7
+FORMULA = 8
 METADATA = "metadata/s"
 
 
