@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 from msgspec import structs
 
 import support
-from brickyard import bricks, rulers
+from brickyard import bricks, profiles, rulers
 from brickyard.advise import buy, charts, drive_chart, level_chart, parts, predict, simulate, suitability
 from brickyard.advise.buy import Trial
 from brickyard.advise.candidates import Candidate, candidates
 from brickyard.advise.lifetime import assumed_rebuild_hours, data_loss_hours, rebuild_fails, unreadable
+from brickyard.analysis.figures.search import Step, highest
 from brickyard.analysis.judging.verdict import Finding, Verdict
 from brickyard.bricks.resolved import RotatingDrive
 from brickyard.cli import main
@@ -23,7 +25,8 @@ from brickyard.errors import BadInputError
 from brickyard.report import advice
 from brickyard.schema import Duration, plan_of
 from brickyard.schema.plan import OpenPace, Plan
-from brickyard.store import Json, Store
+from brickyard.store import Json, Record, Store
+from brickyard.study.running import searching
 from brickyard.units import format_iops
 
 RULER = rulers.read("iops>=100")
@@ -260,7 +263,10 @@ FEW = ("--parts", "wd2500jd", "--parts", "linux-md")
     ("arguments", "cause"),
     [
         (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p98:1ms"], "p98"),
-        (["predict", "overland-oltp", "sim:wd2500jd", "--limit", "p99:1ms"], "chain"),
+        (
+            ["predict", "overland-oltp", "sim:wd2500jd", "--limit", "p99:1ms"],
+            "`brickyard load-curve overland-oltp sim:wd2500jd --limit p99:1ms`",
+        ),
         (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:1ms", "--phase", "x"], "--phase x"),
         (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:1ms", "--per-page", "0"], "--per-page"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "floppy"], "floppy"),
@@ -331,6 +337,32 @@ def test_a_prediction_begins_with_its_answer(capsys: pytest.CaptureFixture[str])
     assert out.index(found["answer"][1]) < out.index(f"What {target} sustains")
     none = answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", "--duration", "5s", code=1)
     assert none["answer"][0].startswith("No rate keeps the limit")
+
+
+def test_the_time_of_a_search_is_that_of_the_rates_that_it_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within its limit, the log of etcd does 15 times what its one request in flight does. A second of CPU time is one
+    request here, so that forecast and search are the same on every host."""
+    spent = [0]
+    monkeypatch.setattr(time, "process_time", lambda: float(spent[0]))
+    monkeypatch.setattr(searching, "STEP_REQUESTS", 1_000)
+    plan = predict.one_phase(profiles.validate(profiles.read("etcd-fdatasync"), []), None)
+    brick, ruler = simulate.Brick("nvme-tlc-3840"), predict.limit("mean:10ms")
+
+    def measure(asked: Plan) -> Record:
+        record = simulate.simulate(asked, brick)
+        spent[0] += sum(item.requests for item in record.intervals if item.measure == "service")
+        return record
+
+    forecast = searching.searching_s(plan, ruler, 0.1, measure, 1)
+    spent[0] = 0
+    unlimited = measure(predict.for_time(plan, 0.1))
+    parts = predict.shares(unlimited)
+
+    def attempt(rate: float) -> Step:
+        return predict.step(measure(predict.at_rate(plan, rate, parts, "mean", 0.1, virtual=True)), ruler, rate)
+
+    highest(attempt, simulate.rates(unlimited)[0] / 2)
+    assert 1 / 1.5 < forecast / spent[0] < 1.5
 
 
 def test_the_mix_of_streams_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

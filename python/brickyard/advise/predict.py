@@ -15,7 +15,7 @@ from brickyard.analysis.figures.search import SURE, Step, enough
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.totals import rated_rows, totals
 from brickyard.analysis.judging.verdict import verdict
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, Edit, Remedy
 from brickyard.rulers import Ruler
 from brickyard.schema import Duration, in_flight_total, is_request
 from brickyard.schema.plan import Arrivals, OpenPace, Plan
@@ -23,6 +23,7 @@ from brickyard.store import Record
 
 OUTSTANDING = 64  # requests in flight of each stream; later arrivals wait in front, and their waiting counts
 MOST_REQUESTS = 100_000  # of a step, enough for p99.9; a second or two of simulation
+INSTEAD = Edit(("advise", "predict"), ("load-curve",))
 INTERVALS = 100  # of a step; histograms are merged anyway, and long virtual times need no second-by-second course
 
 
@@ -50,8 +51,10 @@ def one_phase(plan: Plan, name: str | None) -> Plan:
 
 
 def refuse_chains(plan: Plan) -> None:
+    """A ruler judges requests, and what is offered of a chain are chains."""
     if any(stream.chain for stream in plan.phase[0].stream):
-        raise BadInputError("a chain waits for its own steps and has no rate of arrival; choose a profile without one")
+        remedy = Remedy("load-curve searches for chains/s within a limit", INSTEAD)
+        raise BadInputError("the profile issues chains of requests, and a prediction is in requests/s", remedy)
 
 
 def is_open(plan: Plan) -> bool:

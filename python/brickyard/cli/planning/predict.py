@@ -34,13 +34,14 @@ from brickyard.rulers import Ruler
 from brickyard.schema import Document
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
-from brickyard.study.running.aim import aim, aim_modelled
+from brickyard.study.running.aim import aim
 from brickyard.study.running.caches import cache_bytes, into_caches
-from brickyard.study.running.computing import Computed, computing_lines, computing_s
+from brickyard.study.running.computing import computing_lines, slowed_s
 from brickyard.study.running.fit import refuse_programs
 from brickyard.study.running.forecast import forecast
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
+from brickyard.study.running.searching import searching_s
 from brickyard.units import format_iops, format_ns, format_seconds
 
 Measure = Callable[[Plan], Record]
@@ -106,27 +107,23 @@ def predict(
     if modelled:
         conditioning.refuse_idle_switch((target,), condition, of_brick)
     kind = kind_of(bricks.resolve(target, of_brick).brick, plan) if modelled else None
-    found = []
     states = conditioning.modelled_words(condition) or ("normal",)
-    runs = len(states) * (1 + search.expected_steps(searches))
-    for line in _forecast(plan, target, list(of_brick), runs, length_s):
+    loads = [_loaded(plan, target, state, list(of_brick)) for state in states]
+    for line in _forecast(plan, target, loads, ruler, length_s, searches):
         print_line(stderr(), line)
-    for state in states:
-        if modelled:
-            resolved = bricks.resolve(target, [*of_brick, bricks.condition_override(state)])
-            changed = [*of_brick, *dearest(state, resolved.brick, (target, *of_brick))]
-            loaded = filled(plan, resolved.brick)
-        else:
-            loaded, changed = plan, []
+    found = []
+    for load in loads:
         with (
-            _modelled(target, state, changed)
-            if modelled
-            else _real(profile, target, overwrite, i_know_this_destroys_data, store)
-        ) as (measure, of_caches):
-            one = _predicted(loaded, target, state, ruler, length_s, measure, searches)
+            _modelled(load) if modelled else _real(profile, target, overwrite, i_know_this_destroys_data, store) as (
+                measure,
+                of_caches,
+            )
+        ):
+            one = _predicted(load.plan, target, load.condition, ruler, length_s, measure, searches)
             spread = spread_of(kind) if kind else None
-            cap = caps_of(resolved.brick, plan).requests_per_s if modelled else None
-            found.append(dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread, kind=kind, cap=cap))
+            found.append(
+                dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread, kind=kind, cap=load.cap)
+            )
             cached = of_caches()
     far = far_off.words([kind]) if kind else []
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
@@ -139,14 +136,41 @@ def _check_shares(per_mailbox: float | None, per_page: float | None) -> None:
             raise BadInputError(f"{name} {value:g}: must be above 0")
 
 
-def _forecast(plan: Plan, target: str, of_brick: list[str], runs: int, length_s: float) -> list[str]:
-    """How long so many runs take, and what they write."""
-    timed = predicting.for_time(plan, length_s)
+@dataclass(frozen=True)
+class InCondition:
+    """The plan in one condition, and the brick that it runs on; None where the storage is real."""
+
+    plan: Plan
+    condition: str
+    brick: Brick | None = None
+    overrides: list[str] = dataclasses.field(default_factory=list)
+    cap: float | None = None
+
+    def measure(self, plan: Plan) -> Record:
+        assert self.brick is not None
+        return simulate(plan, self.brick, self.condition, self.overrides)
+
+
+def _loaded(plan: Plan, target: str, state: str, of_brick: list[str]) -> InCondition:
+    """A model's caches are filled before each run."""
+    if not bricks.is_modelled(target):
+        return InCondition(plan, state)
+    brick = bricks.resolve(target, [*of_brick, bricks.condition_override(state)]).brick
+    changed = [*of_brick, *dearest(state, brick, (target, *of_brick))]
+    cap = caps_of(brick, plan).requests_per_s
+    return InCondition(filled(plan, brick), state, Brick(target.removeprefix(bricks.MODELLED)), changed, cap)
+
+
+def _forecast(
+    plan: Plan, target: str, loads: list[InCondition], ruler: Ruler, length_s: float, searches: int
+) -> list[str]:
+    """How long the searches take, and what they write."""
     if bricks.is_modelled(target):
-        loaded = filled(timed, bricks.resolve(target, of_brick).brick)
-        run = Computed(loaded, [target], aim_modelled((target,), of_brick).options)
-        return computing_lines(computing_s([run] * runs))
-    expected = forecast(timed, [None])
+        return computing_lines(
+            slowed_s(lambda: sum(searching_s(load.plan, ruler, length_s, load.measure, searches) for load in loads))
+        )
+    runs = 1 + search.expected_steps(searches)
+    expected = forecast(predicting.for_time(plan, length_s), [None])
     lasts = format_seconds(runs * (expected.duration_s or length_s))
     lines = [f"duration: about {lasts}: some {runs} runs, one for each rate that the search tries"]
     return [*lines, f"writes: {'what the workload writes in that time' if expected.writes else 'none'}"]
@@ -204,12 +228,9 @@ def _predicted(
 
 
 @contextmanager
-def _modelled(
-    target: str, condition: str | None, overrides: list[str]
-) -> Iterator[tuple[Measure, Callable[[], str | None]]]:
+def _modelled(load: InCondition) -> Iterator[tuple[Measure, Callable[[], str | None]]]:
     """Its caches are filled before each run, so there is nothing to be said of them."""
-    brick = Brick(target.removeprefix(bricks.MODELLED))
-    yield lambda plan: simulate(plan, brick, condition or "normal", overrides), lambda: None
+    yield load.measure, lambda: None
 
 
 @contextmanager

@@ -6,7 +6,7 @@ Refusal: no figure of what is modelled; nothing is stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -42,13 +42,24 @@ class Computed:
 def computing_s(runs: Sequence[Computed]) -> float:
     """Of all of them; about, since only some of their loads are tried. It counts the CPU's time, which other programs
     do not change, and how much longer the trials took than that."""
-    began_s, began_cpu_s, found_s = time.perf_counter(), time.process_time(), 0.0
-    for probe_s in PROBES_S:
-        found_s = len(runs) * RUN_S + sum(_loads_s(loads, most, probe_s) for loads, most in by_place(runs))
-        if found_s < LONG_S:
-            break
+
+    def of_cpu_s() -> float:
+        found_s = 0.0
+        for probe_s in PROBES_S:
+            found_s = len(runs) * RUN_S + sum(_loads_s(loads, most, probe_s) for loads, most in by_place(runs))
+            if found_s < LONG_S:
+                break
+        return found_s
+
+    return slowed_s(of_cpu_s) if runs else 0.0
+
+
+def slowed_s(tried: Callable[[], float]) -> float:
+    """The CPU time that trials find, times how much longer than their own CPU time they took beside other programs."""
+    began_s, began_cpu_s = time.perf_counter(), time.process_time()
+    found_s = tried()
     slowed = (time.perf_counter() - began_s) / max(time.process_time() - began_cpu_s, 1e-9)
-    return found_s * (max(1.0, slowed) if runs else 1.0)
+    return found_s * max(1.0, slowed)
 
 
 def by_place(runs: Sequence[Computed]) -> list[tuple[list[tuple[Computed, Phase]], int]]:
