@@ -4,6 +4,7 @@ covered, outside its box or without a font."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,7 +98,11 @@ def load_curve(place: Path) -> Path:
     assert {p.name for p in (later.parent / "pictures").iterdir()} == {
         p.name for p in (place / "own" / "pictures").iterdir()
     }
-    assert "117/s" in later.read_text()  # a line is named by its rate
+    page = later.read_text()
+    assert "117/s" in page  # a line is named by its rate
+    # On a phone, a row of its eleven columns is a block, which its rate names.
+    assert re.search(r'class="scroll stacks by\d"[^>]* aria-label="Response time against offered rate"', page)
+    assert '<td data-name="offered/s" class="key last named">' in page
     return later
 
 

@@ -59,14 +59,14 @@ class Table:
     note: str = ""
     """What its figures depend on, below the title."""
     keys: int | None = None
-    """Leading columns that name a row; by default those of words."""
+    """Leading columns that name a row, words or figures; by default those of words."""
     far: frozenset[tuple[int, int]] = frozenset()
     """Rows and columns of figures that stand out as far off."""
 
     @property
     def stacks(self) -> bool:
-        """Whether a phone shows each row as a block, since its words would leave no room for its figures. Else a table
-        that does not fit scrolls below its first column."""
+        """Whether a phone shows each row as a block, since its words would leave no room for its figures, or figures
+        name it. Else a table that does not fit scrolls below its first column."""
         widths = [
             max(len(text) for text in (*heading.split(), *(row[number] for row in self.rows), ""))
             for number, heading in enumerate(self.columns)
@@ -74,7 +74,7 @@ class Table:
         if sum(widths) * LETTER + len(widths) * BESIDE <= PHONE:
             return False
         words = sum(max((len(row[number]) for row in self.rows), default=0) for number in range(self.text_columns))
-        return words > SHORT or len(self.rows) < LISTED
+        return words > SHORT or len(self.rows) < LISTED or self._keys > self.text_columns
 
     @property
     def abreast(self) -> int:
@@ -120,7 +120,7 @@ class Table:
             "long": len(text) > (SHORT if is_text else BROAD),
             "key": is_key,
             "last": at == self._keys - 1,
-            "named": is_key and text.isdigit(),
+            "named": is_key and (not is_text or text.isdigit()),
             "again": is_again,
             "far": (row, at) in self.far,
             "best": text == "100 %" and self.columns[at] == "% of best",
