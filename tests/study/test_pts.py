@@ -175,7 +175,8 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
     assert found["answer"][0].startswith("This is not a PTS result")
     assert "shortened" in found["question"]
     assert out.index(found["answer"][0]) < first
-    assert f"{format_iops(reads)} reads/s or {format_iops(writes)} writes/s" in " ".join(found["answer"][1:])
+    said = f"with 2 threads × 16 in flight: {format_iops(reads)} reads/s or {format_iops(writes)} writes/s"
+    assert said in " ".join(found["answer"][1:])
     unsteady = [name for name, item in found["tests"].items() if not item["is_steady"]]
     assert list(found["without_result"]) == unsteady
     assert found["answer"][1].startswith("No result for") == bool(unsteady)

@@ -105,10 +105,13 @@ class _Said:
         return format_size(size), reads, writes
 
     def _iops(self) -> str:
-        if (found := self._by("iops", "iops")) is None:
+        if (found := self._by(name := "iops", name)) is None:
             return ""
         size, reads, writes = found
-        return f"random requests of {size}: {format_iops(reads)} reads/s or {format_iops(writes)} writes/s"
+        cell = self.found.rounds[name].test.steady
+        with_words = f"{cell.workers} threads × {cell.depth} in flight"
+        rates = f"{format_iops(reads)} reads/s or {format_iops(writes)} writes/s"
+        return f"random requests of {size} with {with_words}: {rates}"
 
     def _throughput(self) -> str:
         if (found := self._by("throughput", "bytes_per_s", largest=True)) is None:

@@ -16,7 +16,8 @@ from brickyard.schema import in_flight_total
 from brickyard.units import format_size
 
 KIB, MIB = 1 << 10, 1 << 20
-SOURCE = "SNIA SSS PTS 2.0.2; write saturation, DIRTH and cross-stimulus recovery: PTS Enterprise 1.1"
+BASIC, FURTHER = "SNIA SSS PTS 2.0.2", "PTS Enterprise 1.1"
+SOURCE = f"{BASIC}; write saturation, DIRTH and cross-stimulus recovery: {FURTHER}"
 ROUND_S = 60.0
 ROUNDS_MAX = 25
 WINDOW = 5
