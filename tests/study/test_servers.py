@@ -225,6 +225,11 @@ def test_the_study_shows_demartek_s_tables_beside_ours(capsys: pytest.CaptureFix
     # Published, SATA is ahead of SAS in this pair; the model has SAS ahead, and the table says so.
     assert "SAS ahead of SATA, same arrangement 0 of 1 1 of 1" in out
     assert "all pairs, ordered as published – 0 of 1" in out
+    # The answer counts the orders of the totals, with the reason; the table below it has each.
+    assert "1 of 1 orders of SQLIOSim's totals (a total grows with the requests in flight" in out
+    assert (
+        "SQLIOSim, 500-1,000 MB: IOPS by arrangement, SAS, RAID-1, 2 disks compared with SATA, RAID-1, 2 disks" in out
+    )
 
 
 def test_a_configuration_of_defaults_is_the_profile_that_ships() -> None:

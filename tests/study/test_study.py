@@ -164,6 +164,8 @@ def test_a_modelled_study_is_the_same_every_time(tmp_path: Path, capsys: pytest.
     one, other = (answer(capsys, *command, "--store", str(tmp_path / name)) for name in ("a.db", "b.db"))
     assert [t["cells"] for t in one["tables"]] == [t["cells"] for t in other["tables"]]
     assert any(cell["value"] for table in one["tables"] for cell in table["cells"])
+    # What the question is about, and --only leaves no choice of.
+    assert "Not compared, as all runs have the same: drive (WD)." in one["answer"]
 
 
 @pytest.mark.parametrize("name", names())

@@ -55,10 +55,18 @@ def study_answer(
     chosen = [axes[name] for name in factors if name in axes] or [a for a in axes.values() if not a.changes_load]
     asked, every = only or {}, {axis.name: axis for axis in known} | axes
     told = [_first(pivots, chosen), *(_sentence(pivots, axis, every, by, asked.get(axis.name, ())) for axis in chosen)]
-    said = [words for words in told if words]
+    said = [words for words in (_not_compared(factors, every, records), *told) if words]
     said += cheapest(pivots)
     caches = cached.words(cached.doubted(records), records, "")
     return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, caches, *_limits(pivots, invalid)))
+
+
+def _not_compared(factors: Sequence[str], axes: Mapping[str, Axis], records: Sequence[Record]) -> str:
+    """Which factors of the question have one level in these runs."""
+    levels = {name: {(record.info.marks.levels or {}).get(name, "") for record in records} for name in factors}
+    alone = {name: next(iter(found)) for name, found in levels.items() if len(found) == 1 and name in axes}
+    said = [f"{axes[name].title} ({axes[name].label(level)})" for name, level in alone.items() if level]
+    return f"Not compared, as all runs have the same: {', '.join(said)}." if said else ""
 
 
 def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:

@@ -63,6 +63,8 @@ class Judged:
     """Why it does not agree, where that is known of models."""
     given: str = ""
     """What it rests on, where models assume something for it."""
+    group: str = ""
+    """What an answer calls it together with others of its kind, of which a table has each."""
 
     @property
     def is_measured(self) -> bool:
@@ -184,10 +186,21 @@ def agreement(found: Sequence[Judged], *, is_modelled: bool) -> str:
     only = f", {len(assumed)} of them only if {' and '.join(dict.fromkeys(assumed))}" if assumed else ""
     parts = [f"{agrees} of {len(known)} conclusions of the source agree with {who}{only}"]
     for words, value in (("these do not", False), ("not decided by these repetitions", None)):
-        listed = [_said(item, is_modelled=is_modelled) for item in known if item.agrees is value]
+        listed = _listed([item for item in known if item.agrees is value], known, is_modelled=is_modelled)
         parts += [f"{words}: {'; '.join(listed)}"] if listed else []
     parts += [f"{missing} not judged, as cells are missing"] if missing else []
     return f"{'; '.join(parts)}."
+
+
+def _listed(of_value: Sequence[Judged], known: Sequence[Judged], *, is_modelled: bool) -> list[str]:
+    """Each of them; of a group how many."""
+    said = [_said(item, is_modelled=is_modelled) for item in of_value if not item.group]
+    for group in dict.fromkeys(item.group for item in of_value if item.group):
+        own = [item for item in of_value if item.group == group]
+        every = sum(item.group == group for item in known)
+        why = f" ({own[0].why})" if is_modelled and own[0].why and own[0].agrees is False else ""
+        said.append(f"{len(own)} of {every} {group}{why}")
+    return said
 
 
 def _said(item: Judged, *, is_modelled: bool) -> str:
