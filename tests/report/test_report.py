@@ -37,6 +37,8 @@ SECTIONS = [
     "circumstances",
 ]
 
+LINE_BETWEEN = re.compile(r'aria-roledescription="line mark"[^>]* d="M[^"]*L')
+
 
 class Heard:
     """What a page says on its console, and what it asks for."""
@@ -395,6 +397,11 @@ def test_a_characterization_that_was_cut_short_says_how_much_of_it_there_is(tmp_
     whole = answer(records, cells, 2)
     assert "no rate" not in whole.belief
     assert "read up to" in whole.sentences[0]
+    drawn = {asked: page_of_runs.draw_figures(records, asked)[:2] for asked in (2, 48)}
+    for number, lines in enumerate((2, 3)):  # IOPS and MiB/s; three percentiles
+        joined, apart = (LINE_BETWEEN.findall(drawn[asked][number].pictures[0].svg) for asked in (2, 48))
+        assert (len(joined), len(apart)) == (lines, 0), "no line crosses sizes that were not measured"
+    assert "A line has a gap where a cell has no rate, or fewer" in drawn[48][1].caption
 
 
 def test_the_highest_rate_of_what_is_left_is_no_answer_for_cells_that_failed(tmp_path: Path) -> None:

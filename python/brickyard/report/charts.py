@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -11,6 +12,7 @@ import msgspec
 from brickyard.analysis import HeatCell, Point, RankedCell
 from brickyard.analysis.figures.series import IOPS
 from brickyard.analysis.judging.slow import CauseShare
+from brickyard.analysis.judging.without_rate import Key
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.report import theme
 from brickyard.report.pictures import inlined
@@ -27,6 +29,22 @@ def pattern_name(pattern: PATTERN) -> str:
     return " ".join(pattern)
 
 
+def _unbroken(
+    pattern: PATTERN,
+    cells: list[RankedCell],
+    without: Collection[Key],
+    value: Callable[[RankedCell], float | None],
+) -> Iterator[tuple[RankedCell, float, int]]:
+    """Points with the number of the line that they belong to: a line ends at a size `without` a rate, whether its
+    run failed or was never started."""
+    of_size = {item.cell.request_bytes: item for item in cells}
+    missing = {size for *other, size in without if tuple(other) == pattern} - set(of_size)
+    sizes = sorted({*of_size, *missing})
+    values = [value(of_size[size]) if size in of_size else None for size in sizes]
+    for size, known, segment in theme.unbroken(sizes, values):
+        yield of_size[size], known, segment
+
+
 class _SizePoint(msgspec.Struct, frozen=True):
     request_bytes: int
     iops: float
@@ -36,12 +54,18 @@ class _SizePoint(msgspec.Struct, frozen=True):
 
 
 def characterization(
-    pattern: PATTERN, cells: list[RankedCell], *, sizes: tuple[int, int], width: int = 380, height: int = 250
+    pattern: PATTERN,
+    cells: list[RankedCell],
+    *,
+    sizes: tuple[int, int],
+    without: Collection[Key] = (),
+    width: int = 380,
+    height: int = 250,
 ) -> Any:
     """Request size on a log axis, IOPS left, MiB/s right; lines end where a cell has no rate."""
     rows = [
         _SizePoint(item.cell.request_bytes, rate, item.cell.row.bytes_per_s / MIB, item.cell.fills_caches, segment)
-        for item, rate, segment in theme.unbroken(cells, [item.cell.row.iops for item in cells])
+        for item, rate, segment in _unbroken(pattern, cells, without, lambda item: item.cell.row.iops)
     ]
     base = alt.Chart(inlined(rows)).encode(x=theme.size_axis(*sizes), detail="segment:N")
 
@@ -94,16 +118,24 @@ class _PercentilePoint(msgspec.Struct, frozen=True):
     segment: int
 
 
+def _service(item: RankedCell, name: str) -> float | None:
+    return item.cell.service.percentiles[name] if item.cell.service else None
+
+
 def latency(
-    pattern: PATTERN, cells: list[RankedCell], *, sizes: tuple[int, int], width: int = 380, height: int = 250
+    pattern: PATTERN,
+    cells: list[RankedCell],
+    *,
+    sizes: tuple[int, int],
+    without: Collection[Key] = (),
+    width: int = 380,
+    height: int = 250,
 ) -> Any:
     """Percentiles of the service time against request size; a point is missing where too few samples lie beyond."""
     rows = [
         _PercentilePoint(item.cell.request_bytes, name, value, segment)
         for name in PERCENTILE_NAMES
-        for item, value, segment in theme.unbroken(
-            cells, [item.cell.service.percentiles[name] if item.cell.service else None for item in cells]
-        )
+        for item, value, segment in _unbroken(pattern, cells, without, partial(_service, name=name))
     ]
     low = min((row.time_ns for row in rows), default=1)
     high = max((row.time_ns for row in rows), default=10)

@@ -26,7 +26,7 @@ from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted
 from brickyard.analysis.judging.comparison import repeated
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.replay_answer import replay_answer
-from brickyard.analysis.judging.without_rate import reasons, without_rate
+from brickyard.analysis.judging.without_rate import Key, reasons, without_rate
 from brickyard.analysis.studies import pts_points
 from brickyard.analysis.studies.characterization import pattern_words
 from brickyard.analysis.studies.curve_words import (
@@ -175,7 +175,8 @@ def draw_figures(records: list[Record], planned: int | None = None) -> list[Figu
     patterns = analysis.characterization(records)
     figures = []
     if analysis.is_graph(patterns):
-        figures += [_graph(patterns, records, planned), _latency(patterns, records)]
+        without = without_rate(records, planned)
+        figures += [_graph(patterns, records, without), _latency(patterns, records, without)]
     return figures + _ramps(records) + _over_time(records, patterns) + _slow(records)
 
 
@@ -220,12 +221,12 @@ def _ramps(records: list[Record]) -> list[Figure]:
 
 
 def _facets(
-    patterns: Patterns, chart: Callable[..., Any], name: str, what: str, records: list[Record]
+    patterns: Patterns, chart: Callable[..., Any], name: str, what: str, records: list[Record], without: dict[Key, str]
 ) -> tuple[list[Picture], Picture]:
     """One picture for each pattern, and one of all together for slides and papers."""
     sizes = [item.cell.request_bytes for cells in patterns.values() for item in cells]
     span = min(sizes), max(sizes)
-    made = {pattern: chart(pattern, cells, sizes=span) for pattern, cells in patterns.items()}
+    made = {pattern: chart(pattern, cells, sizes=span, without=without) for pattern, cells in patterns.items()}
     pictures = [
         draw(
             f"{name}-{'-'.join(pattern)}",
@@ -239,25 +240,24 @@ def _facets(
     return pictures, draw(name, what, whole, width=WIDE, note=workload_words(records, "cell"))
 
 
-def _graph(patterns: Patterns, records: list[Record], planned: int | None) -> Figure:
-    pictures, whole = _facets(
-        patterns, charts.characterization, "characterization", "IOPS and MiB/s against request size", records
-    )
+def _graph(patterns: Patterns, records: list[Record], without: dict[Key, str]) -> Figure:
+    what = "IOPS and MiB/s against request size"
+    pictures, whole = _facets(patterns, charts.characterization, "characterization", what, records, without)
     caption = "IOPS (left, blue, solid) and throughput (right, orange, dashed) against request size."
     if any(item.cell.fills_caches for cells in patterns.values() for item in cells):
         caption += " Hollow points: not in steady state, so this rate may not last."
-    if without := without_rate(records, planned):
+    if without:
         caption += f" Lines have gaps where a cell has no rate: {reasons(without)}."
     return Figure("Characterization graph", caption, pictures, [], whole)
 
 
-def _latency(patterns: Patterns, records: list[Record]) -> Figure:
-    pictures, whole = _facets(
-        patterns, charts.latency, "latency", "Percentiles of the service time against request size", records
-    )
+def _latency(patterns: Patterns, records: list[Record], without: dict[Key, str]) -> Figure:
+    what = "Percentiles of the service time against request size"
+    pictures, whole = _facets(patterns, charts.latency, "latency", what, records, without)
+    no_rate = "a cell has no rate, or " if without else ""
     caption = (
-        "Service time, from submission to completion. A line has a gap where fewer than ten samples lie beyond its"
-        " percentile."
+        f"Service time, from submission to completion. A line has a gap where {no_rate}fewer than ten samples lie "
+        "beyond its percentile."
     )
     return Figure("Latency against request size", caption, pictures, [], whole)
 
