@@ -17,7 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from brickyard.analysis.figures.totals import totals
 from brickyard.cli import main
+from brickyard.report.export import rows
+from brickyard.report.metrics import metrics_text
 from brickyard.store import Record, Store
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 PROFILE = """
 title = "a mix"
@@ -43,6 +46,27 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Record]:
     assert main([*arguments, "--store", str(place), "--repeat", "2", "--json"]) == 0
     with Store(place) as kept:
         return place, kept.record(2)
+
+
+def test_rows_name_the_conditions_that_a_target_was_in(tmp_path: Path) -> None:
+    """The first of two targets fails in the second of three seconds."""
+    changed = {"event": "brick_condition", "at_ns": SECOND + 500 * MS, "condition": "rebuilding", "target": 0}
+    asked = plan(stream(), stream(name="other", target=1))
+    told = [
+        interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 20), cell([MS] * 20, stream=1), index=n) for n in range(3)
+    ]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [changed, *told, phase_end(end_ns=3 * SECOND)], plan_=asked))
+        plain = store.record(add_run(store, [*told, phase_end(end_ns=3 * SECOND)], plan_=asked, condition="degraded"))
+    first, other = (name.name for name in record.info.plan.phase[0].stream)
+    found = {(row["stream"], row["start_ns"]): row["condition"] for row in rows([record])}
+    assert [found[first, n * SECOND] for n in range(3)] == ["normal", "normal, rebuilding", "rebuilding"]
+    assert {found[other, n * SECOND] for n in range(3)} == {"normal"}
+    of_totals = {row["stream"]: row["condition"] for row in rows([record], "totals")}
+    assert of_totals == {first: "normal, rebuilding", other: "normal"}
+    assert [row["condition"] for row in rows([record, plain], "runs")] == ["normal, rebuilding", "degraded"]
+    assert 'condition="normal, rebuilding"' in metrics_text([record], openmetrics=True)
+    assert {row["condition"] for row in rows([plain])} == {"degraded"}
 
 
 def exported(store: Path, out: Path, *words: str) -> str:
@@ -198,8 +222,8 @@ def test_a_modelled_run_began_when_it_was_made(tmp_path: Path, capsys: pytest.Ca
         (tmp_path / "out").unlink()
         return said
 
-    for rows in ("intervals", "totals", "runs"):
-        first, *_ = csv.DictReader(io.StringIO(text("csv", "--rows", rows)))
+    for which in ("intervals", "totals", "runs"):
+        first, *_ = csv.DictReader(io.StringIO(text("csv", "--rows", which)))
         assert first["start_unix_ns"] == str(made_ns)
     assert json.loads(text("json"))["runs"][0]["start_unix_ns"] == made_ns
     assert f"#[StartTime: {made_ns / 1e9:.3f} " in text("hdr")

@@ -3,6 +3,7 @@
 CSV and Parquet have three tables: `intervals` (a row for each interval, stream, operation and measure), `totals` (each
 stream, operation and measure of a run) and `runs` (circumstances and outcome). JSON has the whole record. `headline`
 says whether the figures of the phase are made of the interval: not of a warm-up, nor of what went before steady state.
+`condition` has all conditions of what the row is of, in their order.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, BinaryIO, Literal
 
 import msgspec
 
+from brickyard.analysis.figures.conditions import Stood
 from brickyard.analysis.figures.steady import headline_from_ns
 from brickyard.analysis.figures.totals import asked_stream, phase_name, stream_name, totals
 from brickyard.analysis.judging.summary import run_document
@@ -111,13 +113,13 @@ _FIELDS = {"depth_max" if name == "in_flight_bound" else name: name for name in 
 _OF_INTERVAL = {name: of for name, of in _FIELDS.items() if name in INTERVALS and name not in ("phase", "stream")}
 
 
-def of_run(info: RunInfo) -> Document:
+def of_run(info: RunInfo, condition: str) -> Document:
     return {
         "run": info.id,
         "study": info.study,
         "profile": info.profile,
         "profile_hash": info.profile_hash,
-        "condition": info.condition,
+        "condition": condition,
         "outcome": info.outcome,
         "target": ",".join(info.targets),
         "start_unix_ns": info.began_unix_ns,
@@ -133,9 +135,10 @@ def rows(records: list[Record], which: Rows = "intervals") -> Iterator[Document]
 
 def _interval_rows(record: Record) -> Iterator[Document]:
     from_ns = {phase: headline_from_ns(record, phase) for phase in {item.phase for item in record.intervals}}
+    stood = Stood(record)
     for item in record.intervals:
         yield {
-            **of_run(record.info),
+            **of_run(record.info, stood.within(item.phase, item.stream, item.start_ns, item.end_ns)),
             "phase": phase_name(record, item.phase),
             "stream": stream_name(record, item.phase, item.stream),
             "headline": not item.warmup and item.start_ns >= from_ns[item.phase],
@@ -145,10 +148,11 @@ def _interval_rows(record: Record) -> Iterator[Document]:
 
 def _total_rows(record: Record) -> Iterator[Document]:
     """Warm-up left out. Where every request failed there is no measure, and the counts stand alone."""
+    stood = Stood(record)
     for row in totals(record):
         asked = asked_stream(record, row.phase, row.stream)
         common = {
-            **of_run(record.info),
+            **of_run(record.info, stood.rated(row.phase, row.stream)),
             "phase": row.phase_name,
             "stream": row.stream_name,
             "operation": row.operation,
@@ -180,7 +184,7 @@ def _run_rows(record: Record) -> Iterator[Document]:
     info = record.info
     host = info.facts.host or HostSheet()
     yield {
-        **of_run(info),
+        **of_run(info, Stood(record).throughout),
         "end_ns": info.end_ns,
         "message": info.message,
         "invalid": info.invalid,

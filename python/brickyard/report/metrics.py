@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from brickyard.analysis.figures.conditions import Stood
 from brickyard.analysis.figures.totals import Totals, asked_stream, totals
 from brickyard.percentiles import percentile_of
 from brickyard.store import Record
@@ -72,7 +73,7 @@ def _info(record: Record) -> Iterator[Sample]:
     said = {
         "profile": info.profile,
         "profile_hash": info.profile_hash,
-        "condition": info.condition,
+        "condition": Stood(record).throughout,
         "outcome": info.outcome,
         "target": ",".join(info.targets),
         "engine": info.start.engine if info.start else "",

@@ -5,7 +5,7 @@ Refusal: an interval in which the condition changed belongs to neither and is le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures import cells
@@ -17,6 +17,10 @@ from brickyard.units import format_count, format_iops, format_mib_per_s, format_
 
 BEFORE, NORMAL_AGAIN = "normal", "normal again"
 COLUMNS = ("condition", "from", "lasted", "measured", "IOPS", "MiB/s", "mean", "p99", "errors")
+
+
+Stretch = tuple[int, str, int, int]
+"""Target, condition, start and end."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +94,47 @@ def mean_words(record: Record, phase: int) -> str:
     if not rated:
         return ""
     from_ns, to_ns = rated[0].start_ns, rated[-1].end_ns
-    names = [
-        name.replace("_", " ")
-        for target, name, start_ns, end_ns in _stretches(record)
-        if target in own and start_ns < to_ns and end_ns > from_ns
-    ]
-    many = list(dict.fromkeys(names))
+    many = [name.replace("_", " ") for name in names_within(stretches(record), own, from_ns, to_ns)]
     return f"mean over the conditions {', '.join(many[:-1])} and {many[-1]}" if len(many) > 1 else ""
 
 
-def _stretches(record: Record) -> Iterator[tuple[int, str, int, int]]:
-    """Target, condition, start and end of each."""
+def names_within(found: Iterable[Stretch], targets: Collection[int], from_ns: int, to_ns: int) -> list[str]:
+    """The conditions that these targets were in during a time, in their order; none where no condition changed."""
+    names = [name for target, name, start, end in found if target in targets and start < to_ns and end > from_ns]
+    return list(dict.fromkeys(names))
+
+
+class Stood:
+    """In which conditions a run's targets were, as one text; that of the run where none changed."""
+
+    def __init__(self, record: Record) -> None:
+        self._record, self._stretches = record, stretches(record)
+
+    @property
+    def throughout(self) -> str:
+        """Of all targets, from the start to the end."""
+        ended_ns = max((end_ns for _, _, _, end_ns in self._stretches), default=0)
+        return self._named({target for target, *_ in self._stretches}, 0, ended_ns)
+
+    def within(self, phase: int, stream: int, from_ns: int, to_ns: int) -> str:
+        """Of a stream's target."""
+        return self._named(set(asked_targets(self._record, phase)[stream : stream + 1]), from_ns, to_ns)
+
+    def rated(self, phase: int, stream: int) -> str:
+        """Of a stream's target while the figures of its phase were counted."""
+        rated = rated_intervals(self._record, phase)
+        return self.within(phase, stream, rated[0].start_ns, rated[-1].end_ns) if rated else self.throughout
+
+    def _named(self, targets: Collection[int], from_ns: int, to_ns: int) -> str:
+        return ", ".join(names_within(self._stretches, targets, from_ns, to_ns)) or self._record.info.condition
+
+
+def stretches(record: Record) -> list[Stretch]:
+    """None where no condition changed."""
+    return list(_stretches(record))
+
+
+def _stretches(record: Record) -> Iterator[Stretch]:
     changes = record.of(BrickCondition)
     ends = [cost.end_ns for cost in record.costs if not cost.drain]
     for target in sorted({change.target for change in changes}):
