@@ -331,11 +331,13 @@ def test_addresses_of_rulers_are_those_of_profiles() -> None:
 
 
 def ramped(tmp_path: Path, limit: Json | None, found: int | None = 2) -> Record:
-    """Three steps of 100, 300 and 500 requests a second, of which the third takes 200 ms for each."""
+    """Three steps of 100, 300 and 500 requests a second, of which the third takes 200 ms for each, most of it late."""
 
     def at(step: int, requests: int, time_ns: int) -> Json:
         knob = {"workers": step, "depth": None, "rate_per_s": None}
-        return interval((step - 1) * SECOND, step * SECOND, cell([time_ns] * requests), knob=knob)
+        told = cell([time_ns] * requests)
+        told["measures"]["lateness"] = cell([max(time_ns - 20 * MS, 0)] * requests)["measures"]["service"]
+        return interval((step - 1) * SECOND, step * SECOND, told, knob=knob)
 
     steps = [(1, 100, 10 * MS), (2, 300, 20 * MS), (3, 500, 200 * MS)]
     told = {
@@ -371,8 +373,9 @@ def test_a_ramp_is_judged_by_the_step_that_it_found(tmp_path: Path) -> None:
     assert judged(record, "iops>=250").findings[0].value == 300
     (time,) = judged(record, "mean<=100ms").findings
     assert (time.value, time.head_room) == (20 * MS, 5)
-    headline = answer([record], {}).sentences[0]
-    assert "at workers 2, the step that the ramp found: read 300 requests/s" in headline
+    told = answer([record], {})
+    assert "at workers 2, the step that the ramp found: read 300 requests/s" in told.sentences[0]
+    assert "Lateness" not in told.belief, "only the step that was rejected had any"
     assert closing(closing_rates(record)).startswith("300 IOPS")
     (part,) = run_figures(record).parts
     assert part.values["iops"] == 300
@@ -383,7 +386,9 @@ def test_a_ramp_without_a_limit_has_no_verdict_and_its_headline_says_what_it_is(
     (finding,) = judged(record, "iops>=250").findings
     assert (finding.word, finding.value) == ("not measured", None)
     assert "a ramp without a limit has no single figure" in finding.reason
-    assert "mean over the 3 steps of the ramp, workers 1 to 3: read 300 requests/s" in answer([record], {}).sentences[0]
+    told = answer([record], {})
+    assert "mean over the 3 steps of the ramp, workers 1 to 3: read 300 requests/s" in told.sentences[0]
+    assert "Lateness is 84 % of the mean response time" in told.belief
     assert "(mean over the 3 steps of the ramp, workers 1 to 3)" in closing(closing_rates(record))
     assert judged(record, "errors<=1%").passed
 

@@ -366,7 +366,7 @@ def _moment_ns(record: Record) -> int:
         return 0
     brief = [
         row.rated_ns
-        for row in analysis.totals(record)
+        for row in analysis.totals(at_result(record))
         if row.rated_requests and row.rated_ns < MOMENT_NS and not _has_program(profile_phase(record, row.phase))
     ]
     return min(brief, default=0)
@@ -387,7 +387,7 @@ def _fewest(record: Record) -> int:
         return 0
     counts = [
         row.rated_requests
-        for row in rated_rows(analysis.totals(record))
+        for row in rated_rows(analysis.totals(at_result(record)))
         if not _has_program(profile_phase(record, row.phase))
     ]
     return min((count for count in counts if 0 < count < REQUESTS_MIN), default=0)
@@ -520,11 +520,12 @@ def _pauses(record: Record) -> bool:
 
 
 def _lateness(records: Sequence[Record]) -> list[tuple[float, Record]]:
-    """Its share of each mean response time, with the run that had it, where one of them is a good part."""
+    """Its share of each mean response time, with the run that had it, where one of them is a good part. Of a ramp, the
+    step counts that its answer is of."""
     shares = [
         (late.mean_ns / response.mean_ns, record)
         for record in records
-        for row in analysis.totals(record)
+        for row in analysis.totals(at_result(record))
         if (late := row.lateness) and (response := row.response) and response.mean_ns
     ]
     return shares if max((share for share, _ in shares), default=0.0) >= LATE_SHARE else []
