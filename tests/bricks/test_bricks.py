@@ -347,6 +347,16 @@ def test_rankings_count_only_clear_differences() -> None:
     assert [(high.simulated, low.simulated) for high, low in found.disagreements] == [(85, 90)]
 
 
+def assert_marked(pictures: Path, changed: list[Any]) -> None:
+    """Pictures over time have the clock of the tables, and mark each change where the table has it."""
+    for picture in ("throughput-over-time", "latency-over-time"):
+        drawn = (pictures / f"{picture}.svg").read_text("utf-8")
+        assert "time since the run began in seconds" in drawn
+        marks = re.findall(r'aria-label="time_s: ([0-9.]+); name: ([^"]+)"', drawn)
+        assert [name for _, name in marks] == [span["condition"] for span in changed]
+        assert [float(at_s) for at_s, _ in marks] == pytest.approx([span["start_ns"] / 1e9 for span in changed])
+
+
 def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_after(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +398,7 @@ def test_a_member_fails_during_a_run_and_the_table_shows_before_rebuilding_and_a
     assert "Rebuilds and the like" in page
     assert page.index("rebuilding and normal again: read") < page.index("Conditions (response times)")
     assert "a whole member takes" in page
+    assert_marked(tmp_path / "page" / "pictures", spans[1:])
     # Both arms gone: whatever is asked for from then on fails, and is counted as that.
     lost = answer(capsys, *target, "--set", 'fail_at=["20s","30s"]')
     failed = lost["conditions"]

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
 from brickyard.analysis import phase_rates
 from brickyard.analysis.figures import cells
+from brickyard.analysis.figures.load_curve import CurvePoint
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.series import Point, rate_shown
 from brickyard.analysis.figures.totals import totals
@@ -19,11 +20,14 @@ from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.summary import circumstances
 from brickyard.analysis.studies.characterization import characterization
 from brickyard.errors import BadInputError
+from brickyard.report import charts
 from brickyard.report import page as page_of_runs
+from brickyard.report.load_curve import load_curve
 from brickyard.report.page import default_directory, write_report
+from brickyard.report.pictures import draw
 from brickyard.report.tables import characterization_tables, totals_tables
 from brickyard.store import Store
-from brickyard.units import format_count
+from brickyard.units import MIB, format_count
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, plan, stream
 
 SECTIONS = [
@@ -422,6 +426,30 @@ def test_the_highest_rate_of_what_is_left_is_no_answer_for_cells_that_failed(tmp
     assert "up to" not in said.sentences[0]
     (graph, *_) = page_of_runs.draw_figures(records)
     assert "Lines have gaps where a cell has no rate: run failed (1), all requests failed (1)." in graph.caption
+
+
+def test_lines_over_time_have_gaps_where_nothing_was_counted_and_workers_are_whole() -> None:
+    """A ramp that settles for two seconds between its steps."""
+    points = [Point(1, "one", "read", at_s, at_s + 1.0, 100.0, 100.0 * MIB) for at_s in (5.0, 6.0, 9.0)]
+    chart = charts.throughput(points, {1: ""}, "IOPS", charts.Clock(), log=False, width=300)
+    assert len(LINE_BETWEEN.findall(draw("one", "", chart).svg)) == 2
+    steps = [
+        CurvePoint(
+            run=1,
+            offered_per_s=value,
+            achieved_per_s=value,
+            requests=100,
+            unsent=0,
+            errors=0,
+            mean_ns=value * MS,
+            max_ns=9 * MS,
+            percentiles={},
+        )
+        for value in (1.0, 2.0)
+    ]
+    workers, rates = (load_curve(steps, [], None, is_whole=is_whole).svg for is_whole in (True, False))
+    assert (">0.2<" in workers, ">0.2<" in rates) == (False, True)
+    assert ">1<" in workers
 
 
 def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ import altair as alt
 import msgspec
 
 from brickyard.analysis import HeatCell, Point, RankedCell
-from brickyard.analysis.figures.series import IOPS
+from brickyard.analysis.figures.series import IOPS, pieces
 from brickyard.analysis.judging.slow import CauseShare
 from brickyard.analysis.judging.without_rate import Key
 from brickyard.percentiles import PERCENTILE_NAMES
@@ -183,9 +184,17 @@ class _RatePoint(msgspec.Struct, frozen=True):
 
 
 def throughput(
-    points: list[Point], series_of: dict[int, str], unit: str, *, log: bool, width: int, height: int = 260
+    points: list[Point],
+    series_of: dict[int, str],
+    unit: str,
+    clock: Clock,
+    *,
+    log: bool,
+    width: int,
+    height: int = 260,
 ) -> Any:
-    """The rate of each interval as steps, in IOPS or MiB/s; `series_of` names the line to which a run belongs."""
+    """The rate of each interval as steps, in IOPS or MiB/s; `series_of` names the line to which a run belongs. Lines
+    have gaps where intervals are not counted."""
 
     def value(point: Point) -> float:
         return point.iops if unit == IOPS else point.bytes_per_s / MIB
@@ -197,12 +206,12 @@ def throughput(
     many_operations = len(loads) > len({run for run, _, _ in loads})
     rows: list[_RatePoint] = []
     operation_of: dict[str, str] = {}
-    for point in points:
+    for point, piece in zip(points, pieces(points), strict=True):
         rate = value(point)
         name = series_of.get(point.run, "")
         if many_operations or not name:
             name = " ".join(part for part in (name, point.stream, point.operation) if part)
-        line = f"{point.run} {name}"
+        line = f"{point.run} {name} {piece}"
         operation_of[line] = point.operation
         drawn = max(rate, floor) if log else rate
         rows += [_RatePoint(drawn, name, line, round(at, 4)) for at in (point.start_s, point.end_s)]
@@ -217,12 +226,13 @@ def throughput(
     patterns = alt.Scale(domain=names, range=[DASHES[number % len(DASHES)] for number in place])
     dashes = alt.StrokeDash("series:N", sort=names, legend=None, scale=patterns)
     apart = {"strokeDash": dashes} if many_operations else {}
-    end_s = max((row.time_s for row in rows), default=1)
-    return (
+    times = [row.time_s for row in rows] or [0.0, 1.0]
+    span_s = min(times), max(times)
+    drawn = (
         alt.Chart(inlined(rows))
         .mark_line(strokeWidth=1.8, clip=True)
         .encode(
-            x=time_axis(end_s),
+            x=time_axis(*span_s, clock.title),
             y=alt.Y(
                 "rate:Q",
                 title=unit,
@@ -241,15 +251,27 @@ def throughput(
             ),
             **apart,
         )
-        .properties(width=width, height=height)
     )
+    return alt.layer(drawn, *_changed(clock, span_s)).properties(width=width, height=height)
 
 
-def time_axis(end_s: float) -> Any:
+@dataclass(frozen=True)
+class Clock:
+    """What the time of a picture counts from, and the changes that are marked in it."""
+
+    title: str = "measured time in seconds"
+    changes: tuple[tuple[str, float], ...] = ()
+    """Names and seconds, in the order of time."""
+
+
+SINCE_START = "time since the run began in seconds"
+
+
+def time_axis(start_s: float, end_s: float, title: str = Clock.title) -> Any:
     return alt.X(
         "time_s:Q",
-        title="measured time in seconds",
-        scale=alt.Scale(domain=[0, end_s], nice=False),
+        title=title,
+        scale=alt.Scale(domain=[start_s, end_s], nice=False),
         axis=alt.Axis(grid=False, format=",~r", tickCount=8, labelFlush=False),
     )
 
@@ -262,20 +284,22 @@ class _HeatBin(msgspec.Struct, frozen=True):
     share: float
 
 
-def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *, width: int, height: int = 300) -> Any:
+def heat_map(
+    cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], clock: Clock, *, width: int, height: int = 300
+) -> Any:
     """Response times over time: how large a share of an interval's requests fell into each bin of a log axis."""
     rows = [
         _HeatBin(round(cell.start_s, 4), round(cell.end_s, 4), max(cell.low_ns, 1), cell.high_ns, cell.share)
         for cell in cells
     ]
     low, high = min(row.low_ns for row in rows), max(row.high_ns for row in rows)
-    end_s = max(row.end_s for row in rows)
+    start_s, end_s = min(row.time_s for row in rows), max(row.end_s for row in rows)
     least = min(row.share for row in rows)
     picture = (
         alt.Chart(inlined(rows))
         .mark_rect(strokeWidth=0, aria=False)
         .encode(
-            x=time_axis(end_s),
+            x=time_axis(start_s, end_s, clock.title),
             x2="end_s:Q",
             y=alt.Y(
                 "low_ns:Q",
@@ -297,9 +321,9 @@ def heat_map(cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], *
             ),
         )
     )
-    layers = [picture]
+    layers = [picture, *_changed(clock, (start_s, end_s))]
     if len(bands) > 1:
-        layers += _bands(bands, end_s)
+        layers += _bands(bands, (start_s, end_s))
     return alt.layer(*layers).properties(width=width, height=height)
 
 
@@ -309,10 +333,10 @@ class _Band(msgspec.Struct, frozen=True):
     name: str
 
 
-def _bands(bands: list[tuple[str, float, float]], end_s: float) -> list[Any]:
+def _bands(bands: list[tuple[str, float, float]], span_s: tuple[float, float]) -> list[Any]:
     """Names above the picture where loads follow one another, and lines between them."""
     rows = [_Band(start, (start + end) / 2, name) for name, start, end in bands]
-    x_scale = alt.Scale(domain=[0, end_s], nice=False)
+    x_scale = alt.Scale(domain=span_s, nice=False)
     lines = (
         alt.Chart(inlined(rows[1:]))
         .mark_rule(color="#7b8794", strokeDash=[3, 3], aria=False)
@@ -333,6 +357,35 @@ def _bands(bands: list[tuple[str, float, float]], end_s: float) -> list[Any]:
         .encode(x=alt.X("middle_s:Q", scale=x_scale), y=alt.value(0), text="name:N")
     )
     return [lines, names]
+
+
+class _Change(msgspec.Struct, frozen=True):
+    time_s: float
+    name: str
+
+
+def _changed(clock: Clock, span_s: tuple[float, float]) -> list[Any]:
+    """A line at each change, and its name above the picture, each in a line of text of its own; the names end at
+    their lines where there is less room after them."""
+    start_s, end_s = span_s
+    rows = [_Change(at_s, name) for name, at_s in clock.changes if start_s <= at_s <= end_s]
+    layers: list[Any] = []
+    for number, row in enumerate(rows, 1):
+        x = alt.X("time_s:Q", scale=alt.Scale(domain=span_s, nice=False))
+        at = alt.Chart(inlined([row])).encode(x=x)
+        is_late = row.time_s - start_s > end_s - row.time_s
+        text = at.mark_text(
+            align="right" if is_late else "left",
+            baseline="bottom",
+            dy=-4 - BAND_LINE * (len(rows) - number),
+            fontSize=12,
+            color=theme.INK,
+        )
+        # Seen on the dark cells of a heat map too.
+        under = at.mark_rule(color="white", opacity=0.8, strokeWidth=3.5)
+        rule = at.mark_rule(color=theme.INK, strokeDash=[5, 3], strokeWidth=1.4)
+        layers += [under, rule, text.encode(y=alt.value(0), text="name:N")]
+    return layers
 
 
 BAR, BAR_ROOM = 24, 34  # of one run, and with the gap to the next

@@ -48,9 +48,11 @@ def load_curve(
     note: str = "",
     narrow: bool = False,
     steps: Sequence[Step] = (),
+    is_whole: bool = False,
 ) -> Picture:
     """Response time on a log axis against the offered rate; overloaded rates are hollow, each answer is a labelled
-    line. Steps of searches have the limited figure alone, and no line."""
+    line. Steps of searches have the limited figure alone, and no line. `is_whole`: there is nothing between two whole
+    numbers on the axis, as of workers."""
     limited = [limit.figure] if limit and limit.figure not in FIGURES else []
     figures = [*FIGURES, *limited]
     rows = [
@@ -77,6 +79,7 @@ def load_curve(
         tickCount=TICKS_NARROW if narrow else TICKS,
         labelOverlap="greedy",
         labelSeparation=10,
+        tickMinStep=1 if is_whole else alt.Undefined,
     )
     x = alt.X("rate:Q", title=against + unit, scale=x_scale, axis=ticks)
     y_scale = alt.Scale(type="log", domain=[low, high], nice=False)

@@ -18,7 +18,8 @@ from brickyard import _core, analysis
 from brickyard.analysis.databases.pgbench import is_pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures import ramp
-from brickyard.analysis.figures.series import has_drain, rate_shown
+from brickyard.analysis.figures.conditions import stretches
+from brickyard.analysis.figures.series import has_drain, pieces, rate_shown
 from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
@@ -211,7 +212,17 @@ def _ramps(records: list[Record]) -> list[Figure]:
             name = f"ramp-{record.info.id}-{number}"
             unit, note = " in 1/s" if knob == "rate" else "", workload_words([record], phase=found[0].phase)
             wide, narrow = (
-                load_curve(points, marks, limit, name=name, against=knob, unit=unit, note=note, narrow=is_narrow)
+                load_curve(
+                    points,
+                    marks,
+                    limit,
+                    name=name,
+                    against=knob,
+                    unit=unit,
+                    note=note,
+                    narrow=is_narrow,
+                    is_whole=ramp.is_whole(knob),
+                )
                 for is_narrow in (False, True)
             )
             caption = " ".join(ramp.found_words(record)) or "Each point is a step of the ramp."
@@ -276,16 +287,20 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
     is_apart = analysis.are_apart(points)
     unit, why = rate_shown(points)
     axis = " The axis is logarithmic, since the streams are far apart." if is_apart else ""
+    clock = _clock(records)
+    broken = " Lines have gaps where intervals are not counted." if any(pieces(points)) else ""
+    marked = " Dashed lines mark changes of the condition." if clock.changes else ""
     mixed = " All streams and operations of a run are in one map." if analysis.several(points) else ""
 
     def rates(name: str, width: int) -> Picture:
-        chart = charts.throughput(points, series_of, unit, log=analysis.is_graph(patterns) or is_apart, width=width)
+        log = analysis.is_graph(patterns) or is_apart
+        chart = charts.throughput(points, series_of, unit, clock, log=log, width=width)
         return draw(name, "Throughput over time", chart, width=width, note=note)
 
     figures = [
         Figure(
             "Throughput over time",
-            f"{unit}{why}. {ends}A run that holds its rate is a flat line.{axis}",
+            f"{unit}{why}. {ends}A run that holds its rate is a flat line.{axis}{broken}{marked}",
             [rates("throughput-over-time", WIDE)],
             [rates("throughput-over-time-narrow", NARROW)],
         )
@@ -298,7 +313,7 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
         return draw(
             name,
             "Response times over time as a heat map",
-            charts.heat_map(cells, bands, width=width),
+            charts.heat_map(cells, bands, clock, width=width),
             width=width,
             note=note,
         )
@@ -311,9 +326,17 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
         darker = "The darker a cell, the larger the share of the requests of that moment that took that long."
         last = has_drain(records)
         drain = " The narrow column at the end of a run has the requests that ended after its time." if last else ""
-        caption = f"{ends}{darker}{drain}{mixed}"
+        caption = f"{ends}{darker}{drain}{mixed}{marked}"
         figures.append(Figure("Latency over time", caption, [wide], [narrow]))
     return figures
+
+
+def _clock(records: list[Record]) -> charts.Clock:
+    """That of a run's tables, with its changes of condition; the measured time of several runs, which has none."""
+    if len(records) > 1:
+        return charts.Clock()
+    changes = [(name.replace("_", " "), start_ns / 1e9) for _, name, start_ns, _ in stretches(records[0]) if start_ns]
+    return charts.Clock(charts.SINCE_START, tuple(dict.fromkeys(changes)))
 
 
 def _series(records: list[Record], patterns: Patterns) -> dict[int, str]:

@@ -151,7 +151,7 @@ def line_panel(
 
 
 def _time(end_s: float, *, last: bool) -> Any:
-    axis = charts.time_axis(end_s)
+    axis = charts.time_axis(0, end_s)
     return axis if last else axis.title(None).axis(grid=False, labels=False, ticks=False)
 
 

@@ -190,7 +190,11 @@ def _too_few(figure: str, step: RampStep) -> str:
 
 def turned(knob: str, value: float) -> float:
     """What a knob stands at when it is turned to this value: there is no half worker."""
-    return float(value) if knob in ("rate", "load") else float(max(int(value), 1))
+    return float(max(int(value), 1)) if is_whole(knob) else float(value)
+
+
+def is_whole(knob: str) -> bool:
+    return knob not in ("rate", "load")
 
 
 def step_words(value: float) -> str:

@@ -48,7 +48,11 @@ class HeatCell:
 
 
 def lay_out(records: Iterable[Record]) -> dict[int, float]:
-    """Seconds to add to each run's own clock so that the measured parts follow one another without idle time."""
+    """Seconds to add to each run's own clock. One run keeps its clock, which its tables have too; the measured parts
+    of several follow one another without idle time."""
+    records = list(records)
+    if len(records) == 1:
+        return {records[0].info.id: 0.0}
     shifts, cursor_s = {}, 0.0
     for record in records:
         spans = [cost for cost in record.costs if not cost.warmup]
@@ -93,6 +97,19 @@ def throughput(records: list[Record]) -> list[Point]:
                     )
                 )
     return points
+
+
+def pieces(points: Sequence[Point]) -> list[int]:
+    """In which piece of its line each point is: a line has a gap where intervals between two points are not counted,
+    such as those in which a ramp settles."""
+    ends: dict[tuple[int, str, str], tuple[float, int]] = {}
+    found = []
+    for point in points:
+        line = point.run, point.stream, point.operation
+        end_s, piece = ends.get(line, (point.start_s, 0))
+        ends[line] = point.end_s, piece + (point.start_s > end_s)
+        found.append(ends[line][1])
+    return found
 
 
 def several(points: Sequence[Point]) -> bool:
