@@ -12,7 +12,7 @@ from brickyard.analysis import phase_rates
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.load_curve import CurvePoint
 from brickyard.analysis.figures.named import FIGURES, measured
-from brickyard.analysis.figures.series import Point, rate_shown
+from brickyard.analysis.figures.series import HeatCell, Point, rate_shown
 from brickyard.analysis.figures.totals import totals
 from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import cached
@@ -424,6 +424,7 @@ def test_the_highest_rate_of_what_is_left_is_no_answer_for_cells_that_failed(tmp
     assert "all requests failed (1)" in said.belief
     assert "with requests of 64 KiB, the highest of the 2 of 4 sizes that have a rate" in said.sentences[0]
     assert "up to" not in said.sentences[0]
+    assert f"Run {records[2].info.id} failed</" in page_of_runs.render(records, None, [])
     (graph, *_) = page_of_runs.draw_figures(records)
     assert "Lines have gaps where a cell has no rate: run failed (1), all requests failed (1)." in graph.caption
 
@@ -450,6 +451,13 @@ def test_lines_over_time_have_gaps_where_nothing_was_counted_and_workers_are_who
     workers, rates = (load_curve(steps, [], None, is_whole=is_whole).svg for is_whole in (True, False))
     assert (">0.2<" in workers, ">0.2<" in rates) == (False, True)
     assert ">1<" in workers
+
+
+def test_labels_of_shares_are_apart_and_none_is_rounded_to_nothing() -> None:
+    """Seven decades in a narrow picture."""
+    cells = [HeatCell(0.0, 1.0, MS, 2 * MS, 5, share) for share in (1e-6, 1.0)]
+    drawn = draw("heat", "", charts.heat_map(cells, [], charts.Clock(), width=330)).svg
+    assert set(re.findall(r">([0-9.]+%)<", drawn)) == {"0.0001%", "0.01%", "1%", "100%"}
 
 
 def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from brickyard.units import MIB
 
 PATTERN = tuple[str, str]
 BAND_LINE = 14  # line height of the names above a picture, in pixels
+DECADES_LABELLED = 5  # labels of decades below the gradient of a narrow picture
 LINES_NAMED = 16  # a legend of more lines is larger than its picture: they are named by operation
 DASHES = [[1, 0], [8, 8], [3, 7], [12, 4, 2, 4]]
 ZERO_SHARE = 0.5  # on a log axis, an interval without completions is drawn at this share of the smallest rate
@@ -313,10 +314,10 @@ def heat_map(
                 title="share of the requests in an interval",
                 scale=alt.Scale(type="log", domain=[min(least, 0.1), 1], scheme="viridis", reverse=True, nice=False),
                 legend=alt.Legend(
-                    format=".3~%",
+                    format=".4~%",
                     gradientLength=min(width - 40, 360),
                     gradientThickness=12,
-                    values=[v for v in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1) if v >= min(least, 0.1)],
+                    values=_share_ticks(min(least, 0.1)),
                 ),
             ),
         )
@@ -325,6 +326,12 @@ def heat_map(
     if len(bands) > 1:
         layers += _bands(bands, (start_s, end_s))
     return alt.layer(*layers).properties(width=width, height=height)
+
+
+def _share_ticks(least: float) -> list[float]:
+    """Decades from 1 down; every second one where the labels of all would touch."""
+    decades = [value for value in (1, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6) if value >= least]
+    return decades[:: 2 if len(decades) > DECADES_LABELLED else 1]
 
 
 class _Band(msgspec.Struct, frozen=True):

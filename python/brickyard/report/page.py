@@ -397,7 +397,9 @@ def render(
             version=next((r.info.software_version for r in records if not r.info.is_by_tool), _core.version()),
             warnings=distinct_warnings(every),
             notes=study.notes if study else [],
-            unfinished=[f"Run {r.info.id} {r.info.outcome}: {r.info.message}" for r in outcomes],
+            unfinished=[
+                ": ".join(filter(None, (f"Run {r.info.id} {r.info.outcome}", r.info.message))) for r in outcomes
+            ],
             circumstances=lead.circumstances if lead and lead.circumstances else summaries.circumstances(records),
             workload=workload,
             counted=counted_words(every, study.notes if study else [], len(outcomes)),

@@ -207,7 +207,8 @@ def _show(results: list[RunResult], records: list[Record], limit: Limit | None, 
     console = stdout()
     for result in results:
         if result.outcome != "done":
-            console.print(f"Run {result.run} {result.outcome}: {result.message}", markup=False, soft_wrap=True)
+            words = ": ".join(filter(None, (f"Run {result.run} {result.outcome}", result.message)))
+            console.print(words, markup=False, soft_wrap=True)
     print_warnings(console, records)
     print_replay(console, records, limit)
     console.print()
