@@ -774,6 +774,9 @@ def test_import_knows_a_format_by_its_content(tmp_path: Path, capsys: pytest.Cap
     assert main(["run", str(tmp_path / "made.toml"), "--dry-run"]) == 2
     assert "2 targets; name them" in capsys.readouterr().err
     assert main(["import", "--command", "diskspd -b4K -w100 x.dat"]) == 0
+    capsys.readouterr()
+    assert main(["import", "--command", "elbencho -r -b 4k /data/f"]) == 2
+    assert "only its results: import the file of --csvfile" in capsys.readouterr().err
     (tmp_path / "prose").write_text("Call me Ishmael.")
     for bad in ("prose", "missing"):
         capsys.readouterr()

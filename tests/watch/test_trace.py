@@ -663,7 +663,11 @@ def test_reads_are_left_less_the_more_is_written(capsys: pytest.CaptureFixture[s
             (worse, *_) = [p for p in points if p["reads_per_s"] == item["too_many_per_s"]]
             assert not worse["kept_up"] or worse["read_ns"] is None or worse["read_ns"] > 60e6 or len(points) > 7
     assert found["answer"].startswith("At 60.0 ms p99 of reads you can have")
-    assert (tmp_path / "map/interference.svg").stat().st_size > 2_000
+    assert (tmp_path / "map/pictures/interference.svg").stat().st_size > 2_000
+    page = (tmp_path / "map/report.html").read_text("utf-8")
+    assert "How many reads remain beside writes?" in page
+    assert found["answer"] in page
+    assert "limit broken at" in page
     assert main(["interference", MODEL, "--limit", "10ms"]) == 2
     assert main(["interference", MODEL, "--limit", "p99:0ms"]) == 2
     # No record has this percentile, so no rate would ever keep its limit.

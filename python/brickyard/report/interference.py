@@ -1,21 +1,40 @@
-"""Duty: the latency of reads against the rates of reads and writes, as a picture. Refusal: nothing is measured."""
+"""Duty: the latency of reads against the rates of reads and writes, as a page with its map. Refusal: nothing is
+measured."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 import altair as alt
 
+from brickyard.analysis.judging.answers import Answer
+from brickyard.outputs import report_place
 from brickyard.report import theme
+from brickyard.report.page import Figure, Lead, render
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw
+from brickyard.report.tables import Table
+from brickyard.report.written import write_page
+from brickyard.store import Record
 from brickyard.study.shipped.interference import InterferenceMap
 from brickyard.units import format_ns
 
 WIDTH, HEIGHT = 560, 360
 SUBTITLE = 90  # characters a line
 FACTORS = (0.25, 0.5, 1.0, 2.0, 5.0)  # of the limit, each a colour
+
+
+def write_interference(place: Path, records: list[Record], answer: Answer, table: Table, drawn: Picture | None) -> Path:
+    """Writes `report.html` and `pictures/`; gives back the page's absolute path. Before the first point of the map was
+    measured there is no picture of it."""
+    pictures = [drawn] if drawn else []
+    caption = "Each disc is a run; the line joins the highest rates that kept the limit."
+    figures = [Figure(table.title, caption, pictures, [])] if drawn else []
+    where = report_place(place)
+    html = render(records, None, figures, lead=Lead(answer, figures, [table]), pictures=where.pictures.name)
+    return write_page(where, html, pictures)
 
 
 def interference_picture(found: InterferenceMap, target: str, load: str) -> Picture:

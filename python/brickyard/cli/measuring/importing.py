@@ -127,6 +127,10 @@ def _format(file: str, text: str, asked: str | None) -> str:
     if found not in known:
         if re.match(r"\s*(sudo\s+)?dd\s", text):
             raise BadInputError("dd is not read: write brickyard run --rw write --bs 1M --size 1GiB FILE")
+        if re.match(r"\s*(sudo\s+)?(\S*/)?elbencho\s", text):
+            raise BadInputError(
+                "command lines of elbencho are not read, only its results: import the file of --csvfile or --jsonfile"
+            )
         raise BadInputError(f"{file}: the format is not recognized; name it with --format: {', '.join(known)}")
     return found
 

@@ -59,8 +59,8 @@ MapPlace = Annotated[
     Parameter(
         name=["--output", "-o", "--picture"],
         group=options.OUTPUT,
-        validator=options.FOLDER,
-        help="Folder for the map as SVG and PNG.",
+        validator=options.REPORT,
+        help="A folder for the report with the map, or its page when the name ends in .html.",
     ),
 ]
 
@@ -102,18 +102,20 @@ def interference(
         found, records = _mapped(
             kept, Runner(kept, terminal, interrupt), aimed, asked, limit_ns, None if not modelled else target, budget_s
         )
-    drawn = output is not None and bool(found.points)
-    if output is not None and drawn:
-        from brickyard.outputs import folder
-        from brickyard.report.interference import interference_picture
+    page: Path | None = None
+    if output is not None and records:
+        from brickyard.report.interference import interference_picture, write_interference
+        from brickyard.report.tables import Table
 
-        interference_picture(found, target, _load_words(asked, records)).write(folder(output))
+        title, columns, rows = _told(found, asked, records)
+        drawn = interference_picture(found, target, _load_words(asked, records)) if found.points else None
+        page = write_interference(output, records, _answer(found, records), Table(title, columns, rows), drawn)
     if json:
         emit({"target": target, "answer": _sentence(found), **found.document()})
     else:
         _print(found, asked, records)
-        if drawn:
-            print_line(stdout(), f"picture: {output}/interference.svg")
+        if page is not None:
+            print_line(stdout(), f"report: {page}")
     return _exit_code(found)
 
 
@@ -257,16 +259,26 @@ def _row(found: InterferenceMap, writes: float, reads: float | None) -> list[str
     return [*tried, span, format_count(min(p.reads for p in points)), mark]
 
 
-def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> None:
-    out = stdout()
-    print_answer(out, Answer(QUESTION, (_sentence(found),), belief(records)))
-    print_warnings(out, records)
-    columns = [("beside writes/s", "right"), ("reads/s", "right"), ("limit broken at", "right")]
-    columns += [(f"{found.figure} of {CONFIRMED_BY} runs", "right"), ("reads per run, at least", "right"), ("", "left")]
+def _answer(found: InterferenceMap, records: list[Record]) -> Answer:
+    return Answer(QUESTION, (_sentence(found),), belief(records))
+
+
+def _told(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> tuple[str, list[str], list[list[str]]]:
+    """Title, columns and rows of the table."""
+    columns = ["beside writes/s", "reads/s", "limit broken at", f"{found.figure} of {CONFIRMED_BY} runs"]
     rows = [_row(found, writes, reads) for writes, reads in found.frontier(found.limit_ns)]
     limit = f"{found.figure} within {format_ns(found.limit_ns)}"
+    return f"Reads with {limit}: {_load_words(asked, records)}", [*columns, "reads per run, at least", ""], rows
+
+
+def _print(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> None:
+    out = stdout()
+    print_answer(out, _answer(found, records))
+    print_warnings(out, records)
+    title, columns, rows = _told(found, asked, records)
     if rows:
-        out.print(table(f"Reads with {limit}: {_load_words(asked, records)}", columns, rows))
+        aligned = [*((name, "right") for name in columns[:-1]), (columns[-1], "left")]
+        out.print(table(title, aligned, rows))
     most = ((found.most_reads_per_s, "reads/s"), (found.most_writes_per_s, "writes/s"))
     alone = " and ".join(f"{format_iops(rate)} {unit}" for rate, unit in most if rate)
     print_line(out, f"Alone and without a limit: {alone}. {len(found.points)} runs with Poisson arrivals.")
