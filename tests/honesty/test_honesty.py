@@ -233,7 +233,9 @@ def check_document(document: Json) -> None:
 def test_a_scratch_file_is_measured_and_removed(tmp_path: Path) -> None:
     done = run(tmp_path, "honesty", "--size", "32MiB", "--scratch", str(tmp_path), *SHORT, "--json")
     assert done.returncode == 0, done.stderr
-    check_document(json.loads(done.stdout))
+    document = json.loads(done.stdout)
+    check_document(document)
+    assert {"short"} <= {item["id"] for item in document["warnings"]}
     assert not list(tmp_path.glob("*.brick"))
 
 

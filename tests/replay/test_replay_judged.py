@@ -407,6 +407,12 @@ def test_a_server_keeps_to_its_control_group(tmp_path: Path) -> None:
     assert not group.directory.exists()
     with memory_group() as other:
         assert isinstance(other, MemoryGroup)
+        other.limit(32 << 20)
+        greedy = [sys.executable, "-c", 'bytearray(b"x") * (256 << 20)']
+        command = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(other.entrance), *greedy]
+        assert other.killed() == 0
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+        assert other.killed() == 1
         with pytest.raises(BadInputError, match="cannot be limited"):
             MemoryGroup(tmp_path / "none").limit(1 << 30)
 

@@ -50,6 +50,10 @@ class Demo:
     """Of our own; None of a server that was there."""
     study: int
     results: list[RunResult]
+    memory_bytes: int | None = None
+    """What our own server was given."""
+    killed: int = 0
+    """Processes of our own server that the kernel killed because that was too little."""
 
 
 def demonstrate(
@@ -106,7 +110,8 @@ def demonstrate(
             _replay_both(store, listener, interrupt, logs, to, layout, seconds, repeat, study, results, named)
         finally:
             store.end_study(study, results[-1].outcome if results else "failed", [])
-        return Demo(layout, loaded, requests, about, study, results)
+        killed = group.killed() if isinstance(group, MemoryGroup) else 0
+        return Demo(layout, loaded, requests, about, study, results, memory_bytes, killed)
 
 
 def _confine(server: Server, group: MemoryGroup | str, memory_bytes: int, listener: Listener) -> None:

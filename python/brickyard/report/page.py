@@ -130,7 +130,8 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     curve = curve_of(study, records)
     if curve is None:
         return _pts_lead(study, records) if study else None
-    workload = workload_words([record for record in records if not is_of_search(record)] or records)
+    levels = [record for record in records if not is_of_search(record)] or records
+    workload = workload_words(levels)
     marks = curve_marks(curve)
     wide, narrow = (
         load_curve(curve.points, marks, curve.limit, note=workload, narrow=is_narrow, steps=curve.steps)
@@ -141,10 +142,11 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     caption += " Crosses are the steps of the searches for the limit." if curve.steps else ""
     groups = (("", 3), ("response time", len(RESPONSE)), ("", len(NAMES) - 2 - len(RESPONSE)))
     title = "Response time against offered rate"
+    note = "; ".join([workload, *curve_notes(levels, rows)])
     return Lead(
         curve_answer(curve, records, study.notes if study else ()),
         [Figure(title, caption, [wide], [narrow])],
-        [Table(title, [*NAMES, ""], rows, groups=groups, note="; ".join([workload, *curve_notes(rows)]), keys=2)],
+        [Table(title, [*NAMES, ""], rows, groups=groups, note=note, keys=2)],
         curve_circumstances(records),
     )
 

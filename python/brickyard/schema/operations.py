@@ -11,6 +11,7 @@ from brickyard.schema.generated import Counted
 from brickyard.schema.plan import (
     CreateFiles,
     Operations,
+    OtherKind,
     OtherPlan,
     OtherStream,
     Plan,
@@ -111,6 +112,11 @@ def flushed(plan: Plan | OtherPlan | None, target: int) -> Flushed | None:
     if not writing or any(stream.trace for stream in streams) or not all(map(flushes, writing)):
         return None
     return Flushed(any(map(_reads_data, streams)))
+
+
+def asks_databases(plan: Plan | OtherPlan | None) -> bool:
+    """Whether requests go to a server, and not to a file or device."""
+    return isinstance(plan, OtherPlan) and plan.kind in (OtherKind.REPLAY, OtherKind.LOAD, OtherKind.PGBENCH)
 
 
 class Queued(Protocol):

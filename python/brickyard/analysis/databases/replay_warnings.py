@@ -44,7 +44,11 @@ def coverage_words(record: Record) -> str:
     found = log_counts(record)
     if not found.requests:
         return ""
-    text = f"{share_words(found.covered_share)} of {format_count(found.requests)} requests became calls"
+    text = (
+        f"{share_words(found.covered_share)} of the {format_count(found.requests)} requests that were read became calls"
+    )
+    if (issued := issued_calls(record)) < found.calls:
+        text += f", of which {format_count(issued)} were due before the run ended"
     if found.bad_lines:
         text += f", {format_count(found.bad_lines)} lines could not be read"
     if found.unusable:

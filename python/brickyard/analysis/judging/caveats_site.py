@@ -29,6 +29,7 @@ from brickyard.schema import (
     UnwrittenBytes,
     UnwrittenUnknown,
     WatchSheet,
+    asks_databases,
     flushed,
     flushes,
     flushes_each_write,
@@ -114,6 +115,8 @@ FLUSHES_SAY = "The profile's flushes make the writes before them safe."
 
 def _durable_remedy(run: Judged, switch: str) -> str | None:
     """How to measure durable writes where the profile does not; None where each write of the run is one."""
+    if asks_databases(run.plan):
+        return f"A database's own flushes make its commits safe (`fsync = on`); without them, {switch}."
     streams = [stream for phase in run.plan.phase for stream in phase.stream] if isinstance(run.plan, Plan) else []
     writing = [stream for stream in streams if stream.trace or writes_data(stream)]
     if not writing or any(stream.trace or not flushes(stream) for stream in writing):

@@ -33,6 +33,8 @@ from brickyard.analysis.figures.search import SEARCHES, Carried, Step, carried, 
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.percentiles import MEDIAN_AND_P99
+from brickyard.schema.operations import commits
+from brickyard.schema.plan import Plan
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_count, format_iops, format_ns, format_percent
 
@@ -166,9 +168,15 @@ def achieved_words(point: CurvePoint) -> str:
     return f"{format_iops(point.achieved_per_s)} ± {format_percent(point.chance)}"
 
 
-def curve_notes(rows: list[list[str]]) -> list[str]:
-    """What the signs mean that are there."""
+def curve_notes(records: Sequence[Record], rows: list[list[str]]) -> list[str]:
+    """What the times are of, where that is more than one request each, and what the signs mean that are there."""
+    plans = [record.info.plan for record in records if isinstance(record.info.plan, Plan)]
+    streams = [stream for plan in plans[:1] for phase in plan.phase for stream in phase.stream]
     said = []
+    if any(map(commits, streams)):
+        said.append("response times are of commits, a write and its flush each")
+    elif any(stream.flush_every for stream in streams):
+        said.append("rates are of writes, response times of writes and flushes alike")
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
     if any("±" in row[NAMES.index("achieved/s")] for row in rows):

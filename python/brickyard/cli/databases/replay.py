@@ -18,7 +18,7 @@ from brickyard.cli.parts import on_hosts, options
 from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stderr, stdout
 from brickyard.cli.parts.progress import CALLS, Terminal
 from brickyard.cli.parts.replay_tables import print_explained, print_replay
-from brickyard.cli.parts.tables import print_circumstances, print_warnings
+from brickyard.cli.parts.tables import print_circumstances
 from brickyard.databases.connect import split_dsns
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError
 from brickyard.schema.logs import logs_explained
@@ -209,7 +209,6 @@ def _show(results: list[RunResult], records: list[Record], limit: Limit | None, 
         if result.outcome != "done":
             words = ": ".join(filter(None, (f"Run {result.run} {result.outcome}", result.message)))
             console.print(words, markup=False, soft_wrap=True)
-    print_warnings(console, records)
     print_replay(console, records, limit)
     console.print()
     print_circumstances(console, records)

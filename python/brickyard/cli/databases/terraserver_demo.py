@@ -29,7 +29,7 @@ from brickyard.units import format_mib_per_s, format_size
 
 DEFAULT_SIZE = "640MiB"  # two and a half times what the server then may use; loaded in half a minute
 # Of a server with 32 MB of buffers and 80 sessions, which were seen to take 160 MiB; with less the kernel ends it.
-LEAST_MEMORY = 192 << 20
+LEAST_MEMORY = 224 << 20
 CACHED_SHARE = 10  # of the database, one part in so many fits beside
 
 
@@ -41,7 +41,7 @@ def demo(
     memory: Annotated[
         str | None,
         Parameter(
-            help="Memory for Brickyard's own server and its page cache, or `all`; by default 192 MiB and a tenth "
+            help="Memory for Brickyard's own server and its page cache, or `all`; by default 224 MiB and a tenth "
             "of --size."
         ),
     ] = None,
@@ -100,7 +100,7 @@ def demo(
                 watch_load=lambda: LoadProgress(console),
             )
         records = [kept.record(result.run) for result in shown.results]
-    failed = why_failed(records, MAX_ERRORS, check=False)
+    failed = [*_starved(shown), *why_failed(records, MAX_ERRORS, check=False)]
     if json:
         documents = [run_document(record) for record in records]
         emit(
@@ -112,14 +112,31 @@ def demo(
             }
         )
     else:
-        _print(shown, records, kept.place)
-        for line in failed:
-            print_line(stdout(), f"Failed: {line}", "bold red")
+        _print(shown, records, failed, kept.place)
     return FAILED if failed else EXIT_CODES.get(shown.results[-1].outcome, BAD_INPUT)
 
 
-def _print(shown: Demo, records: list[Record], place: Path) -> None:
+def _starved(shown: Demo) -> list[str]:
+    """Why the figures are of a server that was killed meanwhile."""
+    if not shown.killed or shown.memory_bytes is None:
+        return []
+    return [
+        f"the server was killed, since it needed more memory than the {format_size(shown.memory_bytes)} that it was "
+        "given; the figures say nothing of the database; give it more with --memory"
+    ]
+
+
+def _print(shown: Demo, records: list[Record], failed: list[str], place: Path) -> None:
     console = stdout()
+    for line in failed:
+        print_line(console, f"Failed: {line}", "bold red")
+    for name, group in replay_runs.by_pace(records).items():
+        print_line(console, f"{name[0].upper()}{name[1:]}: {served_words(served(group))}.")
+        if said := cold_words(group[0]):
+            print_line(console, said)
+    for line in replay_head_room.verdict_lines(records):
+        console.print(line, style="bold", soft_wrap=True, markup=False)
+    console.print()
     print_warnings(console, records)
     server = f"PostgreSQL {shown.server.version} of our own" if shown.server else "your server"
     console.print(
@@ -133,12 +150,6 @@ def _print(shown: Demo, records: list[Record], place: Path) -> None:
         console.print()
         console.print(table(title, _columns(names), rows))
     console.print()
-    for name, group in replay_runs.by_pace(records).items():
-        print_line(console, f"{name[0].upper()}{name[1:]}: {served_words(served(group))}.")
-        if said := cold_words(group[0]):
-            print_line(console, said)
-    for line in replay_head_room.verdict_lines(records):
-        console.print(line, style="bold", soft_wrap=True, markup=False)
     print_line(console, f"{tables.NOTE} {command_on(place, f'report s{shown.study}')} draws these.")
 
 

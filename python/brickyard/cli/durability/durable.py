@@ -17,6 +17,7 @@ from rich.text import Text
 
 from brickyard import bricks, rulers
 from brickyard.analysis.judging.answers import Answer, belief
+from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.verdict import Verdict, verdict_document
 from brickyard.analysis.judging.verdict import verdict as held_against
 from brickyard.cli.durability.honesty import DEFAULT_SIZE, STYLE, Protected, cache_of
@@ -33,7 +34,7 @@ from brickyard.honesty.durable import ETCD, PAGE_BYTES, SIZES_BYTES, WRITERS, Me
 from brickyard.honesty.durable_figures import Commits, DurableWrite, commits, durable_writes, faster, find, methods
 from brickyard.honesty.log_rule import judged
 from brickyard.honesty.proof import LOST, PROVED, Proof, prove
-from brickyard.schema import Document, IoPath
+from brickyard.schema import Document, IoPath, stored
 from brickyard.schema.target_sheet import WriteCaches
 from brickyard.store import Record, Store
 from brickyard.study.running.interrupt import Interrupt
@@ -215,6 +216,7 @@ def _verdict_words(found: WritePath) -> str:
 
 def _print(console: Console, found: WritePath) -> None:
     print_answer(console, _answer(found))
+    print_warnings(console, found.records)
     if found.writes:
         _print_costs(console, found.writes)
         _print_methods(console, found)
@@ -237,7 +239,6 @@ def _print(console: Console, found: WritePath) -> None:
             soft_wrap=True,
         )
     console.print()
-    print_warnings(console, found.records)
     print_circumstances(console, found.records)
     last = found.records[-1].info
     if last.outcome != "done":
@@ -336,6 +337,7 @@ def _document(found: WritePath) -> Document:
         "runs": [record.info.id for record in found.records],
         "outcome": last.outcome,
         "message": last.message,
+        "warnings": stored(distinct_warnings(found.records)),
         "verdict": found.word,
         "findings": [asdict(item) for item in found.findings],
         "writes": [

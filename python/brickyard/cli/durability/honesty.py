@@ -11,16 +11,18 @@ from rich.console import Console
 from rich.text import Text
 
 from brickyard import bricks
+from brickyard.analysis.judging.answers import belief
+from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import EXIT_CODES, emit, stdout, table
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stdout, table
 from brickyard.cli.parts.progress import Terminal
-from brickyard.cli.parts.tables import print_circumstances
+from brickyard.cli.parts.tables import print_circumstances, print_warnings
 from brickyard.cli.parts.target import aim_at, named
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
 from brickyard.honesty.measure import measure
-from brickyard.schema import Document
+from brickyard.schema import Document, stored
 from brickyard.schema.target_sheet import WriteCaches
 from brickyard.store import Record, Store
 from brickyard.study.running.interrupt import Interrupt
@@ -108,6 +110,7 @@ def _document(
         "runs": [record.info.id for record in records],
         "outcome": records[-1].info.outcome,
         "message": records[-1].info.message,
+        "warnings": stored(distinct_warnings(records)),
         "verdict": verdict(found),
         "findings": [{"id": item.id, "state": item.state, "text": item.text} for item in found],
         "figures": measured.document(),
@@ -119,7 +122,9 @@ def _print(console: Console, records: list[Record], measured: Figures, found: li
     console.print(Text.assemble("verdict: ", (verdict(found), STYLE[verdict(found)])))
     for item in found:
         console.print(Text.assemble((f"{item.state:>12}  ", STYLE[item.state]), item.text), soft_wrap=True)
+    print_line(console, f"Before you rely on it: {belief(records)}", "dim")
     console.print()
+    print_warnings(console, records)
     if measured.groups:
         rows = [[f"{g.writes:,}", format_iops(g.writes_per_s), format_ns(g.flush_ns)] for g in measured.groups]
         columns = [("writes per flush", "right"), ("writes/s", "right"), ("flush", "right")]

@@ -17,7 +17,7 @@ from brickyard.analysis.databases import (
 from brickyard.analysis.figures.load_curve import Limit
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.cli.parts.output import print_line, table
-from brickyard.cli.parts.tables import print_answer
+from brickyard.cli.parts.tables import print_answer, print_warnings
 from brickyard.schema.logs import CoursePoint, LogCounts, LogsExplained
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_seconds
@@ -31,8 +31,9 @@ def _columns(names: list[str], text_columns: int = 1) -> list[tuple[str, str]]:
 
 
 def print_replay(console: Console, records: list[Record], limit: Limit | None = None) -> None:
-    """The runs of one command: the answer, calls/s by driver, figures by page."""
+    """The runs of one command: the answer, warnings, calls/s by driver, figures by page."""
     print_answer(console, replay_answer(records, limit))
+    print_warnings(console, records)
     columns, rows = replay_pages.throughput_rows(records)
     console.print(table("Calls per second", _columns(columns), rows))
     _print_curve(console, records)

@@ -351,7 +351,7 @@ def print_run(console: Console, record: Record) -> None:
         found = answer([record], {})
         if found.sentences:
             print_answer(console, found)
-    print_warnings(console, [record])
+        print_warnings(console, [record])
     _print_figures(console, record)
     console.print()
     print_circumstances(console, [record])
@@ -374,11 +374,13 @@ def _print_figures(console: Console, record: Record) -> None:
 
 
 def _print_pgbench(console: Console, record: Record) -> None:
+    for line in pgbench.words(record):
+        print_line(console, line)
+    console.print()
+    print_warnings(console, [record])
     for title, names, rows in pgbench.tables(record):
         sides = [LEFT if name == "" else RIGHT for name in names]
         console.print(table(title, list(zip(names, sides, strict=True)), rows))
         console.print()
-    for line in pgbench.words(record):
-        print_line(console, line)
     for error in record.errors[: summary.SLOWEST_SHOWN]:
         console.print(Text(f"  {error.at_ns / 1e9:.3f} s  {error.text}", style="red"), soft_wrap=True)

@@ -35,16 +35,15 @@ from brickyard.schema import (
     RunWarning,
     Start,
     WatchSheet,
+    asks_databases,
     warned,
 )
 from brickyard.schema.conditions import ANY_AT_WORK
-from brickyard.schema.plan import OtherKind, OtherPlan, Plan
+from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.schema.sheets import not_known
 from brickyard.store import READS, WRITES, Interval, Record, Store
 from brickyard.watch.beside import NoWatch, WatchBeside, beside
 
-# Of plans that go to a server, not to a file or device.
-DATABASE_KINDS = (OtherKind.REPLAY, OtherKind.LOAD, OtherKind.PGBENCH)
 NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown"}
 NOT_OF_REPLAYS = {*NOT_OF_DATABASES, "volatile_write_cache"}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
@@ -149,10 +148,6 @@ def ours(record: Record, target: int) -> facts.OwnIo:
         write_bytes=sum(item.bytes for item in writes),
         write_requests=sum(item.requests for item in writes),
     )
-
-
-def asks_databases(plan: Plan | OtherPlan) -> bool:
-    return isinstance(plan, OtherPlan) and plan.kind in DATABASE_KINDS
 
 
 def _written(record: Record) -> int:

@@ -36,6 +36,7 @@ from brickyard.schema import (
     RunWatch,
     Start,
     StoreFailed,
+    asks_databases,
     encode,
     failed_end,
     plan_text,
@@ -181,7 +182,7 @@ class Runner:
         key = tuple(spec.targets if spec.places is None else spec.places)
         if key not in self._facts:
             self._facts[key] = circumstances.collect(list(key))
-        are_servers = circumstances.asks_databases(spec.plan)
+        are_servers = asks_databases(spec.plan)
         watch = circumstances.Watching(list(key), self._facts[key], spec.plan, are_servers=are_servers)
         try:
             handle = _start(spec) if spec.start is None else spec.start()
