@@ -143,7 +143,11 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     return Lead(
         curve_answer(curve, records, study.notes if study else ()),
         [Figure(title, caption, [wide], [narrow])],
-        [Table(title, [*NAMES, ""], rows, groups=groups, note="; ".join([workload, *curve_notes(rows)]), keys=2)],
+        [
+            Table(
+                title, [*NAMES, ""], rows, groups=groups, note="; ".join([workload, *curve_notes(rows, curve)]), keys=2
+            )
+        ],
         curve_circumstances(records),
     )
 
