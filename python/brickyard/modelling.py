@@ -286,8 +286,8 @@ def advise(asked: AdviceAsked) -> Advised:
     )
     chosen = parts.read(())
     unpriced = [] if asked.fastest and asked.budget_usd is None else chosen.unpriced()
-    levels, capacity_bytes = buy.default_levels(wanted.conditions), wanted.capacity_bytes
-    among = candidates(chosen, levels, MEMBERS, wanted.conditions, capacity_bytes=capacity_bytes, plan=plan)
+    levels = buy.default_levels(wanted.conditions)
+    among = candidates(chosen, levels, MEMBERS, wanted.conditions, capacity_bytes=wanted.room_bytes, plan=plan)
     fitting = [one for one in among if (one.usd is not None or not unpriced) and buy.is_worth_it(one, wanted)]
     if not fitting:
         raise BadInputError(f"none of {len(among)} bricks has a price, fits the budget and has the capacity")

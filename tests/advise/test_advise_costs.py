@@ -284,18 +284,34 @@ def test_an_answer_about_a_volume_has_the_interval_of_volumes(capsys: pytest.Cap
     made = spread.spread_of("cloud")
     assert made is not None
     asked = ["buy", "random-4k-qd32", "--require", "iops>=150", "--parts", "hyperdisk-balanced", "--duration", "1s"]
-    best = answer(capsys, *asked)["found"][0]
+    found = answer(capsys, *asked)
+    best = found["found"][0]
     assert best["interval_factor"] == pytest.approx(made.factor, rel=0.01)
+    # No capacity was asked for: to ask for some makes nothing cheaper, and the answer says so.
+    assert best["name"].startswith("hyperdisk-balanced (4 GiB, ")
+    assert "volumes have the smallest size that meets the requirements" in found["answer"][-1]
     normal = best["conditions"]["normal"]
     assert best["met_within_interval"] == (normal["iops"] >= 150 * made.factor)
     # It is sold with 2,500 requests/s (`iops` of the brick) or fewer, and gives them all.
     assert normal["iops_high"] == pytest.approx(normal["iops"] * made.above_cap, rel=0.02)
 
 
+def test_a_volume_without_a_required_capacity_has_room_for_what_the_workload_names() -> None:
+    """A database of so many bytes does not fit on the smallest volume that is sold."""
+    plan = buy.plan_of("sqliosim-big", ["verify=false"])
+    wanted = buy.Wanted(plan, (RULER,), ("normal",))
+    assert wanted.room_bytes == 10050 * MIB
+    chosen = parts.read(["gp3"])
+    made = candidates(chosen, ("jbod",), (1,), ("normal",), capacity_bytes=wanted.room_bytes, plan=plan)
+    assert min(one.setting.gib for one in made if one.setting and one.members == 1) == 10
+    assert replace(wanted, plan=buy.plan_of("sqlio-random-read-4", [])).room_bytes == 0
+
+
 def test_one_volume_is_recommended_where_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["buy", "random-4k-qd32", "--require", "iops>=5000", "--parts", "gp3", "--capacity", "200GB"]
     found = answer(capsys, *asked, "--duration", "2s")
     best = found["found"][0]
+    assert not any("smallest size" in sentence for sentence in found["answer"])
     assert best["members"] == 1
     assert best["name"].startswith("gp3 (187 GiB, 5,")
     assert list(best["conditions"]) == ["normal"]

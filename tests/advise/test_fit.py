@@ -94,6 +94,7 @@ def test_a_rotating_drive_is_recovered_and_predicts_what_it_was_not_fitted_to(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     found = run(capsys, "advise", "fit", "sim:wd2500jd", "--name", "my-disk")
+    assert len(found["answer"]) == 2  # of many depths, nothing is left open
     assert (found["verdict"], found["class"], found["spoken"]) == ("fits", "a rotating drive", "sim:my-disk")
     values = {key: item["value"] for key, item in found["parameters"].items()}
     assert values["rpm"] == 7200
@@ -135,6 +136,10 @@ def test_runs_of_the_store_are_fitted_to_and_what_is_missing_is_said(
     place = str(tmp_path / "io2.toml")
     found = run(capsys, "advise", "fit", "s1", "--store", store, "-o", place)
     assert found["target"] == "sim:io2"
+    # All of a characterization has one depth.
+    assert found["answer"][0].startswith(
+        "All random workloads had 64 in flight in total, so the kind of storage is not"
+    )
     assert any("one request in flight" in text for text in found["caveats"])
     assert abs(found["parameters"]["iops"]["value"] / 64_000 - 1) < 0.1
     assert "several bricks" in refusal(capsys, "advise", "fit", "1,2-60", "--store", store, "-o", place)
@@ -314,6 +319,14 @@ def test_a_steady_run_has_no_fall(capsys: pytest.CaptureFixture[str], tmp_path: 
     run(capsys, "run", "sqlio-random-read-4", "sim:wd2500jd", "--set", "duration=30s", "--store", store)
     with Store(Path(store)) as kept:
         assert falls([kept.record(1)]) == []
+    # A run at one depth does not tell a drive from an array.
+    found = run(capsys, "advise", "fit", "1", "--store", store, "-o", str(tmp_path / "b.toml"))
+    first, fits, use = found["answer"]
+    assert first.startswith("All random workloads had 4 in flight in total, so the kind of storage is not known")
+    assert "`brickyard advise fit sim:wd2500jd` measures several depths" in first
+    assert "on the one workload to which it was fitted" in fits
+    assert use.endswith(", for the depths that were measured.")
+    assert "kind of storage is not known" in (tmp_path / "b.toml").read_text("utf-8")
 
 
 def test_words_that_name_nothing_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

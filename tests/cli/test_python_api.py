@@ -131,5 +131,7 @@ def test_runs_that_did_not_end_validly_are_not_compared() -> None:
         assert [record.info.id for record in found.sides.after] == [also_good]
         with pytest.raises(BadInputError, match="comparing a run with itself"):
             brickyard.compare(runs[good], runs[good] + runs[cut])
+        with pytest.raises(BadInputError, match=f"{also_good}: on both sides, whose runs must be independent"):
+            brickyard.compare(runs[good] + runs[also_good], runs[also_good])
         with pytest.raises(BadInputError, match="AFTER: none of its runs ended validly"):
             brickyard.compare(runs[good], runs[cut])

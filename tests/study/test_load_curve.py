@@ -566,6 +566,12 @@ def test_a_modelled_cache_is_full_before_a_rate_is_believed(tmp_path: Path, caps
     given = ["load-curve", "sqlio-random-write-4", "sim:overland-2007-sas", "--levels", "50,130", "--each", "3s"]
     assert main([*given, "--store", str(tmp_path / "runs.db"), "-o", str(tmp_path / "r"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
+    kept_up, beyond = document["points"]
+    assert beyond["max_ns"] > beyond["measured_ns"] > kept_up["max_ns"]
+    assert beyond["warmup_ns"] > beyond["measured_ns"]
+    page = (tmp_path / "r" / "report.html").read_text("utf-8")
+    assert "130 %: the " in page
+    assert page.count("that were measured began with a backlog from the warm-up of") == 1
     lasting = ["run", "sqlio-random-write-4", "sim:overland-2007-sas", "--set", "depth=64", "--set", "warmup=100s"]
     assert main([*lasting, "--set", "duration=30s", "--store", str(tmp_path / "runs.db"), "--json"]) == 0
     rate = json.loads(capsys.readouterr().out)["totals"][0]["iops"]

@@ -19,6 +19,10 @@ from brickyard.units import format_iops, format_seconds, three_digits
 OVERLAPPING_FACTOR = 1.1
 """An open loop that reaches so many times what the profile's closed loop does has more requests in flight than it."""
 COMPUTED = "All figures are computed by models, not measured."
+SMALLEST = (
+    "No capacity was required: volumes have the smallest size that meets the requirements, and cost more with more; "
+    "--capacity sets one."
+)
 
 
 def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
@@ -56,6 +60,8 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
         said.append(
             f"{'At the same price' if second in alike else 'Next'}: {_named(second, over)}, {_with_room(second)}{risk}."
         )
+    if any(trial.candidate.setting for trial in found.ranked) and not wanted.capacity_bytes:
+        said.append(SMALLEST)
     far = [_sentence(text) for text in far_off.words([first.kind])]
     parts = [_prices(found.ranked), belief, *far, untried(found, fastest=fastest)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
@@ -241,9 +247,11 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     return f"{where}{found}; {unlimited}."
 
 
-def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str]) -> Answer:
-    """Which model was found, how well it predicts, and how it is used."""
-    said = (_sentence(sentence), f"Use it as {spoken}.")
+def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str], alike: str) -> Answer:
+    """Which model was found, how well it predicts, and how it is used; before that, if what was measured leaves open
+    what kind of storage it is, `alike`."""
+    use = f"Use it as {spoken}" + (", for the depths that were measured." if alike else ".")
+    said = (*([_sentence(alike)] if alike else []), _sentence(sentence), use)
     belief = " ".join(_sentence(text) for text in doubts)
     known = "It predicts loads like those that were measured; others are extrapolated."
     return Answer(f"Which model describes {target}, and how well does it predict?", said, belief or known)

@@ -11,7 +11,7 @@ from brickyard.advise.lasting import LENGTHS_S
 from brickyard.advise.parts import Part
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import KINDS
-from brickyard.units import GIB, format_seconds, format_size
+from brickyard.units import format_seconds
 
 SHOWN = 4  # of bricks that do not meet the rulers, the nearest
 
@@ -33,7 +33,7 @@ def assumptions(found: Found, wanted: Wanted) -> list[str]:
         " clouds"
     )
     if any(one.setting for one in made):
-        lines += _of_volumes(trials, wanted)
+        lines += _of_volumes(trials)
     lines += sorted({trial.failures.source for trial in trials if trial.failures})
     lines.append(_lengths(trials, wanted))
     lines += _of_rebuilds(trials)
@@ -110,7 +110,7 @@ def _price(part: Part) -> str:
     return f"price of {part.name}: {said}"
 
 
-def _of_volumes(trials: list[Trial], wanted: Wanted) -> list[str]:
+def _of_volumes(trials: list[Trial]) -> list[str]:
     volumes = {t.candidate.drive.name: t.candidate.drive.volume for t in trials if t.candidate.drive.volume}
     lines = [f"limits of {name}: {volume.limits_from}" for name, volume in volumes.items() if volume.limits_from]
     lines.append(
@@ -118,9 +118,6 @@ def _of_volumes(trials: list[Trial], wanted: Wanted) -> list[str]:
         " attached to"
         " are not modelled, and latency is that of the provider's description, not measured"
     )
-    if not wanted.capacity_bytes:
-        sizes = [trial.candidate.setting.gib for trial in trials if trial.candidate.setting]
-        lines.append(f"no --capacity was given: volumes have at most {format_size(max(sizes) * GIB)}")
     return lines
 
 

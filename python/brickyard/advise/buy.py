@@ -33,6 +33,7 @@ from brickyard.analysis.judging.verdict import Finding, Verdict, verdict, verdic
 from brickyard.bricks import condition_override
 from brickyard.bricks.caps import NO_CAPS, Caps, caps_of
 from brickyard.bricks.spread import Spread, kind_of, spread_of
+from brickyard.profiles.room import used_bytes
 from brickyard.rulers import Ruler
 from brickyard.schema import Document, Duration
 from brickyard.schema.operations import writes
@@ -201,6 +202,7 @@ class Wanted:
     rulers: tuple[Ruler, ...]
     conditions: tuple[str, ...] = CONDITIONS
     capacity_bytes: int = 0
+    """What was asked for."""
     budget_usd: float | None = None
     mttf_hours: float = 0.0
     """Of every drive; 0: by its class, or as a file of prices has it."""
@@ -209,6 +211,11 @@ class Wanted:
     terms: Terms = TERMS
     sure: bool = False
     """Whether requirements are to be met at the worse end of the models' interval too."""
+
+    @property
+    def room_bytes(self) -> int:
+        """The least that a brick has to hold: what was asked for, and what the workload says that it uses."""
+        return max(self.capacity_bytes, used_bytes(self.plan))
 
     @property
     def required_rate(self) -> float | None:
@@ -238,7 +245,7 @@ def is_worth_it(candidate: Candidate, wanted: Wanted) -> bool:
     """Whether capacity and budget allow it, before anything is simulated."""
     usd = candidate.cost_usd
     within = wanted.budget_usd is None or (usd is not None and usd <= wanted.budget_usd)
-    return within and candidate.capacity_bytes >= wanted.capacity_bytes
+    return within and candidate.capacity_bytes >= wanted.room_bytes
 
 
 def conditions_of(candidate: Candidate, wanted: Wanted) -> tuple[str, ...]:

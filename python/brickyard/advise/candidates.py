@@ -29,7 +29,6 @@ MEMBERS = tuple(range(1, 61))
 MOST_CONTROLLERS = 4
 MOST_ARMS = 4  # of one mirror; more than that nobody builds
 VOLUMES = (1, 2, 3, 4, 6, 8)  # volumes in a stripe, where one does not suffice
-UNASKED_GIB = 1024  # a volume's size where no capacity is asked for
 STEP = 1.08  # between the rates that a volume is offered with
 DRAID_SPARES = 1  # what a dRAID is bought for: a distributed spare
 SOFTWARE = Part("linux-md", 0.0, "part of the operating system")
@@ -191,23 +190,24 @@ def _counts_of(level: str, members: Sequence[int], levels: Sequence[str]) -> lis
 
 
 def _volumes(part: Part, capacity_bytes: int, plan: Plan | None, terms: Terms) -> list[Candidate]:
-    """One volume with ever higher rates, then stripes of several where one does not do. Rates go with the load's mean
-    request; a second row has the most throughput for the least IOPS, as loads whose requests are merged need."""
+    """One volume of no more room than is needed with ever higher rates, then stripes of several where one does not do.
+    Rates go with the load's mean request; a second row has the most throughput for the least IOPS, as loads whose
+    requests are merged need."""
     volume = part.volume
     if volume is None:
         return []
-    whole = capacity_bytes or UNASKED_GIB * GIB
     mean = _mean_request_bytes(plan)
     found: dict[tuple[int, PricedSetting], Candidate] = {}
     for count in VOLUMES:
+        each = capacity_bytes / count
         iops = 1.0 * max(volume.base_iops, 1000)
         base = volume.base_throughput * volume.unit_bytes
         most = volume.most_throughput * volume.unit_bytes
         while iops <= volume.most_iops * STEP:
             rate = min(iops, volume.most_iops)
             moved = min(max(base, rate * mean), most)
-            paced = fitted(volume, whole / count, rate, moved) if count == 1 or rate > volume.most_iops / 2 else None
-            merged = fitted(volume, whole / count, 0, moved) if count == 1 or moved > most / 2 else None
+            paced = fitted(volume, each, rate, moved) if count == 1 or rate > volume.most_iops / 2 else None
+            merged = fitted(volume, each, 0, moved) if count == 1 or moved > most / 2 else None
             for setting in (paced, merged):
                 if setting is not None:
                     level = "jbod" if count == 1 else "raid0"

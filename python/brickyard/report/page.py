@@ -142,7 +142,7 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
     caption += " Crosses are the steps of the searches for the limit." if curve.steps else ""
     groups = (("", 3), ("response time", len(RESPONSE)), ("", len(NAMES) - 2 - len(RESPONSE)))
     title = "Response time against offered rate"
-    note = "; ".join([workload, *curve_notes(levels, rows)])
+    note = "; ".join([workload, *curve_notes(levels, rows, curve)])
     return Lead(
         curve_answer(curve, records, study.notes if study else ()),
         [Figure(title, caption, [wide], [narrow])],

@@ -46,6 +46,9 @@ class CurvePoint:
     percentiles: dict[str, int | None] = field(default_factory=dict)
     sent: int | None = None
     """Of which, with `unsent`, the latter is a share: the warm-up and failures are in it; None for `requests`."""
+    warmup_ns: int = 0
+    measured_ns: int = 0
+    """After the warm-up, with the drain."""
 
     @property
     def chance(self) -> float | None:
@@ -67,6 +70,11 @@ class CurvePoint:
         """Overloaded, and less was done than offered: a stall or a burst of arrivals may leave requests unsent at a
         rate that the target sustains."""
         return self.overloaded and self.achieved_per_s < self.offered_per_s
+
+    @property
+    def began_with_backlog(self) -> bool:
+        """A response longer than the measured time is of a request that was due before it."""
+        return (self.max_ns or 0) > self.measured_ns > 0
 
     def document(self) -> Document:
         return {**asdict(self), "overloaded": self.overloaded}
@@ -113,6 +121,9 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
     )
     span_ns = sum(span.end_ns - span.start_ns for span in rated_intervals(record, 0))
     told = sent(record)
+    took_ns = {
+        warmup: sum(s.end_ns - s.start_ns for s in record.spans(0) if s.warmup is warmup) for warmup in (True, False)
+    }
     return CurvePoint(
         run=record.info.id,
         offered_per_s=offered_per_s,
@@ -124,6 +135,8 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
         mean_ns=figures.mean_ns if figures else None,
         max_ns=figures.max_ns if figures else None,
         percentiles=dict(figures.percentiles) if figures else {},
+        warmup_ns=took_ns[True],
+        measured_ns=took_ns[False],
     )
 
 

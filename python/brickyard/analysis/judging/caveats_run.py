@@ -148,23 +148,22 @@ def failure_remedy(run: Judged, *, is_full: bool, lacks_descriptors: bool = Fals
     return "Look at the errors with their offsets, and at the kernel's log, before comparing this run with another."
 
 
-def never_came(run: Judged, due_ns: list[int]) -> tuple[str, dict[str, Value], float]:
-    """What of a modelled brick was to come after the run's end: its times as a part of a template, and by how much it
-    is too late."""
+def never_came(ended_ns: int, due_ns: list[int]) -> tuple[str, dict[str, Value], float]:
+    """What of a modelled brick came after the end: its times as a part of a template, and how much too late it is."""
     places = {f"due_{at}": Unit.EXACT_NS.of(at_ns) for at, at_ns in enumerate(due_ns)}
-    values: dict[str, Value] = {"ended": Unit.EXACT_NS.of(run.ended_ns), **places}
-    return ", ".join(f"{{{place}}}" for place in places), values, float(max(due_ns) - run.ended_ns)
+    values: dict[str, Value] = {"ended": Unit.EXACT_NS.of(ended_ns), **places}
+    return ", ".join(f"{{{place}}}" for place in places), values, float(max(due_ns) - ended_ns)
 
 
 def never_failed(run: Judged) -> Iterator[RunWarning]:
-    """Failures of a modelled brick that come after the run's end."""
-    late = [at_ns for at_ns in run.failures_ns if at_ns >= run.ended_ns]
+    """Failures of a modelled brick that come after what is measured."""
+    late = [at_ns for at_ns in run.failures_ns if at_ns >= run.measured_until_ns]
     if late:
-        when, values, gravity = never_came(run, late)
+        when, values, gravity = never_came(run.measured_until_ns, late)
         yield warned(
             "never_failed",
             "warning",
-            f"The run ended after {{ended}}, so the members that were to fail at {when} did not fail.",
+            f"The measured time ended at {{ended}}, so no figure includes the failure of members at {when}.",
             "Make the run longer, for example with --set duration=5min, or set fail_at to an earlier time.",
             gravity=gravity,
             also=values,
@@ -175,7 +174,7 @@ def never_cut(run: Judged) -> Iterator[RunWarning]:
     """A power cut of a modelled brick that comes after the run's end."""
     late = [at_ns for at_ns in run.power_cuts_ns if at_ns >= run.ended_ns]
     if late and not run.power_cuts:
-        when, values, gravity = never_came(run, late)
+        when, values, gravity = never_came(run.ended_ns, late)
         yield warned(
             "never_cut",
             "warning",

@@ -189,7 +189,7 @@ class Sides:
 
 
 def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
-    """Raises BadInputError where a side has no valid run, or both are the same."""
+    """Raises BadInputError where a side has no valid run, or a run is on both."""
     asked = {"BEFORE": before, "AFTER": after}
     kept = [[record for record in side if record.info.is_valid] for side in asked.values()]
     for name, side in zip(asked, kept, strict=True):
@@ -205,7 +205,16 @@ def valid_sides(before: Sequence[Record], after: Sequence[Record]) -> Sides:
         are = told if told == again else f"the same result ({told}; {again})"
         same = f"both sides are {are}; comparing a run with itself shows nothing"
         raise BadInputError("; ".join([same, *left_out_words(found)]))
+    if twice := sorted({record.info.id for record in kept[0] if _is_among(record, kept[1])}):
+        runs = format_runs(twice)
+        raise BadInputError(f"{runs}: on both sides, whose runs must be independent repetitions; name it on one side")
     return found
+
+
+def _is_among(record: Record, side: Sequence[Record]) -> bool:
+    """By number and instant, as two stores have the same numbers."""
+    info = record.info
+    return any((other.info.id, other.info.created_unix_ns) == (info.id, info.created_unix_ns) for other in side)
 
 
 def left_out_words(sides: Sides) -> list[str]:

@@ -88,6 +88,11 @@ class Judged:
     def ended_ns(self) -> int:
         return max((interval.end_ns for interval in self.intervals), default=0)
 
+    @property
+    def measured_until_ns(self) -> int:
+        """Before the drain, in which nothing is sent any more."""
+        return max((interval.end_ns for interval in self.intervals if interval.measured), default=self.ended_ns)
+
     def phase_name(self, index: int) -> str:
         """Or its number."""
         phases = self.start.phases if self.start and self.start.phases else self.plan.phase if self.plan else []

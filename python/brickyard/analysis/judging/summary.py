@@ -15,7 +15,7 @@ import msgspec
 from brickyard import bricks, schema
 from brickyard.analysis.figures.condition import condition_check, condition_words
 from brickyard.analysis.figures.conditions import condition_spans
-from brickyard.analysis.figures.hosts import far_host_lines
+from brickyard.analysis.figures.hosts import far_host_lines, unwatched
 from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.tools import tool_document
 from brickyard.analysis.figures.totals import Totals, totals
@@ -506,8 +506,11 @@ def _generator_range(records: list[Record]) -> str:
     if not busy and not any(costs):
         return ""
     known = not any(record.info.is_by_tool for record in records)
+    taken = sum(map(is_cpu_taken, records))
     bound_words = f"the generator was the limit in {bound} of {len(records)} runs" if bound else "never the limit"
-    if taken := sum(map(is_cpu_taken, records)):
+    if (taken or any(map(unwatched, records))) and not bound:
+        bound_words = "whether it was the limit is not known"
+    if taken:
         bound_words += f", in {taken} of {len(records)} runs without all the CPU time that it wanted"
     return _joined(
         f"{format_ns(min(costs))} to {format_ns(max(costs))} of CPU per request" if costs else "",

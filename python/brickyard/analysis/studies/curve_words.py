@@ -36,7 +36,7 @@ from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema.operations import commits
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, StudyInfo
-from brickyard.units import format_count, format_iops, format_ns, format_percent
+from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
 
 NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", *MEDIAN_AND_P99, "max", "unsent", "errors")
 RESPONSE = ("mean", *MEDIAN_AND_P99, "max")
@@ -168,8 +168,9 @@ def achieved_words(point: CurvePoint) -> str:
     return f"{format_iops(point.achieved_per_s)} ± {format_percent(point.chance)}"
 
 
-def curve_notes(records: Sequence[Record], rows: list[list[str]]) -> list[str]:
-    """What the times are of, where that is more than one request each, and what the signs mean that are there."""
+def curve_notes(records: Sequence[Record], rows: list[list[str]], curve: Curve) -> list[str]:
+    """What the times are of, where that is more than one request each, what the signs mean that are there, and whose
+    response times are those of a queue."""
     plans = [record.info.plan for record in records if isinstance(record.info.plan, Plan)]
     streams = [stream for plan in plans[:1] for phase in plan.phase for stream in phase.stream]
     said = []
@@ -181,7 +182,16 @@ def curve_notes(records: Sequence[Record], rows: list[list[str]]) -> list[str]:
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
     if any("±" in row[NAMES.index("achieved/s")] for row in rows):
         said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")
-    return said
+    return [*said, *(_backlog_words(point, curve) for point in curve.points if point.began_with_backlog)]
+
+
+def _backlog_words(point: CurvePoint, curve: Curve) -> str:
+    share = format_percent(point.offered_per_s / curve.maximum_per_s)
+    measured, warmup = (format_seconds(time_ns / 1e9) for time_ns in (point.measured_ns, point.warmup_ns))
+    return (
+        f"{share}: the {measured} that were measured began with a backlog from the warm-up of {warmup}, so response "
+        "times are the wait in that queue and grow with the length of the run"
+    )
 
 
 def found_lines(curve: Curve) -> list[str]:

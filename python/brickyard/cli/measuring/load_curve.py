@@ -223,7 +223,7 @@ def _print(console: Console, result: CurveResult, records: list[Record], curve: 
     levels = [record for record in records if not is_of_search(record)]
     title = titled("Response time against offered rate", workload_words(levels))
     console.print(table(title, columns, rows, heads=heads, keys=2))
-    for note in curve_notes(levels, rows):
+    for note in curve_notes(levels, rows, curve):
         print_line(console, note, "dim")
     console.print()
     print_labelled(console, curve_circumstances(records))

@@ -72,7 +72,11 @@ def buy(
         Parameter(negative="", show_default=False, help="Price of a part, as NAME=USD. May be repeated."),
     ] = (),
     capacity: Annotated[
-        str | None, Parameter(help="Usable capacity that is needed, such as 1TB (10^12 bytes) or 1TiB.")
+        str | None,
+        Parameter(
+            help="Usable capacity that is needed, such as 1TB (10^12 bytes) or 1TiB. Without it, volumes have the "
+            "smallest size that meets the requirements."
+        ),
     ] = None,
     budget: Annotated[float | None, Parameter(help="USD that may be spent over --years.")] = None,
     years: Annotated[float, Parameter(help="Number of years over which costs are summed.")] = Terms.years,
@@ -168,7 +172,7 @@ def buy(
         members or MEMBERS,
         wanted.conditions,
         terms=terms,
-        capacity_bytes=wanted.capacity_bytes,
+        capacity_bytes=wanted.room_bytes,
         plan=wanted.plan,
     )
     fitting = [c for c in among if (c.usd is not None or not unpriced) and buying.is_worth_it(c, wanted)]

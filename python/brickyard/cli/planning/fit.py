@@ -21,7 +21,7 @@ from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, stderr
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.selection import open_store, select
-from brickyard.cli.planning.fit_words import Outcome, array_words, untold
+from brickyard.cli.planning.fit_words import Outcome, array_words, one_of_several, untold
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.outputs import check_file, check_place, folder, write_whole
 from brickyard.schema.plan import Plan
@@ -277,8 +277,10 @@ def _write(found: list[Fitted], place: Path, target: str) -> None:
     errors = f"median error {best.training_error:.1%} on the fitted workloads"
     if best.held_out_error is not None:
         errors += f", {best.held_out_error:.1%} on the held-out ones"
-    about = [f"{best.verdict.capitalize()}: {errors}.", *array_words(best), *untold(found)]
-    text = best.model.text(f"{target}, fitted", "\n".join(about), f"`brickyard advise fit` of {target}", best.fitted_to)
+    head = f"{best.verdict.capitalize()}: {errors}."
+    about = [head, one_of_several(best, target), *array_words(best), *untold(found)]
+    told = "\n".join(filter(None, about))
+    text = best.model.text(f"{target}, fitted", told, f"`brickyard advise fit` of {target}", best.fitted_to)
     try:
         folder(place.parent)
         write_whole(place, text, BRICK_MARK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from brickyard.units import format_iops, format_size, three_digits
 AS_GOOD, AS_GOOD_DISTANCE = 1.25, 0.005
 """A class whose error is no more than so many times the best one's, or so much more, is not told from it."""
 MOST_FALLS = 6
+MANY_IN_FLIGHT = 16
+"""With so many, arrays and SSDs are faster than a single drive by more than models are off."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Outcome:
     @property
     def answer(self) -> Answer:
         doubts = [*self.caveats, *([self._longer(self.hint)] if self.hint else [])]
-        return fitted(self.target, _sentence(self.best), self.spoken, doubts)
+        return fitted(self.target, _sentence(self.best), self.spoken, doubts, one_of_several(self.best, self.target))
 
     def _longer(self, found: Hint) -> str:
         return f"{unspent(self.loads)}; {found.why}: {found.option} measures that as well"
@@ -145,6 +148,29 @@ def missing(loads: list[Seen]) -> list[str]:
     return found
 
 
+def one_of_several(best: Fitted, target: str) -> str:
+    """Why the kind of storage is not known, as it shows in how rates rise with the depth; empty where it is known."""
+    depths: dict[tuple[float, int], set[int]] = {}
+    for seen in (p.seen for p in (*best.training, *best.held_out)):
+        if seen.address == "random":
+            depths.setdefault((seen.reads, seen.request_bytes), set()).add(seen.in_flight)
+    every = set().union(*depths.values())
+    if not every:
+        lack = "no random workload was measured"
+    elif len(every) == 1:
+        lack = f"all random workloads had {min(every)} in flight in total"
+    elif not any(len(found) > 1 for found in depths.values()):
+        lack = "no random workload was measured at several depths"
+    elif max(every) < MANY_IN_FLIGHT:
+        lack = f"no random workload had more than {max(every)} in flight in total"
+    else:
+        return ""
+    return (
+        f"{lack}, so the kind of storage is not known: an array or an SSD that differs only at other depths would "
+        f"fit as well; `brickyard advise fit {shlex.quote(target)}` measures several depths"
+    )
+
+
 def untold(found: list[Fitted]) -> list[str]:
     """What the loads do not tell apart: classes that predict as well, values that do as well."""
     best = found[0]
@@ -214,7 +240,9 @@ def _class_row(f: Fitted) -> list[str]:
 
 
 def _sentence(best: Fitted) -> str:
-    words = f"median error {best.training_error:.1%} on the {len(best.training)} workloads to which it was fitted"
+    count = len(best.training)
+    to = "one workload" if count == 1 else f"{count} workloads"
+    words = f"median error {best.training_error:.1%} on the {to} to which it was fitted"
     if best.held_out_error is None:
         words += "; none was held out, so how well the model predicts is not known"
     else:

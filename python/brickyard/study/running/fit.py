@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from brickyard import facts
 from brickyard.errors import BadInputError
+from brickyard.profiles.room import is_in_bytes, used_bytes
 from brickyard.reading import parsed_bytes
 from brickyard.schema.plan import (
     Audit,
@@ -36,22 +37,13 @@ OF_MEMORY = (Table.IOWORK, Table.BONNIE)
 
 def own_size(plan: Plan) -> str | None:
     """The size that a profile's file has where nobody says another."""
-    if files := _database_files(plan):
-        wanted = max(file.most + file.log_size for file in files)
-        return str(max(-(-wanted // ALIGN_BYTES) * ALIGN_BYTES, MIN_BYTES))
+    whole = -(-used_bytes(plan) // ALIGN_BYTES) * ALIGN_BYTES
+    if _database_files(plan):
+        return str(max(whole, MIN_BYTES))
     if plan.table not in OF_MEMORY:
-        return _regions_size(plan)
+        return str(whole) if is_in_bytes(plan) and whole >= MIN_BYTES else None
     memory = facts.host_facts(facts.Roots()).memory_bytes
     return str(MEMORY_FACTOR * memory) if memory else None
-
-
-def _regions_size(plan: Plan) -> str | None:
-    """Where every stream works in a region of so many bytes, as imported jobs do: a file that holds them all."""
-    ends = [stream.region.partition("..")[2] for phase in plan.phase for stream in phase.stream]
-    if not ends or not all(ends) or any(end.endswith("%") for end in ends):
-        return None
-    wanted = max(parsed_bytes(end, "region") for end in ends)
-    return str(-(-wanted // ALIGN_BYTES) * ALIGN_BYTES) if wanted >= MIN_BYTES else None
 
 
 SERVER = (
