@@ -414,6 +414,14 @@ def test_a_percentile_of_one_stall_is_marked(tmp_path: Path) -> None:
     assert figures.few_events == {"p99.9"}
 
 
+def test_a_rarer_percentile_than_a_marked_one_is_marked(tmp_path: Path) -> None:
+    """Two of three intervals have all samples beyond p99.9. The twelve beyond p99.99 might have missed one by chance."""
+    quiet, stalled = [MS] * 40_000, [MS] * 39_900 + [50 * MS] * 100
+    rows = [interval(n * SECOND, (n + 1) * SECOND, cell(values)) for n, values in enumerate([stalled, quiet, stalled])]
+    (row,) = analysis.totals(record_of(tmp_path, *rows))
+    assert row.measures["service"].few_events == {"p99.9", "p99.99"}
+
+
 def test_events_of_every_interval_are_events_of_their_own(tmp_path: Path) -> None:
     figures = latency_shown(tmp_path, [[MS] * 990 + [50 * MS] * 10 for _ in range(20)])
     assert figures.percentiles["p99.9"] == pytest.approx(50 * MS, rel=0.01)
