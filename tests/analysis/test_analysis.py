@@ -415,7 +415,7 @@ def test_a_percentile_of_one_stall_is_marked(tmp_path: Path) -> None:
 
 
 def test_a_rarer_percentile_than_a_marked_one_is_marked(tmp_path: Path) -> None:
-    """Two of three intervals have all samples beyond p99.9. The twelve beyond p99.99 might have missed one by chance."""
+    """Two of three intervals have all samples beyond p99.9. The twelve beyond p99.99 might miss one by chance."""
     quiet, stalled = [MS] * 40_000, [MS] * 39_900 + [50 * MS] * 100
     rows = [interval(n * SECOND, (n + 1) * SECOND, cell(values)) for n, values in enumerate([stalled, quiet, stalled])]
     (row,) = analysis.totals(record_of(tmp_path, *rows))
