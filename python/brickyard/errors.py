@@ -70,6 +70,12 @@ class BrickyardError(Exception):
         self.edit = None if remedy is None else remedy.edit
 
 
+class CutShortError(BrickyardError):
+    """The user ended it; says where that is which was measured."""
+
+    exit_code = INTERRUPTED
+
+
 class BadInputError(BrickyardError):
     """Bad usage or bad input; nothing was written."""
 

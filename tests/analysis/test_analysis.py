@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,21 +17,26 @@ from rich.console import Console
 from brickyard import analysis
 from brickyard._core import Histogram
 from brickyard.analysis.figures import cells, ramp
+from brickyard.analysis.figures.all_rows import all_rates, all_times
 from brickyard.analysis.figures.latency import as_one, together
 from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.series import latency_edges, pieces
 from brickyard.analysis.judging import summary
+from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
+from brickyard.analysis.judging.verdict_words import verdict_line
 from brickyard.cli import main
 from brickyard.cli.parts.progress import closing
 from brickyard.cli.parts.tables import print_run
 from brickyard.facts import OwnIo
 from brickyard.percentiles import is_supported
 from brickyard.report import export
+from brickyard.report.tables import totals_tables
 from brickyard.rulers import read as ruler
 from brickyard.schema import AllWritten, TargetFacts, TargetKind, Unwritten, UnwrittenBytes, UnwrittenUnknown
 from brickyard.store import Json, Record, Store
 from brickyard.study.running.circumstances import ours
+from brickyard.units import format_iops, format_ns
 from support import MS, SECOND, US, add_run, cell, histogram, interval, phase_end, plan, slow, stream
 
 
@@ -388,6 +394,32 @@ def test_the_p99_of_a_moment_is_of_all_its_requests(tmp_path: Path) -> None:
     assert moment.response_max_ns == pytest.approx(100 * MS, rel=0.02)
 
 
+def test_streams_and_operations_together_have_a_row_with_the_figures_that_lists_of_runs_show(tmp_path: Path) -> None:
+    mixed = plan(stream(name="a"), stream(name="b"))
+    reads, writes = cell([MS] * 950 + [9 * MS] * 50), cell([2 * MS] * 500, operation="write", stream=1, errors=3)
+    record = record_of(tmp_path, interval(0, SECOND, reads, writes), phase_end(), plan_=mixed)
+    (listed,) = run_figures(record).phases
+    rows = analysis.totals(record)
+    (rate,), (times,) = all_rates(record, rows), all_times(record, rows)
+    assert rate.figures == ["1,500", "1,500", "5.86", cells.DASH, cells.DASH, "3"]
+    assert rate.figures[1] == format_iops(listed.rate_per_s or 0)
+    assert times.figures[3] == format_ns(listed.response_p99_ns)
+    requirement = verdict(record, ruler("p99<=5ms"))
+    shown = Console(width=80, record=True)
+    print_run(shown, record, [verdict_line(requirement)])
+    text = shown.export_text()
+    assert re.search(r"^all +all +1,500 +1,500 +5.86 ", text, re.MULTILINE)
+    assert re.search(r"^all +all +response ", text, re.MULTILINE)
+    words = " ".join(text.split())
+    assert words.index(f"Requirement p99<=5ms: not met, p99 {times.figures[3]}, 3 requests failed. Before you") > 0
+    tables = {table.title: table.rows for table in totals_tables([record])}
+    assert tables["Throughput"][-1] == ["all", "all", *rate.figures]
+    assert tables["Latency"][-1] == ["all", "all", "response", *times.figures]
+    # One row alone is all there is.
+    assert not all_rates(record, rows[:1])
+    assert not all_times(record, rows[:1])
+
+
 def test_a_chain_has_no_throughput_of_its_own(tmp_path: Path) -> None:
     chain = cell([MS] * 100, operation="chain")
     record = record_of(tmp_path, interval(0, SECOND, chain, cell([MS] * 100)), phase_end())
@@ -415,6 +447,14 @@ def test_a_percentile_of_one_stall_is_marked(tmp_path: Path) -> None:
     figures = latency_shown(tmp_path, [[MS] * 5000 for _ in range(3)] + [[MS] * 400 + [5 * SECOND] * 64])
     assert figures.percentiles["p99.9"] == pytest.approx(5 * SECOND, rel=0.01)
     assert figures.few_events == {"p99.9"}
+
+
+def test_a_rarer_percentile_than_a_marked_one_is_marked(tmp_path: Path) -> None:
+    """Two of three intervals have all samples beyond p99.9. The twelve beyond p99.99 might miss one by chance."""
+    quiet, stalled = [MS] * 40_000, [MS] * 39_900 + [50 * MS] * 100
+    rows = [interval(n * SECOND, (n + 1) * SECOND, cell(values)) for n, values in enumerate([stalled, quiet, stalled])]
+    (row,) = analysis.totals(record_of(tmp_path, *rows))
+    assert row.measures["service"].few_events == {"p99.9", "p99.99"}
 
 
 def test_events_of_every_interval_are_events_of_their_own(tmp_path: Path) -> None:

@@ -111,6 +111,8 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         (["sqlio-random-read-4", "--rw", "read"], "two workloads"),
         ([], "name a profile"),
         (["--rw", "sideways"], "rw=sideways"),
+        (["--rw", "readrand"], "--rw=readrand has no counterpart here; there are read, write, trim, randread, "),
+        (["--rw", "read", "--bs=0"], "--bs=0: must be above 0, such as 4k"),
         (["--rw", "read", "--runtime", "0"], "--runtime 0: must be above 0"),
         (["--rw", "read", "--rate", "fast"], "--rate fast"),
         (
@@ -123,8 +125,8 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         (["--rw", "read", "--rate", "0"], "--rate=0: must be a number from 0.001"),
         (
             ["--rw", "reed", "--bs", "4q", "--iodepth=0", "--runtime", "1.5x"],
-            "Wrong values: --rw=reed has no counterpart here; did you mean read?; --bs=4q: not a size as fio writes "
-            "it, such as 4k; --iodepth=0: must be a number from 1 to 4096; --runtime=1.5x: not a time",
+            "randtrim, rw, readwrite, randrw; did you mean read?; --bs=4q: not a size as fio writes it, such as 4k; "
+            "--iodepth=0: must be a number from 1 to 4096; --runtime=1.5x: not a time",
         ),
         (
             ["--rw", "read", "--bs=4q", "--readonly", "--nonesuch"],
@@ -188,13 +190,16 @@ HABITS = {
     "run sqlio-random-read-4 sim:msr-2003-wd": (
         ("--duration=30", "--set duration=30"), ("--threads=4", "--set workers=4"), ("-t4", "--set workers=4"),
         ("--bs=4k", "--set request=4k"), ("--direct=1", "--set io=direct"), ("--qd 32", "--set depth=32"),
-        ("--rate=100", "--set 'pace="), ("--runs 5", "--repeat 5"), ("--export-json o.json", "--json"),
+        ("--rate=100", "--set 'pace="), ("--runs 10", "--repeat 10`"), ("--export-json o.json", "--json"),
         ("--export-csv o.csv", "--format csv -o run.csv"), ("--max-latency=5ms", "--ruler 'p99<=20ms'"),
         ("bs=1M count=100", "a word of dd"), ("--verbose", "brickyard show"), ("--yes", "--overwrite DEVICE"),
-        ("-w30", "choose another"), ("-Sh", "a whole command line of diskspd"),
+        ("--bsrange 4k-8k", 'share=50},{size="8KiB"'), ("-w30", "choose another"),
+        ("-Sh", "a whole command line of diskspd"),
     ),
     "run --rw randread sim:msr-2003-wd": (
         ("--duration=30", "sim:msr-2003-wd --runtime 30`"), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
+        ("--bsrange 4k-8k", "sim:msr-2003-wd --bssplit 4k/50:8k/50`"), ("--bsrange 4k-1m", "--bssplit 4k/60:64k/40."),
+        ("--offset=1m", "sim:msr-2003-wd --set region=1MiB..100%`"), ("--offset 20%", "region=20%..100%"),
         ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--stonewall", "read from jobs alone"),
     ),
     "characterize /tmp/none": (

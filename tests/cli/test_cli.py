@@ -303,10 +303,10 @@ def test_what_the_system_refuses_is_told_with_its_remedy(
 
 
 def test_an_output_that_nobody_reads_is_no_failure_and_no_verdict(filled: Path) -> None:
-    for more in ([], ["--json"]):
+    for words in (["runs"], ["runs", "--json"], ["run", "--help"]):
         reading, writing = os.pipe()
         os.close(reading)
-        command = [sys.executable, "-m", "brickyard", "runs", *more]
+        command = [sys.executable, "-m", "brickyard", *words]
         ended = subprocess.run(command, check=False, stdout=writing, stderr=subprocess.PIPE, text=True)
         os.close(writing)
         assert (ended.returncode, ended.stderr) == (141, "")

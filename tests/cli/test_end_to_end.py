@@ -210,6 +210,15 @@ def test_ctrl_c_during_a_characterization_still_reports_what_was_measured(home: 
     assert Path(document["report"]).exists()
 
 
+def test_ctrl_c_during_the_tests_of_pts_names_the_study_that_has_what_was_measured(home: Home) -> None:
+    process = home.begin("pts", "client", "--test", "latency", "--round", "1s", "--size", "16MiB")
+    wait_until(has_intervals(home, 2))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, err
+    assert "interrupted; study s1 has what was measured; `brickyard report s1`" in err
+
+
 def test_killed_without_warning_the_record_is_there_to_the_last_interval(home: Home) -> None:
     process = home.begin("run", "sqlio-random-read-4", "--size", "64MiB", "--set", "interval=50ms")
     wait_until(has_intervals(home, 8))

@@ -119,7 +119,7 @@ def test_only_requests_have_iops(place: Path, tmp_path: Path, capsys: pytest.Cap
     tables = dict(table.strip().split("\n", 1) for table in told.split("\n\n") if "operation" in table)
     tables = {title.split(":")[0].strip(): rows for title, rows in tables.items()}
     by_title = {title: {line.split()[3] for line in rows.split("\n")[1:]} for title, rows in tables.items()}
-    assert by_title["Throughput"] == {"read", "write", "append"}
+    assert by_title["Throughput"] == {"read", "write", "append", "all"}
     assert by_title["Whole files"] == {"create_file", "read_file", "append_file"}
     assert by_title["Metadata"] >= {"create", "open", "close", "unlink"}
     assert [title for title, rows in tables.items() if "IOPS" in rows] == ["Throughput"]

@@ -39,7 +39,7 @@ from brickyard.analysis.studies.curve_words import (
     limit_line,
 )
 from brickyard.cli import main
-from brickyard.cli.measuring.load_curve import parse_levels, parse_limit
+from brickyard.cli.measuring.load_curve import load_curve, parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.schema import Duration
@@ -262,6 +262,8 @@ def test_limits_and_levels_are_read_or_refused() -> None:
     for wrong in ("", "0", "10,,20", "ten", "2000", "-5"):
         with pytest.raises(BadInputError, match="--levels"):
             parse_levels(wrong)
+    with pytest.raises(BadInputError, match=r"--levels 50 100 150: .* write --levels 50,100,150"):
+        load_curve("sqlio-random-read-4", "sim:msr-2003-wd", "100", "150", levels="50")
 
 
 def test_the_picture_names_knee_and_limit() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from brickyard._core import Histogram
+from brickyard.analysis import totals
 from brickyard.analysis.studies.pts import Measured, mean_of, steadiness
 from brickyard.analysis.studies.pts_points import OperatingPoint, points_answer, troubles
 from brickyard.cli import main
@@ -153,6 +154,13 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "This is not a PTS result" in " ".join(out.split())
     assert "purging" in err
     assert "study s1, runs 1-6" in out
+    # What a dry run announces of the file that is there now is what the preconditioning wrote.
+    assert main(["pts", *words[:2], *words[4:], "--dry-run", "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)["forecast"]
+    with Store(tmp_path / "runs.db") as kept:
+        (row,) = totals(kept.record(1))
+    assert expected["precondition_bytes"] == row.bytes == 12 << 20
+    assert expected["seconds"] == pytest.approx([0.45, 0.45])
 
 
 def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,7 +227,26 @@ def test_a_dry_run_touches_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
     assert found["by_the_book"]
     assert list(found["tests"]) == list(TESTS)
     assert found["tests"]["iops"]["seconds_a_round"] == 56 * 60
+    rounds = [test["seconds_a_round"] * 5 for test in found["tests"].values() if "rounds" in test]
+    others = [test["seconds"] for test in found["tests"].values() if "rounds" not in test]
+    points_s = 3 * 10 * 60
+    assert found["forecast"]["seconds"][0] == sum(rounds) + sum(others) + points_s
     assert not (tmp_path / "x").exists()
+
+
+def test_a_dry_run_sums_up_and_says_what_is_no_result_of_pts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["pts", "client", str(tmp_path / "x"), "--test", "iops", "--test", "latency", "--dry-run"]
+    assert main([*words, "--round", "20s", "--size", "16MiB"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "duration: 1 h 48 min to 9 h 1 min, and the time for preconditioning" in out
+    assert "writes: 48 MiB for preconditioning (the range 4 times), and as much" in out
+    assert "not a PTS result" in out
+    assert main(words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "writes: the range 4 times for preconditioning, and as much" in out
+    assert "not a PTS result" not in out
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,13 @@ import os
 import sqlite3
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, UNREAD, BadInputError, BrickyardError, Remedy, one_line
 from brickyard.printable import json_text, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 REMEDIES = {
@@ -80,6 +84,7 @@ def _run(given: list[str]) -> int:
     try:
         result = app(
             _with_stdin(given),
+            console=_help_screen(given),
             exit_on_error=False,
             print_error=False,
             help_on_error=False,
@@ -91,6 +96,15 @@ def _run(given: list[str]) -> int:
         refused = complaint(given, error, Remedy(_see(given)))
         return _complain(given, _with_command(given, refused), BAD_INPUT, error)
     return result if isinstance(result, int) else 0
+
+
+def _help_screen(given: Sequence[str]) -> Console | None:
+    """Where help goes, as other output does when nobody reads it; None where no help is asked for."""
+    if given and not {"--help", "-h"}.intersection(given):
+        return None
+    from brickyard.cli.parts.output import Screen
+
+    return Screen()
 
 
 def _with_command(given: Sequence[str], error: BrickyardError) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brickyard import _core
-from brickyard.errors import BadInputError, nearest
+from brickyard.errors import BadInputError, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_options import FioOptions
@@ -51,6 +51,8 @@ ENGINES = {
     **dict.fromkeys(("libaio", "posixaio", "windowsaio"), "auto"),
     **dict.fromkeys(("psync", "sync", "pvsync", "pvsync2"), "psync"),
 }
+ALIKE = 0.75
+"""How alike a direction must be for a guess: `reed` is, and of `readrand` nobody knows which word is meant."""
 MAX_SIZES = 256  # of a bsrange: 4k to 1m
 BS_DEFAULT = "4k"
 ETCD_BYTES = 2300  # of IBM Cloud's command that tests storage for etcd
@@ -112,7 +114,9 @@ def _operations(asked: FioOptions) -> tuple[Shares, bool, int]:
     """Shares, whether offsets are random, and how many bytes a sequential job leaves out after each request."""
     rw, _, modifier = asked.rw.lower().partition(":")
     if rw not in DIRECTIONS:
-        raise BadInputError(f"rw={rw} has no counterpart here", nearest(rw, DIRECTIONS))
+        alike = near(rw, DIRECTIONS, ALIKE)
+        said = f"rw={rw} has no counterpart here; there are {', '.join(DIRECTIONS)}"
+        raise BadInputError(said, meant(rw, alike) if alike else None)
     kind, is_random = DIRECTIONS[rw]
     step_bytes = 0
     if modifier.startswith("-"):
@@ -139,7 +143,7 @@ def _sizes(asked: FioOptions, ops: Shares) -> Sizes:
         return {name: _split(texts[name]) for name in ops.used}
     if asked.bsrange is not None:
         texts = by_direction(asked.bsrange, BS_DEFAULT)
-        return {name: _range(texts[name]) for name in ops.used}
+        return {name: range_sizes(texts[name]) for name in ops.used}
     texts = by_direction(asked.bs, BS_DEFAULT)
     return {name: {fio_bytes("bs", texts[name]): 100.0} for name in ops.used}
 
@@ -153,10 +157,13 @@ def _check_sectors(sizes: Sizes) -> None:
         if odd == ETCD_BYTES and list(sizes) == ["write"]
         else ""
     )
+    if odd == 0:
+        raise BadInputError("bs=0: must be above 0, such as 4k")
     raise BadInputError(f"bs={odd}: {_core.sector_advice(odd)}{near}")
 
 
-def _range(text: str) -> dict[int, float]:
+def range_sizes(text: str) -> dict[int, float]:
+    """The sizes of a `bsrange`, multiples of its lowest one, with their shares in per cent."""
     low_text, _, high_text = text.partition("-")
     low, high = fio_bytes("bsrange", low_text), fio_bytes("bsrange", high_text or low_text)
     if not 0 < low <= high or high // low > MAX_SIZES:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals
 from brickyard.analysis.figures import background, cells, power
+from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
 from brickyard.analysis.figures.cells import LATENCY_COLUMNS, latency_cells
 from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.workload import workload_words
@@ -16,7 +17,7 @@ from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.comparison import Repeated
 from brickyard.analysis.judging.further import further_tables
 from brickyard.analysis.studies.characterization import footnotes, pattern_words
-from brickyard.schema import HangEvent, is_on_data, is_request
+from brickyard.schema import HangEvent, Timed, is_on_data, is_request
 from brickyard.store import METADATA, FailedRequest, Record
 from brickyard.units import (
     format_count,
@@ -196,7 +197,8 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
 
 def totals_tables(records: list[Record]) -> list[Table]:
     """Throughput and latency apart, so that each fits a page; a column that says the same everywhere is left out."""
-    every = [(record, row) for record in records for row in analysis.totals(record)]
+    rows_of = [(record, analysis.totals(record)) for record in records]
+    every = [(record, row) for record, rows in rows_of for row in rows]
     named = [(record, row) for record, row in every if row.operation in METADATA and (row.requests or row.errors)]
     chains = [(record, row) for record, row in every if not is_request(row.operation)]
     found = [(record, row) for record, row in every if is_on_data(row.operation)]
@@ -205,11 +207,18 @@ def totals_tables(records: list[Record]) -> list[Table]:
     shares = _shares(found)
     names = [*(["run", "profile"] if many_runs else []), *(["phase"] if many_phases else []), "stream", "operation"]
 
-    def name_cells(record: Record, row: Totals) -> list[str]:
+    def run_cells(record: Record, phase: str) -> list[str]:
         run = [str(record.info.id), record.info.profile] if many_runs else []
-        return [*run, *([row.phase_name] if many_phases else []), row.stream_name, row.operation]
+        return [*run, *([phase] if many_phases else [])]
+
+    def name_cells(record: Record, row: Totals) -> list[str]:
+        return [*run_cells(record, row.phase_name), row.stream_name, row.operation]
+
+    def all_cells(record: Record, row: AllRow) -> list[str]:
+        return [*run_cells(record, row.phase_name), row.stream, row.operation]
 
     best = ["% of best"] if any(share is not None for share in shares) else []
+    best_dash = [cells.DASH for _ in best]
     over = cells.over_columns(row for _, row in found)
     whole = [
         (record, row, None, cells.WHOLE)
@@ -232,10 +241,20 @@ def totals_tables(records: list[Record]) -> list[Table]:
         ]
         for record, row, share, words in [*shown, *whole]
     ]
+    throughput += [
+        [*all_cells(record, row), *([row.over] if over else []), *row.figures[:2], *best_dash, *row.figures[2:]]
+        for record, rows in rows_of
+        for row in all_rates(record, rows)
+    ]
     latency = [
         [*name_cells(record, row), measure, *latency_cells(row.measures[measure])]
         for record, row in [*found, *chains, *named]
         for measure in row.measures
+    ]
+    latency += [
+        [*all_cells(record, row), Timed.RESPONSE, *row.figures]
+        for record, rows in rows_of
+        for row in all_times(record, rows)
     ]
     note = workload_words(records)
     apart = [

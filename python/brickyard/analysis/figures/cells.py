@@ -37,6 +37,11 @@ def over_columns(rows: Iterable[Totals]) -> list[str]:
 def over(row: Totals) -> str:
     if row.ended_ns is not None:
         return lasted(row)
+    return part_words(row)
+
+
+def part_words(row: Totals) -> str:
+    """What of its phase is in the figures of a row."""
     return row.steady.words if row.steady else "all"
 
 

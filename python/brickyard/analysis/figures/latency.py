@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 
 from brickyard._core import Histogram
 from brickyard.percentiles import PERCENTILES, is_supported, percentile_name
@@ -104,7 +105,8 @@ def _told_apart(peaks: Iterable[Peak]) -> list[int]:
 class Latency:
     """Figures of one measure. `percentiles` goes by name (`p99.9`); None where too few samples lie beyond.
 
-    `few_events` names those whose samples beyond come from one or two events; empty also where no intervals are known.
+    `few_events` names those whose samples beyond come from one or two events, and all rarer ones; empty also where no
+    intervals are known.
     """
 
     count: int
@@ -164,13 +166,10 @@ def latency_of(intervals: Iterable[Interval]) -> Latency | None:
 
 
 def _with_events(figures: Latency, peaks: tuple[Peak, ...]) -> Latency:
-    few = {
-        name
-        for percentile in PERCENTILES
-        if (value := figures.percentiles[name := percentile_name(percentile)]) is not None
-        and is_of_few_events(peaks, percentile, value)
-    }
-    return replace(figures, few_events=frozenset(few), peaks=peaks)
+    """What lies beyond a rarer percentile is a part of what lies beyond a less rare one, and has no more events."""
+    shown = [(p, value) for p in PERCENTILES if (value := figures.percentiles[percentile_name(p)]) is not None]
+    marked = dropwhile(lambda one: not is_of_few_events(peaks, *one), shown)
+    return replace(figures, few_events=frozenset(percentile_name(p) for p, _ in marked), peaks=peaks)
 
 
 def within(figures: Latency) -> Latency:

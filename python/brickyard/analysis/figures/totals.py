@@ -325,6 +325,7 @@ class PhaseRate:
     """Creations, lookups and the like, which `iops` excludes."""
     of: str = ""
     """What of the phase it is, where it is not all of it."""
+    phase: int = 0
 
 
 def phase_rates(record: Record) -> list[PhaseRate]:
@@ -344,6 +345,7 @@ def phase_rates(record: Record) -> list[PhaseRate]:
                 errors=sum(item.errors for item in counted if item.phase == phase),
                 is_rated=rated_ns > 0 and (bool(_requests(rated)) or not _requests(counted, phase)),
                 metadata_per_s=_per_second((i for i in rated if not is_on_data(i.operation)), rated_ns),
+                phase=phase,
             )
         )
     return found

@@ -54,6 +54,22 @@ def verdict_title(found: Verdict) -> str:
     return f"{found.ruler.name}: {word}{count}; decided by {found.decided.requirement.name}"
 
 
+WORDS = {"pass": "met", "fail": "not met"}
+
+
+def verdict_line(found: Verdict) -> str:
+    """`Requirement p99<=5ms: not met, p99 27.0 ms.`: the verdict in the answer of a run."""
+    many, decided = len(found.findings), found.decided
+    said = [WORDS.get(found.word, found.word)]
+    if many > 1 and found.word in WORDS:
+        said.append(f"{sum(f.passed for f in found.findings)} of {many} are; decided by {decided.requirement.name}")
+    if decided.value is not None:
+        said.append(figure_text(decided.requirement, decided.value))
+    if decided.reason and decided.reason != found.word:
+        said.append(decided.reason)
+    return f"Requirement{'s' if many > 1 else ''} {found.ruler.name}: {', '.join(said)}."
+
+
 def price_rows(record: Record, price: Price) -> list[list[str]]:
     return [
         [

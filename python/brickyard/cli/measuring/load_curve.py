@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -89,6 +90,7 @@ def load_curve(
     targets
         Files, devices, modelled bricks (sim:NAME); without one, a scratch file is made, filled, and removed at the end.
     """
+    _refuse_levels(levels, targets)
     text = profiles.read(profile)
     changes, brick_changes = split_overrides(targets, list(overrides))
     plan = profiles.changed(text, changes)
@@ -166,6 +168,16 @@ def parse_levels(text: str) -> tuple[int, ...]:
     if not all(re.fullmatch(r"\d{1,4}", word) and 1 <= int(word) <= LEVEL_MAX_PERCENT for word in words):
         raise BadInputError(f"--levels {text}: whole per cent from 1 to {LEVEL_MAX_PERCENT}, such as 10,50,90")
     return tuple(sorted({int(word) for word in words}))
+
+
+def _refuse_levels(levels: str, targets: tuple[str, ...]) -> None:
+    """Levels that were written without commas, and so are targets."""
+    more = [word for word in targets if re.fullmatch(r"\d{1,4}%?,?", word) and not os.path.lexists(word)]
+    if more and levels != LEVELS:
+        together = ",".join(word.strip(",") for word in (levels, *more))
+        edit = Edit(("--levels", levels, *more), ("--levels", together))
+        said = f"--levels {levels} {' '.join(more)}: levels are separated by commas"
+        raise BadInputError(said, Remedy(f"write --levels {together}", edit))
 
 
 def _each_ns(text: str) -> int:

@@ -22,15 +22,15 @@ from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table, 
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.parts.target import aim_at, split_overrides
-from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, one_line
-from brickyard.schema import warned
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, CutShortError, one_line
+from brickyard.schema import RunOptions, warned
 from brickyard.store import Record, Store, command_on
-from brickyard.study.running.aim import Aim
+from brickyard.study.running.aim import Aim, check_unnamed, parse_size
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import RunResult, RunSpec
-from brickyard.study.running.sizes import size_of
+from brickyard.study.running.sizes import area_of
 from brickyard.study.snia import tests
-from brickyard.study.snia.loads import Setting, extent, forecast_lines
+from brickyard.study.snia.loads import Forecast, Setting, extent, forecast
 from brickyard.study.snia.stored import pts_answer
 from brickyard.study.snia.tables import round_tables, saturation_table, steady_tables, stimuli_table
 from brickyard.study.snia.test import Found, Specification, document
@@ -79,8 +79,6 @@ def pts(
     names = _names(test)
     if rounds < tests.WINDOW:
         raise BadInputError(f"--rounds {rounds}: steady state is judged over {tests.WINDOW} rounds")
-    if dry_run:
-        return _dry_run(setting, names, as_json=json)
     targets = () if target is None else (target,)
     modelled = bricks.is_modelled(target or "")
     if overrides and not modelled:
@@ -90,6 +88,9 @@ def pts(
         raise BadInputError(
             f"--set {others[0]}: not a key of a brick that --set knows; the workloads are fixed by the specification"
         )
+    if dry_run:
+        expected = _expected_of(setting, names, targets, placing, changes)
+        return _dry_run(setting, names, expected, targets, as_json=json)
     with (
         Store(store) as kept,
         aim_at(targets, placing, brick_changes=changes) as aimed,
@@ -168,8 +169,7 @@ class _Rounds(Terminal):
 
 
 def _carry_out(store: Store, setting: Setting, names: list[str], aimed: Aim) -> Found:
-    size_bytes = aimed.capacity_bytes or size_of(aimed.targets[0]) or aimed.options.size_bytes
-    for line in forecast_lines(setting, names, aimed.targets, aimed.options, size_bytes):
+    for line in _expected(setting, names, aimed).lines(aimed.targets):
         print_line(stderr(), line)
     with Interrupt() as interrupt, _Rounds() as terminal:
         for note in (*aimed.notes, *_notes(setting, modelled=aimed.options.is_modelled)):
@@ -182,12 +182,35 @@ def _carry_out(store: Store, setting: Setting, names: list[str], aimed: Aim) -> 
             outcome = "done"
         except KeyboardInterrupt:
             outcome = "interrupted"
-            raise
+            if not whole.found.runs:
+                raise
+            report = command_on(store.place, f"report s{whole.found.study}")
+            said = f"interrupted; study s{whole.found.study} has what was measured; {report} shows it"
+            raise CutShortError(said) from None
         except BrickyardError as error:
             raise BrickyardError(f"{error}; what was measured is kept as study s{whole.found.study}") from error
         finally:
             whole.end(outcome)
     return whole.found
+
+
+def _expected(setting: Setting, names: list[str], aimed: Aim) -> Forecast:
+    size_bytes = aimed.capacity_bytes or area_of(aimed.targets[0]) or aimed.options.size_bytes
+    return forecast(setting, names, aimed.targets, aimed.options, size_bytes)
+
+
+def _expected_of(
+    setting: Setting, names: list[str], targets: tuple[str, ...], placing: options.Placing, changes: list[str]
+) -> Forecast:
+    """What a run would expect; no scratch file is made, and a target that is not there may have no size yet."""
+    if any(map(bricks.is_modelled, targets)):
+        with aim_at(targets, placing, brick_changes=changes) as aimed:
+            return _expected(setting, names, aimed)
+    if targets:
+        size_bytes = area_of(targets[0]) or parse_size(placing.size)
+    else:
+        _, size_bytes = check_unnamed(size=placing.size, scratch=placing.scratch, overwrite=placing.overwrite)
+    return forecast(setting, names, list(targets), RunOptions(), size_bytes)
 
 
 def _notes(setting: Setting, *, modelled: bool) -> list[str]:
@@ -200,25 +223,27 @@ def _notes(setting: Setting, *, modelled: bool) -> list[str]:
     return said
 
 
-def _dry_run(setting: Setting, names: list[str], *, as_json: bool) -> int:
+def _dry_run(setting: Setting, names: list[str], expected: Forecast, targets: tuple[str, ...], *, as_json: bool) -> int:
     made = {name: extent(setting, name) for name in names}
+    notes = _notes(setting, modelled=expected.is_modelled)
     if as_json:
         found = {name: item.document() for name, item in made.items()}
-        emit({"kind": setting.kind.name, "by_the_book": setting.is_by_the_book, "tests": found})
+        book = {"by_the_book": setting.is_by_the_book, "notes": notes}
+        emit({"kind": setting.kind.name, **book, "tests": found, "forecast": expected.document()})
         return DONE
     rows = []
     for name, item in made.items():
         takes = f"at most {format_seconds(item.seconds)}"
         if item.rounds is not None:
-            takes = " to ".join(format_seconds(count * item.seconds) for count in item.rounds)
+            takes = " to ".join(map(format_seconds, item.in_all_s))
         counted = DASH if item.rounds is None else f"{item.rounds[0]} to {item.rounds[1]}"
         rows.append([TITLES[name], str(item.loads), counted, takes])
     columns = [("test", "left"), ("loads", "right"), ("rounds", "right"), ("takes", "right")]
-    stdout().print(table(f"{setting.kind.title}, range {setting.region}", columns, rows))
-    print_line(
-        stderr(),
-        "preconditioning is additional: it writes the range twice in 128 KiB requests; nothing was touched (--dry-run)",
-    )
+    console = stdout()
+    console.print(table(f"{setting.kind.title}, range {setting.region}", columns, rows))
+    said = [*expected.lines(targets), *(f"note: {note}" for note in notes), "nothing was touched (--dry-run)"]
+    for line in said:
+        print_line(console, line)
     return DONE
 
 

@@ -33,7 +33,7 @@ from brickyard.study.running.check import check_run
 from brickyard.study.running.fit import check_room, has_programs, has_server, own_size, server_changes, sized
 from brickyard.study.running.forecast import forecast, forecast_lines
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.study.running.sizes import size_of
+from brickyard.study.running.sizes import area_of
 
 if TYPE_CHECKING:
     from brickyard.traces import Replay
@@ -366,8 +366,8 @@ def _announce(console: Console, plan: Plan, aimed: Aim) -> None:
 
 
 def _sizes(targets: list[str], create_bytes: int | None) -> list[int | None]:
-    """How large each target is or will be."""
-    return [create_bytes if (size := size_of(path)) is None else size for path in targets]
+    """How much of each target is or will be for data."""
+    return [create_bytes if (size := area_of(path)) is None else size for path in targets]
 
 
 def _targets(count: int) -> str:

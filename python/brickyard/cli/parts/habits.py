@@ -7,7 +7,8 @@ option that means something else.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
@@ -20,7 +21,10 @@ from cyclopts.exceptions import (
 )
 
 from brickyard.errors import BadInputError, Edit, Remedy, meant, near
+from brickyard.formats import toml_text
 from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
+from brickyard.formats.fio_stream import range_sizes
+from brickyard.formats.fio_units import fio_bytes, fio_number
 from brickyard.store import command_on
 
 KNOWN = ("run", "characterize", "compare", "import", "export")
@@ -83,6 +87,57 @@ class Key(Habit):
         return Remedy(f"{before}{' '.join(words)}.", Edit((), words))
 
 
+@dataclass(frozen=True)
+class Spoken(Habit):
+    """An option whose value has another form here: `spoken` gives the words of it on `run`, and `in_profile` those
+    beside a profile, where these are others. A value that cannot be read is in no remedy."""
+
+    spoken: Callable[[str], tuple[str, ...]] | None = None
+    in_profile: Callable[[str], tuple[str, ...]] | None = None
+
+    def remedy(self, verb: str, given: str, *, has_profile: bool) -> Remedy:
+        otherwise = super().remedy(verb, given, has_profile=has_profile)
+        speak = self.in_profile if has_profile and self.in_profile else self.spoken
+        if verb != "run" or not given or speak is None:
+            return otherwise
+        try:
+            words = speak(given)
+        except BadInputError:
+            return otherwise
+        return Remedy(f"Write {shlex.join(words)}.", Edit((), words)) if words else otherwise
+
+
+def _repeated(given: str) -> tuple[str, ...]:
+    return ("--repeat", given) if given.isdigit() and int(given) else ()
+
+
+def _few_sizes(given: str) -> dict[int, float]:
+    """A range of sizes as a mix of them; a range of many is for a job file."""
+    sizes = range_sizes(given)
+    return sizes if len(sizes) <= MIXED_AT_MOST else {}
+
+
+def _split(given: str) -> tuple[str, ...]:
+    sizes = _few_sizes(given)
+    return ("--bssplit", ":".join(f"{_fio_words(size)}/{share:g}" for size, share in sizes.items())) if sizes else ()
+
+
+def _mix(given: str) -> tuple[str, ...]:
+    mixed = ",".join(f'{{size="{toml_text.size(at)}",share={share:g}}}' for at, share in _few_sizes(given).items())
+    return ("--set", f"request=[{mixed}]") if mixed else ()
+
+
+def _fio_words(size_bytes: int) -> str:
+    kib, rest = divmod(size_bytes, 1024)
+    return str(size_bytes) if rest else f"{kib}k"
+
+
+def _behind(given: str) -> tuple[str, ...]:
+    """The region behind an offset."""
+    low = f"{fio_number('offset', given[:-1], high=100):g}%" if given.endswith("%") else ""
+    return "--set", f"region={low or toml_text.size(fio_bytes('offset', given))}..100%"
+
+
 def _alike(names: str, text: str) -> Habit:
     return Habit(names, text, "", text, text, text, text)
 
@@ -111,8 +166,9 @@ HABITS = (
           "Write --set io=buffered."),
     Habit("rwmixread rwmixwrite", "Write --rwmixread, the share of reads.",
           "Write --set 'operations={read=70,write=30}'.", ONE_WORKLOAD),
-    Habit("bssplit bsrange", "Write --bssplit 4k/60:64k/40.",
-          "Write --set 'request=[{size=\"4KiB\",share=60},{size=\"64KiB\",share=40}]'.", ONE_WORKLOAD),
+    Spoken("bssplit bsrange", "Write --bssplit 4k/60:64k/40.",
+           "Write --set 'request=[{size=\"4KiB\",share=60},{size=\"64KiB\",share=40}]'.", ONE_WORKLOAD,
+           spoken=_split, in_profile=_mix),
     Habit("percentage-random random-distribution", "Write --random-distribution zipf:1.1.",
           "Write --set 'address={kind=\"zipf\",theta=1.1}'.", ONE_WORKLOAD),
     Habit("sync fsync fdatasync dsync oflag", "Write --sync dsync, or --fdatasync 1 for a flush after each write.",
@@ -123,7 +179,7 @@ HABITS = (
     Habit("end-fsync fsync-on-close", "Leave it out: no flush is sent at the end; --fsync N sends one after N writes."),
     Habit("invalidate", "Leave it out: the page cache of the target is dropped before a buffered run."),
     Habit("norandommap", 'Leave it out, or write a profile with address = "random".'),
-    Habit("offset", 'Write a profile with region = "1GiB..100%" (--save p.toml, then change it there).'),
+    Spoken("offset", "Write --set region=1GiB..100%.", spoken=_behind),
     Habit("verify do-verify", "Write a profile with verify = true (--save p.toml, then change it there)."),
     Habit("io-size loops number-ios", ENDS, "", "Write --full to measure each cell until it is steady."),
     Habit("readonly", "Leave it out: a load that only reads writes nothing to a target that exists."),
@@ -172,9 +228,9 @@ HABITS = (
           "Runs of many hosts are in the store of this one."),
     _alike("verbose v debug", "Leave it out: `brickyard show RUN` has all that was measured."),
     # how often, and who may write
-    Habit("runs min-runs max-runs iterations count n i", "Write --repeat 5.", "",
+    Spoken("runs min-runs max-runs iterations count n i", "Write --repeat 5.", "",
           "Run it again, and compare: `brickyard compare s1 s2`.",
-          "compare measures nothing: `brickyard run … --repeat 5` does."),
+          "compare measures nothing: `brickyard run … --repeat 5` does.", spoken=_repeated),
     Habit("prepare setup cleanup conclude shell", "Leave it out: only the page cache is dropped before a buffered "
           "run; run other commands before brickyard.", "", "Leave it out: run other commands before brickyard."),
     Habit("force yes y destroy", "Nothing is asked: --overwrite DEVICE names a device that may be written.", "",
@@ -205,6 +261,8 @@ WORKLOAD = frozenset(
 A_PROFILE = Remedy("Name a profile here: `brickyard run --rw randread --bs 4k --save p.toml --dry-run` writes one.")
 COMMANDS = re.compile(r"`brickyard ((?:run|runs|show|compare|export|report|load-curve|census)\b(?![^`]*--help)[^`]*)`")
 """Those that use the store."""
+MIXED_AT_MOST = 16
+"""Sizes of a mix that somebody wants to read on a command line."""
 NEAR = 0.75
 """How alike a name must be for a guess: `--runtme` is, `--vus` and `--bs` are not."""
 DD = re.compile(r"(if|of|bs|ibs|obs|count|oflag|iflag|conv|status|seek|skip)=.*")
@@ -324,7 +382,7 @@ def fio_remedy(option: str, value: str) -> str:
 def _value_behind(given: Sequence[str], word: str) -> str:
     """`--bs 8k`; empty where an option follows, or what could be a target."""
     following = next(iter(given[given.index(word) + 1 :]), "") if word in given else ""
-    return following if re.fullmatch(r"\d[\w.]*", following) else ""
+    return following if re.fullmatch(r"\d[\w.]*(-\d\w*|%)?", following) else ""
 
 
 def _instead(given: tuple[str, ...], remedy: Remedy) -> Remedy:

@@ -22,6 +22,7 @@ from brickyard.analysis.judging.verdict_words import (
     PRICE_COLUMNS,
     VERDICT_COLUMNS,
     price_rows,
+    verdict_line,
     verdict_rows,
     verdict_title,
 )
@@ -94,6 +95,10 @@ class Judging:
         if self.price:
             found["price"] = price_document(record, self.price)
         return found
+
+    def lines(self, record: Record) -> list[str]:
+        """The verdicts for the answer of a run, a line each."""
+        return [verdict_line(item) for item in self.verdicts(record)]
 
     def tables(self, record: Record) -> list[tuple[str, tuple[str, ...], list[list[str]]]]:
         """Title, columns and rows of each."""

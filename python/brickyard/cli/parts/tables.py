@@ -15,6 +15,7 @@ from brickyard import analysis
 from brickyard.analysis.databases import pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures import cells
+from brickyard.analysis.figures.all_rows import all_rates, all_times
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.totals import Totals
@@ -27,7 +28,7 @@ from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.studies.characterization import RankedCell, footnotes, pattern_words
 from brickyard.cli.parts.output import print_labelled, print_line, table, warning_text
 from brickyard.percentiles import MEDIAN_AND_TAILS
-from brickyard.schema import HangEvent, is_on_data, is_request
+from brickyard.schema import HangEvent, Timed, is_on_data, is_request
 from brickyard.store import METADATA, Record
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
@@ -49,11 +50,11 @@ def titled(title: str, workload: str) -> str:
     return f"{title}: {workload}" if workload else title
 
 
-def print_answer(console: Console, found: Answer) -> None:
-    """Before everything else: the question, its answer, and what limits belief."""
+def print_answer(console: Console, found: Answer, verdicts: Sequence[str] = ()) -> None:
+    """Before everything else: the question, its answer, what was required of it, and what limits belief."""
     if found.question:
         print_line(console, found.question, "bold")
-    for sentence in found.sentences:
+    for sentence in (*found.sentences, *verdicts):
         print_line(console, sentence)
     print_line(console, f"Before you rely on it: {found.belief}", "dim")
     console.print()
@@ -96,6 +97,7 @@ def print_totals(console: Console, record: Record) -> None:
         for row in [*requests, *chains, *named]
         for measure in row.measures
     ]
+    latencies += [[row.full_stream, row.operation, Timed.RESPONSE, *row.figures] for row in all_times(record, rows)]
     if not latencies:
         return  # another tool may have printed none
     columns = [("stream", LEFT), ("operation", LEFT), ("time", LEFT), *((n, RIGHT) for n in cells.LATENCY_COLUMNS)]
@@ -108,25 +110,30 @@ def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> N
     over = cells.over_columns(rows)
     whole = [row for row in summary.with_transient(record) if is_on_data(row.operation)]
     told = [(row, cells.over(row)) for row in rows] + [(row, cells.WHOLE) for row in whole]
+    figures = [
+        (
+            row,
+            [
+                *([words] if over else []),
+                format_count(row.requests),
+                cells.iops(row),
+                cells.mib_per_s(row),
+                cells.variation(row.variation),
+                format_count(row.in_flight_bound),
+                format_count(row.errors),
+            ],
+        )
+        for row, words in told
+    ]
     _print_rows(
         console,
         record,
         titled("Throughput", workload_words([record])),
         (*over, "requests", "IOPS", "MiB/s", "variation", cells.IN_FLIGHT, "errors"),
+        figures,
         [
-            (
-                row,
-                [
-                    *([words] if over else []),
-                    format_count(row.requests),
-                    cells.iops(row),
-                    cells.mib_per_s(row),
-                    cells.variation(row.variation),
-                    format_count(row.in_flight_bound),
-                    format_count(row.errors),
-                ],
-            )
-            for row, words in told
+            [row.full_stream, row.operation, *([row.over] if over else []), *row.figures]
+            for row in all_rates(record, rows)
         ],
         texts=len(over),
     )
@@ -147,16 +154,17 @@ def _print_rows(
     title: str,
     names: Sequence[str],
     rows: list[tuple[Totals, list[str]]],
+    last: Sequence[list[str]] = (),
     *,
     texts: int = 0,
 ) -> None:
-    """The first `texts` of the columns are words."""
+    """The first `texts` of the columns are words. `last` are rows of several streams."""
     sides = [LEFT if number < texts else RIGHT for number in range(len(names))]
     columns = [("stream", LEFT), ("operation", LEFT), *zip(names, sides, strict=True)]
     told = [
         [analysis.full_stream_name(record, row.phase, row.stream), row.operation, *figures] for row, figures in rows
     ]
-    console.print(table(title, columns, told))
+    console.print(table(title, columns, [*told, *last]))
 
 
 def print_tool_table(console: Console, record: Record) -> None:
@@ -341,16 +349,20 @@ def print_errors(console: Console, record: Record) -> None:
         )
 
 
-def print_run(console: Console, record: Record) -> None:
+def print_run(console: Console, record: Record, verdicts: Sequence[str] = ()) -> None:
     """The full table of one run: answer, warnings, figures, failures, slowest requests, circumstances."""
     info = record.info
     style = {"done": "green", "failed": "red"}.get(info.outcome, "yellow")
     said = f"{info.outcome}: {info.message}" if info.message else info.outcome
     console.print(Text.assemble((f"Run {info.id}  ", "bold"), (said, style)))
-    if not is_replay(record) and not pgbench.is_pgbench(record):
-        found = answer([record], {})
-        if found.sentences:
-            print_answer(console, found)
+    has_answer = not is_replay(record) and not pgbench.is_pgbench(record)
+    found = answer([record], {}) if has_answer else None
+    if found and found.sentences:
+        print_answer(console, found, verdicts)
+    else:
+        for line in verdicts:
+            print_line(console, line)
+    if has_answer:  # else it is printed between the answer and its tables
         print_warnings(console, [record])
     _print_figures(console, record)
     console.print()

@@ -40,7 +40,7 @@ def tell(
         if together:
             _print_together(console, records, together)
         for record in records:
-            print_run(console, record)
+            print_run(console, record, judge.lines(record))
             judge.print(console, record)
             console.print()
         if trace is not None:

@@ -42,6 +42,6 @@ def show(
     for number, record in enumerate(records):
         if number:
             console.print()
-        print_run(console, record)
+        print_run(console, record, judge.lines(record))
         judge.print(console, record)
     return judge.exit_code(records, 0)

@@ -20,7 +20,7 @@ from brickyard.errors import BadInputError, Edit, Remedy
 from brickyard.reading import parsed_bytes
 from brickyard.schema import RunOptions
 from brickyard.study.running.scratch import cache_home, check_scratch, scratch_file
-from brickyard.study.running.sizes import size_of
+from brickyard.study.running.sizes import ROUND_BYTES, size_of
 from brickyard.units import format_size
 
 
@@ -44,9 +44,6 @@ def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_b
     condition = "; ".join(dict.fromkeys(bricks.condition_of(item.brick, brick_overrides) for item in found))
     options = RunOptions(bricks=texts, overrides=brick_overrides)
     return Aim(list(targets), options, (), condition=condition, capacity_bytes=found[0].capacity_bytes)
-
-
-ROUND_BYTES = 1 << 20  # data begin behind a header of this size and are whole multiples of it
 
 
 def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]:

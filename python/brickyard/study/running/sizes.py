@@ -1,9 +1,17 @@
-"""Duty: how large a target is. Refusal: what is neither a file nor a block device is not even opened."""
+"""Duty: how large a target is, and how much of it is for data.
+
+Refusal: what is neither a file nor a block device is not even opened.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+
+from brickyard import _core
+
+ROUND_BYTES = 1 << 20
+"""Data begin behind a header of this size and are whole multiples of it."""
 
 
 def size_of(path: str) -> int | None:
@@ -21,3 +29,18 @@ def size_of(path: str) -> int | None:
         return os.lseek(handle, 0, os.SEEK_END)
     finally:
         os.close(handle)
+
+
+def area_of(path: str) -> int | None:
+    """How much of a target is for data once a run may write it: behind the header that it has or that a device gets.
+    Of a file that is not Brickyard's, and so is only read, it is all."""
+    size_bytes = size_of(path)
+    if size_bytes is None:
+        return None
+    try:
+        found = _core.open_target(path, False, False, "{}")
+    except ValueError:
+        return size_bytes
+    os.close(found.file)
+    claimed = found.is_block and not found.uuid
+    return max(0, size_bytes // ROUND_BYTES - 1) * ROUND_BYTES if claimed else found.data_bytes

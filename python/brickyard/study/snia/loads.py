@@ -105,16 +105,24 @@ class Loads:
 
 @dataclass(frozen=True)
 class Extent:
-    """How long a test takes: seconds in all, or seconds a round of so many."""
+    """How long a test takes: seconds in all, or seconds a round of so many, and those of what follows the rounds."""
 
     loads: int
     seconds: float
     rounds: tuple[int, int] | None = None
+    after_s: float = 0.0
+
+    @property
+    def in_all_s(self) -> tuple[float, float]:
+        """At least and at most."""
+        least, most = self.rounds or (1, 1)
+        return least * self.seconds + self.after_s, most * self.seconds + self.after_s
 
     def document(self) -> Document:
         if self.rounds is None:
             return {"loads": self.loads, "seconds": self.seconds}
-        return {"loads": self.loads, "seconds_a_round": self.seconds, "rounds": list(self.rounds)}
+        after = {"seconds_after": self.after_s} if self.after_s else {}
+        return {"loads": self.loads, "seconds_a_round": self.seconds, "rounds": list(self.rounds), **after}
 
 
 def extent(setting: Setting, name: str) -> Extent:
@@ -126,38 +134,80 @@ def extent(setting: Setting, name: str) -> Extent:
     test = tests.round_test(name, setting.kind.queue)
     prewrites = test.prewrite.rounds if test.prewrite else 0
     seconds = (len(test.cells) + prewrites) * setting.round_s
-    return Extent(len(test.cells), seconds, (tests.WINDOW, setting.rounds_max))
+    points = tests.POINTS * tests.POINT_ROUNDS * setting.round_s if name == tests.DIRTH else 0.0
+    return Extent(len(test.cells), seconds, (tests.WINDOW, setting.rounds_max), points)
 
 
-def forecast_lines(
+@dataclass(frozen=True)
+class Forecast:
+    """How long the tests take and how much they write, at least and at most: of a model, this computer's seconds."""
+
+    least_s: float
+    most_s: float
+    is_modelled: bool
+    prepared: int
+    """How many of the tests write the range first."""
+    range_bytes: int | None
+    """None where the target's size is not known."""
+
+    @property
+    def passes(self) -> int:
+        """How often preconditioning writes the range."""
+        return 0 if self.is_modelled else tests.PRECONDITION_PASSES * self.prepared
+
+    @property
+    def precondition_bytes(self) -> int | None:
+        """What preconditioning writes; how much the loads write is decided by how fast the target is."""
+        if self.range_bytes is None and self.passes:
+            return None
+        return self.passes * (self.range_bytes or 0)
+
+    def document(self) -> Document:
+        return {
+            "seconds": [self.least_s, self.most_s],
+            "of_this_computer": self.is_modelled,
+            "precondition_passes": self.passes,
+            "precondition_bytes": self.precondition_bytes,
+        }
+
+    def lines(self, targets: Sequence[str]) -> list[str]:
+        """In words, with what that is to the targets."""
+        if self.is_modelled:
+            most = f" if every test is steady after {MODELLED_ROUNDS} rounds, {format_seconds(self.most_s)} at the most"
+            return [f"duration: about {computing_words(self.least_s)}{most if self.prepared else ''}", MODELLED_WRITES]
+        least, longest = format_seconds(self.least_s), format_seconds(self.most_s)
+        lasts = f"{least} to {longest}" if self.least_s != self.most_s else longest
+        more = "as much as the target takes in the loads that write"
+        if not self.passes:
+            return [f"duration: {lasts}", f"writes: {more}"]
+        written, times = self.precondition_bytes, f"the range {self.passes} times"
+        amount = (
+            f"{times} for preconditioning"
+            if written is None
+            else (f"{format_size(written)} for preconditioning ({times})")
+        )
+        lines = [f"duration: {lasts}, and the time for preconditioning", f"writes: {amount}, and {more}"]
+        if written is not None:
+            lines += [f"endurance of {target}: {facts.endurance(target, written).text}" for target in targets]
+        return lines
+
+
+def forecast(
     setting: Setting, names: Sequence[str], targets: list[str], options: RunOptions, size_bytes: int | None
-) -> list[str]:
-    """How long the tests take and how much they write, before they begin. `size_bytes`: of the target, if known."""
+) -> Forecast:
+    """Before the tests begin. `size_bytes`: how much of the target is for data, if known."""
     range_bytes = None if size_bytes is None else round(size_bytes * setting.range_percent / 100)
     if options.is_modelled:
-        return _modelled_lines(setting, names, targets, options, range_bytes or 0)
-    least, most = (sum(_seconds(extent(setting, name), at) for name in names) for at in (0, -1))
-    lasts = f"{format_seconds(least)} to {format_seconds(most)}" if least != most else format_seconds(most)
-    prepared = [name for name in names if name not in ON_AND_ON]
-    also = ", and the time for preconditioning" if prepared else ""
-    lines = [f"duration: {lasts}{also}"]
-    again = tests.PRECONDITION_PASSES * len(prepared)
-    if not prepared or range_bytes is None:
-        return [*lines, "writes: as much as the target takes in the loads that write"]
-    lines.append(
-        f"writes: {format_size(again * range_bytes)} for preconditioning (the range {again} times), and as much as the "
-        "target takes in the loads that write"
-    )
-    return [*lines, f"endurance of {targets[0]}: {facts.endurance(targets[0], again * range_bytes).text}"]
+        least, most = _modelled_s(setting, names, targets, options, range_bytes or 0)
+    else:
+        least, most = (sum(extent(setting, name).in_all_s[at] for name in names) for at in (0, 1))
+    prepared = sum(name not in ON_AND_ON for name in names)
+    return Forecast(least, most, options.is_modelled, prepared, range_bytes)
 
 
-def _seconds(item: Extent, at: int) -> float:
-    return item.seconds * (1 if item.rounds is None else item.rounds[at])
-
-
-def _modelled_lines(
+def _modelled_s(
     setting: Setting, names: Sequence[str], targets: list[str], options: RunOptions, range_bytes: int
-) -> list[str]:
+) -> tuple[float, float]:
     """A model begins anew with every run, so that further rounds are computed with those before them."""
     loads = Loads(setting)
     least = most = 0.0
@@ -173,12 +223,7 @@ def _modelled_lines(
             each = MODELLED_ROUNDS * _computing_s(loads, name, phases, targets, options)
             spent = [before + each, tries * before + each * tries * (tries + 1) / 2]
         least, most = least + spent[0], most + spent[1]
-    more = (
-        ""
-        if len(ON_AND_ON.intersection(names)) == len(names)
-        else (f" if every test is steady after {MODELLED_ROUNDS} rounds, {format_seconds(most)} at the most")
-    )
-    return [f"duration: about {computing_words(least)}{more}", MODELLED_WRITES]
+    return least, most
 
 
 def _computing_s(loads: Loads, name: str, phases: list[ProfilePhase], targets: list[str], options: RunOptions) -> float:

@@ -13,8 +13,8 @@ from brickyard.analysis.studies.pts import measured_phases, points, recovery
 from brickyard.analysis.studies.pts_points import points_answer
 from brickyard.store import Record, StudyInfo
 from brickyard.study.snia import tests
-from brickyard.study.snia.test import DIRTH, SHORTENED, Found, Rounds, stimuli_of, stored_points
-from brickyard.study.snia.tests import KINDS, TITLES, Cell, Queue
+from brickyard.study.snia.test import SHORTENED, Found, Rounds, stimuli_of, stored_points
+from brickyard.study.snia.tests import DIRTH, KINDS, TITLES, Cell, Queue
 from brickyard.units import MB, format_iops, format_ns, format_size, three_digits
 
 QUESTION = "What does the target sustain by SNIA's Performance Test Specification, once its state is steady?"

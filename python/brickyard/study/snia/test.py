@@ -24,9 +24,8 @@ from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunSpec
 from brickyard.study.snia import tests
 from brickyard.study.snia.loads import MODELLED_ROUNDS, Loads, Setting
-from brickyard.study.snia.tests import Cell, RoundTest
+from brickyard.study.snia.tests import DIRTH, Cell, RoundTest
 
-DIRTH = "dirth"
 HISTOGRAMS = "histograms"
 """The part of DIRTH's test that has the runs of its operating points."""
 SHORTENED = "Shorter or smaller than PTS asks: no PTS result."

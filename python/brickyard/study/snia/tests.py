@@ -28,6 +28,7 @@ DEMAND = (32, 16, 8, 6, 4, 2, 1)
 DEMAND_BYTES, DEMAND_READS = 8 * KIB, 65
 ART_MAX_NS = 5_000_000  # the mean response time up to which a rate counts as the most (DIRTH)
 PREWRITE_ROUNDS = 5  # minutes of writes between two rounds of DIRTH
+DIRTH = "dirth"
 POINTS = 3  # MinIOPS, MidIOPS, MaxIOPS
 POINT_ROUNDS = 10  # minutes at each of DIRTH's operating points
 SATURATION_ROUNDS = 24 * 60  # a day of minutes, or four times the capacity, whichever comes first
@@ -126,7 +127,7 @@ def demand_test() -> RoundTest:
     """DIRTH's demand variation: every number of threads with every queue, writes between the rounds."""
     cells = tuple(Cell(DEMAND_READS, DEMAND_BYTES, True, tc, qd) for tc in DEMAND for qd in DEMAND)
     prewrite = Cell(0, DEMAND_BYTES, True, DEMAND[0], DEMAND[0], PREWRITE_ROUNDS)
-    return RoundTest("dirth", "Demand intensity and response time histogram", cells, cells[0], "iops", prewrite)
+    return RoundTest(DIRTH, "Demand intensity and response time histogram", cells, cells[0], "iops", prewrite)
 
 
 TESTS = ("iops", "throughput", "latency", "write-saturation", "dirth", "cross-stimulus")
