@@ -22,6 +22,7 @@ from brickyard.analysis.figures.totals import phase_rates, totals
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.targets import target_rows
 from brickyard.analysis.judging.verdict import verdict
+from brickyard.analysis.judging.verdict_words import verdict_line
 from brickyard.analysis.studies.characterization import characterization
 from brickyard.cli.parts.progress import figures
 from brickyard.schema import Counted, Interval, RampStep, RunWarning, in_rate, is_on_data, is_request, typed
@@ -139,6 +140,8 @@ def test_a_run_that_measured_no_commits_has_no_time_of_all_requests(tmp_path: Pa
     assert measured(record, FIGURES["iops"])[0].value == pytest.approx(50)
     finding = verdict(record, rulers.read("mean<=1s")).findings[0]
     assert (finding.value, finding.passed) == (None, False)
+    words = verdict_line(verdict(record, rulers.read("p99<=1s")))
+    assert words.startswith("Requirement p99<=1s: not met, because p99 <= 1s was not measured")
 
 
 def test_flushes_are_a_rate_where_nothing_else_was_done(tmp_path: Path) -> None:
