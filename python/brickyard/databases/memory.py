@@ -109,10 +109,10 @@ class MemoryGroup:
         """Processes that the kernel killed since the group's memory was used up; 0 where it does not count them."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
         try:
-            told = dict(line.split() for line in (self.directory / name).read_text().splitlines())
+            told = [line.split() for line in (self.directory / name).read_text().splitlines()]
         except OSError:
             return 0
-        return int(told.get("oom_kill", 0))
+        return next((int(count) for of, count in told if of == "oom_kill"), 0)
 
     def limit(self, limit_bytes: int) -> None:
         """Takes memory away at once where more is used; raises BadInputError where that cannot be."""
