@@ -32,6 +32,7 @@ from brickyard.analysis.studies.curve_words import (
     Curve,
     curve_circumstances,
     curve_marks,
+    curve_notes,
     curve_of,
     curve_row,
     found_lines,
@@ -264,6 +265,35 @@ def test_limits_and_levels_are_read_or_refused() -> None:
             parse_levels(wrong)
     with pytest.raises(BadInputError, match=r"--levels 50 100 150: .* write --levels 50,100,150"):
         load_curve("sqlio-random-read-4", "sim:msr-2003-wd", "100", "150", levels="50")
+
+
+def test_a_curve_that_was_cut_knows_nothing_of_higher_rates() -> None:
+    limit = Limit("p99", 20 * MS)
+    curve = Curve(1000.0, queue(shares=(10, 20, 30)), limit, is_cut=True)
+    said = found_lines(curve)
+    assert said[1] == "the measurement did not end: of rates above 300/s nothing is known"
+    assert any("at least 300/s, the highest measured rate that kept it" in line for line in said)
+    assert "knee: not known" in said
+    assert not any("raise --max-rate" in line or "every offered rate" in line for line in said)
+    assert curve_marks(curve) == []
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "said"),
+    [
+        (0, 1, "response times are of commits, a write and its flush each"),
+        (50, 1, "response times are of reads and commits, a write and its flush each"),
+        (50, 2, "rates are of reads and writes, response times of reads, writes and flushes alike"),
+    ],
+)
+def test_a_table_says_what_its_times_are_of(tmp_path: Path, reads: int, writes: int, said: str) -> None:
+    asked = stream(
+        operations={"read": reads, "write": 100 - reads}, flush_every={"writes": writes, "call": "fdatasync"}
+    )
+    events = [interval(0, SECOND, cell([MS] * 200, operation="write")), phase_end()]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, events, plan_=plan(asked)))
+    assert curve_notes([record], [], Curve(1000.0, [])) == [said]
 
 
 def test_the_picture_names_knee_and_limit() -> None:

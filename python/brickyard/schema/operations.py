@@ -81,7 +81,8 @@ def flushes_each_write(stream: Stream) -> bool:
 _READING, _WRITING = ReadFile | RewriteFile | SeekFile, CreateFiles | WriteFile | RewriteFile | SeekFile
 
 
-def _reads_data(stream: Stream) -> bool:
+def reads_data(stream: Stream) -> bool:
+    """Whether a stream reads by requests, a chain or a program; a trace says that itself."""
     program = stream.program
     if isinstance(program, Transactions):
         return program.bias_read > 0
@@ -111,7 +112,7 @@ def flushed(plan: Plan | OtherPlan | None, target: int) -> Flushed | None:
     writing = [stream for stream in streams if writes_data(stream)]
     if not writing or any(stream.trace for stream in streams) or not all(map(flushes, writing)):
         return None
-    return Flushed(any(map(_reads_data, streams)))
+    return Flushed(any(map(reads_data, streams)))
 
 
 def asks_databases(plan: Plan | OtherPlan | None) -> bool:

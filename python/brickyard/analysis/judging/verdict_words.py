@@ -61,8 +61,9 @@ def verdict_line(found: Verdict) -> str:
     """`Requirement p99<=5ms: not met, p99 27.0 ms.`: the verdict in the answer of a run."""
     many, decided = len(found.findings), found.decided
     if found.word == "fail" and decided.value is None and decided.reason == "not measured":
-        few = " (fewer than ten requests lie beyond the percentile)" if decided.requirement.is_percentile else ""
-        return f"Requirement {found.ruler.name}: not met, because {decided.requirement.name} was not measured{few}."
+        few = ", or fewer than ten lie beyond the percentile" if decided.requirement.is_percentile else ""
+        name = decided.requirement.name
+        return f"Requirement {found.ruler.name}: not met, because {name} was not measured: there were none{few}."
     said = [WORDS.get(found.word, found.word)]
     if many > 1 and found.word in WORDS:
         said.append(f"{sum(f.passed for f in found.findings)} of {many} are; decided by {decided.requirement.name}")

@@ -33,7 +33,7 @@ from brickyard.analysis.figures.search import SEARCHES, Carried, Step, carried, 
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.percentiles import MEDIAN_AND_P99
-from brickyard.schema.operations import commits
+from brickyard.schema.operations import commits, reads_data
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
@@ -54,6 +54,8 @@ class Curve:
     points: list[CurvePoint]
     limit: Limit | None = None
     searches: list[Carried] = field(default_factory=list)
+    is_cut: bool = False
+    """It was interrupted or failed: rates that it would have offered were not."""
 
     @property
     def steps(self) -> list[Step]:
@@ -75,7 +77,8 @@ def curve_of(study: StudyInfo | None, records: Sequence[Record]) -> Curve | None
     limit = limit_of(study)
     if not any(point.mean_ns for point in points):
         return None
-    return Curve(maximum, points, limit, searches_of(records, limit) if limit else [])
+    searches = searches_of(records, limit) if limit else []
+    return Curve(maximum, points, limit, searches, is_cut=study.outcome != "done")
 
 
 def searches_of(records: Sequence[Record], limit: Limit) -> list[Carried]:
@@ -174,10 +177,12 @@ def curve_notes(records: Sequence[Record], rows: list[list[str]], curve: Curve) 
     plans = [record.info.plan for record in records if isinstance(record.info.plan, Plan)]
     streams = [stream for plan in plans[:1] for phase in plan.phase for stream in phase.stream]
     said = []
+    reads = "reads and " if any(map(reads_data, streams)) else ""
     if any(map(commits, streams)):
-        said.append("response times are of commits, a write and its flush each")
+        said.append(f"response times are of {reads}commits, a write and its flush each")
     elif any(stream.flush_every for stream in streams):
-        said.append("rates are of writes, response times of writes and flushes alike")
+        each = reads.replace(" and", ",")
+        said.append(f"rates are of {reads}writes, response times of {each}writes and flushes alike")
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
     if any("±" in row[NAMES.index("achieved/s")] for row in rows):
@@ -214,16 +219,23 @@ def found_lines(curve: Curve) -> list[str]:
             f"the target keeps up with at least {format_iops(rate)}/s, with a {figure} response time of"
             f" {format_ns(time_ns)}{_overload_words(curve)}"
         )
-    lines.append(f"knee: {knee_words(knee(curve.points), lowest_overload(curve), _best_kept_up(curve))}")
+    bent = knee(curve.points)
+    if curve.is_cut and bent.point is None:
+        lines.append("knee: not known")
+    else:
+        lines.append(f"knee: {knee_words(bent, lowest_overload(curve), _best_kept_up(curve))}")
     if curve.limit:
         lines.insert(1, limit_line(curve, curve.limit))  # it was asked for, so it is the answer
+    if curve.is_cut:
+        highest = max((point.offered_per_s for point in curve.points), default=0.0)
+        lines.insert(1, f"the measurement did not end: of rates above {format_iops(highest)}/s nothing is known")
     return lines
 
 
 def curve_marks(curve: Curve) -> list[Mark]:
     """What `found_lines` says, as places on the axis of the offered rate: the rate within the limit, knee, capacity."""
     marks = []
-    if curve.limit and is_kept(curve, curve.limit):
+    if curve.limit and is_kept(curve, curve.limit) and not curve.is_cut:
         if (found := rates(curve.searches)) is not None:
             marks.append(rate_mark(WITHIN, found.centre, found.low, found.high))
         elif (best := usable(curve.points, curve.limit)[0]) is not None:
@@ -337,7 +349,18 @@ def search_words(few: int, figure: str) -> str:
     )
 
 
+def _cut_words(curve: Curve, limit: Limit) -> str:
+    """A search that did not end knows no highest rate."""
+    steps = [*curve.steps, *(step_of(point, limit) for point in curve.points)]
+    kept = max((step.rate_per_s for step in steps if step.holds), default=None)
+    if kept is None:
+        return "at no rate that was measured"
+    return f"at least {format_iops(kept)}/s, the highest measured rate that kept it"
+
+
 def _within_words(curve: Curve, limit: Limit) -> str:
+    if curve.is_cut:
+        return _cut_words(curve, limit)
     if not curve.searches:
         best, worst = usable(curve.points, limit)
         if best is None:

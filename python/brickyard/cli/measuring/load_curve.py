@@ -115,7 +115,8 @@ def load_curve(
             )
         records = [kept.record(run) for run in result.runs]
         page = _draw(kept, result, records, output)
-    curve = Curve(result.maximum_per_s, result.points, asked, result.searches)
+    is_cut = result.outcome != "done"
+    curve = Curve(result.maximum_per_s, result.points, asked, result.searches, is_cut=is_cut)
     if json:
         emit({**curve_answer(curve, records, result.notes).document(), **_document(result, asked, page)})
     else:
