@@ -241,7 +241,8 @@ def _print(console: Console, result: CurveResult, records: list[Record], curve: 
     console.print()
     print_labelled(console, curve_circumstances(records))
     if result.outcome != "done":
-        said = f"{result.outcome}: {result.message}; its measurements are kept as study s{result.study}"
+        ended = ": ".join(filter(None, (result.outcome, result.message)))
+        said = f"{ended}; its measurements are kept as study s{result.study}"
         print_line(console, said)
     if page:
         console.print(f"report: {page}", markup=False, soft_wrap=True)
