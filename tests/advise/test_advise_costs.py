@@ -240,7 +240,7 @@ def test_published_figures_above_their_caps_say_how_far_an_interval_may_go() -> 
     assert sum(map(volumes.holds, own)) >= 0.85 * len(own)
 
 
-def test_zfs_and_page_caches_are_kinds_of_their_own() -> None:
+def test_zfs_page_caches_and_trims_are_kinds_of_their_own() -> None:
     disk = bricks.resolve("nearline-20tb").brick
     direct, buffered = (
         profiles.validate(profiles.read("random-4k-qd32"), [f"io={io}"]) for io in ("direct", "buffered")
@@ -251,6 +251,9 @@ def test_zfs_and_page_caches_are_kinds_of_their_own() -> None:
     assert spread.kind_of(pool, direct) == "zfs"
     assert spread.kind_of(pool, buffered) == "buffered"
     assert spread.spread_of("buffered") is None
+    trims = profiles.validate(profiles.read("random-4k-qd32"), ["operations={read=90,trim=10}"])
+    assert spread.kind_of(disk, trims) == "trims"
+    assert spread.basis_words("trims").startswith("How far models of trims are off is not known")
 
 
 def test_too_few_tables_make_nothing_sure(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,7 @@ READS, WRITES, DURABLE = "ssd-reads", "ssd-writes", "ssd-durable"
 these wait longer, and models are further off."""
 ZFS = "zfs"
 BUFFERED = "buffered"
+TRIMS = "trims"
 KINDS = {
     "rotating": "disks",
     READS: "reads and mixes of flash",
@@ -54,6 +55,7 @@ KINDS = {
     "cloud": "volumes",
     ZFS: "ZFS",
     BUFFERED: "page caches and file systems",
+    TRIMS: "trims",
 }
 """What stands for each kind of modelled storage in tables and words."""
 LIMITED = "requests/s within "
@@ -264,9 +266,11 @@ def storage_kind(brick: ModelledBrick) -> str:
 
 def kinds_of(brick: ModelledBrick, plan: Plan | None = None) -> list[str]:
     """What figures of a brick rest on, as keys of `KINDS`: its drives and what they are asked for, unless ZFS or a page
-    cache lies above them, whose published figures are not among those of drives."""
+    cache lies above them, whose published figures are not among those of drives; trims are in no published figure."""
     if plan is not None and plan.io is IoMode.BUFFERED:
         return [BUFFERED]
+    if plan is not None and any(stream.operations.trim > 0 for phase in plan.phase for stream in phase.stream):
+        return [TRIMS]
     if storage_kind(brick) == ZFS:
         return [ZFS]
     drives = sorted({drive.kind for drive in brick.drives})
