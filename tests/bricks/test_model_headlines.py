@@ -86,7 +86,7 @@ def test_the_basis_of_a_figure_is_what_it_rests_on(capsys: pytest.CaptureFixture
         "rotating",
         "ssd-reads",
     ]
-    assert [kind for kind in KINDS if spread_of(kind) is None] == ["buffered"]
+    assert [kind for kind in KINDS if spread_of(kind) is None] == ["buffered", "trims"]
     assert "not known" in basis_words("buffered")
 
 
