@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, Route
 
 import brickyard
 from array_support import storcli_host, storcli_reply
@@ -54,6 +54,14 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_tab_left(browser: Browser) -> Iterator[None]:
+    """The tabs of a test that failed would be counted by the next one."""
+    yield
+    for context in browser.contexts:
+        context.close()
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +202,27 @@ def test_a_run_is_started_watched_stopped_and_compared_by_the_keyboard(browser: 
     tab.keyboard.press("Enter")
     tab.wait_for_url("**/compare?before=1&after=3")
     assert "measured once" in tab.locator("main").inner_text()
+    context.close()
+
+
+def test_a_late_answer_leaves_the_settings_of_the_chosen_profile(browser: Browser, served: Served) -> None:
+    context, tab = logged_in(browser, served)
+    late: list[Route] = []
+
+    def hold(route: Route) -> None:
+        late.append(route)
+
+    tab.route("**/api/profiles/sqlio-random-read-4", hold)
+    tab.wait_for_selector("#settings p", state="attached")
+    tab.select_option("#profile", "sqlio-random-read-4")
+    tab.select_option("#profile", "sqlio-random-read-1")
+    wait_for(tab, "document.getElementById('set-depth').value === '1'")
+    assert len(late) == 1
+    with tab.expect_response("**/api/profiles/sqlio-random-read-4") as answered:
+        late[0].continue_()
+    answered.value.finished()
+    tab.wait_for_timeout(50)
+    assert tab.input_value("#set-depth") == "1"
     context.close()
 
 

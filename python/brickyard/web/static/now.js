@@ -194,6 +194,7 @@
     const name = form.elements.profile.value, place = document.getElementById('settings');
     let told;
     try { told = await ask(`/api/profiles/${encodeURIComponent(name)}`); } catch (error) { say(error.message, true); return; }
+    if (form.elements.profile.value !== name) return; // answers may come in another order than their questions
     document.getElementById('profile-about').textContent = [told.about, told.source].filter(Boolean).join(' ');
     place.replaceChildren(...told.fields.map(field => {
       const id = `set-${field.key}`;
