@@ -15,7 +15,7 @@ from brickyard.analysis.figures.price import Price, costs
 from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.run_figures import run_figures
-from brickyard.analysis.judging.verdict import Verdict, verdict
+from brickyard.analysis.judging.verdict import Verdict, all_pass, verdict
 from brickyard.analysis.judging.verdict_words import verdict_rows
 from brickyard.cli import main
 from brickyard.cli.parts.progress import closing
@@ -46,9 +46,12 @@ VIDEO = {
 }
 
 
-def record_of(tmp_path: Path, *cells: Json, plan_: Json | None = None, seconds: int = 1) -> Record:
+def record_of(
+    tmp_path: Path, *cells: Json, plan_: Json | None = None, seconds: int = 1, outcome: str = "done"
+) -> Record:
     with Store(tmp_path / "runs.db") as store:
-        run = add_run(store, [interval(0, seconds * SECOND, *cells), phase_end(reason="requests")], plan_=plan_)
+        events = [interval(0, seconds * SECOND, *cells), phase_end(reason="requests")]
+        run = add_run(store, events, plan_=plan_, outcome=outcome)
         return store.record(run)
 
 
@@ -174,6 +177,18 @@ def test_what_was_not_measured_or_failed_does_not_pass(tmp_path: Path) -> None:
     assert not judged(few, "exchange").passed
     broken = judged(record_of(tmp_path, cell([MS] * 50, errors=2)), "mean<=5ms")
     assert (broken.passed, broken.decided.reason) == (False, "2 requests failed")
+
+
+@pytest.mark.parametrize("outcome", ["interrupted", "failed"])
+def test_what_a_part_of_a_run_met_is_not_known_of_the_whole(tmp_path: Path, outcome: str) -> None:
+    record = record_of(tmp_path, cell([MS] * 50), outcome=outcome)
+    met = judged(record, "mean<=5ms")
+    assert (met.passed, met.word, met.decided.head_room) == (False, "not known", 5.0)
+    assert outcome in met.decided.reason
+    assert (judged(record, "mean<=10us").word, judged(record, "mean<=10us").decided.reason) == ("fail", "")
+    whole = judged(record_of(tmp_path, cell([MS] * 50)), "mean<=5ms")
+    assert all_pass([whole])
+    assert not all_pass([whole, met])
 
 
 def test_the_worst_phase_decides(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Duty: a record held against a ruler: pass or fail, headroom as a factor, and the figure that decided.
 
-Refusal: a figure that was not measured passes nothing, and neither do requests of which some failed.
+Refusal: a figure that was not measured passes nothing, neither do requests of which some failed, and neither does a run
+that did not come to its end or was not what it was meant to be.
 """
 
 from __future__ import annotations
@@ -40,9 +41,13 @@ class Finding:
     """False where the requirement is one for another load."""
     stream: str = ""
     """Which stream decided, where several were judged one by one."""
+    is_whole: bool = True
+    """False where a run met it that did not come to its end, or was not what it was meant to be."""
 
     @property
     def word(self) -> str:
+        if not self.is_whole:
+            return "not known"
         if not self.applies:
             return "not applicable"
         if not self.asked:
@@ -71,7 +76,7 @@ class Verdict:
     @property
     def word(self) -> str:
         words = {finding.word for finding in self.findings}
-        return next(word for word in ("fail", "not measured", "not applicable", "pass") if word in words)
+        return next(word for word in ("fail", "not known", "not measured", "not applicable", "pass") if word in words)
 
     @property
     def decided(self) -> Finding:
@@ -98,7 +103,18 @@ def verdict(record: Record, ruler: Ruler) -> Verdict:
             return Finding(requirement, "", None, None, 0, passed=False, note=trouble, asked=False)
         return _worst(record, asked, requirement)
 
-    return Verdict(ruler, tuple(found(requirement) for requirement in ruler.requirements))
+    findings = (found(requirement) for requirement in ruler.requirements)
+    return Verdict(ruler, tuple(_of_the_whole(record, finding) for finding in findings))
+
+
+def _of_the_whole(record: Record, finding: Finding) -> Finding:
+    """What failed in a part of a run has failed; what was met in a part may yet fail."""
+    info = record.info
+    if not finding.passed or info.is_valid or info.outcome == "running":
+        return finding
+    ended = {"interrupted": "the run was interrupted", "failed": "the run failed"}.get(info.outcome)
+    note = f"{ended}, so only a part of it was measured" if ended else f"the run is not valid: {info.invalid}"
+    return replace(finding, passed=False, is_whole=False, note=note)
 
 
 def all_pass(verdicts: list[Verdict]) -> bool:

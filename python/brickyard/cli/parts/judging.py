@@ -50,7 +50,7 @@ Check = Annotated[
         group=options.JUDGING,
         negative="",
         show_default=False,
-        help="Exit with 1 if a verdict is fail. A requirement may follow: --check hd-video, --check 'p99<=5ms'.",
+        help="Exit with 1 unless each verdict is pass. A requirement may follow: --check hd-video, --check 'p99<=5ms'.",
     ),
 ]
 Usd = Annotated[float | None, Parameter(name="--price", group=options.JUDGING, help="What the storage costs, in USD.")]
