@@ -15,6 +15,7 @@ from scipy import stats
 from brickyard.analysis.figures.named import FIGURES
 from brickyard.analysis.judging.summary import circumstances
 from brickyard.cli import main
+from brickyard.errors import FAILED
 from brickyard.report.page import render
 from brickyard.store import Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan
@@ -330,9 +331,13 @@ def test_repetitions_begin_with_their_mean_and_its_interval(tmp_path: Path, caps
     logarithms = [math.log(rate) for rate in rates]
     low, high = stats.t.interval(0.95, len(rates) - 1, fmean(logarithms), stats.sem(logarithms))
     assert (iops["low"], iops["high"]) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-9)
-    assert main([*words, "--repeat", "2"]) == 0
+    limit = math.sqrt(rates[0] * rates[1])  # the same seeds give the same two rates again
+    assert main([*words, "--repeat", "2", "--ruler", f"iops>={limit}", "--ruler", "iops>=1", "--check"]) == FAILED
     out = capsys.readouterr().out
     assert 0 < out.index("95 % interval") < out.index("Run 5"), "before the single runs"
+    worst = 5 if rates[0] < rates[1] else 6
+    assert f"met in 1 of 2 runs; run {worst}: fail, {min(rates[:2]):,.0f} IOPS" in out
+    assert "Requirement iops>=1: met in all 2 runs, least headroom × " in out
     with Store(tmp_path / "runs.db", must_exist=True) as kept:
         page = render([kept.record(run) for run in (1, 2, 3, 4)], None, [])
     mean = FIGURES["iops"].text(iops["centre"])

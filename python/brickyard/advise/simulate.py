@@ -175,6 +175,7 @@ def simulate(
             facts=RunFacts(),
         )
         store.add_events(run, events)
+        store.end_run(run, end, None, [])
         return store.record(run)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from brickyard.analysis.figures.price import Price, costs
 from brickyard.analysis.judging.verdict import Finding, Verdict
 from brickyard.rulers import Requirement
@@ -72,6 +74,18 @@ def verdict_line(found: Verdict) -> str:
     if decided.reason and decided.reason != found.word:
         said.append(decided.reason)
     return f"Requirement{'s' if many > 1 else ''} {found.ruler.name}: {', '.join(said)}."
+
+
+def together_line(found: Sequence[tuple[int, Verdict]]) -> str:
+    """`Requirement mean<=5ms: met in all 3 runs, least headroom × 1.22 in run 7.`: verdicts of runs by one ruler."""
+    run, worst = min(found, key=lambda item: (item[1].decided.passed, item[1].decided.head_room or 0.0))
+    ruler, decided = worst.ruler.name, worst.decided
+    met = sum(verdict.passed for _, verdict in found)
+    if met == len(found):
+        room = "" if decided.head_room is None else f", least headroom × {three_digits(decided.head_room)} in run {run}"
+        return f"Requirement {ruler}: met in all {len(found)} runs{room}."
+    value = "" if decided.value is None else f", {figure_text(decided.requirement, decided.value)}"
+    return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {_outcome(decided)}{value}."
 
 
 def price_rows(record: Record, price: Price) -> list[list[str]]:

@@ -22,6 +22,7 @@ from brickyard.analysis.judging.verdict_words import (
     PRICE_COLUMNS,
     VERDICT_COLUMNS,
     price_rows,
+    together_line,
     verdict_line,
     verdict_rows,
     verdict_title,
@@ -84,8 +85,24 @@ class Judging:
     def verdicts(self, record: Record) -> list[Verdict]:
         return [verdict(record, ruler) for ruler in self.rulers]
 
+    def _of_each_ruler(self, records: Sequence[Record]) -> list[list[Verdict]]:
+        return [[verdict(record, ruler) for record in records] for ruler in self.rulers]
+
     def pass_together(self, records: Sequence[Record]) -> bool:
-        return all(all_pass([verdict(record, ruler) for record in records]) for ruler in self.rulers)
+        return all(map(all_pass, self._of_each_ruler(records)))
+
+    def together_lines(self, records: Sequence[Record]) -> list[str]:
+        """What repetitions come to, a line for each ruler."""
+        runs = [record.info.id for record in records]
+        return [together_line(list(zip(runs, found, strict=True))) for found in self._of_each_ruler(records)]
+
+    def together_document(self, records: Sequence[Record]) -> Document:
+        """Keys to add to the document of repetitions; none where nothing was asked."""
+        found = [
+            {"ruler": held[0].ruler.name, "passed": all_pass(held), "runs_met": sum(one.passed for one in held)}
+            for held in self._of_each_ruler(records)
+        ]
+        return {"verdicts": found} if found else {}
 
     def document(self, record: Record) -> Document:
         """Keys to add to the document of a run; none where nothing was asked."""

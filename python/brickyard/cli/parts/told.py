@@ -34,11 +34,12 @@ def tell(
         documents = [{**run_document(record), **judge.document(record)} for record in records]
         if trace is not None:
             documents[-1]["trace"] = trace.document()
-        emit(documents[0] if repetitions == 1 else {"runs": documents, "repetitions": [*map(_document, together)]})
+        several = {"runs": documents, "repetitions": [*map(_document, together)], **judge.together_document(records)}
+        emit(documents[0] if repetitions == 1 else several)
     else:
         console = stdout()
         if together:
-            _print_together(console, records, together)
+            _print_together(console, records, together, judge.together_lines(records))
         for record in records:
             print_run(console, record, judge.lines(record))
             judge.print(console, record)
@@ -63,9 +64,13 @@ def _document(item: Repeated) -> dict[str, object]:
     }
 
 
-def _print_together(console: Console, records: Sequence[Record], found: Sequence[Repeated]) -> None:
+def _print_together(
+    console: Console, records: Sequence[Record], found: Sequence[Repeated], verdicts: Sequence[str]
+) -> None:
     made = repetitions_table(records, found)
     columns = [(name, LEFT if number < made.text_columns else RIGHT) for number, name in enumerate(made.columns)]
     console.print(table(made.title, columns, made.rows))
     print_line(console, made.note, "dim")
+    for line in verdicts:
+        print_line(console, line)
     console.print()
