@@ -28,7 +28,6 @@ VARIATION_MAX = 0.10
 INTERVALS_MIN = 5
 # Beyond this share of the measured time, the wait for the last answers makes mean latencies those of another load.
 DRAIN_SHARE = 0.10
-DRAIN_NS_MIN = 1_000_000_000  # a deep queue of a slow drive needs no warning
 THE_PHASE = "{phase:Phase|Phases} {phase}"
 
 
@@ -59,7 +58,7 @@ def _late(record: Record) -> Iterator[RunWarning]:
         measured = [cost for cost in record.spans(phase) if not cost.warmup]
         drain_ns = sum(cost.end_ns - cost.start_ns for cost in measured if cost.drain)
         rated_ns = sum(cost.end_ns - cost.start_ns for cost in measured if not cost.drain)
-        if drain_ns > DRAIN_NS_MIN and drain_ns > DRAIN_SHARE * rated_ns:
+        if drain_ns > DRAIN_SHARE * rated_ns:
             yield warned(
                 "late",
                 "warning",
