@@ -4,10 +4,12 @@
 //! Refusal: it never sleeps, never skips a due time and never looks at a clock.
 
 mod log_timed;
+mod random;
 
 use plan::Arrivals;
 
 pub use log_timed::{LogTimed, Speed};
+pub use random::{SplitMix64, mix};
 
 /// Fractional bits of a period, so that a rate of 7/s is off by 4 ns after a week.
 const FRACTION_BITS: u32 = 20;
@@ -29,7 +31,7 @@ pub struct Schedule {
     /// Constant: distance of two requests of the stream. Poisson: mean distance of two requests of this lane.
     period: u128,
     elapsed: u128,
-    random: SplitMix,
+    random: SplitMix64,
     /// The schedule before the last change of the rate, until which instant, while something of it is still due.
     before: Option<(Box<Schedule>, u64)>,
 }
@@ -49,7 +51,7 @@ impl Schedule {
             own_rate_per_s: rate_per_s,
             period: 0,
             elapsed: 0,
-            random: SplitMix(seed ^ (u64::from(lane) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            random: SplitMix64::new(&[seed, lane.into()]),
             before: None,
         };
         schedule.restart(rate_per_s, start_ns);
@@ -89,7 +91,7 @@ impl Schedule {
     pub fn set_rate(&mut self, rate_per_s: f64, now_ns: u64) {
         if self.due_ns() < now_ns {
             // Numbers of its own, without taking one from the schedule that goes on beside it.
-            let random = SplitMix(SplitMix(!self.random.0).next());
+            let random = SplitMix64::new(&[!self.random.clone().next_u64()]);
             let (arrivals, lane, lanes) = (self.arrivals, self.lane, self.lanes);
             let new = Schedule { arrivals, lane, lanes, random, before: None, ..*self };
             self.before = Some((Box::new(std::mem::replace(self, new)), now_ns));
@@ -174,26 +176,8 @@ impl Schedule {
 
     /// An exponential distance: −mean · ln(1 − u), u uniform in [0, 1).
     fn gap(&mut self) -> u128 {
-        let u = (self.random.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let u = (self.random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         (self.period as f64 * -libm::log1p(-u)) as u128
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, seedable, good enough for distances.
-pub struct SplitMix(u64);
-
-impl SplitMix {
-    pub fn new(seed: u64) -> SplitMix {
-        SplitMix(seed)
-    }
-
-    #[allow(clippy::should_implement_trait)] // it never ends
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
     }
 }
 
@@ -244,13 +228,33 @@ mod tests {
         assert!((variance.sqrt() / 10_000.0 - 1.0).abs() < 0.02, "deviation {}", variance.sqrt());
     }
 
+    /// Counts in windows vary as those of one Poisson stream do: the lanes share no random numbers.
+    #[test]
+    fn lanes_together_are_poisson_too() {
+        for (seed, lanes) in [(1, 2), (1, 3), (1, 16), (2, 16), (1 << 40, 64)] {
+            let lane = |lane| Schedule::new(1_000.0, Arrivals::Poisson, lane, lanes, 0, seed);
+            let mut counts = vec![0u32; 2_000];
+            for mut schedule in (0..lanes).map(lane) {
+                while schedule.due_ns() < 200_000_000_000 {
+                    counts[(schedule.due_ns() / 100_000_000) as usize] += 1;
+                    schedule.advance();
+                }
+            }
+            let mean = f64::from(counts.iter().sum::<u32>()) / 2_000.0;
+            let variance = counts.iter().map(|c| (f64::from(*c) - mean).powi(2)).sum::<f64>() / 1_999.0;
+            // The standard error of variance / mean over 2,000 windows is 3.2 %, of the mean 0.22 %.
+            assert!((variance / mean - 1.0).abs() < 0.13, "seed {seed}, {lanes} lanes: {}", variance / mean);
+            assert!((mean / 100.0 - 1.0).abs() < 0.01, "seed {seed}, {lanes} lanes: {mean}");
+        }
+    }
+
     #[test]
     fn same_seed_same_times_on_every_machine() {
         let mut schedule = Schedule::new(1000.0, Arrivals::Poisson, 1, 4, 0, 7);
         let hash = due_times(&mut schedule, 1000).iter().fold(0u64, |h, t| (h ^ t).wrapping_mul(0x100_0000_01B3));
         assert_eq!(hash, GOLDEN);
     }
-    const GOLDEN: u64 = 17206581872875204204;
+    const GOLDEN: u64 = 5946694076763041415;
 
     #[test]
     fn skipping_counts_what_was_due() {

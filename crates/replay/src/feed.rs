@@ -390,9 +390,10 @@ fn spread(second: i64, found: Second, seed: u64, out: &mut Vec<Call>) {
     let from = out.len();
     let start_ns = second * SECOND_NS;
     if !found.whole.is_empty() {
-        let mut random = pace::SplitMix::new(seed ^ (second as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let mut offsets: Vec<i64> =
-            (0..found.whole.len()).map(|_| ((u128::from(random.next()) * SECOND_NS as u128) >> 64) as i64).collect();
+        let mut random = pace::SplitMix64::new(&[seed, second as u64]);
+        let mut offsets: Vec<i64> = (0..found.whole.len())
+            .map(|_| ((u128::from(random.next_u64()) * SECOND_NS as u128) >> 64) as i64)
+            .collect();
         offsets.sort_unstable();
         for (call, offset_ns) in found.whole.into_iter().zip(offsets) {
             out.push(Call { at_ns: start_ns + offset_ns, ..call });

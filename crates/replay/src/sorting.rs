@@ -307,8 +307,9 @@ mod tests {
         // From one run in memory to more runs than are merged at a time.
         for (held_max, runs) in [(HELD_BYTES, 0..1), (200_000, 2..128), (2_000, 129..10_000)] {
             let mut sorter = Sorter::new(held_max);
-            let mut random = pace::SplitMix::new(7);
-            let mut wanted: Vec<(i64, i64)> = (0..20_000).map(|n| ((random.next() % 500) as i64 - 250, n)).collect();
+            let mut random = pace::SplitMix64::new(&[7]);
+            let mut wanted: Vec<(i64, i64)> =
+                (0..20_000).map(|n| ((random.next_u64() % 500) as i64 - 250, n)).collect();
             for (at_ns, number) in &wanted {
                 sorter.push(&call(*at_ns, *number), number % 3 == 0).unwrap();
             }

@@ -1,5 +1,6 @@
 //! Logs as a user has them: several files, formats mixed, lines out of order, and what is wrong in them.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
@@ -118,10 +119,10 @@ fn lines_out_of_order_are_put_in_order_within_the_window() {
 #[test]
 fn logs_in_disorder_are_sorted_as_sort_does() {
     let folder = Folder::new("sorted");
-    let mut random = pace::SplitMix::new(3);
+    let mut random = pace::SplitMix64::new(&[3]);
     let mut lines: Vec<String> = Vec::new();
     for x in 0..4_000u32 {
-        let second = if x < 3_000 { x % 1_500 } else { (random.next() % 3_600) as u32 };
+        let second = if x < 3_000 { x % 1_500 } else { (random.next_u64() % 3_600) as u32 };
         lines.push(format!("2003-06-02 10:{:02}:{:02} /tile.ashx X={x}", second / 60 % 60, second % 60));
     }
     let fields = "#Fields: date time cs-uri-stem cs-uri-query\n";
@@ -202,7 +203,7 @@ fn a_request_of_another_method_is_told_with_the_one_that_is_mapped() {
 fn whole_seconds_are_spread_evenly_and_alike_for_a_seed() {
     let folder = Folder::new("spread");
     let mut text = "#Fields: date time cs-uri-stem cs-uri-query\n".to_string();
-    for x in 0..1000 {
+    for x in 0..1500 {
         text += &format!("2003-06-02 10:00:0{} /tile.ashx X={x}\n", x / 500);
     }
     let log = folder.log("a.log", text.as_bytes());
@@ -211,7 +212,7 @@ fn whole_seconds_are_spread_evenly_and_alike_for_a_seed() {
     assert_eq!(first, again);
     let (other, _) = calls(&FeedOptions { seed: 2, ..options(vec![log]) });
     assert_ne!(first, other);
-    assert_eq!(numbers(&first), (0..1000).map(|x| x.to_string()).collect::<Vec<_>>());
+    assert_eq!(numbers(&first), (0..1500).map(|x| x.to_string()).collect::<Vec<_>>());
     assert!(first.is_sorted_by_key(|c| c.at_ns));
     let start = 1_054_548_000_000_000_000i64;
     for tenth in 0..10i64 {
@@ -219,6 +220,9 @@ fn whole_seconds_are_spread_evenly_and_alike_for_a_seed() {
         let count = first.iter().filter(|c| (from..from + 100_000_000).contains(&c.at_ns)).count();
         assert!((25..80).contains(&count), "{count} of 500 in one tenth of a second");
     }
+    // No second repeats the instants of another.
+    let offsets: HashSet<i64> = first.iter().map(|c| c.at_ns % 1_000_000_000).collect();
+    assert!(offsets.len() > 1_490, "{} of 1500", offsets.len());
 }
 
 #[test]
