@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plan::Profile;
@@ -28,10 +29,8 @@ use crate::timeline::Timeline;
 const PATIENCE_NS: u64 = 150_000_000;
 /// How often a conductor looks after its loops when nothing is reported.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Loops begin together, this long after the slowest of them is ready.
+/// Loops begin together, this long after the last of them is ready.
 const START_DELAY_NS: u64 = 1_000_000;
-/// Phases of huge buffers do not wait for longer.
-const TOUCHING_NS_MAX: u64 = 1_000_000_000;
 /// Failures that a run describes one by one.
 const FAILURES_TOLD: usize = 1_000;
 
@@ -240,6 +239,8 @@ struct Progress {
 }
 
 enum Message {
+    /// A loop has its device and waits for its start.
+    Opened,
     Report(Report),
     Notes(Vec<Note>),
     Scheduled(Scheduled),
@@ -254,23 +255,48 @@ impl<D: Devices> Conductor<'_, D> {
         // Who waits for each other after each request shares a loop: it knows at once when the last has arrived.
         let wanted = if plan.lockstep.is_some() { 1 } else { self.devices.loops(lanes.len()) };
         let loops = wanted.clamp(1, lanes.len().max(1));
-        let virtual_time = D::Device::VIRTUAL;
-        let Some(start_ns) = self.start_ns(phase, loops, touching_ns(&lanes)) else {
+        if D::Device::VIRTUAL {
+            let Some((timeline, mut progress)) = self.begin(phase, loops, cells_of(&lanes)) else {
+                return Ok(PhaseReason::Interrupted);
+            };
+            let device = self.devices.open(&setup_for(0, 1, &lanes, self.profile.reap))?;
+            let spec = self.spec(0, &timeline, &progress);
+            let mut sink = VirtualSink { conductor: self, progress: &mut progress };
+            let outcome = Loop::new(device, &mut sink, lanes, spec).run();
+            return self.finish(&mut progress, vec![outcome]);
+        }
+        let cells = cells_of(&lanes);
+        let mut opening = self.open(spread(lanes, loops));
+        opening.wait(self.control);
+        let Some((timeline, mut progress)) = self.begin(phase, loops, cells) else {
             return Ok(PhaseReason::Interrupted);
         };
+        let specs = (0..loops).map(|index| self.spec(index, &timeline, &progress)).collect();
+        let (receive, threads) = opening.start(specs);
+        let outcomes = self.listen(&receive, loops, &mut progress);
+        if self.control.state() != State::Abandon {
+            // All have said that they ended. The targets are closed when they really have, and may then be opened anew.
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
+        self.finish(&mut progress, outcomes)
+    }
+
+    /// Fixes when a phase begins, and says so; none where the run was stopped before that was known.
+    fn begin(&mut self, phase: usize, loops: usize, cells: usize) -> Option<(Timeline, Progress)> {
+        let plan = &self.profile.phase[phase];
+        let start_ns = self.start_ns(phase, loops)?;
         let duration_ns = plan.duration.map(|d| d.ns).or_else(|| longest_ns(plan));
-        let cells = cells_of(&lanes);
         let timeline = Timeline::new(start_ns, plan.warmup.ns, duration_ns, self.profile.interval.ns, cells);
         let control = Arc::new(Control::default());
         let referee = Referee::new(plan, phase, timeline.measure_start_ns());
         let knobs = referee.first_knobs().unwrap_or_default();
         control.set_knobs(knobs);
         let cpu = cpu_of::<D>();
-        let mut progress = Progress {
+        let progress = Progress {
             phase,
             referee,
             knobs,
-            control: control.clone(),
+            control,
             reason: None,
             failures: FailureCounts::default(),
             counts: vec![(0, 0); plan.stream.len()],
@@ -283,30 +309,24 @@ impl<D: Devices> Conductor<'_, D> {
             stop_on_error: self.profile.stop_on_error,
         };
         (self.emit)(Event::Phase { phase, name: plan.name.clone(), start_ns });
-        let specs = |loop_index| LoopSpec {
+        Some((timeline, progress))
+    }
+
+    fn spec(&self, loop_index: usize, timeline: &Timeline, progress: &Progress) -> LoopSpec {
+        LoopSpec {
             loop_index,
-            streams: plan.stream.len(),
+            streams: self.profile.phase[progress.phase].stream.len(),
             timeline: timeline.clone(),
             hang_after_ns: self.profile.hang_after.ns,
             stop_on_error: self.profile.stop_on_error,
-            control: control.clone(),
-        };
-        let outcomes = if virtual_time {
-            let setup = setup_for(0, 1, &lanes, self.profile.reap);
-            let device = self.devices.open(&setup)?;
-            let mut sink = VirtualSink { conductor: self, progress: &mut progress };
-            vec![Loop::new(device, &mut sink, lanes, specs(0)).run()]
-        } else {
-            let all = spread(lanes, loops);
-            self.conduct(all, specs, &mut progress)
-        };
-        self.finish(&mut progress, outcomes)
+            control: progress.control.clone(),
+        }
     }
 
     /// When the loops of a phase begin; none where the run was stopped before that was known.
-    fn start_ns(&self, phase: usize, loops: usize, touching_ns: u64) -> Option<u64> {
+    fn start_ns(&self, phase: usize, loops: usize) -> Option<u64> {
         let virtual_time = D::Device::VIRTUAL;
-        let delay_ns = START_DELAY_NS + 500_000 * loops as u64 + touching_ns;
+        let delay_ns = START_DELAY_NS + 500_000 * loops as u64;
         let soon_ns = || self.devices.now_ns() + if virtual_time { 0 } else { delay_ns };
         let Some(starter) = self.starter else { return Some(soon_ns()) };
         let stopped = || self.control.state() != State::Run;
@@ -315,43 +335,34 @@ impl<D: Devices> Conductor<'_, D> {
         Some(if virtual_time { soon_ns() } else { start_ns.max(soon_ns()) })
     }
 
-    /// Starts a thread a loop and listens to them until all have ended, or have been abandoned.
-    fn conduct(
-        &mut self,
-        lanes: Vec<Vec<LaneSpec>>,
-        specs: impl Fn(usize) -> LoopSpec,
-        progress: &mut Progress,
-    ) -> Vec<Result<Outcome, String>> {
+    /// Starts a thread a loop, each of which opens its device. That may take long (buffers are touched, and other work may
+    /// have the CPUs), and no time of a phase may pass meanwhile.
+    fn open(&self, lanes: Vec<Vec<LaneSpec>>) -> Opening {
         let loops = lanes.len();
         let (send, receive) = channel();
-        let mut threads = Vec::new();
+        let mut opening = Opening { send, receive, begins: Vec::new(), threads: Vec::new(), unopened: Vec::new() };
         for (index, lanes) in lanes.into_iter().enumerate() {
-            let (spec, send, devices) = (specs(index), send.clone(), self.devices.clone());
+            let (send, devices) = (opening.send.clone(), self.devices.clone());
             let setup = setup_for(index, loops, &lanes, self.profile.reap);
             let thread = std::thread::Builder::new().name(format!("brickyard-{index}"));
-            let failed = send.clone();
+            let (begin, begins) = channel();
+            opening.begins.push(begin);
             let started = thread.spawn(move || {
-                let work = std::panic::AssertUnwindSafe(|| run_loop(&*devices, &setup, lanes, spec, &send));
+                let work = std::panic::AssertUnwindSafe(|| run_loop(&*devices, &setup, lanes, &begins, &send));
                 let result = std::panic::catch_unwind(work)
                     .unwrap_or_else(|_| Err("a measuring loop failed unexpectedly; please report this".into()));
                 // Nobody listens any more only when the run was abandoned.
                 let _ = send.send(Message::Ended(index, result));
             });
             match started {
-                Ok(thread) => threads.push(thread),
+                Ok(thread) => opening.threads.push(thread),
                 Err(error) => {
                     let message = format!("no thread could be started: {error}");
-                    let _ = failed.send(Message::Ended(index, Err(message)));
+                    let _ = opening.send.send(Message::Ended(index, Err(message)));
                 }
             }
         }
-        drop(send);
-        let outcomes = self.listen(&receive, loops, progress);
-        if self.control.state() != State::Abandon {
-            // All have said that they ended. The targets are closed when they really have, and may then be opened anew.
-            threads.into_iter().for_each(|thread| drop(thread.join()));
-        }
-        outcomes
+        opening
     }
 
     fn listen(
@@ -369,6 +380,7 @@ impl<D: Devices> Conductor<'_, D> {
                 Ok(Message::Report(report)) => merge(&mut merging, self.take_notes(report, progress)),
                 Ok(Message::Notes(notes)) => self.tell(notes, progress),
                 Ok(Message::Scheduled(given)) => progress.scheduled.push(given),
+                Ok(Message::Opened) => {}
                 Ok(Message::Ended(index, result)) => {
                     if result.is_err() {
                         progress.control.set_state(State::Drain);
@@ -417,6 +429,7 @@ impl<D: Devices> Conductor<'_, D> {
                 Ok(Message::Report(report)) => merge(merging, self.take_notes(report, progress)),
                 Ok(Message::Notes(notes)) => self.tell(notes, progress),
                 Ok(Message::Scheduled(given)) => progress.scheduled.push(given),
+                Ok(Message::Opened) => {}
                 Ok(Message::Ended(index, result)) => {
                     outcomes.insert(index, result);
                 }
@@ -657,13 +670,6 @@ fn left_behind(now_ns: u64, outstanding: u64) -> Outcome {
     Outcome { end_ns: now_ns, late_ns: 0, unsent: 0, outstanding, slowest, submissions, exhausted: false, frames }
 }
 
-/// How long loops may take to touch the buffers of their requests before they can begin, at a byte a ns: a short phase of
-/// large requests would otherwise lose that part of its time.
-fn touching_ns(lanes: &[LaneSpec]) -> u64 {
-    let (slots, buffer_bytes) = needs(lanes);
-    (u64::from(slots) * u64::from(buffer_bytes)).min(TOUCHING_NS_MAX)
-}
-
 fn setup_for(loop_index: usize, loops: usize, lanes: &[LaneSpec], reap: u32) -> Setup {
     let (slots, buffer_bytes) = needs(lanes);
     Setup { loop_index, loops, slots, buffer_bytes, reap }
@@ -678,14 +684,55 @@ fn spread(lanes: Vec<LaneSpec>, loops: usize) -> Vec<Vec<LaneSpec>> {
     all
 }
 
+/// The loops of a phase before its start.
+struct Opening {
+    send: Sender<Message>,
+    receive: Receiver<Message>,
+    /// Each loop gets its work when all are open.
+    begins: Vec<Sender<LoopSpec>>,
+    threads: Vec<JoinHandle<()>>,
+    /// What loops said that could not open their devices.
+    unopened: Vec<Message>,
+}
+
+impl Opening {
+    /// Until every loop has its device or has none, or the run is stopped.
+    fn wait(&mut self, user: &RunControl) {
+        let mut waiting = self.begins.len();
+        while waiting > 0 && user.state() == State::Run {
+            match self.receive.recv_timeout(LOOK_EVERY) {
+                Ok(Message::Opened) => waiting -= 1,
+                Ok(ended) => {
+                    self.unopened.push(ended);
+                    waiting -= 1;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    }
+
+    fn start(self, specs: Vec<LoopSpec>) -> (Receiver<Message>, Vec<JoinHandle<()>>) {
+        for message in self.unopened {
+            let _ = self.send.send(message); // to ourselves
+        }
+        for (begin, spec) in self.begins.iter().zip(specs) {
+            let _ = begin.send(spec); // one that did not open listens no more
+        }
+        (self.receive, self.threads)
+    }
+}
+
 fn run_loop<D: Devices>(
     devices: &D,
     setup: &Setup,
     lanes: Vec<LaneSpec>,
-    spec: LoopSpec,
+    begins: &Receiver<LoopSpec>,
     send: &Sender<Message>,
 ) -> Result<Outcome, String> {
     let device = devices.open(setup)?;
+    let _ = send.send(Message::Opened);
+    let spec = begins.recv().map_err(|_| "the phase did not begin".to_string())?;
     let mut sink = ThreadSink { send, streams: spec.streams };
     let measuring = Loop::new(device, &mut sink, lanes, spec);
     let before = Scheduled::of_this_thread();
