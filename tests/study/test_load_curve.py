@@ -100,6 +100,12 @@ def test_a_flat_curve_has_no_knee_before_a_rate_that_it_does_not_keep_up_with() 
     beyond = point(400, 90 * MS, achieved_per_s=310.0)
     assert knee([*flat, beyond]) == Knee(Bend.SEEN, flat[-1], beyond, (flat[-1],))
     assert capacity([*flat, beyond]) == 310.0
+    # Open loops that are overloaded far below the closed loop's rate contradict it.
+    assert capacity([*flat, beyond], 380.0) == 380.0
+    assert capacity([*flat, beyond], 2_690.0) is None
+    assert "capacity: not known. The closed loop achieved 2,690/s, but open loops only 310/s" in "".join(
+        found_lines(Curve(2_690.0, [*flat, beyond]))
+    )
     assert knee(flat[:2]).bend is Bend.TOO_FEW
     assert knee([]).bend is Bend.TOO_FEW
 

@@ -27,6 +27,7 @@ from brickyard.units import format_iops
 
 SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
 BEND_SHARE = 0.1  # less power than that is no noise of a mean over thousands of requests
+AGREE_SHARE = 0.8  # of the closed loop's rate, which open loops achieve on storage that stays the same
 SHORTFALL_MIN = 0.05  # of the offered rate: what the ends of a run of seconds can lack
 SHORTFALL_DEVIATIONS = 3.0  # of a Poisson count, beyond which chance explains no shortfall
 
@@ -214,10 +215,20 @@ def _power(point: CurvePoint) -> float:
 
 def capacity(points: list[CurvePoint], closed_per_s: float = 0.0) -> float | None:
     """The highest rate that was achieved, by a level or by the closed loop, where a level was offered that the storage
-    did not keep up with; None where there was none, so that the capacity is higher."""
-    if not any(point.overloaded for point in points):
+    did not keep up with; None where there was none, so that the capacity is higher, and where the two contradict each
+    other."""
+    if not any(point.overloaded for point in points) or open_below_closed(points, closed_per_s) is not None:
         return None
     return max(closed_per_s, *(point.achieved_per_s for point in points))
+
+
+def open_below_closed(points: list[CurvePoint], closed_per_s: float) -> float | None:
+    """The highest rate that open loops achieved, where they overloaded the target far below what the closed loop
+    achieved: both had as many requests in flight as it takes, so the target or its host was not the same for both."""
+    if not any(point.saturated for point in points):
+        return None
+    most = max(point.achieved_per_s for point in points)
+    return most if most < AGREE_SHARE * closed_per_s else None
 
 
 def usable(points: list[CurvePoint], limit: Limit) -> tuple[CurvePoint | None, CurvePoint | None]:

@@ -24,6 +24,7 @@ from brickyard.analysis.figures.load_curve import (
     curve_point,
     knee,
     knee_mark,
+    open_below_closed,
     rate_mark,
     step_of,
     stream_rates,
@@ -205,7 +206,13 @@ def found_lines(curve: Curve) -> list[str]:
         "which may be below the capacity"
     ]
     most = capacity(curve.points, curve.maximum_per_s)
-    if most:
+    if (reached := open_below_closed(curve.points, curve.maximum_per_s)) is not None:
+        lines.append(
+            f"capacity: not known. The closed loop achieved {format_iops(curve.maximum_per_s)}/s, but open loops only "
+            f"{format_iops(reached)}/s, with requests left unsent: the target's performance varied, or the generator "
+            "lacked CPU. Measure again when nothing else runs"
+        )
+    elif most:
         offered = max(point.achieved_per_s for point in curve.points)
         by = f" (in the closed loop; in open loops, {format_iops(offered)}/s)" if offered < most else ""
         lines.append(f"capacity: about {format_iops(most)}/s, the highest rate that was achieved{by}")
