@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.markup import escape
-from rich.status import Status
 
 from brickyard import bricks, rulers
 from brickyard.advise import buy as buying
@@ -30,6 +27,7 @@ from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts.judging import sold_capacity
 from brickyard.cli.parts.on_hosts import ComputedOn, sweeping
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.parts.progress import Working
 from brickyard.cli.parts.tables import print_answer
 from brickyard.errors import BadInputError
 from brickyard.outputs import folder
@@ -184,9 +182,9 @@ def buy(
     notes = [*_idle(fitting, wanted), *_summed(wanted)]
     for line in notes:
         print_line(console, line)
-    with console.status("modelled bricks") as status, sweeping(hosts) as sweep:
+    with Working("modelled bricks", console) as working, sweeping(hosts) as sweep:
         carry = sweep.events if sweep else here
-        progress = _Progress(console, status, min(most, len(fitting)))
+        progress = _Progress(working, min(most, len(fitting)))
 
         def evaluated(candidate: Candidate) -> buying.Trial:
             progress.begins(candidate.name)
@@ -308,16 +306,12 @@ def _summed(wanted: buying.Wanted) -> list[str]:
     ]
 
 
-LINE_EVERY_S = 10.0
-"""Where no terminal shows the state in place, it is a line so often."""
-
-
 class _Progress:
     """How many bricks are done, which was begun last, and how long the rest takes at the pace so far."""
 
-    def __init__(self, console: Console, status: Status, total: int) -> None:
-        self.console, self.status, self.total = console, status, total
-        self.began = self.told = time.monotonic()
+    def __init__(self, working: Working, total: int) -> None:
+        self.working, self.total = working, total
+        self.began = time.monotonic()
         self.done, self.name = 0, ""
 
     def begins(self, name: str) -> None:
@@ -329,14 +323,11 @@ class _Progress:
         self._show()
 
     def _show(self) -> None:
-        now = time.monotonic()
-        spent_s = now - self.began
+        spent_s = time.monotonic() - self.began
         left = f", at most {spent_s / self.done * (self.total - self.done):.0f} s left" if self.done else ""
-        said = f"{self.done} of at most {self.total} bricks simulated in {spent_s:.0f} s{left}; now {self.name}"
-        self.status.update(escape(said))
-        if not self.console.is_terminal and now - self.told >= LINE_EVERY_S:
-            self.told = now
-            print_line(self.console, said)
+        self.working.says(
+            f"{self.done} of at most {self.total} bricks simulated in {spent_s:.0f} s{left}; now {self.name}"
+        )
 
 
 UNKNOWN = "unknown"
