@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
+import subprocess
+import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -337,6 +340,17 @@ def test_a_prediction_begins_with_its_answer(capsys: pytest.CaptureFixture[str])
     assert out.index(found["answer"][1]) < out.index(f"What {target} sustains")
     none = answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", "--duration", "5s", code=1)
     assert none["answer"][0].startswith("No rate keeps the limit")
+
+
+def test_ctrl_c_during_a_computation_is_one_line() -> None:
+    command = [sys.executable, "-m", "brickyard", "advise", *PREDICT, "sim:wd2500jd", "--limit", "mean:50ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stderr is not None
+        while "without a rate limit" not in started.stderr.readline():
+            assert started.poll() is None
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=30)
+    assert (started.returncode, out, err.splitlines()[-1]) == (130, "", "brickyard: interrupted")
 
 
 def test_the_time_of_a_search_is_that_of_the_rates_that_it_tries(monkeypatch: pytest.MonkeyPatch) -> None:
