@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 import support
-from brickyard import bricks, profiles, rulers
+from brickyard import bricks, modelling, profiles, rulers
 from brickyard.advise import buy, charts, drive_chart, level_chart, parts, predict, simulate, suitability
 from brickyard.advise.buy import Trial
 from brickyard.advise.candidates import Candidate, candidates
@@ -340,6 +340,17 @@ def test_a_prediction_begins_with_its_answer(capsys: pytest.CaptureFixture[str])
     assert out.index(found["answer"][1]) < out.index(f"What {target} sustains")
     none = answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", "--duration", "5s", code=1)
     assert none["answer"][0].startswith("No rate keeps the limit")
+
+
+def test_what_if_says_what_a_run_says_of_its_models(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Also of the drive that would be there instead."""
+    load, given = "sqlio-random-read-4", ["--set", "duration=1s", "--store", str(tmp_path / "runs.db")]
+    assert main(["run", load, "sim:terraserver-2003", *given]) == 0
+    ran = " ".join(capsys.readouterr().out.split())
+    assert (said := modelling.what_if(modelling.WhatIf("terraserver-2003", load)).belief) in ran
+    assert "published figures of disks lie within a factor of" in said
+    changed = modelling.what_if(modelling.WhatIf("terraserver-2003", load, drive="nvme-tlc-3840")).belief
+    assert "published figures of reads and mixes of flash lie within a factor of" in changed
 
 
 def test_ctrl_c_during_a_computation_is_one_line() -> None:
