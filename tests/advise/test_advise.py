@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -236,7 +238,7 @@ BUY += ["--members", "4", "--members", "8", "--duration", "5s"]
 
 
 def test_a_small_search_from_end_to_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    document = answer(capsys, *BUY, "--require", "iops>=150", "--output", str(tmp_path))
+    document = answer(capsys, *BUY, "--require", "iops>=150", "--output", str(tmp_path / "report"))
     best = document["found"][0]
     # A mirror does 138 random reads a second (MSR TR-2003-70, table 1), so two drives are too few.
     assert best["members"] > 2
@@ -247,8 +249,17 @@ def test_a_small_search_from_end_to_end(capsys: pytest.CaptureFixture[str], tmp_
     assert best["conditions"]["rebuilding"]["iops"] < best["conditions"]["normal"]["iops"]
     same = [item for item in document["simulated"] if (item["level"], item["usd"]) < (best["level"], best["usd"])]
     assert not any(item["met"] for item in same if item["level"] == best["level"])
-    assert (tmp_path / "cost-against-rate.png").read_bytes().startswith(b"\x89PNG")
-    assert answer(capsys, *BUY, "--require", "iops>=150") == {**document, "pictures": []}
+    assert all(Path(path).is_file() for path in document["pictures"])
+    page = html.unescape(Path(document["report"]).read_text("utf-8"))
+    for said in (document["question"], *document["answer"], document["belief"], *document["assumptions"], "<svg"):
+        assert said in page
+    assert re.search(rf'<td data-name="brick" class="[^"]*">{re.escape(best["name"])}</td>', page)
+    # A name of a picture is the picture alone.
+    alone = answer(capsys, *BUY, "--require", "iops>=150", "--output", str(tmp_path / "cost.svg"))
+    assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
+    assert alone == {**document, "report": None, "pictures": [str(tmp_path / f"cost.{end}") for end in ("png", "svg")]}
+    (tmp_path / "own.png").write_bytes(b"somebody's")
+    assert main(["advise", *BUY, "--require", "iops>=150", "--output", str(tmp_path / "own.png")]) == 2
 
 
 def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
