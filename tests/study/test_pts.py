@@ -253,6 +253,8 @@ def test_a_dry_run_sums_up_and_says_what_is_no_result_of_pts(
     ("words", "said"),
     [
         (["--test", "iop"], "there are iops"),
+        (["iop", "--dry-run"], "--test names a test (iops, throughput, latency, write-saturation, dirth, cross-stim"),
+        (["iops", "--dry-run"], "--test names a test: `brickyard pts client --test iops --dry-run`"),
         (["--range", "0%"], "a part of the target"),
         (["--round", "1us"], "at least 1ms"),
         (["--rounds", "4"], "over 5 rounds"),

@@ -59,12 +59,7 @@ def read_hosts(path: Path) -> HostsFile:
             raise BadInputError(f"{path}: {name!r} is no name for a host; letters, digits, '.', '_' and '-'")
     if not 0 < found.head.port <= MOST_PORT:
         raise BadInputError(f"{path}: [head]: port {found.head.port} is not between 1 and {MOST_PORT}")
-    for name, reach in [("[head]", found.head.reach), *((host.name, host.reach) for host in found.host)]:
-        if reach and Path(reach[-1]).name in SHELLS:
-            raise BadInputError(
-                f"{path}: {name}: reach ends with {reach[-1]}, and `sh -s` is put after it; leave the shell out, and for"
-                ' this host itself, write reach = ["env"]'
-            )
+    _refuse_shells(path, found)
     by_address: dict[str, str] = {}
     for name, address in [("[head]", found.head.address), *((host.name, host.address) for host in found.host)]:
         if not ADDRESS.fullmatch(address):
@@ -72,6 +67,15 @@ def read_hosts(path: Path) -> HostsFile:
         if name != "[head]" and (other := by_address.setdefault(address, name)) != name:
             raise BadInputError(f"{path}: {other} and {name} have one address, {address}; each host needs its own")
     return found
+
+
+def _refuse_shells(path: Path, found: HostsFile) -> None:
+    for name, reach in [("[head]", found.head.reach), *((host.name, host.reach) for host in found.host)]:
+        if reach and Path(reach[-1]).name in SHELLS:
+            raise BadInputError(
+                f"{path}: {name}: reach ends with {reach[-1]}, and `sh -s` is put after it; leave the shell out; for"
+                ' this host itself, write reach = ["env"]'
+            )
 
 
 def refuse_near(hosts: HostsFile) -> None:
