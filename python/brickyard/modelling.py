@@ -25,11 +25,12 @@ from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, u
 from brickyard.analysis.figures.latency import together
 from brickyard.analysis.figures.samples import sample
 from brickyard.analysis.figures.totals import totals, waited
-from brickyard.analysis.judging.answers import Answer
+from brickyard.analysis.judging.answers import Answer, modelled_words
 from brickyard.bricks.resolved import Resolved
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes
 from brickyard.schema.plan import Plan
+from brickyard.store import Record
 
 LEVELS = (*parts.LEVELS, *parts.ZFS_LEVELS)
 CONDITIONS = (*buy.CONDITIONS, "write_cache_off")
@@ -166,6 +167,8 @@ class WhatIfAnswer(msgspec.Struct, frozen=True):
     changes: list[str]
     capacity_before_bytes: int
     capacity_after_bytes: int
+    belief: str
+    """What a run of the model says of its figures, too."""
     took_s: float
 
 
@@ -184,35 +187,35 @@ def what_if(asked: WhatIf) -> WhatIfAnswer:
     plan = predict.one_phase(plan, None)
     sides = [_capacity(asked, []), _capacity(asked, asked.changes)]  # refused before anything is modelled
     half_s = BUDGET_S / 2
-    before = _predicted(asked, plan, [], began + half_s)
-    after = _predicted(asked, plan, asked.changes, began + BUDGET_S) if asked.changes else before
-    return WhatIfAnswer(before, after, asked.changes, sides[0], sides[1], time.monotonic() - began)
+    before, of_before = _predicted(asked, plan, [], began + half_s)
+    after, of_after = before, of_before
+    if asked.changes:
+        after, of_after = _predicted(asked, plan, asked.changes, began + BUDGET_S)
+    belief = " ".join(modelled_words([of_before, of_after]))
+    return WhatIfAnswer(before, after, asked.changes, sides[0], sides[1], belief, time.monotonic() - began)
 
 
 def _capacity(asked: WhatIf, changes: list[str]) -> int:
     return bricks.resolve(asked.name, [*changes, bricks.condition_override(asked.condition)]).capacity_bytes
 
 
-def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) -> Prediction:
+def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) -> tuple[Prediction, Record]:
+    """With the record of one of its draws."""
     brick = Brick(asked.name)
     resolved = brick.resolve([*changes, bricks.condition_override(asked.condition)]).brick
     overrides = [*changes, *dearest(asked.condition, resolved, changes)]
     loaded = filled(plan, resolved)
     least_s, most_s = WHAT_IF_S
 
-    def draw(length_s: float, number: int) -> tuple[float, float, float, float | None]:
+    def draw(length_s: float, number: int) -> Record:
         drawn = msgspec.structs.replace(predict.for_time(loaded, length_s), seed=plan.seed + number)
-        record = simulate(drawn, brick, asked.condition, overrides)
-        iops, bytes_per_s = rates(record)
-        times = [row.response for row in waited(record, totals(record)) if row.response]
-        whole = together(times)
-        return iops, bytes_per_s, whole.mean_ns if whole else 0.0, whole.p99 if whole else None
+        return simulate(drawn, brick, asked.condition, overrides)
 
-    first = draw(least_s, 0)
-    length_s = min(most_s, max(least_s, WHAT_IF_REQUESTS / max(first[0], 1e-9)))
-    found = [draw(length_s, 0)] if length_s > least_s else [first]
+    record = draw(least_s, 0)
+    length_s = min(most_s, max(least_s, WHAT_IF_REQUESTS / max(rates(record)[0], 1e-9)))
+    found = [_drawn(draw(length_s, 0) if length_s > least_s else record)]
     while len(found) < DRAWS and time.monotonic() < until_s:
-        found.append(draw(length_s, len(found)))
+        found.append(_drawn(draw(length_s, len(found))))
     iops, means = sample([one[0] for one in found]), sample([one[2] for one in found])
     moved = sample([one[1] for one in found])
     if iops is None or means is None or moved is None:
@@ -221,7 +224,7 @@ def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) ->
     is_fixed = len({one[:3] for one in found}) == 1
     tails = [one[3] for one in found if one[3] is not None]
     tail = sample(tails) if len(tails) == len(found) else None
-    return Prediction(
+    said = Prediction(
         iops=iops.centre,
         iops_low=None if is_fixed else iops.low,
         iops_high=None if is_fixed else iops.high,
@@ -234,6 +237,14 @@ def _predicted(asked: WhatIf, plan: Plan, changes: list[str], until_s: float) ->
         virtual_s=length_s,
         warmup_s=max(phase.warmup.ns for phase in loaded.phase) / 1e9,
     )
+    return said, record
+
+
+def _drawn(record: Record) -> tuple[float, float, float, float | None]:
+    iops, bytes_per_s = rates(record)
+    times = [row.response for row in waited(record, totals(record)) if row.response]
+    whole = together(times)
+    return iops, bytes_per_s, whole.mean_ns if whole else 0.0, whole.p99 if whole else None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
+import re
+import signal
+import subprocess
+import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,7 +17,7 @@ import pytest
 from msgspec import structs
 
 import support
-from brickyard import bricks, profiles, rulers
+from brickyard import bricks, modelling, profiles, rulers
 from brickyard.advise import buy, charts, drive_chart, level_chart, parts, predict, simulate, suitability
 from brickyard.advise.buy import Trial
 from brickyard.advise.candidates import Candidate, candidates
@@ -233,7 +238,7 @@ BUY += ["--members", "4", "--members", "8", "--duration", "5s"]
 
 
 def test_a_small_search_from_end_to_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    document = answer(capsys, *BUY, "--require", "iops>=150", "--output", str(tmp_path))
+    document = answer(capsys, *BUY, "--require", "iops>=150", "--output", str(tmp_path / "report"))
     best = document["found"][0]
     # A mirror does 138 random reads a second (MSR TR-2003-70, table 1), so two drives are too few.
     assert best["members"] > 2
@@ -244,8 +249,17 @@ def test_a_small_search_from_end_to_end(capsys: pytest.CaptureFixture[str], tmp_
     assert best["conditions"]["rebuilding"]["iops"] < best["conditions"]["normal"]["iops"]
     same = [item for item in document["simulated"] if (item["level"], item["usd"]) < (best["level"], best["usd"])]
     assert not any(item["met"] for item in same if item["level"] == best["level"])
-    assert (tmp_path / "cost-against-rate.png").read_bytes().startswith(b"\x89PNG")
-    assert answer(capsys, *BUY, "--require", "iops>=150") == {**document, "pictures": []}
+    assert all(Path(path).is_file() for path in document["pictures"])
+    page = html.unescape(Path(document["report"]).read_text("utf-8"))
+    for said in (document["question"], *document["answer"], document["belief"], *document["assumptions"], "<svg"):
+        assert said in page
+    assert re.search(rf'<td data-name="brick" class="[^"]*">{re.escape(best["name"])}</td>', page)
+    # A name of a picture is the picture alone.
+    alone = answer(capsys, *BUY, "--require", "iops>=150", "--output", str(tmp_path / "cost.svg"))
+    assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
+    assert alone == {**document, "report": None, "pictures": [str(tmp_path / f"cost.{end}") for end in ("png", "svg")]}
+    (tmp_path / "own.png").write_bytes(b"somebody's")
+    assert main(["advise", *BUY, "--require", "iops>=150", "--output", str(tmp_path / "own.png")]) == 2
 
 
 def test_when_nothing_is_enough_the_nearest_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,6 +351,28 @@ def test_a_prediction_begins_with_its_answer(capsys: pytest.CaptureFixture[str])
     assert out.index(found["answer"][1]) < out.index(f"What {target} sustains")
     none = answer(capsys, *PREDICT, "sim:wd2500jd", "--limit", "mean:1ms", "--duration", "5s", code=1)
     assert none["answer"][0].startswith("No rate keeps the limit")
+
+
+def test_what_if_says_what_a_run_says_of_its_models(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Also of the drive that would be there instead."""
+    load, given = "sqlio-random-read-4", ["--set", "duration=1s", "--store", str(tmp_path / "runs.db")]
+    assert main(["run", load, "sim:terraserver-2003", *given]) == 0
+    ran = " ".join(capsys.readouterr().out.split())
+    assert (said := modelling.what_if(modelling.WhatIf("terraserver-2003", load)).belief) in ran
+    assert "published figures of disks lie within a factor of" in said
+    changed = modelling.what_if(modelling.WhatIf("terraserver-2003", load, drive="nvme-tlc-3840")).belief
+    assert "published figures of reads and mixes of flash lie within a factor of" in changed
+
+
+def test_ctrl_c_during_a_computation_is_one_line() -> None:
+    command = [sys.executable, "-m", "brickyard", "advise", *PREDICT, "sim:wd2500jd", "--limit", "mean:50ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stderr is not None
+        while "without a rate limit" not in started.stderr.readline():
+            assert started.poll() is None
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=30)
+    assert (started.returncode, out, err.splitlines()[-1]) == (130, "", "brickyard: interrupted")
 
 
 def test_the_time_of_a_search_is_that_of_the_rates_that_it_tries(monkeypatch: pytest.MonkeyPatch) -> None:

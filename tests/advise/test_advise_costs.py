@@ -23,7 +23,7 @@ from brickyard.bricks import far_off, spread
 from brickyard.bricks.caps import Caps, caps_of
 from brickyard.bricks.spread import SpreadRow
 from brickyard.cli import main
-from brickyard.cli.planning import advise as advise_command
+from brickyard.cli.parts import progress
 from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
@@ -257,7 +257,7 @@ def test_zfs_page_caches_and_trims_are_kinds_of_their_own() -> None:
 
 
 def test_too_few_tables_make_nothing_sure(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advise_command, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.0)
     assert spread.spread("volumes", tables_of("volumes", 1, 101)) is None
     disk = [
         "--parts",

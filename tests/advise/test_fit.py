@@ -13,16 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from brickyard import bricks
 from brickyard.advise import parts
 from brickyard.advise.candidates import candidates
+from brickyard.advise.fitting import grid
 from brickyard.advise.fitting.course import falls
 from brickyard.advise.fitting.search import fit
-from brickyard.advise.fitting.seen import Seen, split
+from brickyard.advise.fitting.seen import Seen, split, usable
+from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.cli import main
+from brickyard.cli.parts import progress
 from brickyard.errors import BadInputError
-from brickyard.store import Json, Store
+from brickyard.schema.plan import PermutationAddress, ZipfAddress
+from brickyard.store import Json, Record, Store
 
 WITH_SBIN = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
 
@@ -60,8 +65,24 @@ def test_what_is_kept_back_lies_between_what_is_fitted_to() -> None:
     assert kept == [depths[1], depths[3], mixes[1], durable, part]
 
 
+def test_what_a_permutation_measured_is_simulated_as_one() -> None:
+    load = grid.plans(5.0, writes=False, requests=5_000)[2]
+    phase, drive = load.phase[0], Brick("wd2500jd")
+
+    def measured(address: PermutationAddress | ZipfAddress) -> Record:
+        stream = structs.replace(phase.stream[0], address=address)
+        plan = structs.replace(load, phase=[structs.replace(phase, stream=[stream])])
+        record = simulate(plan, drive, None)
+        return replace(record, info=replace(record.info, outcome="done"))
+
+    (found,), (reason,) = usable([measured(PermutationAddress()), measured(ZipfAddress(theta=0.9))])
+    assert (found.label, found.kind) == ("permutation read 4 KiB × 4", "random reads")
+    assert rates(simulate(found.plan(1), drive, None))[0] == pytest.approx(found.iops, rel=0.05)
+    assert reason.endswith("its addresses are zipf; models are fitted to sequential, random and permutation addresses")
+
+
 def test_a_capped_volume_is_recognized_and_its_caps_are_found(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "volume.toml"
     found = run(capsys, "advise", "fit", "sim:gp3", "-o", str(place))
@@ -80,8 +101,12 @@ def test_a_capped_volume_is_recognized_and_its_caps_are_found(
     text = place.read_text("utf-8")
     assert 'iops = "fitted to small requests, many in flight"' in text
     again = tmp_path / "again.toml"
-    run(capsys, "advise", "fit", "sim:gp3", "-o", str(again))
+    monkeypatch.setattr(progress, "PLAIN_EVERY_S", 0.0)
+    assert main(["advise", "fit", "sim:gp3", "-o", str(again)]) == 0
     assert again.read_text("utf-8") == text
+    said = capsys.readouterr().err.splitlines()
+    assert said[11] == "measuring the modelled brick: load 12 of 40"
+    assert said[40].startswith("fitting class 1 of 3: a capped volume (cloud, throttled), pass 1 of at most 2: ")
     shown = run(capsys, "bricks", "show", f"sim:{place}", "--set", "members=2", "--set", "level=raid0")
     assert (shown["brick"]["members"], shown["brick"]["drive"]["kind"]) == (2, "cloud")
     plain = ("--store", str(tmp_path / "s.db"))

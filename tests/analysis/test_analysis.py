@@ -22,6 +22,7 @@ from brickyard.analysis.figures.latency import as_one, together
 from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.series import latency_edges, pieces
 from brickyard.analysis.judging import summary
+from brickyard.analysis.judging.comparison import repeated
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
@@ -415,6 +416,17 @@ def test_streams_and_operations_together_have_a_row_with_the_figures_that_lists_
     tables = {table.title: table.rows for table in totals_tables([record])}
     assert tables["Throughput"][-1] == ["all", "all", *rate.figures]
     assert tables["Latency"][-1] == ["all", "all", "response", *times.figures]
+    document: dict[str, Any] = {**summary.run_document(record)}
+    (rates,), (waits,) = document["all_rates"], document["all_times"]
+    assert (rates["stream"], rates["operation"], rates["requests"], rates["errors"]) == ("all", "all", 1_500, 3)
+    assert rates["iops"] == listed.rate_per_s
+    assert waits["measures"]["response"]["p99_ns"] == listed.response_p99_ns
+    more = cell([MS] * 2_000)
+    again = record_of(tmp_path, interval(0, SECOND, more, writes), phase_end(), plan_=mixed)
+    together = [item for item in repeated([record, again]) if item.name[-2:] == ("all", "all")]
+    assert [item.figure.name for item in together] == ["iops", "response_mean", "response_p99"]
+    assert together[0].sample.values == (1_500, 2_500)
+    assert together[2].sample.centre == pytest.approx(9 * MS, rel=0.02)  # of the 4,000 requests of both, 50 took 9 ms
     # One row alone is all there is.
     assert not all_rates(record, rows[:1])
     assert not all_times(record, rows[:1])

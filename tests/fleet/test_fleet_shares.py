@@ -14,9 +14,10 @@ from brickyard.cli import main
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.fleet import agent, nodes
 from brickyard.fleet.cluster import Node
-from brickyard.fleet.hosts import HostEntry, read_hosts, refuse_near
+from brickyard.fleet.hosts import HostEntry, command_of, read_hosts, refuse_near
 from brickyard.fleet.sending import traces_of, with_traces_at
 from brickyard.fleet.shares import Division, divide, shared_places
+from brickyard.fleet.shells import answer
 from brickyard.schema import LoadShare, plan_document
 from brickyard.schema.plan import Plan
 from brickyard.store import Json
@@ -158,6 +159,20 @@ def test_addresses_that_only_one_host_reaches_are_refused_at_once(
     place.write_text(f'[head]\naddress = "10.0.0.1"\n{hosts.replace("10.0.0.3", "127.0.0.1")}')
     with pytest.raises(BadInputError, match=r"b: 127\.0\.0\.1 is reached from its own host alone"):
         refuse_near(read_hosts(place))
+
+
+def test_a_shell_is_no_way_to_reach_a_host(tmp_path: Path) -> None:
+    """`bash sh -s` would read the program `sh` as a script."""
+    place = tmp_path / "hosts.toml"
+    for word, is_shell in (("bash", True), ("/bin/sh", True), ("env", False)):
+        place.write_text(
+            f'[head]\naddress = "10.0.0.1"\n[[host]]\nname = "a"\naddress = "10.0.0.1"\nreach = ["{word}"]\n'
+        )
+        if is_shell:
+            with pytest.raises(BadInputError, match=rf'a: reach ends with {word}, .*write reach = \["env"\]'):
+                read_hosts(place)
+        else:
+            assert answer("a", command_of(read_hosts(place).host[0]), "echo it answers", 10) == "it answers\n"
 
 
 def test_a_host_that_does_not_reach_the_head_says_so_and_starts_nothing(tmp_path: Path) -> None:

@@ -197,8 +197,8 @@ def comparison(place: Path) -> Path:
 
 def advice(place: Path) -> Path:
     asked = ("--require", "iops>=100", "--condition", "normal", "--capacity", "500GB", "--set", "duration=2s")
-    run("advise", "buy", "sqlio-random-read-4", *asked, "--most", "6", "-o", str(place / "pictures"))
-    return alone(place, sorted((place / "pictures").glob("*.svg")))
+    run("advise", "buy", "sqlio-random-read-4", *asked, "--most", "6", "-o", str(place / "out"))
+    return place / "out" / "report.html"
 
 
 def interference(place: Path) -> Path:

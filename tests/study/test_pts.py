@@ -148,8 +148,13 @@ def test_a_real_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert ("No result for Latency: the state was not steady after 5 rounds." in out) == bool(code)
     assert "Response time, random, 1 thread × 1 in flight" in out
     assert "Steady state of Latency: 0/100, 4 KiB" in out
-    assert "duration: 0.4 s, and the time for preconditioning" in " ".join(err.split())
-    assert "writes: 12 MiB for preconditioning (the range 2 times), and as much" in " ".join(err.split())
+    assert "duration: 0.4 s (5 rounds until a test is steady), and the time for preconditioning" in " ".join(
+        err.split()
+    )
+    assert (
+        "writes: 12 MiB for preconditioning (the range 2 times), and what the target takes in 0.2 s of writes"
+        in " ".join(err.split())
+    )
     assert "not a PTS result" in err
     assert "This is not a PTS result" in " ".join(out.split())
     assert "purging" in err
@@ -240,12 +245,15 @@ def test_a_dry_run_sums_up_and_says_what_is_no_result_of_pts(
     words = ["pts", "client", str(tmp_path / "x"), "--test", "iops", "--test", "latency", "--dry-run"]
     assert main([*words, "--round", "20s", "--size", "16MiB"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "duration: 1 h 48 min to 9 h 1 min, and the time for preconditioning" in out
-    assert "writes: 48 MiB for preconditioning (the range 4 times), and as much" in out
+    rounds = "(5 to 25 rounds until a test is steady)"
+    assert f"duration: 1 h 48 min to 9 h 1 min {rounds}, and the time for preconditioning" in out
+    # Of the mixes of IOPS, 8 sizes write 3.5 of 7 parts, of those of latency 3 sizes 1.35 of 3: 32.05 loads of 20 s.
+    taken = "what the target takes in 53 min 25 s to 4 h 27 min of writes (at 1 GB/s, 2.9 TiB to 14.6 TiB)"
+    assert f"writes: 48 MiB for preconditioning (the range 4 times), and {taken}" in out
     assert "not a PTS result" in out
     assert main(words) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "writes: the range 4 times for preconditioning, and as much" in out
+    assert "writes: the range 4 times for preconditioning, and what the target takes" in out
     assert "not a PTS result" not in out
 
 
@@ -253,6 +261,8 @@ def test_a_dry_run_sums_up_and_says_what_is_no_result_of_pts(
     ("words", "said"),
     [
         (["--test", "iop"], "there are iops"),
+        (["iop", "--dry-run"], "--test names a test (iops, throughput, latency, write-saturation, dirth, cross-stim"),
+        (["iops", "--dry-run"], "--test names a test: `brickyard pts client --test iops --dry-run`"),
         (["--range", "0%"], "a part of the target"),
         (["--round", "1us"], "at least 1ms"),
         (["--rounds", "4"], "over 5 rounds"),

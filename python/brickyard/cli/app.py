@@ -17,6 +17,7 @@ app = App(
     version=_version,
     version_flags=["--version"],
     default_parameter=None,
+    suppress_keyboard_interrupt=False,
 )
 
 MEASURE, LOOK, PLAN, HOST = (

@@ -15,6 +15,7 @@ from brickyard.errors import BadInputError, one_line
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*")
 MOST_PORT = 65_535
+SHELLS = ("sh", "bash", "dash", "ash", "ksh", "zsh")
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 
 
@@ -25,7 +26,7 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: str
     """At which the other hosts reach it."""
     reach: list[str] = []
-    """The command that runs a shell there; ssh with the address unless set."""
+    """The command that runs another there: `sh -s` is put after it; ssh with the address unless set."""
     python: str = ""
     """A Python that has Ray; an environment is made on the host unless set."""
 
@@ -58,6 +59,7 @@ def read_hosts(path: Path) -> HostsFile:
             raise BadInputError(f"{path}: {name!r} is no name for a host; letters, digits, '.', '_' and '-'")
     if not 0 < found.head.port <= MOST_PORT:
         raise BadInputError(f"{path}: [head]: port {found.head.port} is not between 1 and {MOST_PORT}")
+    _refuse_shells(path, found)
     by_address: dict[str, str] = {}
     for name, address in [("[head]", found.head.address), *((host.name, host.address) for host in found.host)]:
         if not ADDRESS.fullmatch(address):
@@ -65,6 +67,15 @@ def read_hosts(path: Path) -> HostsFile:
         if name != "[head]" and (other := by_address.setdefault(address, name)) != name:
             raise BadInputError(f"{path}: {other} and {name} have one address, {address}; each host needs its own")
     return found
+
+
+def _refuse_shells(path: Path, found: HostsFile) -> None:
+    for name, reach in [("[head]", found.head.reach), *((host.name, host.reach) for host in found.host)]:
+        if reach and Path(reach[-1]).name in SHELLS:
+            raise BadInputError(
+                f"{path}: {name}: reach ends with {reach[-1]}, and `sh -s` is put after it; leave the shell out; for"
+                ' this host itself, write reach = ["env"]'
+            )
 
 
 def refuse_near(hosts: HostsFile) -> None:

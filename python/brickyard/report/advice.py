@@ -1,4 +1,4 @@
-"""Duty: what a search for a brick found, as a chart: cost against delivered rate.
+"""Duty: what a search for a brick found, as a page and as a chart: cost against delivered rate.
 
 Refusal: no arithmetic beyond unit conversion; bricks without a price have no place on it.
 """
@@ -8,15 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import altair as alt
 import msgspec
 
+from brickyard import _core
 from brickyard.advise.buy import Found, Trial
+from brickyard.analysis.judging.answers import Answer
+from brickyard.outputs import report_place
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
+from brickyard.report.tables import Table
+from brickyard.report.written import templates, write_page
 from brickyard.units import MIB, three_digits
 
 PICTURE = "cost-against-rate"
@@ -45,6 +51,35 @@ class _Mark(msgspec.Struct, frozen=True):
     rate: float
     mark: str
     kind: str
+
+
+@dataclass(frozen=True)
+class AdviceWords:
+    """What the page says in the words of the terminal."""
+
+    answer: Answer
+    asked: list[str]
+    table: Table
+    notes: list[str]
+    assumptions: list[str]
+
+
+def write_advice(place: Path, said: AdviceWords, drawn: Picture | None) -> Path:
+    """Writes `report.html` and `pictures/`; gives back the page's absolute path."""
+    where = report_place(place)
+    page = templates().get_template("advice.html.j2")
+    html = page.render(
+        title=said.answer.question,
+        version=_core.version(),
+        answer=said.answer,
+        asked=said.asked,
+        picture=drawn,
+        pictures=where.pictures.name,
+        table=said.table,
+        notes=said.notes,
+        assumptions=said.assumptions,
+    )
+    return write_page(where, html, [drawn] if drawn else [])
 
 
 def cost_against_rate(found: Found, *, throughput: bool, required: float | None = None) -> Picture | None:

@@ -28,6 +28,11 @@ def room_for(directory: Path, name: str) -> re.Pattern[bytes] | None:
     return goes_with
 
 
+def is_picture(place: Path) -> bool:
+    """Whether a name to be written is that of a picture: both its files are then written under it."""
+    return place.suffix.lower() in (".svg", ".png")
+
+
 @dataclass(frozen=True)
 class Picture:
     """A finished picture with the sentence that says what it shows."""
@@ -43,6 +48,10 @@ class Picture:
         png_mark = room_for(directory, self.name)
         write_whole(directory / f"{self.name}.svg", MARK + self.svg, SVG_MARK)
         write_whole(directory / f"{self.name}.png", vl_convert.svg_to_png(self.svg, scale=PNG_SCALE), png_mark)
+
+    def paths(self, directory: Path) -> tuple[str, str]:
+        """Where `write` puts it."""
+        return str(directory / f"{self.name}.png"), str(directory / f"{self.name}.svg")
 
     def inline(self) -> str:
         """The picture for a place inside HTML: it takes the width that is there, and shares no id with another."""

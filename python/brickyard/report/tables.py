@@ -215,7 +215,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
         return [*run_cells(record, row.phase_name), row.stream_name, row.operation]
 
     def all_cells(record: Record, row: AllRow) -> list[str]:
-        return [*run_cells(record, row.phase_name), row.stream, row.operation]
+        return [*run_cells(record, row.phase_name), row.stream_name, row.operation]
 
     best = ["% of best"] if any(share is not None for share in shares) else []
     best_dash = [cells.DASH for _ in best]

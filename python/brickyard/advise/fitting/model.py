@@ -174,7 +174,7 @@ def durable(s: Seen) -> bool:
 
 
 def random(s: Seen) -> bool:
-    return s.address == "random"
+    return s.is_random
 
 
 def sequential(s: Seen) -> bool:

@@ -123,6 +123,7 @@ class Fitter:
     def __init__(self, progress: Callable[[str], None]) -> None:
         self.known: dict[tuple[str, str], Figures | None] = {}
         self.progress = progress
+        self.at = ""
         self.pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
 
     def __enter__(self) -> Fitter:
@@ -152,7 +153,7 @@ class Fitter:
             loads = [s for s in training if stage.takes(s)]
             if loads:
                 words = stage.parameter.replace("_", " ").replace(".", " ")
-                self.progress(f"{model.name}: {words}, pass {number} of {SWEEPS}")
+                self.progress(f"{self.at}{model.name}, pass {number} of at most {SWEEPS}: {words}")
                 self._stage(model, stage, loads, told)
 
     def _stage(self, model: Model, stage: Stage, loads: list[Seen], told: dict[str, str]) -> None:
@@ -317,7 +318,8 @@ def fit(loads: Sequence[Seen], capacity_bytes: int, progress: Callable[[str], No
     training, kept = split(loads)
     with Fitter(progress) as fitter:
         trials = [_Trial(model) for model in classes(training, capacity_bytes)]
-        for trial in trials:
+        for count, trial in enumerate(trials, 1):
+            fitter.at = f"class {count} of {len(trials)}: "
             _first_pass(fitter, trials, trial, training)
             if trial.error <= ENOUGH:
                 break
@@ -325,8 +327,9 @@ def fit(loads: Sequence[Seen], capacity_bytes: int, progress: Callable[[str], No
             best = min((trial.error for trial in trials), default=0.0)
             if best <= ENOUGH:
                 break
-            for trial in trials:
+            for count, trial in enumerate(trials, 1):
                 if trial.error <= best * PROMISING:
+                    fitter.at = f"class {count} of {len(trials)}: "
                     trial.again(fitter, training, number)
         found = [
             Fitted(t.model, t.told, _predicted(fitter, t.model, training), _predicted(fitter, t.model, kept))

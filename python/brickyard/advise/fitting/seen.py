@@ -14,11 +14,23 @@ from brickyard import profiles
 from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
 from brickyard.analysis.figures.totals import Totals, rated_rows, totals
 from brickyard.schema import in_flight_total, tag_of
-from brickyard.schema.plan import ClosedPace, IoMode, Phase, Plan, RandomAddress, SequentialAddress, Stream
+from brickyard.schema.plan import (
+    ClosedPace,
+    IoMode,
+    PermutationAddress,
+    Phase,
+    Plan,
+    RandomAddress,
+    SequentialAddress,
+    Stream,
+)
 from brickyard.store import Record
 from brickyard.units import format_size
 
 READ, WRITE, MIXED = "read", "write", "mixed"
+SEQUENTIAL = tag_of(SequentialAddress)
+SCATTERED = tag_of(RandomAddress), tag_of(PermutationAddress)
+"""Alike to a model, but that a permutation repeats no block before it has had all: it is simulated as one."""
 ENOUGH_REQUESTS = 1_500  # a mean of random service times within about 1 %: their deviation is below half of it
 FEWEST_REQUESTS = 16  # of which one more or less is 6 %
 MOST_WRITES = 30_000  # beyond that a cache has shown what it does; the simulation need not go on
@@ -69,9 +81,14 @@ class Seen:
         return READ if self.reads == 100 else WRITE if self.reads == 0 else MIXED
 
     @property
+    def is_random(self) -> bool:
+        return self.address in SCATTERED
+
+    @property
     def kind(self) -> str:
         durable = "durable " if self.is_durable else ""
-        return "mixes" if self.operation == MIXED else f"{durable}{self.address} {self.operation}s"
+        where = "random" if self.is_random else self.address
+        return "mixes" if self.operation == MIXED else f"{durable}{where} {self.operation}s"
 
     @property
     def is_durable(self) -> bool:
@@ -190,8 +207,8 @@ def _unusable(plan: Plan, phase: Phase, stream: Stream) -> str | None:
         return "an open loop shows its own rate, not the brick's"
     if stream.operations.read + stream.operations.write != 100 or len(stream.request) != 1:
         return "more than reads and writes of one size"
-    if not isinstance(stream.address, SequentialAddress | RandomAddress):
-        return f"its addresses are {tag_of(type(stream.address))}"
+    if (address := tag_of(type(stream.address))) not in (SEQUENTIAL, *SCATTERED):
+        return f"its addresses are {address}; models are fitted to {SEQUENTIAL}, {' and '.join(SCATTERED)} addresses"
     return None
 
 

@@ -7,9 +7,10 @@ waits for, as lists of runs show both. A phase that has a ramp with a limit has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.cells import DASH, latency_cells, part_words
+from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.named import FIGURES, measured_of
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import closing_rates
@@ -22,17 +23,30 @@ EVERY = "all"
 
 @dataclass(frozen=True)
 class AllRow:
-    """A phase's row. `stream` and `operation` are the only ones, or `all`."""
+    """A phase's row, of rates or, with `times`, of response times. `stream_name` and `operation` are the only ones, or
+    `all`."""
 
     phase: int
     phase_name: str
-    stream: str
+    stream_name: str
     full_stream: str
     """With the name of the phase, as `full_stream_name` has it."""
     operation: str
     over: str
-    figures: list[str]
-    """Cells: of rates requests, IOPS, MiB/s, two that only one stream has, errors; of times those of a latency."""
+    requests: int = 0
+    errors: int = 0
+    iops: float | None = None
+    bytes_per_s: float | None = None
+    times: Latency | None = None
+
+    @property
+    def figures(self) -> list[str]:
+        """Cells: of rates requests, IOPS, MiB/s, two that only one stream has, errors; of times those of a latency."""
+        if self.times is not None:
+            return latency_cells(self.times)
+        iops = DASH if self.iops is None else format_iops(self.iops)
+        moved = DASH if self.bytes_per_s is None else format_mib_per_s(self.bytes_per_s)
+        return [format_count(self.requests), iops, moved, DASH, DASH, format_count(self.errors)]
 
 
 def all_rates(record: Record, rows: Sequence[Totals]) -> list[AllRow]:
@@ -40,10 +54,9 @@ def all_rates(record: Record, rows: Sequence[Totals]) -> list[AllRow]:
     several, found = _of_several(record, rated_rows(rows)), []
     of_phase = {rate.phase: rate for rate in closing_rates(record)} if several else {}
     for phase, own in several.items():
-        rate = of_phase[phase]
-        per_s = [format_iops(rate.iops), format_mib_per_s(rate.bytes_per_s)] if rate.is_rated else [DASH, DASH]
-        requests, errors = format_count(sum(row.requests for row in own)), format_count(rate.errors)
-        found.append(_row(record, phase, own, [requests, *per_s, DASH, DASH, errors]))
+        rate, requests = of_phase[phase], sum(row.requests for row in own)
+        row = replace(_row(record, phase, own), requests=requests, errors=rate.errors)
+        found.append(replace(row, iops=rate.iops, bytes_per_s=rate.bytes_per_s) if rate.is_rated else row)
     return found
 
 
@@ -52,7 +65,7 @@ def all_times(record: Record, rows: Sequence[Totals]) -> list[AllRow]:
     found = []
     for phase, own in _of_several(record, [row for row in waited(record, rows) if row.response]).items():
         (item,) = measured_of(record, (row for row in rows if row.phase == phase), FIGURES["response_p99"])
-        found.append(_row(record, phase, own, latency_cells(item.times)))
+        found.append(replace(_row(record, phase, own), times=item.times))
     return found
 
 
@@ -64,7 +77,7 @@ def _of_several(record: Record, rows: Sequence[Totals]) -> dict[int, list[Totals
     return {phase: own for phase, own in found.items() if len(own) > 1 and ramp_limit(record, phase) is None}
 
 
-def _row(record: Record, phase: int, own: Sequence[Totals], figures: list[str]) -> AllRow:
+def _row(record: Record, phase: int, own: Sequence[Totals]) -> AllRow:
     name = phase_name(record, phase)
     streams, operations = {row.stream for row in own}, {row.operation for row in own}
     many = len(record.info.plan.phase) > 1
@@ -75,5 +88,4 @@ def _row(record: Record, phase: int, own: Sequence[Totals], figures: list[str]) 
         full_stream_name(record, phase, own[0].stream) if len(streams) == 1 else f"{name} / {EVERY}" if many else EVERY,
         own[0].operation if len(operations) == 1 else EVERY,
         part_words(own[0]),
-        figures,
     )

@@ -96,7 +96,7 @@ def belief(records: Sequence[Record], *others: str) -> str:
     there are is said where they are listed, and nowhere else."""
     found = list(records)
     limits = [_limit(found), *_late(found)]
-    said = [*others, *_unfinished(found), *_failures(found), *limits, *_modelled(found)]
+    said = [*others, *_unfinished(found), *_failures(found), *limits, *modelled_words(found)]
     return " ".join(text for text in said if text)
 
 
@@ -116,7 +116,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _modelled(records: Sequence[Record]) -> list[str]:
+def modelled_words(records: Sequence[Record]) -> list[str]:
+    """That models computed figures, and how far models of such storage are off."""
     modelled = sum((start := r.info.start) is not None and start.clock.source == VIRTUAL for r in records)
     if not modelled:
         return []
@@ -540,7 +541,7 @@ def _late(records: Sequence[Record]) -> list[str]:
     share = high if low == high else f"up to {high}"
     where = _where_words(latest) if len(records) > 1 and low != high else ""
     # A model's requests need no processor.
-    cause = "" if _modelled(records)[:1] == [ALL_MODELLED] else " or until a processor of this host was free"
+    cause = "" if modelled_words(records)[:1] == [ALL_MODELLED] else " or until a processor of this host was free"
     return [
         f"Lateness is {share} of the mean response time{where}: requests that were due waited until another one had "
         f"ended{cause}."

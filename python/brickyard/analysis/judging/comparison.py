@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
 from brickyard.analysis.figures.batches import Batches
 from brickyard.analysis.figures.independent import Repeat, independent, is_same_computation, same_result
 from brickyard.analysis.figures.latency import Latency, together
@@ -20,7 +21,7 @@ from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
-from brickyard.schema import Document, is_on_data
+from brickyard.schema import Document, Timed, is_on_data
 from brickyard.store import Record
 from brickyard.units import format_runs
 
@@ -320,10 +321,11 @@ class Repeated:
 
 def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> list[Repeated]:
     """Figures of valid repetitions that are independent of each other, with their intervals; none of fewer than two.
-    Runs on other storage, or in another condition, are no repetitions of each other."""
+    Runs on other storage, or in another condition, are no repetitions of each other. What several streams or operations
+    did together comes last."""
     single, _ = independent([record for record in records if record.info.is_valid])
-    found = []
-    for pooled, sides in _sides(single, _apart(single)).items():
+    found, apart = [], _apart(single)
+    for pooled, sides in _sides(single, apart).items():
         groups = sides.groups()
         told = told_apart(groups) if len(groups) > 1 else {}
         for group, side in groups.items():
@@ -332,7 +334,47 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
                 together = _sample(side, figure, confidence)
                 if together is not None and together.n > 1:
                     found.append(Repeated(name, figure, together))
+    return [*found, *_repeated_together(single, apart, default_figures(records), confidence)]
+
+
+_AllOf = list[tuple[Record, AllRow]]
+
+
+def _repeated_together(
+    records: Sequence[Record], apart: _Apart, names: Sequence[str], confidence: float
+) -> list[Repeated]:
+    found = []
+    for pooled, rows in _all_of(records, apart).items():
+        groups: dict[StorageState, _AllOf] = {}
+        for record, row in rows:
+            groups.setdefault(group_of(record), []).append((record, row))
+        told = told_apart(groups) if len(groups) > 1 else {}
+        for group, own in groups.items():
+            name = (*pooled[:-1], told[group], pooled[-1]) if told else pooled
+            for figure in (FIGURES[name_] for name_ in names):
+                values = [value for _, row in own if (value := _value_of_all(row, figure)) is not None]
+                times = [row.times for _, row in own] if figure.measure == Timed.RESPONSE else []
+                together = sample(values, whole=percentile_of_all(figure, times), confidence=confidence)
+                if together is not None and together.n > 1:
+                    found.append(Repeated(name, figure, together))
     return found
+
+
+def _all_of(records: Sequence[Record], apart: _Apart) -> dict[Name, _AllOf]:
+    """The rows `all` of each load; the steps of a ramp have none."""
+    found: dict[Name, _AllOf] = {}
+    for record in records:
+        for part in (part for step, part in by_step(record) if not step):
+            rows = totals(part)
+            for row in (*all_rates(part, rows), *all_times(part, rows)):
+                found.setdefault(_name(record, row, apart), []).append((record, row))
+    return found
+
+
+def _value_of_all(row: AllRow, figure: Figure) -> float | None:
+    if figure.kind == "rate":
+        return row.iops
+    return None if row.times is None or figure.measure != Timed.RESPONSE else _time(row.times, figure)
 
 
 def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
@@ -425,14 +467,14 @@ def record_name(record: Record) -> Name:
     return (record.info.profile, *condition, *told)
 
 
-def _name(record: Record, row: Totals, apart: _Apart) -> Name:
+def _name(record: Record, row: Totals | AllRow, apart: _Apart) -> Name:
     """With load, phase, stream and operation, as far as there are several."""
     name = record_name(record)
     told = [apart[name][load_hash(record)][0]] if name in apart else []
     return (*name, *told, *_place_names(record, row), row.operation)
 
 
-def _place_names(record: Record, row: Totals) -> list[str]:
+def _place_names(record: Record, row: Totals | AllRow) -> list[str]:
     """The names of phase and stream, as far as there are several."""
     phases = record.info.plan.phase
     streams = max((len(phase.stream) for phase in phases), default=1)
@@ -508,8 +550,10 @@ def _value(row: Totals, figure: Figure) -> float | None:
     if figure.kind == "mib":
         return row.bytes_per_s / (1 << 20) if row.is_rated and is_on_data(row.operation) else None
     whole = row.measures.get(figure.measure)
-    if whole is None:
-        return None
+    return None if whole is None else _time(whole, figure)
+
+
+def _time(whole: Latency, figure: Figure) -> float | None:
     point = figure.name.removeprefix(f"{figure.measure}_")
     if point in ("mean", "max"):
         return float(whole.mean_ns if point == "mean" else whole.max_ns)

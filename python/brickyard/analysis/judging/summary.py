@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from brickyard import bricks, schema
+from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
 from brickyard.analysis.figures.condition import condition_check, condition_words
 from brickyard.analysis.figures.conditions import condition_spans
 from brickyard.analysis.figures.hosts import far_host_lines, unwatched
@@ -39,6 +40,7 @@ from brickyard.schema import (
     TargetFacts,
     TargetKind,
     TargetSheet,
+    Timed,
     UnwrittenBytes,
     VerifiedEvent,
     is_request,
@@ -57,7 +59,7 @@ DIRECTORY = "directory"
 
 def run_document(record: Record) -> Document:
     """Everything about a run but its intervals."""
-    info, told = record.info, slow.slow_causes(record)
+    info, told, rows = record.info, slow.slow_causes(record), totals(record)
     found = {
         "run": info.id,
         "study": info.study,
@@ -81,8 +83,10 @@ def run_document(record: Record) -> Document:
         "engine": schema.start_document(info.engine, info.start),
         "watch": info.watch_document,
         "warnings": schema.stored(info.warnings),
-        "totals": [totals_document(row) for row in totals(record)],
+        "totals": [totals_document(row) for row in rows],
         "totals_with_transient": [totals_document(row) for row in with_transient(record)],
+        "all_rates": [all_document(row) for row in all_rates(record, rows)],
+        "all_times": [all_document(row) for row in all_times(record, rows)],
         **tool_document(record),
         **further_document(record),
         "verified": verified(record),
@@ -117,6 +121,20 @@ def totals_document(row: Totals) -> Document:
         "variation": row.variation,
         "steady": row.steady.document() if row.steady else None,
         "measures": {name: latency_document(figures) for name, figures in row.measures.items()},
+    }
+
+
+def all_document(row: AllRow) -> Document:
+    """What several streams or operations of a phase did together, as the tables have it in their row `all`."""
+    names = {"phase": row.phase_name, "stream": row.stream_name, "operation": row.operation}
+    if row.times is not None:
+        return {**names, "measures": {Timed.RESPONSE: latency_document(row.times)}}
+    return {
+        **names,
+        "requests": row.requests,
+        "errors": row.errors,
+        "iops": row.iops,
+        "bytes_per_s": row.bytes_per_s,
     }
 
 

@@ -5,6 +5,7 @@ Refusal: the tests are in `study.snia`, the arithmetic in `analysis.studies.pts`
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table, 
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.parts.target import aim_at, split_overrides
-from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, CutShortError, one_line
+from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError, CutShortError, Edit, Remedy, one_line
 from brickyard.schema import RunOptions, warned
 from brickyard.store import Record, Store, command_on
 from brickyard.study.running.aim import Aim, check_unnamed, parse_size
@@ -83,6 +84,8 @@ def pts(
     modelled = bricks.is_modelled(target or "")
     if overrides and not modelled:
         raise BadInputError("--set changes keys of a modelled drive; the workloads are fixed by the specification")
+    if target is not None and not modelled and placing.size is None:
+        _refuse_word(target)
     others, changes = split_overrides(targets, list(overrides))
     if others:
         raise BadInputError(
@@ -137,6 +140,17 @@ def _names(asked: tuple[str, ...]) -> list[str]:
         if name not in TESTS:
             raise BadInputError(f"--test {name}: there are {', '.join(TESTS)}")
     return [name for name in TESTS if not asked or name in asked]
+
+
+def _refuse_word(target: str) -> None:
+    """A word without a slash that names no file is more likely a test."""
+    if "/" in target or os.path.lexists(target):
+        return
+    if target in TESTS:
+        named = Remedy("--test names a test", Edit((target,), ("--test", target)))
+    else:
+        named = Remedy(f"--test names a test ({', '.join(TESTS)}), and --size makes a file")
+    raise BadInputError(f"{target}: no such file or device", named)
 
 
 def _seconds(text: str) -> float:

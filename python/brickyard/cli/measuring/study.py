@@ -14,7 +14,7 @@ from brickyard.analysis.judging.differing import differing_in_study
 from brickyard.cli.parts import options
 from brickyard.cli.parts.on_hosts import ComputedOn, hosting_of, sweeping
 from brickyard.cli.parts.output import emit, print_line, print_text, stderr, stdout, table
-from brickyard.cli.parts.progress import IOPS, TRANSACTIONS, Terminal
+from brickyard.cli.parts.progress import IOPS, TRANSACTIONS, Terminal, Working
 from brickyard.cli.parts.tables import print_answer, print_warnings
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
@@ -172,7 +172,7 @@ def _told(
 
 
 def _reported(view: StudyView, output: Path) -> Path:
-    with stderr().status("drawing the report"):
+    with Working("drawing the report"):
         return write_study_report(view, output)
 
 
@@ -356,9 +356,9 @@ def reference(
     from brickyard.study.shipped.reference import truth as truth_page
 
     console = stderr()
-    with console.status("published tables on modelled bricks") as status, sweeping(hosts) as sweep:
+    with Working("published tables on modelled bricks", console) as working, sweeping(hosts) as sweep:
         outcomes = run_reference(
-            lambda done, total: status.update(f"{done} of {total} published figures"),
+            lambda done, total: working.says(f"{done} of {total} published figures"),
             figure=sweep.reference if sweep else None,
             cores=sweep.cores if sweep else None,
         )

@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from brickyard.analysis import PhaseRate
 from brickyard.analysis.figures.moments import planned_ns
-from brickyard.cli.parts.output import stderr
+from brickyard.cli.parts.output import print_line, stderr
 from brickyard.schema import (
     COMMIT,
     Event,
@@ -105,6 +106,31 @@ def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
         text += f" ({rate.of})" if rate.of else ""
         said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
     return "; ".join(said)
+
+
+class Working:
+    """What a computation is at: in place in a terminal, a line every few seconds elsewhere."""
+
+    def __init__(self, what: str, console: Console | None = None) -> None:
+        self.console = console or stderr()
+        self._status = self.console.status(escape(what))
+        self._spoke_s = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status.stop()
+
+    def says(self, text: str) -> None:
+        self._status.update(escape(text))
+        now = time.monotonic()
+        if not self.console.is_terminal and now - self._spoke_s >= PLAIN_EVERY_S:
+            self._spoke_s = now
+            print_line(self.console, text)
 
 
 class Terminal:

@@ -5,37 +5,30 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.markup import escape
-from rich.status import Status
 
 from brickyard import bricks, rulers
 from brickyard.advise import buy as buying
 from brickyard.advise import parts as parts_of
-from brickyard.advise.answer import advice, chance_words
-from brickyard.advise.assumptions import assumptions
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import Terms
 from brickyard.advise.simulate import here, unverified
 from brickyard.analysis.figures.workload import plan_words
 from brickyard.analysis.judging.idle import idle_switch_lines
-from brickyard.analysis.judging.verdict import Finding
-from brickyard.analysis.judging.verdict_words import figure_text, threshold_text
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts.judging import sold_capacity
 from brickyard.cli.parts.on_hosts import ComputedOn, sweeping
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
-from brickyard.cli.parts.tables import print_answer
+from brickyard.cli.parts.progress import Working
+from brickyard.cli.planning.advise_words import Bought
 from brickyard.errors import BadInputError
-from brickyard.outputs import folder
-from brickyard.report.picture import Picture, room_for
+from brickyard.outputs import check_folder, check_report, folder, report_place
+from brickyard.report.picture import Picture, is_picture, room_for
 from brickyard.store import Json
-from brickyard.units import format_iops, format_mib_per_s, format_seconds, three_digits
 
 LEAST_MTTF_HOURS = 8_766
 LEAST_YEARS = 0.1  # volumes are charged by the month, and nobody buys drives for less
@@ -49,6 +42,27 @@ PartWords = Annotated[
         consume_multiple=True,
         help="Drives, controllers and volumes by name, or a TOML file with prices; by default those of `advise "
         "parts --template`.",
+    ),
+]
+
+
+def _check_place(place: Path) -> None:
+    if not is_picture(place):
+        check_report(place)
+        return
+    check_folder(place.parent)
+    if place.parent.is_dir():
+        room_for(place.parent, place.stem)
+
+
+AdvicePlace = Annotated[
+    Path | None,
+    Parameter(
+        name=["--output", "-o"],
+        group=options.OUTPUT,
+        validator=options.Written(_check_place),
+        help="A folder for the report, its page when the name ends in .html, or the picture alone when it ends in .svg "
+        "or .png.",
     ),
 ]
 
@@ -138,7 +152,7 @@ def buy(
         ),
     ] = (),
     hosts: ComputedOn = None,
-    output: options.Pictures = None,
+    output: AdvicePlace = None,
     json: options.Json = False,
 ) -> int:
     """The cheapest (or fastest) modelled brick that meets the requirements in every condition.
@@ -160,10 +174,6 @@ def buy(
         raise BadInputError(f"--level {wrong[0]}: there are {', '.join(known)}")
     chosen = parts_of.read(parts, price)
     console = stderr()
-    if output is not None and output.is_dir():
-        from brickyard.report.advice import PICTURE
-
-        room_for(output, PICTURE)
     unpriced = [] if fastest and budget is None else chosen.unpriced()
     levels = level or buying.default_levels(wanted.conditions)
     among = candidates(
@@ -184,9 +194,9 @@ def buy(
     notes = [*_idle(fitting, wanted), *_summed(wanted)]
     for line in notes:
         print_line(console, line)
-    with console.status("modelled bricks") as status, sweeping(hosts) as sweep:
+    with Working("modelled bricks", console) as working, sweeping(hosts) as sweep:
         carry = sweep.events if sweep else here
-        progress = _Progress(console, status, min(most, len(fitting)))
+        progress = _Progress(working, min(most, len(fitting)))
 
         def evaluated(candidate: Candidate) -> buying.Trial:
             progress.begins(candidate.name)
@@ -202,15 +212,13 @@ def buy(
             cores=sweep.cores if sweep else os.cpu_count() or 1,
             progress=progress,
         )
-    from brickyard.report.advice import cost_against_rate
-
-    written = _write(cost_against_rate(found, throughput=wanted.throughput, required=wanted.required_rate), output)
-    assumed = assumptions(found, wanted)
+    bought = Bought(found, wanted, profile, fastest, unpriced)
+    written = Written() if output is None else _written(bought, output)
     if json:
         emit(
             {
-                **advice(found, wanted, fastest=fastest).document(),
-                "assumptions": assumed,
+                **bought.answer.document(),
+                "assumptions": bought.assumptions,
                 "years": years,
                 "usd_a_kwh": kwh,
                 "profile": profile,
@@ -224,16 +232,12 @@ def buy(
                 "without_price": unpriced,
                 "mttf_hours": mttf,
                 "notes": notes,
-                "pictures": written,
+                "report": written.report,
+                "pictures": list(written.pictures),
             }
         )
     else:
-        print_answer(stdout(), advice(found, wanted, fastest=fastest))
-        _print_found(found, wanted, profile, unpriced, written)
-        stdout().print()
-        stdout().print("Assumptions", style="bold", markup=False)
-        for line in assumed:
-            print_line(stdout(), f"- {line}")
+        bought.print(written.words)
     return 0 if found.ranked else 1
 
 
@@ -277,15 +281,43 @@ def _is_duration(change: str) -> bool:
     return change.split("=", 1)[0].strip().rsplit(".", 1)[-1] in ("duration", "requests", "bytes", "passes")
 
 
-def _write(picture: Picture | None, output: Path | None) -> list[str]:
-    if picture is None or output is None:
-        return []
+@dataclass(frozen=True)
+class Written:
+    """The page and the pictures; without a price there is none to draw."""
+
+    report: str | None = None
+    pictures: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        return f"report: {self.report}" if self.report else f"picture: {self.pictures[0]}" if self.pictures else ""
+
+
+def _written(bought: Bought, output: Path) -> Written:
+    """A report, or the picture alone where the name is that of a picture."""
+    from brickyard.report.advice import AdviceWords, cost_against_rate, write_advice
+    from brickyard.report.tables import Table
+
+    wanted = bought.wanted
+    drawn = cost_against_rate(bought.found, throughput=wanted.throughput, required=wanted.required_rate)
+    if is_picture(output):
+        return _alone(drawn, output) if drawn else Written()
+    columns, rows = bought.named_table()
+    words_of = 2 if bought.found.ranked else 3
+    made = Table(bought.title.rstrip(":"), columns, rows, text_columns=words_of, keys=2)
+    words = AdviceWords(bought.answer, bought.asked, made, bought.notes, bought.assumptions)
+    page = write_advice(output, words, drawn)
+    return Written(str(page), drawn.paths(report_place(output).pictures) if drawn else ())
+
+
+def _alone(drawn: Picture, output: Path) -> Written:
+    named = replace(drawn, name=output.stem)
     try:
-        folder(output)
-        picture.write(output)
+        folder(output.parent)
+        named.write(output.parent)
     except OSError as error:
         raise BadInputError(f"--output {output}: cannot be written: {error.strerror}") from error
-    return [str(output / f"{picture.name}.{ending}") for ending in ("png", "svg")]
+    return Written(pictures=named.paths(output.parent))
 
 
 def _idle(candidates: Sequence[Candidate], wanted: buying.Wanted) -> list[str]:
@@ -308,16 +340,12 @@ def _summed(wanted: buying.Wanted) -> list[str]:
     ]
 
 
-LINE_EVERY_S = 10.0
-"""Where no terminal shows the state in place, it is a line so often."""
-
-
 class _Progress:
     """How many bricks are done, which was begun last, and how long the rest takes at the pace so far."""
 
-    def __init__(self, console: Console, status: Status, total: int) -> None:
-        self.console, self.status, self.total = console, status, total
-        self.began = self.told = time.monotonic()
+    def __init__(self, working: Working, total: int) -> None:
+        self.working, self.total = working, total
+        self.began = time.monotonic()
         self.done, self.name = 0, ""
 
     def begins(self, name: str) -> None:
@@ -329,152 +357,11 @@ class _Progress:
         self._show()
 
     def _show(self) -> None:
-        now = time.monotonic()
-        spent_s = now - self.began
+        spent_s = time.monotonic() - self.began
         left = f", at most {spent_s / self.done * (self.total - self.done):.0f} s left" if self.done else ""
-        said = f"{self.done} of at most {self.total} bricks simulated in {spent_s:.0f} s{left}; now {self.name}"
-        self.status.update(escape(said))
-        if not self.console.is_terminal and now - self.told >= LINE_EVERY_S:
-            self.told = now
-            print_line(self.console, said)
-
-
-UNKNOWN = "unknown"
-MOST_TOLD = 3
-"""Requirements of a ruler that are shown; of more, its name."""
-
-
-def _asked(wanted: buying.Wanted) -> list[str]:
-    """Every requirement, and in which conditions it has to be met."""
-    asked = [
-        ruler.name if len(ruler.requirements) > MOST_TOLD else ", ".join(map(threshold_text, ruler.requirements))
-        for ruler in wanted.rulers
-    ]
-    return [*asked, f"when {', '.join(c.replace('_', ' ') for c in wanted.conditions)}"]
-
-
-def _print_found(
-    found: buying.Found, wanted: buying.Wanted, profile: str, unpriced: list[str], written: list[str]
-) -> None:
-    out = stdout()
-    count = f"{len(found.trials)} simulated, {found.left_out} not simulated"
-    shown = found.ranked or sorted(found.trials, key=_nearness, reverse=True)[:4]
-    head = (
-        f"Meet the requirements ({count})" if found.ranked else f"None meets the requirements ({count}); the nearest:"
-    )
-    out.print(head, style="bold", markup=False)
-    print_line(out, f"workload: {wanted.plan.title or profile}: {plan_words(wanted.plan)}")
-    print_line(out, f"required: {'; '.join(_asked(wanted))}")
-    for number, trial in enumerate(shown, 1):
-        print_line(out, f"{number}  {trial.candidate.name}")
-        for line in [] if trial.met else _failures(trial):
-            print_line(out, f"   {line}")
-    over = f"USD, {wanted.terms.years:g} y"
-    names = (
-        "",
-        over,
-        "once",
-        "a month",
-        "usable",
-        "rebuild",
-        "data loss",
-        *(c.replace("_", " ") for c in wanted.conditions),
-    )
-    columns = [(name, "right") for name in names]
-    if found.ranked:
-        columns.append(("least headroom", "left"))
-    out.print()
-    out.print(table("", columns, [_row(n, t, wanted) for n, t in enumerate(shown, 1)], keys=1))
-    for line in _footnotes(shown, wanted):
-        print_line(out, line)
-    if unpriced:
-        print_line(out, f"left out, no price: {', '.join(unpriced)}; --price NAME=USD gives one")
-    for path in written[:1]:
-        out.print(f"picture: {path}", markup=False, soft_wrap=True)
-
-
-def _footnotes(shown: Sequence[buying.Trial], wanted: buying.Wanted) -> list[str]:
-    """What the cells of the table mean."""
-    said = [
-        f"rates in {'MiB/s' if wanted.throughput else 'requests/s'}; in brackets: the models' interval",
-        *_capped(shown, wanted),
-    ]
-    if any(trial.candidate.assumed_prices for trial in shown):
-        said.append("USD with ≈: a price in it is assumed, and is nobody's offer")
-    if any(trial.loss_chance is not None for trial in shown):
-        said.append(f"data loss: mean time to it; in brackets: its probability within {wanted.terms.years:g} years")
-    if unknown := [str(number) for number, trial in enumerate(shown, 1) if trial.failures is None]:
-        said.append(f"data loss unknown: no failure rate is known of {', '.join(unknown)}; --mttf gives one")
-    if any(len(t.states) < len(buying.conditions_of(t.candidate, wanted)) for t in shown):
-        said.append("–: not simulated, since an earlier condition failed")
-    if any(trial.candidate.setting for trial in shown):
-        said.append("a cloud volume has no degraded or rebuilding state that is visible to its user")
-    return said
-
-
-def _capped(shown: Sequence[buying.Trial], wanted: buying.Wanted) -> list[str]:
-    """Where the intervals that are shown end before their factor does."""
-    spreads = {
-        trial.spread.kind: trial.spread
-        for trial in shown
-        if trial.spread and any(trial.is_capped(s, throughput=wanted.throughput) for s in trial.states.values())
-    }
-    return [f"the interval of {kind} ends at {spread.cap_words}" for kind, spread in spreads.items()]
-
-
-def _nearness(trial: buying.Trial) -> tuple[int, float]:
-    last = list(trial.states.values())[-1]
-    return len(trial.states), last.decided.head_room or 0.0
-
-
-def _failures(trial: buying.Trial) -> list[str]:
-    """Every requirement that fails in the condition that was the last, and by how much."""
-    name, state = list(trial.states.items())[-1]
-    lines = []
-    for finding in state.failing:
-        value = "not measured" if finding.value is None else figure_text(finding.requirement, finding.value)
-        times = "" if not finding.head_room else f", {three_digits(1 / finding.head_room)} times too {_too(finding)}"
-        times += "" if state.holds else f", and still falling after {format_seconds(state.simulated_s)}"
-        asked = threshold_text(finding.requirement)
-        lines.append(f"{name.replace('_', ' ')}: {value}, {asked} required{times}")
-    return lines
-
-
-def _too(finding: Finding) -> str:
-    return "low" if finding.requirement.is_rate else "long"
-
-
-def _row(number: int, trial: buying.Trial, wanted: buying.Wanted) -> list[str]:
-    def rate(state: buying.State) -> str:
-        form = format_mib_per_s if wanted.throughput else format_iops
-        value = state.bytes_per_s if wanted.throughput else state.iops
-        ends = trial.ends(state, throughput=wanted.throughput)
-        return f"{form(value)} ({form(ends[0])} to {form(ends[1])})" if ends else form(value)
-
-    made = trial.candidate
-    usd, years, hours = made.cost_usd, trial.data_loss_years, trial.rebuild_hours
-    row = [
-        str(number),
-        UNKNOWN if usd is None else f"{'≈ ' if made.assumed_prices else ''}{usd:,.0f}",
-        "–" if made.usd is None else f"{made.usd:,.0f}",
-        f"{made.usd_a_month:,.2f}" if made.usd_a_month else "–",
-        _capacity(trial.capacity_bytes),
-        "–" if hours is None else f"{'' if trial.rebuild_is_simulated else '≈ '}{_span(hours)}",
-        UNKNOWN if years is None else f"{three_digits(years)} y ({chance_words(trial.loss_chance or 0.0)})",
-        *(rate(trial.states[c]) if c in trial.states else "–" for c in wanted.conditions),
-    ]
-    if trial.met:
-        name, state = min(trial.states.items(), key=lambda item: item[1].decided.head_room or 0.0)
-        row.append(f"{three_digits(state.decided.head_room or 0.0)} × {name.replace('_', ' ')}")
-    return row
-
-
-def _capacity(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:,.0f} GB" if size_bytes < 1e13 else f"{size_bytes / 1e12:,.1f} TB"
-
-
-def _span(hours: float) -> str:
-    return f"{three_digits(hours)} h" if hours < 48 else f"{three_digits(hours / 24)} d"
+        self.working.says(
+            f"{self.done} of at most {self.total} bricks simulated in {spent_s:.0f} s{left}; now {self.name}"
+        )
 
 
 def parts(

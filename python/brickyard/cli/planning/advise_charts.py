@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
+from brickyard.cli.parts.output import emit, print_line, stdout, table
+from brickyard.cli.parts.progress import Working
 from brickyard.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def charts(
         except ValueError as error:
             raise BadInputError(f"--response {text}: {error}") from error
     given = suitability.assumed(prices, limits, dear)
-    with stderr().status("rules of thumb") as status:
-        found = computing.compute(given, status.update)
+    with Working("rules of thumb") as working:
+        found = computing.compute(given, working.says)
     whole = computing.document(found)
     if output is not None:
         from brickyard.report.advice_charts import write_charts

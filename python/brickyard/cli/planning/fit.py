@@ -18,8 +18,8 @@ from brickyard.advise.fitting.search import Fitted, fit
 from brickyard.advise.fitting.seen import usable
 from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, stderr
-from brickyard.cli.parts.progress import Terminal
+from brickyard.cli.parts.output import emit
+from brickyard.cli.parts.progress import Terminal, Working
 from brickyard.cli.parts.selection import open_store, select
 from brickyard.cli.planning.fit_words import Outcome, array_words, one_of_several, untold
 from brickyard.errors import BadInputError, BrickyardError
@@ -96,8 +96,8 @@ def fit_brick(
     if not loads:
         raise BadInputError(f"nothing to fit to: {refused[0] if refused else 'no runs'}")
     target, capacity_bytes = _one_target([r for r in records if r.info.id in {s.run for s in loads}])
-    with stderr().status("fitting") as status:
-        found = fit(loads, capacity_bytes, status.update)
+    with Working("fitting") as working:
+        found = fit(loads, capacity_bytes, lambda at: working.says(f"fitting {at}"))
     if not found:
         raise BadInputError("nothing to fit to: no run has a rate of a single kind of request")
     best = found[0]
@@ -251,9 +251,9 @@ def _measure_model(target: str, wanted: _Wanted) -> list[Record]:
         plans.append(grid.long_plan(load, grid.MODELLED_LONG_S, requests=grid.MODELLED_LONG_REQUESTS))
     plans += wanted.long_plan(writes=wanted.writes)
     records = []
-    with stderr().status("measuring the modelled brick") as status:
+    with Working("measuring the modelled brick") as working:
         for number, plan in enumerate(plans, 1):
-            status.update(f"measuring the modelled brick: load {number} of {len(plans)}")
+            working.says(f"measuring the modelled brick: load {number} of {len(plans)}")
             record = simulate(plan, brick, None)
             info = replace(record.info, id=number, outcome="done", targets=[target])
             records.append(replace(record, info=info))

@@ -152,7 +152,7 @@ def one_of_several(best: Fitted, target: str) -> str:
     """Why the kind of storage is not known, as it shows in how rates rise with the depth; empty where it is known."""
     depths: dict[tuple[float, int], set[int]] = {}
     for seen in (p.seen for p in (*best.training, *best.held_out)):
-        if seen.address == "random":
+        if seen.is_random:
             depths.setdefault((seen.reads, seen.request_bytes), set()).add(seen.in_flight)
     every = set().union(*depths.values())
     if not every:

@@ -5,7 +5,7 @@ Refusal: nothing is run here but a little of a model's loads, to time it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from brickyard import _core, facts
@@ -19,8 +19,11 @@ from brickyard.study.snia.tests import Cell, Kind, RoundTest
 from brickyard.units import format_seconds, format_size
 
 MODELLED_ROUNDS = 5  # of a model's first try, and how many more each further one has
-ON_AND_ON = frozenset({"write-saturation", "cross-stimulus"})
+SATURATION = "write-saturation"
+ON_AND_ON = frozenset({SATURATION, "cross-stimulus"})
 """Tests without rounds and without preconditioning."""
+EXAMPLE_PER_S = 1_000_000_000
+"""By which a time of writes is said in bytes: how much a target takes is known only afterwards."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +114,20 @@ class Extent:
     seconds: float
     rounds: tuple[int, int] | None = None
     after_s: float = 0.0
+    writing_s: float = 0.0
+    """Of `seconds`, by the share of writes; write saturation has none, as it ends by what it wrote."""
+    writing_after_s: float = 0.0
 
     @property
     def in_all_s(self) -> tuple[float, float]:
         """At least and at most."""
         least, most = self.rounds or (1, 1)
         return least * self.seconds + self.after_s, most * self.seconds + self.after_s
+
+    @property
+    def in_all_writing_s(self) -> tuple[float, float]:
+        least, most = self.rounds or (1, 1)
+        return least * self.writing_s + self.writing_after_s, most * self.writing_s + self.writing_after_s
 
     def document(self) -> Document:
         if self.rounds is None:
@@ -127,15 +138,18 @@ class Extent:
 
 def extent(setting: Setting, name: str) -> Extent:
     """Without a target, and without preconditioning."""
-    if name == "write-saturation":
+    if name == SATURATION:
         return Extent(1, tests.SATURATION_ROUNDS * setting.round_s)
     if name == "cross-stimulus":
-        return Extent(len(tests.STIMULI), sum(rounds for *_, rounds in tests.STIMULI) * setting.round_s)
+        lasts_s = sum(rounds for *_, rounds in tests.STIMULI) * setting.round_s
+        return Extent(len(tests.STIMULI), lasts_s, writing_s=lasts_s)
     test = tests.round_test(name, setting.kind.queue)
     prewrites = test.prewrite.rounds if test.prewrite else 0
     seconds = (len(test.cells) + prewrites) * setting.round_s
     points = tests.POINTS * tests.POINT_ROUNDS * setting.round_s if name == tests.DIRTH else 0.0
-    return Extent(len(test.cells), seconds, (tests.WINDOW, setting.rounds_max), points)
+    writing_s = (prewrites + sum(1 - cell.reads / 100 for cell in test.cells)) * setting.round_s
+    of_points = points * (1 - tests.DEMAND_READS / 100)
+    return Extent(len(test.cells), seconds, (tests.WINDOW, setting.rounds_max), points, writing_s, of_points)
 
 
 @dataclass(frozen=True)
@@ -149,6 +163,11 @@ class Forecast:
     """How many of the tests write the range first."""
     range_bytes: int | None
     """None where the target's size is not known."""
+    rounds: tuple[int, int]
+    writing_s: tuple[float, float]
+    """How long the loads write, at least and at most."""
+    saturates: bool
+    """Whether write saturation is among the tests."""
 
     @property
     def passes(self) -> int:
@@ -158,9 +177,15 @@ class Forecast:
     @property
     def precondition_bytes(self) -> int | None:
         """What preconditioning writes; how much the loads write is decided by how fast the target is."""
-        if self.range_bytes is None and self.passes:
-            return None
-        return self.passes * (self.range_bytes or 0)
+        return self._of_range(self.passes)
+
+    @property
+    def saturation_bytes(self) -> int | None:
+        """The most that write saturation writes."""
+        return self._of_range(tests.SATURATION_FILLS if self.saturates and not self.is_modelled else 0)
+
+    def _of_range(self, times: int) -> int | None:
+        return times * self.range_bytes if self.range_bytes is not None else None if times else 0
 
     def document(self) -> Document:
         return {
@@ -168,6 +193,8 @@ class Forecast:
             "of_this_computer": self.is_modelled,
             "precondition_passes": self.passes,
             "precondition_bytes": self.precondition_bytes,
+            "write_saturation_bytes_max": self.saturation_bytes,
+            "write_seconds": [0.0, 0.0] if self.is_modelled else list(self.writing_s),
         }
 
     def lines(self, targets: Sequence[str]) -> list[str]:
@@ -175,21 +202,37 @@ class Forecast:
         if self.is_modelled:
             most = f" if every test is steady after {MODELLED_ROUNDS} rounds, {format_seconds(self.most_s)} at the most"
             return [f"duration: about {computing_words(self.least_s)}{most if self.prepared else ''}", MODELLED_WRITES]
-        least, longest = format_seconds(self.least_s), format_seconds(self.most_s)
-        lasts = f"{least} to {longest}" if self.least_s != self.most_s else longest
-        more = "as much as the target takes in the loads that write"
-        if not self.passes:
-            return [f"duration: {lasts}", f"writes: {more}"]
-        written, times = self.precondition_bytes, f"the range {self.passes} times"
-        amount = (
-            f"{times} for preconditioning"
-            if written is None
-            else (f"{format_size(written)} for preconditioning ({times})")
-        )
-        lines = [f"duration: {lasts}, and the time for preconditioning", f"writes: {amount}, and {more}"]
-        if written is not None:
+        lasts = _from_to(self.least_s, self.most_s, format_seconds)
+        why = [f"{_from_to(*self.rounds, '{:.0f}'.format)} rounds until a test is steady"] if self.prepared else []
+        why += ["write saturation may end earlier"] if self.saturates else []
+        lasts += f" ({'; '.join(why)})" if why else ""
+        before = ", and the time for preconditioning" if self.passes else ""
+        lines = [f"duration: {lasts}{before}", f"writes: {self._writes()}"]
+        if self.passes and self.precondition_bytes is not None:
+            written = self.precondition_bytes
             lines += [f"endurance of {target}: {facts.endurance(target, written).text}" for target in targets]
         return lines
+
+    def _writes(self) -> str:
+        parts = [_passes_words(self.passes, self.precondition_bytes, "preconditioning")] if self.passes else []
+        if self.saturates:
+            most = _passes_words(tests.SATURATION_FILLS, self.saturation_bytes, "write saturation")
+            parts.append(f"at most {most}")
+        least, most_s = self.writing_s
+        if most_s:
+            taken = _from_to(least * EXAMPLE_PER_S, most_s * EXAMPLE_PER_S, format_size)
+            time = _from_to(least, most_s, format_seconds)
+            parts.append(f"what the target takes in {time} of writes (at 1 GB/s, {taken})")
+        return ", and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def _passes_words(times: int, written: int | None, what: str) -> str:
+    passes = f"the range {times} times"
+    return f"{passes} for {what}" if written is None else f"{format_size(written)} for {what} ({passes})"
+
+
+def _from_to(least: float, most: float, words: Callable[[float], str]) -> str:
+    return words(most) if least == most else f"{words(least)} to {words(most)}"
 
 
 def forecast(
@@ -202,7 +245,10 @@ def forecast(
     else:
         least, most = (sum(extent(setting, name).in_all_s[at] for name in names) for at in (0, 1))
     prepared = sum(name not in ON_AND_ON for name in names)
-    return Forecast(least, most, options.is_modelled, prepared, range_bytes)
+    writing = [extent(setting, name).in_all_writing_s for name in names]
+    writing_s = sum(one[0] for one in writing), sum(one[1] for one in writing)
+    rounds, saturates = (tests.WINDOW, setting.rounds_max), SATURATION in names
+    return Forecast(least, most, options.is_modelled, prepared, range_bytes, rounds, writing_s, saturates)
 
 
 def _modelled_s(
@@ -214,7 +260,7 @@ def _modelled_s(
     tries = -(-setting.rounds_max // MODELLED_ROUNDS)
     for name in names:
         if name in ON_AND_ON:
-            phases = loads.saturation() if name == "write-saturation" else loads.stimuli()
+            phases = loads.saturation() if name == SATURATION else loads.stimuli()
             spent = [_computing_s(loads, name, phases, targets, options)] * 2
         else:
             moved = Limits(bytes=toml_text.size(max(1, tests.PRECONDITION_PASSES * range_bytes)))

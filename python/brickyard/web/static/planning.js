@@ -38,10 +38,10 @@
         const warmup = Math.max(told.before.warmup_s, told.after.warmup_s);
         const filled = warmup > 0 ? ` Counted after ${digits(warmup)} s of warm-up, which fill the caches; a short run may be faster.` : '';
         const note = told.after.draws > 1 && told.after.iops_low === null ? `${told.after.draws} runs of the model with other seeds gave the same: chance plays no part in it.`
-          : told.after.draws > 1 ? `In brackets: the 95 % interval of ${told.after.draws} runs of the model with other seeds; what the model itself is off by is in the documentation.`
+          : told.after.draws > 1 ? `In brackets: the 95 % interval of ${told.after.draws} runs of the model with other seeds.`
           : 'One run of the model: its spread is unknown.';
         document.getElementById('prediction').replaceChildren(table(['', 'as it is', told.changes.join(', ') || 'unchanged'], rows, 'Prediction', 'sides'),
-          make('p', { class: 'hint' }, `${note}${filled} Computed in ${told.took_s.toFixed(1)} s.`));
+          make('p', { class: 'hint' }, told.belief), make('p', { class: 'hint' }, `${note}${filled} Computed in ${told.took_s.toFixed(1)} s.`));
       } catch (error) { showError(problem, error.message); }
     });
   });
