@@ -15,7 +15,7 @@ MB = 1e6
 SECTOR_BYTES = 512
 NS = 1e9  # of a second
 """In which the kernel, and traces of it, count offsets and sizes."""
-_FRACTION = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
+_FRACTION = re.compile(r"(-?\d+\.\d+(?:e[-+]?\d+)?)(/s .*)?")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
@@ -95,7 +95,15 @@ def format_label(value: object) -> str:
 
 def format_name(parts: Iterable[str]) -> str:
     """A load by its parts, of which fractions are labels: rounded where it is shown, exact where it is compared."""
-    return ", ".join(format_label(float(part)) if _FRACTION.fullmatch(part) else part for part in parts)
+    return ", ".join(map(_rounded, parts))
+
+
+def _rounded(part: str) -> str:
+    found = _FRACTION.fullmatch(part)
+    if found is None:
+        return part
+    value, unit = float(found[1]), found[2]
+    return f"{format_iops(value)}{unit}" if unit else format_label(value)
 
 
 def format_runs(runs: Sequence[int]) -> str:

@@ -116,9 +116,9 @@ def test_another_load_is_not_judged_unless_that_is_asked_for(capsys: pytest.Capt
             add_run(store, [interval(0, SECOND, cell([MS] * 2000)), phase_end()], plan_=changed)
     capsys.readouterr()
     assert main(["compare", "1-2", "3-4", "--check"]) == 2
-    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().err
+    assert "the load differs: a-load: queue depth: 8 → 2" in capsys.readouterr().err
     assert main(["compare", "1-2", "3-4"]) == 0
-    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
+    assert "the load differs: a-load: queue depth: 8 → 2" in capsys.readouterr().out
     assert main(["compare", "1-2", "3-4", "--check", "--across-loads"]) == 0
 
 
@@ -129,17 +129,17 @@ def test_several_loads_of_one_name_are_never_pooled(capsys: pytest.CaptureFixtur
             add_run(store, done, plan_=plan(stream(depth=depth)))
     found = document(capsys, "compare", "1-2", "3-6")
     told = {(", ".join(change["load"]), change["figure"]): change["after"] for change in found["changes"]}
-    assert told["a-load, depth 8, read", "iops"] == pytest.approx(2000)  # not the mean of 2,000 and 500
-    assert found["only_after"] == [["a-load", "depth 2", "read"]]
+    assert told["a-load, queue depth 8, read", "iops"] == pytest.approx(2000)  # not the mean of 2,000 and 500
+    assert found["only_after"] == [["a-load", "queue depth 2", "read"]]
     assert found["loads_differ"] == [
-        "a-load is the name of several workloads: depth 8 (runs 1-2, 5-6); depth 2 (runs 3-4)"
+        "a-load is the name of several workloads: queue depth 8 (runs 1-2, 5-6); queue depth 2 (runs 3-4)"
     ]
     assert main(["baseline", "save", "mixed", "1-4"]) == 0
     assert main(["compare", "5-6", "--baseline", "mixed", "--check"]) == 2
     assert "a-load is the name of several workloads" in capsys.readouterr().err
     assert main(["compare", "1-4", "5-8", "--check"]) == 0  # the same loads on both sides, each with its own
     assert main(["compare", "5", "3-4"]) == 0
-    assert "the load differs: a-load: phase 1 stream 1 depth: 8 → 2" in capsys.readouterr().out
+    assert "the load differs: a-load: queue depth: 8 → 2" in capsys.readouterr().out
 
 
 def test_runs_are_named_by_lists_and_ranges_as_they_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -300,7 +300,7 @@ def test_what_can_change_the_figures_comes_first_and_the_rest_is_one_line(capsys
 
 
 def test_times_of_plans_are_said_as_a_user_writes_them() -> None:
-    said = [differing._value(f"{ns}ns") for ns in (1_522 * 10**9, 1_500, 20 * 10**9, 1_234_567, 0)]
+    said = [differing._value("duration", f"{ns}ns") for ns in (1_522 * 10**9, 1_500, 20 * 10**9, 1_234_567, 0)]
     assert said == ["1522s", "1.50us", "20.0s", "1234567ns", "0ns"]
 
 

@@ -361,7 +361,7 @@ def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.Captu
     named = [item["load"] for item in json.loads(capsys.readouterr().out)["histories"]]
     assert len({tuple(name) for name in named}) == len(named) == 2
     assert main(["compare", "1", "2", *store]) == 0
-    assert "phase 1 duration: 1.00s → 2.50s" in " ".join(capsys.readouterr().out.split())
+    assert "ad-hoc: duration: 1.00s → 2.50s, queue depth: 1 → 8" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_history_and_a_list_tell_other_arrays_and_conditions_apart(

@@ -550,6 +550,9 @@ def test_progress_names_the_step_of_a_curve_and_the_phase_of_many() -> None:
     plan = Plan(phase=[])
     for marks, said in (
         (RunMarks(loop="closed"), "closed loop"),
+        (RunMarks(address="random", operation="read", request_bytes=4096), "random read 4 KiB"),
+        (RunMarks(reads_per_s=93.75123, writes_per_s=0), "93.8/s reads, 0/s writes"),
+        (RunMarks(part="precondition", round=3), "precondition, round 3"),
         (RunMarks(offered_per_s=29.3), "29.3/s offered"),
         (RunMarks(searched_per_s=30.0, search=2), "search 2, 30.0/s offered"),
         (RunMarks(levels={"rate": "8"}, repetition=1), "rate=8"),

@@ -470,7 +470,10 @@ def test_a_limit_that_no_rate_keeps_has_the_lowest_rate_and_no_remedy(
 
 def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval() -> None:
     said = line_of(140, 150, 160)
-    assert said.endswith("150/s, 95 % interval 127 to 179/s (3 searches found 140, 150 and 160)")
+    assert said.endswith(
+        "150/s, 95 % interval 127 to 179/s, from the spread of the searches alone "
+        "(3 searches, each with its own arrivals and offsets, found 140, 150 and 160)"
+    )
     assert "95 % interval 150 to 152/s" in line_of(150, 150, 150), "a search tells its rate to 1 %"
     assert line_of(140).endswith("about 140/s. A single search gives no interval: use --searches 3")
     assert line_of(140, None).endswith("at no measured rate in 1 of 2 searches; otherwise up to 140/s")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from brickyard.advise.buy import RISKY, Found, Trial, Wanted
 from brickyard.analysis.figures.samples import Sample
+from brickyard.analysis.figures.search import COVERED
 from brickyard.analysis.judging.answers import SENTENCES_MAX, Answer
 from brickyard.bricks import far_off
 from brickyard.bricks.spread import KINDS, Spread, limited_words
@@ -232,10 +233,10 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     rates = item.rates
     about = []
     if rates.low is not None and rates.high is not None:
-        about.append(f"95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}")
+        about.append(f"95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}, {COVERED}")
     if item.spread is not None and (ends := item.ends):
         about.append(
-            f"with the model's error, {format_iops(ends[0])} to {format_iops(ends[1])}: a factor of "
+            f"with the model's error as well, {format_iops(ends[0])} to {format_iops(ends[1])}: a factor of "
             f"{item.spread.factor:.2f}, found on rates without a limit"
         )
     found = f"{format_iops(rates.centre)} requests/s" + (f" ({'; '.join(about)})" if about else "")

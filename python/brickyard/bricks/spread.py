@@ -136,8 +136,8 @@ class Spread:
             return said
         mean = sum(shares) / len(shares)
         return (
-            f"{said}. An interval that is made without a source holds {min(shares):.0%} to {max(shares):.0%} of that "
-            f"source's figures, {mean:.0%} on average over {len(shares)} sources"
+            f"{said}. If the factor is computed without one of the {len(shares)} sources, {min(shares):.0%} to "
+            f"{max(shares):.0%} of that source's figures lie within it, {mean:.0%} on average"
         )
 
     @property
@@ -151,15 +151,18 @@ class Spread:
 
     @property
     def others_words(self) -> str:
-        """How many figures of all but the two largest sources are in the interval that is made without their source:
-        what the factor is worth for products of which nothing was known."""
+        """How many figures of all but the two largest sources are in the interval that is computed without their
+        source: what the factor is worth for products of which nothing was known."""
         others = [source for source in self.sources[2:] if source.held is not None]
         figures = sum(source.figures for source in others)
         held = sum(source.held or 0 for source in others)
         if not others:
             return ""
-        worse = "Anything else may be further off: " if held < COVERAGE * figures else ""
-        return f". {worse}{'a' if worse else 'A'} factor made without their source holds {held} of the other {figures}"
+        worse = "Other products may be further off: " if held < COVERAGE * figures else ""
+        return (
+            f". {worse}{'if' if worse else 'If'} the factor is computed without the source of a figure, {held} of the "
+            f"other {figures} figures lie within it"
+        )
 
     @property
     def claim(self) -> str:

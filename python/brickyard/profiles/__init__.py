@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from brickyard import shipped
-from brickyard.errors import BadInputError, Remedy, WorkloadFirst, nearest, one_line
+from brickyard.errors import BadInputError, Remedy, WorkloadFirst, meant, nearest, one_line
 from brickyard.schema import read_plan
 from brickyard.schema.plan import Plan
 
@@ -38,6 +38,10 @@ def names() -> list[str]:
     return shipped.names(shipped.folder(__name__))
 
 
+OF_FIO = {"randread": "random-4k-qd32", "randrw": "mixed-70-30"}
+"""What ships for a word of fio's `rw`, which is not alike."""
+
+
 def read(name_or_path: str) -> ProfileText:
     """A shipped profile by its name, or any file by its path."""
     file = Path(name_or_path)
@@ -49,6 +53,8 @@ def read(name_or_path: str) -> ProfileText:
         raise BadInputError(f"{file}: is a target", Remedy("the workload comes first", WorkloadFirst(str(file))))
     if found is None:
         remedy = nearest(name_or_path, names(), "`brickyard profiles` lists them")
+        if name_or_path in OF_FIO:
+            remedy = meant(name_or_path, OF_FIO[name_or_path])
         raise BadInputError(f"{name_or_path}: no such profile, and a path needs a slash or the ending .toml", remedy)
     return ProfileText(found.name, found.text, found.place)
 

@@ -388,4 +388,5 @@ def slowest_table(records: list[Record]) -> Table:
             for item, record in found[: summaries.SLOWEST_SHOWN]
         ],
         text_columns=len(columns),
+        note=slow.unlisted_words(records),
     )

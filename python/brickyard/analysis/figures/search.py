@@ -21,6 +21,9 @@ SEARCHES = 3  # the fewest that give an interval of use
 FIRST_FACTOR = 2.0  # between the rates that bracket the limit
 NEXT_FACTOR = 1.25  # of a search that begins near the limit
 MOST_STEPS = 40
+COVERED = "from the spread of the searches alone"
+"""What the interval of a rate covers: neither what changes from day to day nor the error of a model."""
+OWN = "each with its own arrivals and offsets"
 LEAST_SHARE = 1 / 64  # of the first rate: so little load that nothing waits, and less of it would change nothing
 SURE = 10  # times the requests that a percentile needs: with fewer, searches end too high (docs/statistics.md)
 OTHERS_MIN = 1000  # requests of a step for the mean and the largest, for the same reason

@@ -20,7 +20,7 @@ from brickyard.analysis.figures.workload import VIRTUAL, demand_words
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
-from brickyard.analysis.judging.crowding import CPU_WAITED
+from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
@@ -43,9 +43,8 @@ STREAMS_TOLD = 6
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
 OVERLOADED = "overloaded"
 ALL_MODELLED = "All figures were computed by models, not measured."
-QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", "cpu_shared", CPU_WAITED, "smaller_than_memory")
+QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", CPU_SHARED, CPU_WAITED, "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
-"""Those of a CPU that the generator did not get when it wanted one."""
 MOMENT_NS = 900_000_000
 """Rates are per second; the last interval of a run of one second may end a little early."""
 REQUESTS_MIN = 30

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brickyard.analysis.judging.cached import CACHED_SHARE_MAX
-from brickyard.analysis.judging.crowding import CROWDED, crowding, waited
+from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
@@ -489,15 +489,21 @@ def processor(run: Judged) -> Iterator[RunWarning]:
 
 def _crowded(run: Judged, watch: WatchSheet) -> Iterator[RunWarning]:
     found = crowding(run.start, watch)
-    # Where waits for a CPU were counted, the warning of these names who had the CPUs.
-    if found is not None and not any(map(waited, run.phase_ends)):
-        yield warned(
-            "cpu_shared",
-            "warning",
-            f"{CROWDED[0].upper()}{CROWDED[1:]}, so requests may have waited for a CPU.",
-            "Stop what else runs on this host, and measure again.",
-            also=found.values,
-        )
+    # Where a phase waited long for a CPU, the warning of that names who had the CPUs.
+    if found is None or any(map(waited, run.phase_ends)):
+        return
+    share = wait_share(run.phase_ends)
+    crowded = f"{CROWDED[0].upper()}{CROWDED[1:]}"
+    told = f"{crowded}, so requests may have waited for a CPU."
+    if share is not None:
+        told = f"{crowded}; the generator waited for a CPU {{waited}} of the time."
+    yield warned(
+        CPU_SHARED,
+        "warning" if share is None else "note",
+        told,
+        "Stop what else runs on this host, and measure again.",
+        also={**found.values, **({} if share is None else {"waited": Unit.SHARE.of(share)})},
+    )
 
 
 def heat(run: Judged) -> Iterator[RunWarning]:

@@ -14,6 +14,7 @@ from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
 from brickyard.analysis.figures.batches import Batches
 from brickyard.analysis.figures.independent import Repeat, independent, is_same_computation, same_result
 from brickyard.analysis.figures.latency import Latency, together
+from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
@@ -458,13 +459,12 @@ def _own_name(record: Record, row: Totals) -> str:
 
 
 def record_name(record: Record) -> Name:
-    """What must be alike: the levels of a study, or the profile, condition and labels of a run."""
-    labels = record.info.labels
-    if (levels := record.info.marks.levels) is not None:
-        return tuple(levels.values())
+    """What must be alike: the levels of a study, or the profile, the condition and what else sets a run apart."""
+    marks = record.info.marks
+    if marks.levels is not None:
+        return marks_words(marks)
     condition = () if record.info.condition == "normal" else (record.info.condition,)
-    told = (str(value) for key, value in labels.items() if key not in ("repetition", "cell", "label", "study"))
-    return (record.info.profile, *condition, *told)
+    return (record.info.profile, *condition, *marks_words(marks))
 
 
 def _name(record: Record, row: Totals | AllRow, apart: _Apart) -> Name:

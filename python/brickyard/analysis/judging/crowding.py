@@ -5,6 +5,7 @@ Refusal: only of a run whose requests this process made; drivers, fio and server
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.schema import Engine, PhaseEnd, Start, Unit, WatchSheet
@@ -15,6 +16,7 @@ OTHERS_SHARE_MAX = 0.2
 """Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for one."""
 CROWDED = "the CPUs were {busy} busy, {others} with other processes"
 CPU_WAITED = "cpu_waited"
+CPU_SHARED = "cpu_shared"
 CPU_WAIT_SHARE = 0.1
 """Our choice: with waits of this part of the time, neither a rate nor a latency is that of the storage alone."""
 
@@ -22,6 +24,12 @@ CPU_WAIT_SHARE = 0.1
 def waited(end: PhaseEnd) -> bool:
     """Whether a phase's figures depend on how long the generator waited for a CPU, and not on its own work."""
     return (end.cpu_wait_share or 0.0) >= CPU_WAIT_SHARE and not end.generator_bound
+
+
+def wait_share(ends: Sequence[PhaseEnd]) -> float | None:
+    """The longest wait for a CPU of a phase; None where those of some phase were not counted."""
+    counted = [end.cpu_wait_share for end in ends if end.cpu_wait_share is not None]
+    return max(counted) if counted and len(counted) == len(ends) else None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
 from brickyard.facts.target import NO_PATH
 from brickyard.schema import RunWarning, plan_values
 from brickyard.store import Record
-from brickyard.units import format_ns, format_runs
+from brickyard.units import format_ns, format_runs, format_size
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
@@ -56,7 +56,40 @@ ABSENT = {"Condition": "normal"}
 """What a line that a record does not have means."""
 CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
-LONE = "phase 1 stream 1 "
+ONLY = ("phase 1 ", "stream 1 ", "request 1 ")
+"""Places that are not said where all plans have no second one."""
+KEY_WORDS = {
+    "address kind": "access pattern",
+    "data compressible": "compressible share of the data",
+    "data duplicate": "duplicate share of the data",
+    "depth": "queue depth",
+    "flush_every call": "flush call",
+    "flush_every writes": "writes per flush",
+    "hang_after": "warning of a hang after",
+    "io": "I/O",
+    "operations flush": "flushes",
+    "operations read": "reads",
+    "operations trim": "trims",
+    "operations write": "writes",
+    "pace arrivals": "arrivals",
+    "pace burst": "requests due at once",
+    "pace loop": "loop",
+    "pace rate": "offered rate",
+    "reap": "completion batch",
+    "request share": "share of requests",
+    "request size": "request size",
+    "submit": "requests per submission",
+    "sync": "synchronous writes",
+    "think": "pause after each request",
+    "warmup": "warm-up",
+}
+"""What keys of a profile are called in headings and tables; others are called by their own words."""
+SHARES = frozenset(("operations flush", "operations read", "operations trim", "operations write", "request share"))
+"""Keys in per cent."""
+SIZES = frozenset(("address stride", "bytes", "lockstep bytes", "program size", "request size"))
+"""Keys in bytes."""
+PLACE = re.compile(r"phase \d+ (?:stream \d+ )?")
+NUMBER = re.compile(r"request (\d+) ")
 NO_LOAD = ("seed", "title", "source", "about")
 """What a plan says besides the load: a seed only chooses among equal loads, the rest are words."""
 
@@ -90,23 +123,45 @@ def load_hash(record: Record) -> str:
 
 
 def load_words(one: Record, other: Record) -> str:
-    """The keys of two plans that differ, with both values: `phase 1 stream 1 depth: 8 → 2`."""
-    sides = [dict(_leaves(_load(record))) for record in (one, other)]
-    keys = [key for key in dict.fromkeys((*sides[0], *sides[1])) if sides[0].get(key) != sides[1].get(key)]
-    return ", ".join(f"{key}: {sides[0].get(key, 'none')} → {sides[1].get(key, 'none')}" for key in keys)
+    """What differs between two plans, with both values: `queue depth: 8 → 2`."""
+    keys, (before, after) = _differing_keys([one, other])
+    return ", ".join(f"{words}: {before.get(key, 'none')} → {after.get(key, 'none')}" for key, words in keys.items())
 
 
 def loads_apart(records: Sequence[Record]) -> list[str]:
-    """By what the plans of these runs are told apart: `depth 4, request 1 size 8192`."""
-    sides = [dict(_leaves(_load(record))) for record in records]
-    keys = [
-        key
-        for key in dict.fromkeys(key for side in sides for key in side)
-        if len({side.get(key) for side in sides}) > 1
+    """By what the plans of these runs are told apart: `queue depth 4, request size 8 KiB`."""
+    keys, sides = _differing_keys(records)
+    return [
+        ", ".join(f"{words} {side[key]}" for key, words in keys.items() if key in side) or "the rest" for side in sides
     ]
-    lone = all(key.startswith(LONE) for key in keys if key.startswith("phase "))
-    short = {key: key.removeprefix(LONE) if lone else key for key in keys}
-    return [", ".join(f"{short[key]} {side[key]}" for key in keys if key in side) or "the rest" for side in sides]
+
+
+def _differing_keys(records: Sequence[Record]) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """The keys in which plans differ, each in words, and the values of each plan."""
+    sides = [dict(_leaves(_load(record))) for record in records]
+    keys = list(dict.fromkeys(key for side in sides for key in side))
+    idle = [place for place in ONLY if not any(place.replace("1", "2") in key for key in keys)]
+    differing = [key for key in keys if len({side.get(key) for side in sides}) > 1]
+    return {key: _key_words(key, idle) for key in differing}, sides
+
+
+def _key_words(key: str, idle: Sequence[str]) -> str:
+    """`phase 2 queue depth` of `phase 2 stream 1 depth`, where no phase has a second stream."""
+    found = PLACE.match(key)
+    place = found[0] if found else ""
+    rest = key.removeprefix(place)
+    name = KEY_WORDS.get(_plain(rest), rest.replace("_", " "))
+    number = NUMBER.search(rest)
+    if number and "request 1 " not in idle:
+        place += f"request {number[1]} "
+    for part in idle:
+        place = place.replace(part, "")
+    return f"{place}{name}"
+
+
+def _plain(key: str) -> str:
+    """Without the number of the request that it is of."""
+    return NUMBER.sub("request ", key)
 
 
 def _load(record: Record) -> dict[str, object]:
@@ -115,15 +170,24 @@ def _load(record: Record) -> dict[str, object]:
 
 
 def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
+    """What is null is not asked for."""
     if isinstance(asked, dict):
         return [leaf for key, value in asked.items() for leaf in _leaves(value, f"{place} {key}")]
     if isinstance(asked, list):
         return [leaf for number, value in enumerate(asked, 1) for leaf in _leaves(value, f"{place} {number}")]
-    return [(place.strip(), _value(asked))]
+    key = place.strip()
+    return [] if asked is None else [(key, _value(_plain(PLACE.sub("", key)), asked))]
 
 
-def _value(asked: object) -> str:
-    """As a user would write it where three digits say it all: plans have times in whole ns."""
+def _value(key: str, asked: object) -> str:
+    """As a user would write it where three digits say it all: plans have times in whole ns, and sizes in bytes."""
+    if isinstance(asked, bool):
+        return "yes" if asked else "no"
+    if key in SHARES and isinstance(asked, int | float):
+        return f"{asked:g} %"
+    if key in SIZES and isinstance(asked, int):
+        unit_bits = (asked.bit_length() - 1) // 10 * 10
+        return format_size(asked) if asked > 0 and asked % (1 << unit_bits) == 0 else f"{asked:,} B"
     if isinstance(asked, str) and asked.endswith("ns") and asked[:-2].isdigit():
         short = format_ns(int(asked[:-2])).replace(" ", "").replace(",", "").replace("µ", "u")
         return short if asked != "0ns" and _core.parse_duration_ns(short) == int(asked[:-2]) else asked

@@ -29,7 +29,7 @@ from brickyard.analysis.judging.groups import state_of
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 8
+FORMULA = 9
 METADATA = "metadata/s"
 
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.conditions import Span, condition_spans
 from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.own_time import in_flight_ns
-from brickyard.analysis.figures.totals import asked_stream
+from brickyard.analysis.figures.totals import asked_stream, totals
 from brickyard.analysis.judging.crowding import Crowding, crowding
 from brickyard.bricks import is_modelled
-from brickyard.schema import PhaseEnd, SlowEvent, in_flight_total, is_request
+from brickyard.schema import COMMIT, PhaseEnd, SlowEvent, in_flight_total, is_request
 from brickyard.schema.conditions import AT_WORK
 from brickyard.schema.plan import ClosedPace, Stream, SyncMode
 from brickyard.schema.watch_sheet import HeldBack, SlowAtDevice, SlowSheet
@@ -83,6 +83,12 @@ def cause_shares(told: Sequence[SlowCause]) -> list[CauseShare]:
         count[one.cause] += 1
     whole = sum(time_of.values())
     return [CauseShare(cause, count[cause], ns / whole) for cause, ns in time_of.most_common()]
+
+
+def unlisted_words(records: Iterable[Record]) -> str:
+    """What the list of slowest requests does not have, although it was measured."""
+    commits = any(row.operation == COMMIT and row.requests for record in records for row in totals(record))
+    return "commits are not in this list; the write and the flush of each are, one by one" if commits else ""
 
 
 def slow_words(record: Record) -> list[str]:

@@ -22,7 +22,7 @@ from brickyard.analysis.figures.tools import tool_document
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
-from brickyard.analysis.judging.crowding import CPU_WAITED
+from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, wait_share
 from brickyard.analysis.judging.further import further_document
 from brickyard.analysis.judging.judged import IntervalSums
 from brickyard.bricks import caches
@@ -508,12 +508,14 @@ def _submitted_range(records: list[Record]) -> str:
     return "".join(f"; in {count} of {len(records)} runs {said}" for said, count in counts.items())
 
 
-CPU_TAKEN = ("steal", "cpu_quota", "cpu_throttled", "cpu_shared", CPU_WAITED)
+CPU_TAKEN = frozenset(("steal", "cpu_quota", "cpu_throttled", CPU_SHARED, CPU_WAITED))
 """Warnings of a generator that did not have its processors for itself."""
 
 
 def is_cpu_taken(record: Record) -> bool:
-    return any(warning.id in CPU_TAKEN for warning in record.info.warnings)
+    """Processes beside a generator that hardly waited for a CPU took none from it."""
+    found = CPU_TAKEN.intersection(warning.id for warning in record.info.warnings)
+    return bool(found - {CPU_SHARED}) or (CPU_SHARED in found and wait_share(record.of(PhaseEnd)) is None)
 
 
 def _generator_range(records: list[Record]) -> str:

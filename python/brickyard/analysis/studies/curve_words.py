@@ -30,7 +30,7 @@ from brickyard.analysis.figures.load_curve import (
     stream_rates,
     usable,
 )
-from brickyard.analysis.figures.search import SEARCHES, Carried, Step, carried, enough, fewest, rates
+from brickyard.analysis.figures.search import COVERED, OWN, SEARCHES, Carried, Step, carried, enough, fewest, rates
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.percentiles import MEDIAN_AND_P99
@@ -384,8 +384,8 @@ def _within_words(curve: Curve, limit: Limit) -> str:
     if found.low is None or found.high is None:
         return f"about {each[0]}/s{end}. A single search gives no interval: use --searches {SEARCHES}"
     return (
-        f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s"
-        f" ({len(each)} searches found {', '.join(each[:-1])} and {each[-1]}){end}"
+        f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s, "
+        f"{COVERED} ({len(each)} searches, {OWN}, found {', '.join(each[:-1])} and {each[-1]}){end}"
     )
 
 

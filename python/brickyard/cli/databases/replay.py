@@ -208,7 +208,7 @@ def _show(results: list[RunResult], records: list[Record], limit: Limit | None, 
     for result in results:
         if result.outcome != "done":
             words = ": ".join(filter(None, (f"Run {result.run} {result.outcome}", result.message)))
-            console.print(words, markup=False, soft_wrap=True)
+            print_line(console, words)
     print_replay(console, records, limit)
     console.print()
     print_circumstances(console, records)
@@ -218,7 +218,7 @@ def _show(results: list[RunResult], records: list[Record], limit: Limit | None, 
 
 def _explain(spec: ReplaySpec, *, as_json: bool) -> int:
     if STDIN not in spec.logs:
-        stderr().print("reading", ", ".join(spec.logs), markup=False, soft_wrap=True)
+        print_line(stderr(), f"reading {', '.join(spec.logs)}")
     text = explained(spec)
     logs = logs_explained(text)
     if as_json:

@@ -135,16 +135,15 @@ def _print(shown: Demo, records: list[Record], failed: list[str], place: Path) -
         if said := cold_words(group[0]):
             print_line(console, said)
     for line in replay_head_room.verdict_lines(records):
-        console.print(line, style="bold", soft_wrap=True, markup=False)
+        print_line(console, line, "bold")
     console.print()
     print_warnings(console, records)
     server = f"PostgreSQL {shown.server.version} of our own" if shown.server else "your server"
-    console.print(
+    print_line(
+        console,
         f"{shown.loaded.tiles:,} tiles of {shown.layout.cities} cities, {_loaded_words(shown)}, in {server}; replayed "
         "from a busy Monday hour of "
         f"{SERVERS} web servers with {shown.requests:,} requests",
-        markup=False,
-        soft_wrap=True,
     )
     for title, names, rows in tables.study_tables(records):
         console.print()

@@ -22,7 +22,7 @@ from brickyard.analysis.judging.verdict import Verdict, verdict_document
 from brickyard.analysis.judging.verdict import verdict as held_against
 from brickyard.cli.durability.honesty import DEFAULT_SIZE, STYLE, Protected, cache_of
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stderr, stdout, table
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_line, stderr, stdout, table
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_circumstances, print_warnings
 from brickyard.cli.parts.target import aim_at, named
@@ -229,15 +229,11 @@ def _print(console: Console, found: WritePath) -> None:
         columns = [(name, "right") for name in ("dirty data", "writes", "flush", "MiB/s with flush")]
         console.print(table("Flush time against dirty data", columns, rows))
         console.print()
-    for item in found.findings:
-        console.print(Text.assemble((f"{item.state:>12}  ", STYLES[item.state]), item.text), soft_wrap=True)
+    lines = [(Text(item.state, STYLES[item.state]), item.text) for item in found.findings]
     if found.proof:
-        console.print(
-            Text.assemble(
-                (f"{found.proof.word or 'no proof':>12}  ", STYLES.get(found.proof.word, "dim")), found.proof.text
-            ),
-            soft_wrap=True,
-        )
+        word = found.proof.word
+        lines.append((Text(word or "no proof", STYLES.get(word, "dim")), found.proof.text))
+    print_labelled(console, lines, "right")
     console.print()
     print_circumstances(console, found.records)
     last = found.records[-1].info

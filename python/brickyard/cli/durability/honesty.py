@@ -14,7 +14,7 @@ from brickyard import bricks
 from brickyard.analysis.judging.answers import belief
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stdout, table
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_line, stdout, table
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_circumstances, print_warnings
 from brickyard.cli.parts.target import aim_at, named
@@ -120,8 +120,7 @@ def _document(
 
 def _print(console: Console, records: list[Record], measured: Figures, found: list[Finding]) -> None:
     console.print(Text.assemble("verdict: ", (verdict(found), STYLE[verdict(found)])))
-    for item in found:
-        console.print(Text.assemble((f"{item.state:>12}  ", STYLE[item.state]), item.text), soft_wrap=True)
+    print_labelled(console, [(Text(item.state, STYLE[item.state]), item.text) for item in found], "right")
     print_line(console, f"Before you rely on it: {belief(records)}", "dim")
     console.print()
     print_warnings(console, records)
@@ -147,6 +146,4 @@ def _print(console: Console, records: list[Record], measured: Figures, found: li
     print_circumstances(console, records)
     last = records[-1].info
     if last.outcome != "done":
-        console.print(
-            f"{last.outcome}: {last.message}; the findings are based on what was measured before that", markup=False
-        )
+        print_line(console, f"{last.outcome}: {last.message}; the findings are based on what was measured before that")

@@ -65,7 +65,7 @@ class Saying:
         if all_ and now - self._said_s < SAY_EVERY_S:
             return
         self._said_s = now
-        stderr().print(f"{what}: {done:,} of {all_:,} states" if all_ else what, markup=False, soft_wrap=True)
+        print_line(stderr(), f"{what}: {done:,} of {all_:,} states" if all_ else what)
 
 
 def _settings(given: tuple[str, ...]) -> dict[str, str]:
@@ -192,7 +192,7 @@ def _reported(explored: list[tuple[str, Exploration, Outcome]], place: Path | No
         return {}
     from brickyard.report.lab import Explored, write_lab_report
 
-    stderr().print("report: searching for the writes that the first states needed", soft_wrap=True)
+    print_line(stderr(), "report: searching for the writes that the first states needed")
     return {"report": str(write_lab_report([Explored(*one) for one in explored], place))}
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, stderr
+from brickyard.cli.parts.output import emit, print_line, stderr
 from brickyard.errors import one_line
 from brickyard.honesty.journal import Journal
 from brickyard.honesty.recorder import DEFAULT_ADDRESS, Recorder, parse_address
@@ -70,4 +70,4 @@ async def _until_signal(service: Recorder, host: str, port: int) -> None:
 
 
 def _say(text: str) -> None:
-    stderr().print(text, markup=False, soft_wrap=True)
+    print_line(stderr(), text)

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from brickyard import _core
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import EXIT_CODES, emit, stderr, stdout
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stderr, stdout
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError, one_line
 from brickyard.honesty.proof import NOT_STARTED, has_started_since
 from brickyard.honesty.recorder import parse_address
@@ -61,11 +61,10 @@ def write(
         group = Writers(target, address, layout, sync, aimed.options)
     with Interrupt() as interrupt:
         interrupt.attach(group)
-        stderr().print(
+        print_line(
+            stderr(),
             f"run {layout.run}: {writers} writers; cut the power, then run `brickyard honesty verify` with the"
             " recorder's file",
-            markup=False,
-            soft_wrap=True,
         )
         done = group.run(writes=writes, duration_s=duration_s)
     total = sum(done.acknowledged)
@@ -85,11 +84,10 @@ def write(
         )
     else:
         said = f": {done.message}" if done.message else ""
-        stdout().print(
+        print_line(
+            stdout(),
             f"{done.outcome}{said}; {total:,} writes were acknowledged and recorded (the rate is not a benchmark "
             "figure)",
-            markup=False,
-            soft_wrap=True,
         )
     return EXIT_CODES.get(done.outcome, BAD_INPUT)
 
@@ -125,7 +123,7 @@ def verify(
         )
     else:
         for line in [*_lines(found), *_doubts(found, recorder_file)]:
-            stdout().print(line, markup=False, soft_wrap=True)
+            print_line(stdout(), line)
     return FAILED if found.missing_count else DONE
 
 

@@ -15,7 +15,7 @@ from brickyard import arrays, conditions, managing
 from brickyard.arrays import Array, Sheet, life, lock
 from brickyard.cli.parts import options
 from brickyard.cli.parts.conditioning import parse_rate
-from brickyard.cli.parts.output import emit, stderr, stdout, table
+from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.reading import parsed_bytes
 from brickyard.schema import Document, stored
@@ -63,7 +63,7 @@ def list_(*, json: options.Json = False) -> int:
     stdout().print(table("", columns, [_row(sheet) for sheet in sheets]))
     for sheet in sheets:
         for finding in _findings(sheet):
-            stdout().print(f"! {sheet.name}: {finding}", markup=False, soft_wrap=True)
+            print_line(stdout(), f"! {sheet.name}: {finding}")
     _say_left(sheets)
     return DONE
 
@@ -73,7 +73,7 @@ def _say_left(sheets: Sequence[Sheet]) -> None:
     shown = {sheet.key for sheet in sheets}
     for entry in conditions.leftovers():
         if not entry.identities & shown:
-            stdout().print(f"! {entry.words}", markup=False, soft_wrap=True)
+            print_line(stdout(), f"! {entry.words}")
 
 
 def _row(sheet: Sheet) -> list[str]:
@@ -119,9 +119,9 @@ def _print(console: Console, sheet: Sheet) -> None:
         words += f", {format_percent(state.progress_share)} done"
     if state.rate_bytes_per_s:
         words += f" at {format_mib_per_s(state.rate_bytes_per_s)} MiB/s{managing.remaining_words(sheet)}"
-    console.print(words, markup=False, soft_wrap=True)
+    print_line(console, words)
     for finding in _findings(sheet):
-        console.print(f"! {finding}", markup=False, soft_wrap=True)
+        print_line(console, f"! {finding}")
     columns = [("slot", "right"), ("member", "left"), ("state", "left"), ("errors", "right")]
     rows = [
         [
@@ -150,13 +150,13 @@ def restore(
     json: options.Json = False,
 ) -> int:
     console = stderr()
-    told = conditions.restore(say=lambda text: console.print(text, markup=False, soft_wrap=True), forget=forget)
+    told = conditions.restore(say=lambda text: print_line(console, text), forget=forget)
     failed = [item for item in told if item.error and not forget]
     if json:
         emit({"restored": stored(told)})
     else:
         for item in failed:
-            console.print(f"error: {item.error}", markup=False, soft_wrap=True)
+            print_line(console, f"error: {item.error}")
         if not told:
             stdout().print("nothing to undo")
     return FAILED if failed else DONE
@@ -180,7 +180,7 @@ def _managed(address: str, manage: bool) -> Array:
 
 
 def _say(text: str) -> None:
-    stderr().print(text, markup=False, soft_wrap=True)
+    print_line(stderr(), text)
 
 
 def _ended(array: Array, wait: bool, json: bool) -> int:
@@ -260,7 +260,7 @@ def destroy(
     if json:
         emit({"destroyed": array.name, "freed": freed})
     else:
-        stdout().print(f"{array.name} is gone; free again: {', '.join(freed)}", markup=False, soft_wrap=True)
+        print_line(stdout(), f"{array.name} is gone; free again: {', '.join(freed)}")
     return DONE
 
 

@@ -22,7 +22,7 @@ from brickyard.arrays.trends import TrendBook
 from brickyard.arrays.watching import ArrayWatcher
 from brickyard.cli.parts import options
 from brickyard.cli.parts.conditioning import parse_rate
-from brickyard.cli.parts.output import emit, stderr
+from brickyard.cli.parts.output import emit, print_line, stderr
 from brickyard.conditions import journal
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.managing import alarm_place
@@ -121,7 +121,7 @@ def watch(
     console = stderr()
 
     def say(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True)
+        print_line(console, text)
 
     if test:
         return _test(channels, say)

@@ -7,17 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from rich.table import Table
 from rich.text import Text
 
 from brickyard import arrays, conditions, facts
 from brickyard.arrays import lock
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import TABLE_WIDTH, emit, print_line, stdout
+from brickyard.cli.parts.output import emit, print_labelled, print_line, stdout
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.store import default_place
-
-STATE_WIDTH = 8
 
 
 def doctor(target: str | None = None, /, *, store: options.StorePlace = None, json: options.Json = False) -> int:
@@ -36,17 +33,7 @@ def doctor(target: str | None = None, /, *, store: options.StorePlace = None, js
         return 0
     console = stdout()
     print_line(console, _answer(target, [*checked, *left]), "bold")
-    if console.width >= TABLE_WIDTH:
-        for check in (*checked, *left):
-            console.print(_line(check), soft_wrap=True)
-        return 0
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, justify="right")
-    grid.add_column(overflow="fold")
-    for check in (*checked, *left):
-        text = _line(check)
-        grid.add_row(text[:STATE_WIDTH], text[STATE_WIDTH + 2 :])
-    console.print(grid)
+    print_labelled(console, [_line(check) for check in (*checked, *left)], "right")
     return 0
 
 
@@ -67,13 +54,12 @@ def _answer(target: str | None, checks: Sequence[facts.Ability]) -> str:
     return f"For runs on {where} {', '.join(said)}; {whole}."
 
 
-def _line(check: facts.Ability) -> Text:
+def _line(check: facts.Ability) -> tuple[Text, Text]:
     style = {"ok": "green", "limited": "yellow", "missing": "red"}.get(check.state, "yellow")
-    text = Text(f"{check.state:>{STATE_WIDTH}}  ", style=style)
-    text.append(check.text, style="default")
+    text = Text(check.text)
     if check.remedy:
         text.append(f" → {check.remedy}", style="dim")
-    return text
+    return Text(check.state, style), text
 
 
 def _arrays() -> list[facts.Ability]:

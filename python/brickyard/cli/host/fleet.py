@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, stderr, stdout, table
+from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.errors import DONE, FAILED, BadInputError, BrickyardError
 from brickyard.store import Store, command_on
 from brickyard.units import format_size
@@ -83,9 +83,7 @@ def up(
         emit({"address": fleet.address, "hosts": [host.name for host in fleet.hosts], "started": started})
     else:
         on = f"started on {', '.join(started)}; " if started else ""
-        stdout().print(
-            f"the fleet is up at {fleet.address}; {on}see `brickyard fleet status`", markup=False, soft_wrap=True
-        )
+        print_line(stdout(), f"the fleet is up at {fleet.address}; {on}see `brickyard fleet status`")
     return DONE
 
 
@@ -110,11 +108,10 @@ def status(*, json: options.Json = False) -> int:
         stdout().print(table(f"Fleet at {fleet.address}", [(n, "left") for n in ("host", "address", "state")], rows))
     down = [name for name, host in sorted(known.items()) if not host.alive]
     if down and not fleet.joined:
-        stderr().print(
+        print_line(
+            stderr(),
             f"{', '.join(down)}: down; start again with `brickyard fleet up --hosts hosts.toml`, which leaves the other"
             " hosts alone",
-            markup=False,
-            soft_wrap=True,
         )
     return FAILED if down else DONE
 
@@ -126,7 +123,7 @@ def _print_unknown(fleet: Cluster, error: BrickyardError, *, json: bool) -> None
         return
     rows = [[host.name, host.address, "not known"] for host in fleet.hosts]
     stdout().print(table(f"Fleet at {fleet.address}", [(n, "left") for n in ("host", "address", "state")], rows))
-    stderr().print(str(error), markup=False, soft_wrap=True)
+    print_line(stderr(), str(error))
 
 
 @app.command
@@ -149,7 +146,7 @@ def down(
     if json:
         emit({"failures": failures})
     for failure in failures:
-        stderr().print(failure, markup=False, soft_wrap=True)
+        print_line(stderr(), failure)
     return FAILED if failures else DONE
 
 
@@ -185,13 +182,13 @@ def collect(
             else:
                 made[name] = collecting.merge(runs, name, items)
     for name, why in left.items():
-        stderr().print(f"{name}: {why}", markup=False, soft_wrap=True)
+        print_line(stderr(), f"{name}: {why}")
     if json:
         emit({"runs": made, "left": left})
     else:
         for name, number in made.items():
             see = command_on(runs.place, f"show {number}")
-            stdout().print(f"{name}: run {number}; see {see}", markup=False, soft_wrap=True)
+            print_line(stdout(), f"{name}: run {number}; see {see}")
         if not made:
             stdout().print("no host kept anything new", markup=False)
     return DONE
@@ -226,7 +223,7 @@ def clean(
         removal = collecting.to_remove(runs, found, uncollected=uncollected)
     done = removal if dry_run else collecting.remove(ray, found, removal)
     for place, why in done.stays.items():
-        stderr().print(f"{place}: {why}; stays", markup=False, soft_wrap=True)
+        print_line(stderr(), f"{place}: {why}; stays")
     if json:
         emit(
             {"removed": {} if dry_run else done.goes, "would_remove": done.goes if dry_run else {}, "left": done.stays}
@@ -235,7 +232,7 @@ def clean(
         word = "would be removed" if dry_run else "removed"
         for place, why in done.goes.items():
             size = format_size(found.sizes[place])
-            stdout().print(f"{place}: {word} ({size}; {why})", markup=False, soft_wrap=True)
+            print_line(stdout(), f"{place}: {word} ({size}; {why})")
         if not done.goes:
             stdout().print("no host keeps a record that has been collected", markup=False)
     return FAILED if done.stays else DONE

@@ -76,10 +76,10 @@ def burn_in(
         device = one.account.device
         if time.monotonic() - spoken[device] >= SAY_EVERY_S:
             spoken[device] = time.monotonic()
-            console.print(_progress(one.account), markup=False, soft_wrap=True)
+            print_line(console, _progress(one.account))
 
     with _folder(place), Store(store) as kept, Interrupt() as interrupt:
-        burn = BurnIn(kept, interrupt, say, lambda text: console.print(f"note: {text}", markup=False, soft_wrap=True))
+        burn = BurnIn(kept, interrupt, say, lambda text: print_line(console, f"note: {text}"))
         ended = burn.run(
             lambda left_ns: profiles.validate(text, [*overrides, f"duration={left_ns}ns"]), accounts, wishes
         )

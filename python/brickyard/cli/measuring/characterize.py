@@ -114,6 +114,6 @@ def _print(result: Characterized, records: list[Record], page: Path | None) -> N
         print_circumstances(console, records)
     if result.outcome != "done":
         said = f": {result.message}" if result.message else ""
-        console.print(f"{result.outcome}{said}; its measurements are kept as study s{result.study}", markup=False)
+        print_line(console, f"{result.outcome}{said}; its measurements are kept as study s{result.study}")
     if page:
         console.print(f"report: {page}", markup=False, soft_wrap=True)

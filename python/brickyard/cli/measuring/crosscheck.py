@@ -10,7 +10,7 @@ from rich.console import Console
 from brickyard import bricks, profiles
 from brickyard.analysis.judging.crosscheck import TIMES, Comparison, compare, comparison_document, verdict
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import EXIT_CODES, emit, stdout, table
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stdout, table
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.target import aim_at
 from brickyard.errors import BAD_INPUT, BadInputError
@@ -99,7 +99,7 @@ def _print(console: Console, found: list[Comparison], version: str) -> None:
     console.print(table("The same workload with both, medians of the runs", columns, rows))
     for item in found:
         words = ", ".join((item.phase, item.stream, item.operation))
-        console.print(f"{words}: {rates_words(item, version)}: {verdict(item)}", markup=False, soft_wrap=True)
+        print_line(console, f"{words}: {rates_words(item, version)}: {verdict(item)}")
 
 
 def rates_words(item: Comparison, version: str) -> str:

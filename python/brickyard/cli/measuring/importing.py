@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, print_text, stderr
+from brickyard.cli.parts.output import emit, print_line, print_text, stderr
 from brickyard.errors import BadInputError, one_line
 from brickyard.formats.recognize import (
     FORMATS,
@@ -100,9 +100,9 @@ def import_(
     elif output is None:
         print_text(imported.text)
     for note in imported.notes:
-        stderr().print(f"note: {note}", markup=False, soft_wrap=True)
+        print_line(stderr(), f"note: {note}")
     if len(imported.targets) > 1:
-        stderr().print(f"note: targets in this order: {', '.join(imported.targets)}", markup=False, soft_wrap=True)
+        print_line(stderr(), f"note: targets in this order: {', '.join(imported.targets)}")
     return 0
 
 
@@ -193,7 +193,7 @@ def _show(kept: Store, run: int, *, is_known: bool, as_json: bool) -> int:
     from brickyard.cli.parts.tables import print_run
 
     if is_known:
-        stderr().print(f"note: this result is already run {run}; nothing was stored", markup=False, soft_wrap=True)
+        print_line(stderr(), f"note: this result is already run {run}; nothing was stored")
     record = kept.record(run)
     if as_json:
         emit(run_document(record))

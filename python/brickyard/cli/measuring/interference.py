@@ -184,7 +184,7 @@ def _mapped(
         point = point_of(record_of(reads, writes, marks, number), asked, reads, writes)
         said = format_ns(point.value_ns) if point.kept_up else "not all requests that were due were sent"
         line = f"{format_iops(reads)} reads/s beside {format_iops(writes)} writes/s: {asked.figure} {said}"
-        stderr().print(line, markup=False, soft_wrap=True)
+        print_line(stderr(), line)
         return point
 
     def time_left() -> bool:

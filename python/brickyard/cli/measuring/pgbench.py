@@ -6,7 +6,7 @@ from pathlib import Path
 
 from brickyard.analysis.databases.pgbench import SCALE_BYTES
 from brickyard.cli.parts import judging as judges
-from brickyard.cli.parts.output import emit, stdout
+from brickyard.cli.parts.output import emit, print_line, stdout
 from brickyard.cli.parts.progress import TRANSACTIONS, Terminal
 from brickyard.cli.parts.told import tell
 from brickyard.databases.connect import spoken
@@ -41,7 +41,7 @@ def run_pgbench(
             emit({"profile": KIND, "plan": plan_document(spec.plan()), "targets": [shown], "forecast": None})
             return 0
         size = format_size(spec.scale * SCALE_BYTES)
-        stdout().print(f"{spec.plan().title} on {shown}: about {size}, and its log", markup=False, soft_wrap=True)
+        print_line(stdout(), f"{spec.plan().title} on {shown}: about {size}, and its log")
         stdout().print("nothing was touched (--dry-run)")
         return 0
     with Store(store) as kept:

@@ -16,10 +16,10 @@ from brickyard import _core, api, bricks, profiles
 from brickyard.cli.parts import again as traces
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts import judging as judges
-from brickyard.cli.parts.ad_hoc import NO_WORDS, AdHoc, made_profile, targets_of
+from brickyard.cli.parts.ad_hoc import NO_WORDS, AdHoc, fio_word, made_profile, targets_of
 from brickyard.cli.parts.habits import profile_remedy
 from brickyard.cli.parts.on_hosts import HERE, Hosts, HostsLoad, run_on_hosts
-from brickyard.cli.parts.output import emit, stderr, stdout
+from brickyard.cli.parts.output import emit, print_line, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.target import aim_at, aim_directories, split_overrides
 from brickyard.cli.parts.told import tell
@@ -216,6 +216,8 @@ def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[
     if not words.is_asked:
         if profile is None:
             raise BadInputError("name a profile (`brickyard profiles` lists them), or a workload such as --rw randread")
+        if refused := fio_word(profile):
+            raise refused
         return profiles.read(profile), targets
     if profile in profiles.names():
         raise _two_loads(str(profile), words)
@@ -224,7 +226,7 @@ def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[
     for line in text.text.splitlines():
         stderr().print(f"  {line}", markup=False, soft_wrap=True)
     for note in notes:
-        stderr().print(f"note: {note}", markup=False, soft_wrap=True)
+        print_line(stderr(), f"note: {note}")
     return text, named
 
 
@@ -258,7 +260,7 @@ def _trace(profile: str | None, words: AdHoc, again: traces.Again) -> Replay | N
 
 def _replayed(replay: Replay) -> profiles.ProfileText:
     for note in replay.notes:
-        stderr().print(f"note: {note}", markup=False, soft_wrap=True)
+        print_line(stderr(), f"note: {note}")
     return profiles.ProfileText(replay.name, replay.text, replay.place)
 
 
@@ -362,7 +364,7 @@ def _announce(console: Console, plan: Plan, aimed: Aim) -> None:
     expected = forecast(plan, _sizes(aimed.targets, aimed.options.size_bytes))
     if expected.writes and (expected.duration_s is None or expected.duration_s >= LONG_WRITE_S):
         for line in forecast_lines(expected, aimed.targets):
-            console.print(line, markup=False, soft_wrap=True)
+            print_line(console, line)
 
 
 def _sizes(targets: list[str], create_bytes: int | None) -> list[int | None]:
@@ -437,7 +439,7 @@ def _dry_run(
         *forecast_lines(expected, list(targets), made=any(":" not in p and not os.path.exists(p) for p in targets)),
         "nothing was touched (--dry-run)",
     ]:
-        console.print(line, markup=False, soft_wrap=True)
+        print_line(console, line)
     return 0
 
 
@@ -448,5 +450,5 @@ def _dry_run_programs(name: str, plan: Plan, aimed: Aim, *, as_json: bool) -> in
     from brickyard.cli.parts.plan_text import plan_lines
 
     for line in [*plan_lines(plan), "nothing was touched (--dry-run)"]:
-        stdout().print(line, markup=False, soft_wrap=True)
+        print_line(stdout(), line)
     return 0

@@ -163,9 +163,9 @@ def _told(
     _print_comparisons(console, conclusions(found.observed.pivots, found.counted))
     print_differing(console, found.counted)
     for record in found.invalid:
-        console.print(f"invalid, excluded from the tables: run {record.info.id}: {record.info.invalid}", markup=False)
+        print_line(console, f"invalid, excluded from the tables: run {record.info.id}: {record.info.invalid}")
     for line in _closing(planned, result, len(found.counted)):
-        console.print(line, markup=False, soft_wrap=True)
+        print_line(console, line)
     if page:
         console.print(f"report: {page}", markup=False, soft_wrap=True)
     return code
@@ -191,7 +191,7 @@ def _print_comparisons(console: Console, lines: list[str]) -> None:
 def print_differing(console: Console, records: list[Record]) -> None:
     """What was not alike between the runs, although no level says so."""
     for item in differing_in_study(records):
-        console.print(f"differed between the runs: {item.label}: {item.words}", markup=False, soft_wrap=True)
+        print_line(console, f"differed between the runs: {item.label}: {item.words}")
 
 
 def print_matrix(console: Console, view: StudyView) -> None:
@@ -271,15 +271,15 @@ def _dry_run(
     columns += [("target", "left"), ("profile", "left"), ("condition", "left"), ("lasts", "right"), ("", "left")]
     console.print(table(design.title, columns, [line.words(design) for line in plan.lines]))
     left = f", {combinations_words(layout.excluded)} excluded" if layout.excluded else ""
-    console.print(f"{len(planned)} runs, {plan.done} of them in the store{left}", markup=False)
+    print_line(console, f"{len(planned)} runs, {plan.done} of them in the store{left}")
     for note in layout.notes:
-        console.print(note, markup=False, soft_wrap=True)
-    console.print(f"duration of the missing runs: {plan.duration_words()}", markup=False)
+        print_line(console, note)
+    print_line(console, f"duration of the missing runs: {plan.duration_words()}")
     for target in plan.missing_targets:
         remedy = "check the path" if target.startswith("/dev/") else "check the path, or make it with --size"
-        console.print(f"{target}: does not exist, so its runs would be refused; {remedy}", markup=False, soft_wrap=True)
+        print_line(console, f"{target}: does not exist, so its runs would be refused; {remedy}")
     for line in refused:
-        console.print(f"would be refused: {line}", markup=False, soft_wrap=True)
+        print_line(console, f"would be refused: {line}")
     console.print("nothing was touched (--dry-run)")
     return code
 

@@ -184,6 +184,16 @@ def wrong_values(given: Mapping[str, str]) -> list[BadInputError]:
     return found
 
 
+def fio_word(profile: str) -> BadInputError | None:
+    """What is said of a word of fio's `rw` that stands where a profile does."""
+    if profile not in DIRECTIONS or os.path.lexists(profile):
+        return None
+    shipped = profiles.OF_FIO.get(profile)
+    named = f"name the shipped profile {shipped}, or " if shipped else ""
+    remedy = Remedy(f"{named}write --rw {profile}", Edit((profile,), ("--rw", profile)))
+    return BadInputError(f"{profile}: is a word of fio's --rw, not a profile", remedy)
+
+
 def targets_of(words: AdHoc, named: tuple[str, ...]) -> tuple[str, ...]:
     """The targets, of which --filename names one; fio's list of files is one load spread over all of them."""
     if words.filename is None:
@@ -207,6 +217,15 @@ def _text(value: object) -> str:
 
 def _check(name: str, text: str, rw: str) -> None:
     """fio's decimal units are powers of 1024, Brickyard's are powers of 1000; so here neither is taken."""
+    if name == "rate" and "," in text:
+        raise BadInputError(
+            f"--rate {text}: is one rate, of reads and writes together, which --rwmixread divides",
+            Remedy(
+                "in a profile, give each direction a stream with its own `pace`; here, --rate-iops takes requests/s of "
+                "each direction (reads,writes)",
+                Edit(("--rate", text), ("--rate-iops", text)) if all(map(_is_number, text.split(","))) else None,
+            ),
+        )
     if name in ("bs", "bssplit", "rate") and (found := DECIMAL.search(text)):
         unit = found[1].upper()
         raise BadInputError(

@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts import options
 from brickyard.cli.parts.again import answer_of
-from brickyard.cli.parts.output import emit, stderr, stdout
+from brickyard.cli.parts.output import emit, print_line, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.told import tell
 from brickyard.errors import BadInputError
@@ -86,7 +86,7 @@ def places_of(spec: ReplaySpec, known: ReplayKnown, lost: Literal["keep", "end"]
 
 
 def _on_stderr(text: str) -> None:
-    stderr().print(text, markup=False, soft_wrap=True)
+    print_line(stderr(), text)
 
 
 @contextmanager
@@ -206,7 +206,7 @@ def run_on_hosts(
         else:
             for part in division.parts:
                 streams = ", ".join(stream for phase in part.names for stream in phase)
-                stdout().print(f"{part.host}: {', '.join(part.targets)}: {streams}", markup=False, soft_wrap=True)
+                print_line(stdout(), f"{part.host}: {', '.join(part.targets)}: {streams}")
         return 0
     with Store(store) as kept, Interrupt() as interrupt, Terminal() as terminal:
         on = Fleets(kept, terminal, interrupt, ray, wishes, placing.overwrite)

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TextIO
+from typing import Literal, TextIO
 
 import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -64,18 +64,22 @@ def print_line(console: Console, text: str | Text, style: str | None = None) -> 
     console.print(text, markup=False, soft_wrap=console.width >= TABLE_WIDTH, style=style)
 
 
-def print_labelled(console: Console, lines: Sequence[tuple[str, str]]) -> None:
-    """What is said of each label, beside it."""
+def print_labelled(
+    console: Console, lines: Sequence[tuple[str | Text, str | Text]], justify: Literal["left", "right"] = "left"
+) -> None:
+    """What is said of each label, beside it. A label that is a `Text` has a style of its own."""
+    parts = [(label if isinstance(label, Text) else Text(label, "dim"), Text.assemble(text)) for label, text in lines]
     if console.width >= TABLE_WIDTH:
-        width = max((len(label) for label, _ in lines), default=0)
-        for label, text in lines:
-            console.print(Text.assemble((f"{label:<{width}}  ", "dim"), text), soft_wrap=True)
+        width = max((len(label) for label, _ in parts), default=0)
+        for label, text in parts:
+            label.align(justify, width)
+            console.print(Text.assemble(label, "  ", text), soft_wrap=True)
         return
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(no_wrap=True, justify=justify)
     grid.add_column(overflow="fold")
-    for label, text in lines:
-        grid.add_row(Text(label), Text(text))
+    for label, text in parts:
+        grid.add_row(label, text)
     console.print(grid)
 
 

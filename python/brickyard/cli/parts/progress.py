@@ -6,7 +6,7 @@ Refusal: it only listens. What it shows is never what is kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from brickyard.analysis import PhaseRate
+from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.moments import planned_ns
 from brickyard.cli.parts.output import print_line, stderr
 from brickyard.schema import (
@@ -33,7 +34,7 @@ from brickyard.schema import (
 )
 from brickyard.schema.plan import Plan
 from brickyard.study.running.runner import RunResult, RunSpec
-from brickyard.units import format_iops, format_mib_per_s, format_ns, format_seconds, format_size
+from brickyard.units import format_iops, format_mib_per_s, format_name, format_ns, format_seconds, format_size
 
 PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough to see that it lives
 
@@ -49,15 +50,7 @@ def describe(spec: RunSpec) -> str:
     if marks.levels is not None:
         levels = ", ".join(f"{factor}={level}" for factor, level in marks.levels.items())
         return levels + (number if marks.repetition != 1 else "")
-    if marks.request_bytes is not None:
-        return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
-    if marks.loop == "closed":
-        return "closed loop"
-    if marks.offered_per_s is not None:
-        return f"{format_iops(marks.offered_per_s)}/s offered"
-    if marks.searched_per_s is not None:
-        return f"search {marks.search}, {format_iops(marks.searched_per_s)}/s offered"
-    return spec.profile + number
+    return (format_name(marks_words(marks)) or spec.profile) + number
 
 
 IOPS, CALLS, TRANSACTIONS = "IOPS", "calls/s", "transactions/s"
@@ -158,6 +151,7 @@ class Terminal:
         self._last = ""
         self._name = ""
         self._phases: list[str] = []
+        self._noted: set[str] = set()
         self._is_modelled = False
         self._run_from_s = time.monotonic()
 
@@ -210,8 +204,7 @@ class Terminal:
                 share = event.done_bytes / max(event.total_bytes, 1)
                 self._say(f"filling {format_size(event.total_bytes)}: {share:.0%}", None)
             case Start():
-                for note in event.notes:
-                    self.note(words_of(note))
+                self._note_new(map(words_of, event.notes))
             case PhaseStart() if self._began_ns is None:
                 self._began_ns = event.start_ns
             case Interval():
@@ -243,6 +236,13 @@ class Terminal:
         runs = (self._expected or 1) - self._ended
         left_s = (time.monotonic() - self._counted_from_s) / self._ended * runs
         return f"  (about {format_seconds(left_s)} left)" if runs > 0 and left_s >= PLAIN_EVERY_S else ""
+
+    def _note_new(self, texts: Iterable[str]) -> None:
+        """What every run of a command has in common is said once."""
+        for text in dict.fromkeys(texts):
+            if text not in self._noted:
+                self._noted.add(text)
+                self.note(text)
 
     def note(self, text: str) -> None:
         if self._live:
@@ -279,4 +279,4 @@ class Terminal:
 
     def _line(self, text: str) -> None:
         self._spoke_s = time.monotonic()
-        self.console.print(text, markup=False, soft_wrap=True)
+        print_line(self.console, text)

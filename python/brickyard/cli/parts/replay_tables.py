@@ -16,7 +16,7 @@ from brickyard.analysis.databases import (
 )
 from brickyard.analysis.figures.load_curve import Limit
 from brickyard.analysis.judging.replay_answer import replay_answer
-from brickyard.cli.parts.output import print_line, table
+from brickyard.cli.parts.output import print_labelled, print_line, table
 from brickyard.cli.parts.tables import print_answer, print_warnings
 from brickyard.schema.logs import CoursePoint, LogCounts, LogsExplained
 from brickyard.store import Record
@@ -87,7 +87,7 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         columns = [("SQLSTATE", LEFT), ("what it is", LEFT), ("calls", RIGHT)]
         console.print(table("Failed calls, not included in any figure above", columns, errors))
         for error in group[0].errors[:3]:
-            console.print(Text(f"  {error.at_ns / 1e9:.3f} s  {error.text}"), soft_wrap=True)
+            print_line(console, f"  {error.at_ns / 1e9:.3f} s  {error.text}")
     cold = replay_disks.cold_rows(group[0])
     if len(cold) > 1:
         console.print()
@@ -134,13 +134,12 @@ def print_explained(console: Console, found: LogsExplained) -> None:
         ("Out of order", _order_words(found)),
         *(("Left out", words) for words in replay_warnings.outlier_words(found.look.outliers)),
     ]
-    for label, text in lines:
-        if text:
-            console.print(Text.assemble((f"{label:<13} ", "dim"), text), soft_wrap=True)
-    for log in told.logs:
-        if log.torn:
-            text = f"{log.path} is damaged: {log.torn}; only the part before that was read"
-            console.print(Text.assemble((f"{'Warning':<13} ", "yellow"), text), soft_wrap=True)
+    torn = [
+        (Text("Warning", "yellow"), f"{log.path} is damaged: {log.torn}; only the part before that was read")
+        for log in told.logs
+        if log.torn
+    ]
+    print_labelled(console, [*((label, text) for label, text in lines if text), *torn])
     _print_pages(console, told)
     _print_left_out(console, told)
 
@@ -240,4 +239,4 @@ def _print_left_out(console: Console, told: LogCounts) -> None:
         console.print()
         console.print(table("Lines that could not be read", _columns(["reason", "lines"]), rows))
         for sample in told.bad_samples[:5]:
-            console.print(Text(f"  {sample.log}:{sample.line}: {sample.text}"), soft_wrap=True)
+            print_line(console, f"  {sample.log}:{sample.line}: {sample.text}")

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from brickyard.cli.parts.output import stderr
+from brickyard.cli.parts.output import print_line, stderr
 from brickyard.errors import BadInputError, nearest, one_line
 from brickyard.store import Baseline, Record, RunHead, Store, StudyInfo, command_on
 from brickyard.store.damage import DamagedRunError
@@ -99,7 +99,7 @@ def readable(store: Store, runs: list[int]) -> list[Record]:
 
 
 def leave_out(error: DamagedRunError) -> None:
-    stderr().print(f"warning: left out: {one_line(error)}", markup=False, soft_wrap=True)
+    print_line(stderr(), f"warning: left out: {one_line(error)}")
 
 
 def _of_study(store: Store, word: str) -> list[int]:
@@ -137,5 +137,5 @@ def _span(store: Store, first: int, last: int) -> list[int]:
         raise BadInputError(f"run {name}: not in {store.place}; {command_on(store.place, 'runs')} lists what there is")
     if found[-1] != max(first, last):
         said = f"note: {first}-{last}: the last of these runs in {store.place} is {found[-1]}"
-        stderr().print(said, markup=False, soft_wrap=True)
+        print_line(stderr(), said)
     return found

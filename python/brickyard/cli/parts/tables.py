@@ -200,7 +200,7 @@ def print_further(console: Console, record: Record) -> None:
         console.print()
         console.print(table(title, [(name, RIGHT if number else LEFT) for number, name in enumerate(columns)], rows))
     for line in further_words(record):
-        console.print(line, markup=False, soft_wrap=True)
+        print_line(console, line)
 
 
 def print_characterization(
@@ -290,6 +290,8 @@ def print_slowest(console: Console, record: Record) -> None:
         for one in told[: summary.SLOWEST_SHOWN]
     ]
     console.print(table("Slowest requests", names, rows))
+    if said := slow.unlisted_words([record]):
+        print_line(console, said, "dim")
 
 
 CAUSE_STYLES = ("blue", "red", "green", "yellow", "cyan", "magenta", "white")
@@ -316,7 +318,7 @@ def _print_causes(console: Console, shares: Sequence[slow.CauseShare], requests:
         legend.append("  " if number else "").append(f"{mark} ", style)
         legend.append(f"{one.cause} {format_percent(one.time_share)}")
     console.print(bar)
-    console.print(legend, soft_wrap=True)
+    print_line(console, legend)
 
 
 def print_errors(console: Console, record: Record) -> None:
@@ -395,4 +397,4 @@ def _print_pgbench(console: Console, record: Record) -> None:
         console.print(table(title, list(zip(names, sides, strict=True)), rows))
         console.print()
     for error in record.errors[: summary.SLOWEST_SHOWN]:
-        console.print(Text(f"  {error.at_ns / 1e9:.3f} s  {error.text}", style="red"), soft_wrap=True)
+        print_line(console, f"  {error.at_ns / 1e9:.3f} s  {error.text}", "red")

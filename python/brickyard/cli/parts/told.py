@@ -47,7 +47,7 @@ def tell(
         if trace is not None:
             traces.print_answer(console, trace)
     for line in judge.failures(records):
-        stderr().print(line, markup=False, soft_wrap=True)
+        print_line(stderr(), line)
     return judge.exit_code(records, EXIT_CODES.get(records[-1].info.outcome, BAD_INPUT))
 
 

@@ -13,7 +13,7 @@ from brickyard.advise.fitting.hints import Hint, unspent
 from brickyard.advise.fitting.search import FITS, Fitted, Predicted
 from brickyard.advise.fitting.seen import Seen
 from brickyard.analysis.judging.answers import Answer
-from brickyard.cli.parts.output import stdout, table
+from brickyard.cli.parts.output import print_line, stdout, table
 from brickyard.cli.parts.tables import print_answer
 from brickyard.schema import Document
 from brickyard.units import format_iops, format_size, three_digits
@@ -110,8 +110,9 @@ class Outcome:
         notes = [*array_words(best), *self.refused[:3]]
         if len(self.refused) > 3:
             notes.append(f"and {len(self.refused) - 3} more runs left out")
-        for text in (*notes, f"brick: {self.place}"):
-            out.print(text, markup=False, soft_wrap=True)
+        for text in notes:
+            print_line(out, text)
+        out.print(f"brick: {self.place}", markup=False, soft_wrap=True)
 
     def _print_falls(self) -> None:
         if not self.falls:
@@ -119,7 +120,7 @@ class Outcome:
         out = stdout()
         out.print("The rate fell within these runs:", markup=False)
         for fall in self.falls[:MOST_FALLS]:
-            out.print(f"  {self._fall(fall)}", markup=False, soft_wrap=True)
+            print_line(out, f"  {self._fall(fall)}")
         if len(self.falls) > MOST_FALLS:
             out.print(f"  and {len(self.falls) - MOST_FALLS} more", markup=False)
         out.print()

@@ -208,7 +208,7 @@ def _predicted(
 ) -> Predicted:
     console = stderr()
     figure = ruler.requirements[0].figure
-    console.print(f"{condition}: measuring the brick without a rate limit …", markup=False)
+    print_line(console, f"{condition}: measuring the brick without a rate limit …")
     unlimited = measure(predicting.for_time(plan, length_s))
     parts = predicting.shares(unlimited)
     if not parts:
@@ -220,7 +220,7 @@ def _predicted(
         step = predicting.step(record, ruler, rate)
         said = f"{condition}, {format_iops(rate)} requests/s: {figure} {format_ns(step.value_ns)}"
         why = "" if step.holds else ", too slow" if step.kept_up else ", not all requests that were due were sent"
-        console.print(said + why, markup=False)
+        print_line(console, said + why)
         return step
 
     most = rates(unlimited)[0]
@@ -296,19 +296,18 @@ def _answer(
         rows.append([f"page views per second, {per_page:g} requests each", *pages])
     alone = "at the profile's own rate (open loop)" if found[0].is_open else "closed loop (set by the profile)"
     rows.append([alone, *(format_iops(item.unlimited_per_s) for item in found)])
-    out.print(f"What {target} sustains of {profile} with {figure} within {most}", style="bold", markup=False)
+    print_line(out, f"What {target} sustains of {profile} with {figure} within {most}", "bold")
     out.print(table("", [("", "left"), *((item.condition, "right") for item in found)], rows))
     for item in found:
         if item.rates is None:
             lowest = min(item.steps, key=lambda step: step.rate_per_s)
-            out.print(
+            print_line(
+                out,
                 f"{item.condition}: no rate keeps {figure} within {most}; at {format_iops(lowest.rate_per_s)}/s it is "
                 f"{format_ns(lowest.value_ns)}",
-                markup=False,
-                soft_wrap=True,
             )
     for note in _notes(found):
-        out.print(note, markup=False, soft_wrap=True)
+        print_line(out, note)
 
 
 def _notes(found: list[Predicted]) -> list[str]:
@@ -336,7 +335,7 @@ def _notes(found: list[Predicted]) -> list[str]:
         for kind in {item.kind for item in found if item.kind and item.spread is None}
     )
     if counts - {1}:
-        notes.append(f"in brackets: the 95 % interval of {max(counts)} searches, each with its own arrivals")
+        notes.append(f"in brackets: the 95 % interval, {search.COVERED} ({max(counts)} searches, {search.OWN})")
     return notes
 
 

@@ -8,7 +8,7 @@ from brickyard import rulers
 from brickyard.analysis.judging.verdict import unit
 from brickyard.analysis.judging.verdict_words import threshold_text
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, stdout, table
+from brickyard.cli.parts.output import emit, print_line, stdout, table
 from brickyard.schema import Document
 
 app = App(name="rulers", help="List the requirements (SLOs) that a run can be compared with.")
@@ -42,7 +42,7 @@ def show_ruler(name: str, /, *, json: options.Json = False) -> int:
     console = stdout()
     for line in (ruler.title, f"  source: {ruler.source}", f"  about: {ruler.about}" if ruler.about else ""):
         if line:
-            console.print(line, markup=False, soft_wrap=True)
+            print_line(console, line)
     rows = [[r.name, r.figure, threshold_text(r), r.operation or "all", r.stream or "all"] for r in ruler.requirements]
     names = ("requirement", "figure", "threshold", "operations", "streams")
     console.print(table("", [(heading, "left") for heading in names], rows))

@@ -24,7 +24,7 @@ from brickyard.analysis.judging.differing import Differing, differing_between
 from brickyard.analysis.judging.gate import Gate, compared
 from brickyard.analysis.judging.groups import NAMED_MOST, side_names
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, stderr, stdout, table
+from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.selection import kept_baseline, open_store, select
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError, Edit, Remedy, nearest
 from brickyard.percentiles import TO_P99_9
@@ -117,24 +117,24 @@ def compare(
         emit(comparison_document(found, judged, before, after, differing, bad, pictures) | about)
         return code
     console = stdout()
-    console.print(f"before: {_runs(before)}; after: {_runs(after)}", markup=False, soft_wrap=True)
+    print_line(console, f"before: {_runs(before)}; after: {_runs(after)}")
     for line in (
         *_workload_lines(before, after),
         *_differing_lines(differing, everything=circumstances),
         *(f"the load differs: {words}" for words in loads),
     ):
-        console.print(line, markup=False, soft_wrap=True)
+        print_line(console, line)
     for line in repeat_lines(found):
-        console.print(line, markup=False, soft_wrap=True)
+        print_line(console, line)
     console.print()
     _print(console, found)
     unclear = [f"inconclusive: {lack_words(item)}" for item in found.lacking if not item.is_lost]
     for line in (*bad, *gate_lines(judged, allowed), *unclear, *(f"note: {words}" for words in notes)):
-        console.print(line, markup=False, soft_wrap=True)
+        print_line(console, line)
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
     if open_words:
-        stderr().print(open_words, markup=False, soft_wrap=True)
+        print_line(stderr(), open_words)
     return code
 
 
@@ -246,12 +246,12 @@ def _print(console: Console, found: Comparison) -> None:
     columns = [("load", "left"), ("figure", "left"), ("before", "right"), ("after", "right"), ("difference", "right")]
     console.print(table("", [*columns, ("noise", "left")], rows))
     for note in mark_words([row[4] for row in rows]):
-        console.print(note, style="dim", markup=False, soft_wrap=True)
+        print_line(console, note, "dim")
     console.print()
     for measure in dict.fromkeys(shift.measure for shift in found.shifts):
         _print_shifts(console, f"{measure} time", [shift for shift in found.shifts if shift.measure == measure])
     for name in found.only_after:
-        console.print(f"only after: {format_name(name)}", markup=False)
+        print_line(console, f"only after: {format_name(name)}")
 
 
 def _print_shifts(console: Console, heading: str, shifts: list[Shift]) -> None:

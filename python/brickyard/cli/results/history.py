@@ -93,7 +93,7 @@ def history(
 def _note(count: int) -> None:
     if count > NOTED_FROM:
         words = f"computing the figures of {format_count(count)} runs; they are kept in the store for the next time"
-        stderr().print(words, markup=False, soft_wrap=True)
+        print_line(stderr(), words)
 
 
 def _meant(target: str, runs: list[RunHead]) -> list[RunHead]:
@@ -176,18 +176,17 @@ def _print(found: list[History], loads: dict[tuple[str, ...], str], pictures: li
             f"{(1 - sure) * 100:.2g} % of histories show a change; with runs that follow each other closely, more do "
             "(docs/statistics.md)"
         )
-        console.print(note, style="dim", markup=False, soft_wrap=True)
+        print_line(console, note, "dim")
     for item in found:
         for turn in item.turns:
             before, after = item.figure.words(turn.before), item.figure.words(turn.after)
-            console.print(
+            print_line(
+                console,
                 f"{format_name(item.name)}: from run {turn.run} ({_when(turn.unix_ns)}) on {before} → {after},"
                 f" {turn.share * 100:+.1f} %",
-                markup=False,
-                soft_wrap=True,
             )
             for other in turn.differing:
-                console.print(f"  at that moment: {other.label}: {other.words}", markup=False, soft_wrap=True)
+                print_line(console, f"  at that moment: {other.label}: {other.words}")
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
 

@@ -15,6 +15,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.named import IOPS
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
@@ -30,7 +31,7 @@ from brickyard.schema import Document, stored
 from brickyard.store import RunHead, RunInfo, Store, command_on
 from brickyard.store.record import DAMAGED, Outcome
 from brickyard.study.running.summaries import kept_figures
-from brickyard.units import format_iops, format_label, format_ns, format_runs, format_size
+from brickyard.units import format_iops, format_name, format_ns, format_runs
 
 WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
@@ -88,7 +89,7 @@ def runs(
             emit({"runs": documents(kept, shown), "found": len(found)})
             return 0
         if not found and listed:
-            stdout().print(_none_words(listed, profile, target), markup=False, soft_wrap=True)
+            print_line(stdout(), _none_words(listed, profile, target))
             return 0
         names = {one.id: one.name for one in kept.studies()} if study is None and named is None and not each else {}
         folded = _folded(found, names)
@@ -253,17 +254,8 @@ def _states(runs: Sequence[RunHead]) -> list[str]:
 
 def _labels(run: RunInfo) -> str:
     marks = run.marks
-    if marks.request_bytes is not None:
-        return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
-    if marks.levels is not None:
-        return ", ".join([*marks.levels.values(), f"repetition {marks.repetition}"])
-    if marks.loop == "closed":
-        return "closed loop"
-    if marks.offered_per_s is not None:
-        return f"{format_iops(marks.offered_per_s)}/s offered"
-    if marks.searched_per_s is not None:
-        return f"{format_iops(marks.searched_per_s)}/s, search {marks.search}"
-    return ", ".join(f"{key} {format_label(value)}" for key, value in run.labels.items())
+    again = () if marks.repetition is None else (f"repetition {marks.repetition}",)
+    return format_name((*marks_words(marks), *again))
 
 
 def _document(run: RunInfo, figures: RunFigures | None) -> Document:

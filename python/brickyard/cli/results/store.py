@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, stdout
+from brickyard.cli.parts.output import emit, print_line, stdout
 from brickyard.cli.parts.selection import open_store
 from brickyard.errors import DONE, FAILED
 from brickyard.store import command_on
@@ -96,4 +96,4 @@ def _say(lines: list[str], losses: list[Loss]) -> None:
 
 
 def _line(text: str) -> None:
-    stdout().print(text, markup=False, highlight=False, soft_wrap=True)
+    print_line(stdout(), text)

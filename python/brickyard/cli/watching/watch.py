@@ -166,7 +166,7 @@ class _Keeping:
 
     def failed(self, text: str) -> None:
         self.problems.append(text)
-        self.console.print(f"brickyard: {text}", markup=False, highlight=False, soft_wrap=True)
+        print_line(self.console, f"brickyard: {text}")
 
     def write(
         self, watching: LiveWatch, watched: Watched, trace: BinaryIO | None, note: Callable[[str], None]

@@ -142,12 +142,12 @@ def into_caches(store: Store, runs: list[int]) -> str | None:
 
 
 TURNS_MIN = 20
-"""Response times that a cell lasts: at either end part of a turn is counted, so that rate and response time are right
-to a twentieth at most."""
+"""How many mean service times a cell lasts: at either end part of a turn is counted, so that its rate and times are
+right to a twentieth at most."""
 
 
 def too_short(store: Store, runs: list[int], mode: Mode) -> str | None:
-    """What is to be said of cells that lasted few response times; None where all lasted long enough."""
+    """What is to be said of cells that lasted few service times; None where all lasted long enough."""
     turns: list[float] = []
     for run in runs:
         record = store.record(run)
@@ -160,9 +160,9 @@ def too_short(store: Store, runs: list[int], mode: Mode) -> str | None:
         return None
     share = format_percent(min(1.0, 1 / min(few)))
     return (
-        f"{len(few)} of {len(turns)} cells lasted less than {TURNS_MIN} response times: their rates and response times"
-        f" may be wrong by up to {share}; {'without --quick, or with --full,' if mode is Mode.QUICK else 'with --full'}"
-        " cells last longer"
+        f"{len(few)} of {len(turns)} cells were too short: they lasted less than {TURNS_MIN} times their mean service "
+        f"time, so their rates and times may be wrong by up to {share}; "
+        f"{'without --quick, or with --full,' if mode is Mode.QUICK else 'with --full'} cells last longer"
     )
 
 

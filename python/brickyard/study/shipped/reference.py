@@ -368,16 +368,17 @@ def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
     lines = [
         "## Intervals of answers",
         "",
-        "`advise buy` and `predict` use these factors, whose intervals contain nine tenths of the left-out",
-        "figures of a kind of storage, both counted one by one and with the same weight for each table. If a kind",
+        "`advise buy` and `predict` use these factors. The interval of a kind of storage contains nine tenths of",
+        "its published figures, each simulated with its own table left out; this holds both if figures are counted",
+        "one by one and if each table has the same weight. If a kind",
         f"has fewer than {FEW_TABLES} tables, the factor is the widest that one",
         f"of them needs, and no less than that of all kinds together. If it has fewer than {LEAST_TABLES} tables, "
         "there is",
         "no factor, and nothing is called sure. *Of left-out tables*: the share of figures within the",
         "interval that was computed without their table. Durable writes of flash differ by drive more than by",
         "table, so each drive counts as a table there, and is left out by itself. An interval ends where the storage",
-        "has a cap: what a volume is sold with, and what links and controllers carry. *Above caps*: of the published",
-        "figures above theirs, nine tenths are no further, and so far beyond its cap an interval may reach.",
+        "has a cap: what a volume is sold with, and what links and controllers carry. *Above caps*: how far beyond its",
+        "cap an interval may reach. Nine tenths of the published figures that exceed their cap do so by no more.",
         "",
         "| kind | tables | figures | factor | above caps | of left-out tables |",
         "|---|---|---|---|---|---|",
@@ -396,8 +397,8 @@ def _intervals(rows: Sequence[SpreadRow]) -> list[str]:
 def _sources(rows: Sequence[SpreadRow]) -> list[str]:
     """What the factors hold of a source that had no part in them."""
     lines = [
-        "Tables of one source share people, hosts and drives. *Within*: how many figures of a source lie in the",
-        "interval that the other sources of its kind make.",
+        "Tables of one source share people, hosts and drives, so the factor of a kind is also computed without each",
+        "source in turn. *Within*: how many figures of that source lie within the factor.",
         "",
         "| source | kind | figures | within |",
         "|---|---|---|---|",
