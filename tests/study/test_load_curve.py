@@ -282,6 +282,8 @@ def test_a_curve_that_was_cut_knows_nothing_of_higher_rates() -> None:
     assert "knee: not known" in said
     assert not any("raise --max-rate" in line or "every offered rate" in line for line in said)
     assert curve_marks(curve) == []
+    searched = replace(curve, searches=[carried([Step(900.0, None, holds=False, kept_up=False, requests=50)])])
+    assert found_lines(searched)[1] == "the measurement did not end: of rates above 900/s nothing is known"
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,8 @@ def found_lines(curve: Curve) -> list[str]:
     if curve.limit:
         lines.insert(1, limit_line(curve, curve.limit))  # it was asked for, so it is the answer
     if curve.is_cut:
-        highest = max((point.offered_per_s for point in curve.points), default=0.0)
+        tried = [*(point.offered_per_s for point in curve.points), *(step.rate_per_s for step in curve.steps)]
+        highest = max(tried, default=0.0)
         lines.insert(1, f"the measurement did not end: of rates above {format_iops(highest)}/s nothing is known")
     return lines
 
