@@ -283,6 +283,14 @@ FEW = ("--parts", "wd2500jd", "--parts", "linux-md")
         ),
         (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:1ms", "--phase", "x"], "--phase x"),
         (["predict", "sqlio-random-read-4", "sim:wd2500jd", "--limit", "p99:1ms", "--per-page", "0"], "--per-page"),
+        (
+            ["predict", "overland-exchange", "sim:wd2500jd", "--limit", "p99:1ms", "--per-mailbox", "0.5"],
+            "name those whose requests it counts with --stream",
+        ),
+        (
+            ["predict", "overland-exchange", "sim:wd2500jd", "--limit", "p99:1ms", "--stream", "x"],
+            "no such stream; there are database-read",
+        ),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "floppy"], "floppy"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--level", "raid7"], "raid7"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--condition", "sleepy"], "sleepy"),
@@ -382,20 +390,21 @@ def test_the_time_of_a_search_is_that_of_the_rates_that_it_tries(monkeypatch: py
     monkeypatch.setattr(time, "process_time", lambda: float(spent[0]))
     monkeypatch.setattr(searching, "STEP_REQUESTS", 1_000)
     plan = predict.one_phase(profiles.validate(profiles.read("etcd-fdatasync"), []), None)
-    brick, ruler = simulate.Brick("nvme-tlc-3840"), predict.limit("mean:10ms")
+    brick, asked_of = simulate.Brick("nvme-tlc-3840"), predict.asked(plan, predict.limit("mean:10ms"), ())
 
     def measure(asked: Plan) -> Record:
         record = simulate.simulate(asked, brick)
         spent[0] += sum(item.requests for item in record.intervals if item.measure == "service")
         return record
 
-    forecast = searching.searching_s(plan, ruler, 0.1, measure, 1)
+    forecast = searching.searching_s(plan, asked_of, 0.1, measure, 1)
     spent[0] = 0
     unlimited = measure(predict.for_time(plan, 0.1))
-    parts = predict.shares(unlimited)
+    parts = predict.shares(unlimited, asked_of)
 
     def attempt(rate: float) -> Step:
-        return predict.step(measure(predict.at_rate(plan, rate, parts, "mean", 0.1, virtual=True)), ruler, rate)
+        offered = predict.at_rate(plan, rate, parts, asked_of, 0.1, virtual=True)
+        return predict.step(measure(offered), asked_of, rate)
 
     highest(attempt, simulate.rates(unlimited)[0] / 2)
     assert 1 / 1.5 < forecast / spent[0] < 1.5
@@ -405,12 +414,44 @@ def test_the_mix_of_streams_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     asked = plan_of(support.plan(support.stream(name="a"), support.stream(name="b"), requests=9))
     assert isinstance(asked, Plan)
     plan = predict.one_phase(asked, None)
-    virtual = predict.at_rate(plan, 100.0, {0: 1.0}, "p99", 1.0, virtual=True).phase[0]
+    both, one = (predict.asked(plan, predict.limit("p99:1s"), patterns) for patterns in ((), ("b*",)))
+    virtual = predict.at_rate(plan, 100.0, {0: 1.0, 1: 0.0}, both, 1.0, virtual=True).phase[0]
     assert virtual.duration == Duration(100_000_000_000)  # 10,000 requests, of which 100 lie beyond the percentile
-    streams = predict.at_rate(plan, 100.0, {0: 0.75, 1: 0.25}, "p99", 1.0).phase[0]
+    assert [stream.name for stream in virtual.stream] == ["a"]  # one that sent nothing is left out
+    streams = predict.at_rate(plan, 100.0, {0: 0.75, 1: 0.25}, both, 1.0).phase[0]
     assert [stream.pace.rate for stream in streams.stream if isinstance(stream.pace, OpenPace)] == [75.0, 25.0]
     assert streams.requests is None
     assert streams.duration == Duration(20_000_000_000)  # 1,000 have ten beyond p99; twice that at 100 a second
+    # Of a stream that is named, its own rate is offered and its own response time limited, beside the other as it is.
+    first, second = predict.at_rate(plan, 100.0, {1: 1.0}, one, 1.0).phase[0].stream
+    assert first == plan.phase[0].stream[0]
+    assert isinstance(second.pace, OpenPace)
+    assert second.pace.rate == 100.0
+    assert (one.streams, [r.stream for r in one.ruler.requirements]) == ((1,), ["b"])
+
+
+def test_mailboxes_are_counted_by_the_requests_that_they_cause(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Beside a scan, whose many fast requests would be most of the rate and would keep the limit for all."""
+    profile = tmp_path / "mail.toml"
+    profile.write_text(
+        '[[phase]]\nduration = "1s"\n'
+        '[[phase.stream]]\nname = "users"\nrequest = "4KiB"\naddress = "random"\ndepth = 4\n'
+        '[[phase.stream]]\nname = "scan"\nrequest = "64KiB"\naddress = "sequential"\n',
+        "utf-8",
+    )
+    asked = ["predict", str(profile), "sim:wd2500jd", "--limit", "mean:60ms", "--searches", "1", "--duration", "1s"]
+    both = answer(capsys, *asked)
+    assert set(both["streams"]) == {"users", "scan"}
+    assert "Rate and limit are of all streams' requests together" in both["belief"]
+    found = answer(capsys, *asked, "--per-mailbox", "0.5", "--stream", "us*")
+    assert (found["streams"], found["each_stream_within_limit"]) == ({"users": 1.0}, True)
+    assert found["mailboxes"] == int(found["rate_per_s"] / 0.5)
+    # A disk of 7,200 rpm does some 70 random reads a second, and fewer beside a scan.
+    assert 5 < found["rate_per_s"] < 70
+    assert found["question"].startswith("How many requests/s of users does sim:wd2500jd sustain in ")
+    assert " requests/s of users" in found["answer"][0]
 
 
 def test_a_real_file_is_predicted_from_runs_that_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

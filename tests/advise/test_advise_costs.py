@@ -210,6 +210,12 @@ def test_an_interval_ends_at_what_the_storage_can_have() -> None:
     large = caps_of(volume, planned("request=1MiB"))
     assert large.requests_per_s == pytest.approx(131.072e6 / (1 << 20))
     assert caps_of(volume, planned("address=sequential", "request=64KiB")).requests_per_s == pytest.approx(2000)
+    # Beside random requests, sequential ones of 64 KiB are merged by EBS, and four count as one.
+    mail = profiles.validate(profiles.read("overland-exchange"), [])
+    assert caps_of(bricks.resolve("hyperdisk-balanced").brick, mail).requests_per_s == 3000
+    merged = caps_of(volume, mail).requests_per_s
+    random, scan = 2540, 1841  # 1 and 1/4 of 3,000 a second, 4 and 64 KiB of 125 MiB/s
+    assert merged == pytest.approx(random + scan, rel=0.001)
     made = spread.Spread("volumes", 2.3, 46, 3, above_cap=1.1)
     assert made.ends(2999, caps.requests_per_s) == pytest.approx((2999 / 2.3, 3300))
     assert made.ends(1000, caps.requests_per_s) == pytest.approx((1000 / 2.3, 2300))

@@ -189,6 +189,8 @@ class Sustained:
     """Of modelled storage, as `spread.kind_of` has it."""
     cap_per_s: float | None = None
     """What its storage can have at most."""
+    streams: str = ""
+    """Whose requests these are; empty where they are those of all streams."""
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -227,6 +229,7 @@ def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str],
 def _sustained(item: Sustained, *, named: bool) -> str:
     where = f"{item.condition.replace('_', ' ').capitalize()}: " if named else ""
     how = "at the profile's own rate, an open loop," if item.is_open else "without a limit and in a closed loop"
+    whose = f" of {item.streams}" if item.streams else ""
     unlimited = f"{how} it does {format_iops(item.unlimited_per_s)}/s"
     if item.rates is None:
         return f"{where}No rate keeps the limit; {unlimited}."
@@ -239,11 +242,11 @@ def _sustained(item: Sustained, *, named: bool) -> str:
             f"with the model's error as well, {format_iops(ends[0])} to {format_iops(ends[1])}: a factor of "
             f"{item.spread.factor:.2f}, found on rates without a limit"
         )
-    found = f"{format_iops(rates.centre)} requests/s" + (f" ({'; '.join(about)})" if about else "")
+    found = f"{format_iops(rates.centre)} requests/s{whose}" + (f" ({'; '.join(about)})" if about else "")
     if not item.is_open and rates.centre > item.unlimited_per_s * OVERLAPPING_FACTOR:
         return (
-            f"{where}{format_iops(item.unlimited_per_s)} requests/s in the profile's own closed loop, where requests "
-            f"wait for one another; if they arrive independently of one another and overlap, {found}."
+            f"{where}{format_iops(item.unlimited_per_s)} requests/s{whose} in the profile's own closed loop, where "
+            f"requests wait for one another; if they arrive independently of one another and overlap, {found}."
         )
     return f"{where}{found}; {unlimited}."
 

@@ -1,24 +1,31 @@
 """Duty: how many requests a second a brick carries before its response time passes a limit.
 
-The load is offered in an open loop with Poisson arrivals, so that waiting counts; the highest rate that holds is found
-by `analysis.figures.search`.
+The load, or the streams of it that are asked for, is offered in an open loop with Poisson arrivals, so that waiting
+counts; the highest rate that holds is found by `analysis.figures.search`.
 
 Refusal: no queueing formula; each step is a run of the profile at that rate.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import glob
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
 from msgspec.structs import replace
 
 from brickyard import rulers
 from brickyard.analysis.figures.search import SURE, Step, enough
 from brickyard.analysis.figures.sending import sent
-from brickyard.analysis.figures.totals import rated_rows, totals
+from brickyard.analysis.figures.totals import Totals, rated_rows, totals
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.errors import BadInputError, Edit, Remedy
 from brickyard.rulers import Ruler
 from brickyard.schema import Duration, in_flight_total, is_request
-from brickyard.schema.plan import Arrivals, OpenPace, Plan
+from brickyard.schema.plan import Arrivals, OpenPace, Plan, Stream
 from brickyard.store import Record
 
 OUTSTANDING = 64  # requests in flight of each stream; later arrivals wait in front, and their waiting counts
@@ -50,6 +57,41 @@ def one_phase(plan: Plan, name: str | None) -> Plan:
     return replace(plan, phase=[endless])
 
 
+@dataclass(frozen=True)
+class Asked:
+    """The limit, and the streams whose requests are counted: those that are named, each of which has to keep it, or all
+    together."""
+
+    ruler: Ruler
+    streams: tuple[int, ...]
+    names: tuple[str, ...] = ()
+
+    @property
+    def figure(self) -> str:
+        return self.ruler.requirements[0].figure
+
+
+def named(plan: Plan) -> Plan:
+    """The plan of one phase with a name for each stream, by which it is known also where others are left out."""
+    phase = plan.phase[0]
+    streams = [replace(stream, name=stream.name or f"stream {n}") for n, stream in enumerate(phase.stream, 1)]
+    return replace(plan, phase=[replace(phase, stream=streams)])
+
+
+def asked(plan: Plan, ruler: Ruler, patterns: Sequence[str]) -> Asked:
+    """Of a plan of one phase whose streams have names."""
+    names = [stream.name for stream in plan.phase[0].stream]
+    if not patterns:
+        return Asked(ruler, tuple(range(len(names))))
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise BadInputError(f"--stream {pattern}: no such stream; there are {', '.join(names)}")
+    chosen = [n for n, name in enumerate(names) if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    known = tuple(dict.fromkeys(names[n] for n in chosen))
+    of_each = [dataclasses.replace(one, stream=glob.escape(name)) for one in ruler.requirements for name in known]
+    return Asked(dataclasses.replace(ruler, requirements=tuple(of_each)), tuple(chosen), known)
+
+
 def refuse_chains(plan: Plan) -> None:
     """A ruler judges requests, and what is offered of a chain are chains."""
     if any(stream.chain for stream in plan.phase[0].stream):
@@ -57,9 +99,10 @@ def refuse_chains(plan: Plan) -> None:
         raise BadInputError("the profile issues chains of requests, and a prediction is in requests/s", remedy)
 
 
-def is_open(plan: Plan) -> bool:
-    """Whether the profile offers its requests at rates of its own, so that what it does alone is what it asks for."""
-    return all(isinstance(stream.pace, OpenPace) for phase in plan.phase for stream in phase.stream)
+def is_open(plan: Plan, asked: Asked) -> bool:
+    """Whether the streams offer requests at rates of their own, so that what they do alone is what they ask for."""
+    streams = plan.phase[0].stream
+    return all(isinstance(streams[number].pace, OpenPace) for number in asked.streams)
 
 
 def for_time(plan: Plan, length_s: float) -> Plan:
@@ -70,41 +113,62 @@ def for_time(plan: Plan, length_s: float) -> Plan:
     return replace(plan, interval=Duration(interval_ns), phase=[phase])
 
 
-def shares(record: Record) -> dict[int, float]:
-    """Which part of the requests each stream sends when nothing holds it back."""
-    counts: dict[int, int] = {}
-    for row in rated_rows(totals(record)):
-        counts[row.stream] = counts.get(row.stream, 0) + row.requests
+def counted(record: Record, asked: Asked) -> list[Totals]:
+    """What was done of what is asked for."""
+    return [row for row in rated_rows(totals(record)) if not asked.names or row.stream_name in asked.names]
+
+
+def shares(record: Record, asked: Asked) -> dict[int, float]:
+    """Which part of the requests that are counted each stream sends when nothing holds it back; empty where none
+    does."""
+    counts = dict.fromkeys(asked.streams, 0)
+    for row in counted(record, asked):
+        counts[row.stream] += row.requests
     whole = sum(counts.values())
-    return {stream: count / whole for stream, count in counts.items() if count}
+    return {stream: count / whole for stream, count in counts.items()} if whole else {}
 
 
 def at_rate(
-    plan: Plan, rate_per_s: float, parts: dict[int, float], figure: str, duration_s: float, *, virtual: bool = False
+    plan: Plan,
+    rate_per_s: float,
+    parts: dict[int, float],
+    asked: Asked,
+    duration_s: float,
+    *,
+    virtual: bool = False,
 ) -> Plan:
-    """The plan in an open loop, long enough for the figure that is limited: in virtual time, which is cheap, for the
-    requests that a search needs."""
+    """The streams that are asked for in an open loop, beside the others as they are; long enough for the figure that is
+    limited: in virtual time, which is cheap, for the requests that a search needs."""
     phase = plan.phase[0]
     streams = [
-        replace(
-            stream,
-            workers=1,
-            depth=max(OUTSTANDING, in_flight_total(stream)),
-            pace=OpenPace(rate=rate_per_s * parts[number], arrivals=Arrivals.POISSON),
-        )
+        _paced(stream, rate_per_s * parts[number]) if number in parts else stream
         for number, stream in enumerate(phase.stream)
-        if number in parts
+        if parts.get(number, 1.0) > 0
     ]
-    requests = 2 * enough(figure) / SURE
+    requests = 2 * enough(asked.figure) / SURE
     if virtual:
-        requests = max(requests, min(enough(figure), MOST_REQUESTS))
-    length_s = max(duration_s, requests / rate_per_s)
-    return for_time(replace(plan, phase=[replace(phase, stream=streams)]), length_s)
+        requests = max(requests, min(enough(asked.figure), MOST_REQUESTS))
+    if asked.names:
+        # Each stream needs them; arrivals are random, and hardly ever three deviations fewer than their mean.
+        rarest = min(part for part in parts.values() if part > 0)
+        requests = (requests + 3 * math.sqrt(requests)) / rarest
+    return for_time(replace(plan, phase=[replace(phase, stream=streams)]), max(duration_s, requests / rate_per_s))
 
 
-def step(record: Record, ruler: Ruler, rate_per_s: float) -> Step:
+def _paced(stream: Stream, rate_per_s: float) -> Stream:
+    return replace(
+        stream,
+        workers=1,
+        depth=max(OUTSTANDING, in_flight_total(stream)),
+        pace=OpenPace(rate=rate_per_s, arrivals=Arrivals.POISSON),
+    )
+
+
+def step(record: Record, asked: Asked, rate_per_s: float) -> Step:
     """Whether a rate holds: the limited figure within its limit, and no more unsent than 1 % of what was due."""
-    found = verdict(record, ruler)
-    requests = sum(row.requests for row in totals(record) if is_request(row.operation))
+    found = verdict(record, asked.ruler)
+    rows = [row for row in totals(record) if is_request(row.operation)]
+    each = [sum(row.requests for row in rows if row.stream_name == name) for name in asked.names]
+    requests = min(each) if each else sum(row.requests for row in rows)
     kept_up = sent(record).kept_up
     return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up, requests)

@@ -8,8 +8,10 @@ Refusal: nothing that is fitted, and no cap of what a cache above it may answer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from brickyard.bricks.resolved import CloudVolume, FlashDrive, ModelledBrick, ModelledDrive
 from brickyard.schema.operations import writes
@@ -47,14 +49,44 @@ def caps_of(brick: ModelledBrick, plan: Plan) -> Caps:
         return NO_CAPS
     ways = sum((any(map(writes, streams)), any(map(_reads, streams))))
     bytes_per_s = _least(_sum(brick, lambda drive: _link(brick, drive, ways)), _bus(brick))
-    requests_per_s = _sum(brick, lambda drive: _sold(drive, streams))
-    sizes = [part.size for stream in streams for part in stream.request]
-    if not sizes or any(map(_moves_nothing, streams)):
+    costs = [_Cost(_units(brick, stream, part.size), part.size) for stream in streams for part in stream.request]
+    if not costs or any(map(_moves_nothing, streams)):
         return Caps(None, bytes_per_s)
-    return Caps(
-        _least(requests_per_s, None if bytes_per_s is None else bytes_per_s / min(sizes)),
-        _least(bytes_per_s, None if requests_per_s is None else requests_per_s * max(sizes)),
-    )
+    limits = _Cost(_or_any(_sum(brick, _sold)), _or_any(bytes_per_s))
+    mixes = _mixes(costs, limits)
+    return Caps(_most(sum(mix.values()) for mix in mixes), _most(sum(c.size * r for c, r in m.items()) for m in mixes))
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """What a request takes of what a provider counts, and its bytes; or what there is of both in a second."""
+
+    units: float
+    size: float
+
+
+def _or_any(rate: float | None) -> float:
+    return math.inf if rate is None else rate
+
+
+def _most(rates: Iterable[float]) -> float | None:
+    most = max(rates)
+    return None if math.isinf(most) else most
+
+
+def _mixes(costs: Sequence[_Cost], limits: _Cost) -> list[dict[_Cost, float]]:
+    """Rates at the corners of what both limits let pass: one request's alone, or two requests' that use up both. Which
+    share of a load each stream gets is not known beforehand, so the best for the figure counts."""
+    found = [{cost: _least(limits.units / cost.units, limits.size / cost.size) or 0.0} for cost in costs]
+    if math.isinf(limits.units) or math.isinf(limits.size):
+        return found
+    for one, other in combinations(set(costs), 2):
+        of_both = one.units * other.size - other.units * one.size
+        if of_both:
+            ones = (limits.units * other.size - other.units * limits.size) / of_both
+            others = (one.units * limits.size - limits.units * one.size) / of_both
+            found += [{one: ones, other: others}] if min(ones, others) > 0 else []
+    return found
 
 
 def _least(*rates: float | None) -> float | None:
@@ -90,16 +122,24 @@ def _link(brick: ModelledBrick, drive: ModelledDrive, ways: int) -> float | None
     return drive.interface_mb_per_s * max(both, 1) * MB
 
 
-def _sold(drive: ModelledDrive, streams: Sequence[Stream]) -> float | None:
-    """Requests/s that a volume is sold with."""
+def _sold(drive: ModelledDrive) -> float | None:
+    """What a volume is sold with, of what its provider counts, in a second."""
     if not isinstance(drive, CloudVolume):
         return None
-    merged = drive.merge_from_bytes and any(
-        isinstance(stream.address, CONTIGUOUS) and any(part.size >= drive.merge_from_bytes for part in stream.request)
-        for stream in streams
-    )
     sold = _with_credits(drive.iops, drive.peak_iops, has_credits=drive.burst_ios > 1)
-    return None if merged or sold is None else sold + drive.write_iops
+    return None if sold is None else sold + drive.write_iops
+
+
+def _units(brick: ModelledBrick, stream: Stream, size: int) -> float:
+    """What a request counts for, at the least: the whole units that it fills, or a part of one that it is merged in."""
+    volumes = [drive for drive in brick.drives if isinstance(drive, CloudVolume)]
+    return min((_counted(volume, stream, size) for volume in volumes), default=1.0)
+
+
+def _counted(volume: CloudVolume, stream: Stream, size: int) -> float:
+    is_merged = volume.merge_from_bytes and size >= volume.merge_from_bytes and isinstance(stream.address, CONTIGUOUS)
+    together = max(1, volume.io_unit_bytes // size) if is_merged else 1
+    return max(1, math.ceil(size / volume.io_unit_bytes)) / together
 
 
 def _with_credits(base: float, peak: float, *, has_credits: bool) -> float | None:

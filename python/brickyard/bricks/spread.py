@@ -44,6 +44,7 @@ FLASH = "ssd"
 READS, WRITES, DURABLE = "ssd-reads", "ssd-writes", "ssd-durable"
 """What flash is asked for. A mix counts as reads, since reads are what waits in it, unless its writes are durable: then
 these wait longer, and models are further off."""
+CLOUD = "cloud"
 ZFS = "zfs"
 BUFFERED = "buffered"
 TRIMS = "trims"
@@ -52,7 +53,7 @@ KINDS = {
     READS: "reads and mixes of flash",
     WRITES: "writes of flash",
     DURABLE: "durable writes of flash",
-    "cloud": "volumes",
+    CLOUD: "volumes",
     ZFS: "ZFS",
     BUFFERED: "page caches and file systems",
     TRIMS: "trims",
@@ -190,7 +191,8 @@ class Spread:
         beyond = ""
         if self.above_cap >= 1.005:
             beyond = f", plus {self.above_cap - 1:.0%}, by which published figures were above their limits"
-        return f"what their own limits, links and controllers let pass{beyond}"
+        merged = " (sequential requests that a provider merges count as one)" if self.kind == KINDS[CLOUD] else ""
+        return f"what their own limits{merged}, links and controllers let pass{beyond}"
 
     @property
     def words(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from msgspec.structs import replace
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.answer import Sustained, prediction
-from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, unverified
+from brickyard.advise.predict import Asked
+from brickyard.advise.simulate import Brick, dearest, filled, simulate, unverified
 from brickyard.analysis.figures import search
 from brickyard.analysis.figures.samples import Sample
 from brickyard.analysis.figures.search import SEARCHES
@@ -30,7 +32,6 @@ from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer
 from brickyard.cli.parts.target import split_overrides
 from brickyard.errors import BadInputError, BrickyardError
-from brickyard.rulers import Ruler
 from brickyard.schema import Document
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, Store
@@ -55,6 +56,16 @@ def predict(
     limit: Annotated[str, Parameter(help="Limit on the response time: mean:100ms, p99:20ms, max:50ms.")],
     per_mailbox: Annotated[float | None, Parameter(help="Requests per second of one mailbox, such as 0.5.")] = None,
     per_page: Annotated[float | None, Parameter(help="Requests that one page view makes.")] = None,
+    stream: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            consume_multiple=True,
+            help="Streams whose requests are counted, and each of which has to keep the limit, such as 'database-*'; "
+            "the others run as in the profile. By default all streams together.",
+        ),
+    ] = (),
     phase: Annotated[str | None, Parameter(help="Which phase of the profile.")] = None,
     condition: Annotated[
         tuple[str, ...],
@@ -102,14 +113,17 @@ def predict(
         changes = [*unverified(profile), *changes]
     whole = profiles.validate(profiles.read(profile), changes)
     refuse_programs(profile, whole, "advise predict")
-    plan = predicting.one_phase(whole, phase)
+    plan = predicting.named(predicting.one_phase(whole, phase))
     predicting.refuse_chains(plan)
+    asked = predicting.asked(plan, ruler, stream)
+    if not asked.names:
+        _refuse_all_streams(plan, per_mailbox, per_page)
     if modelled:
         conditioning.refuse_idle_switch((target,), condition, of_brick)
     kind = kind_of(bricks.resolve(target, of_brick).brick, plan) if modelled else None
     states = conditioning.modelled_words(condition) or ("normal",)
     loads = [_loaded(plan, target, state, list(of_brick)) for state in states]
-    for line in _forecast(plan, target, loads, ruler, length_s, searches):
+    for line in _forecast(plan, target, loads, asked, length_s, searches):
         print_line(stderr(), line)
     found = []
     for load in loads:
@@ -119,15 +133,26 @@ def predict(
                 of_caches,
             )
         ):
-            one = _predicted(load.plan, target, load.condition, ruler, length_s, measure, searches)
+            one = _predicted(load.plan, target, load.condition, asked, length_s, measure, searches)
             spread = spread_of(kind) if kind else None
-            found.append(
-                dataclasses.replace(one, is_open=predicting.is_open(plan), spread=spread, kind=kind, cap=load.cap)
-            )
+            is_open = predicting.is_open(plan, asked)
+            found.append(dataclasses.replace(one, is_open=is_open, spread=spread, kind=kind, cap=load.cap))
             cached = of_caches()
     far = far_off.words([kind]) if kind else []
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
     return 0 if all(item.rates for item in found) else 1
+
+
+def _refuse_all_streams(plan: Plan, per_mailbox: float | None, per_page: float | None) -> None:
+    """Mailboxes and pages make the requests of some streams, and a backup or a scan beside them is no request of
+    theirs."""
+    names = [stream.name for stream in plan.phase[0].stream]
+    options = [o for o, n in (("--per-mailbox", per_mailbox), ("--per-page", per_page)) if n is not None]
+    if options and len(names) > 1:
+        raise BadInputError(
+            f"{options[0]}: the profile has the streams {_listed(names)}; name those whose requests it counts with "
+            f"--stream, such as --stream {shlex.quote(names[0])} (--stream '*' counts all)"
+        )
 
 
 def _check_shares(per_mailbox: float | None, per_page: float | None) -> None:
@@ -162,12 +187,12 @@ def _loaded(plan: Plan, target: str, state: str, of_brick: list[str]) -> InCondi
 
 
 def _forecast(
-    plan: Plan, target: str, loads: list[InCondition], ruler: Ruler, length_s: float, searches: int
+    plan: Plan, target: str, loads: list[InCondition], asked: Asked, length_s: float, searches: int
 ) -> list[str]:
     """How long the searches take, and what they write."""
     if bricks.is_modelled(target):
         return computing_lines(
-            slowed_s(lambda: sum(searching_s(load.plan, ruler, length_s, load.measure, searches) for load in loads))
+            slowed_s(lambda: sum(searching_s(load.plan, asked, length_s, load.measure, searches) for load in loads))
         )
     runs = 1 + search.expected_steps(searches)
     expected = forecast(predicting.for_time(plan, length_s), [None])
@@ -177,12 +202,32 @@ def _forecast(
 
 
 @dataclass(frozen=True)
+class _Streams:
+    """Whose requests are counted, and which part of them each stream has."""
+
+    parts: list[tuple[str, float]]
+    are_named: bool
+
+    @property
+    def words(self) -> str:
+        """Of several, with their parts."""
+        if len(self.parts) == 1:
+            return self.parts[0][0]
+        return _listed([f"{name} ({part * 100:.2g} %)" for name, part in self.parts])
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+@dataclass(frozen=True)
 class Predicted:
     """What a brick carries in one condition, beside what it does when nothing limits the rate."""
 
     condition: str
     unlimited_per_s: float
     searches: list[search.Carried]
+    streams: _Streams
     is_open: bool = False
     spread: Spread | None = None
     kind: str | None = None
@@ -192,7 +237,8 @@ class Predicted:
     @property
     def sustained(self) -> Sustained:
         of = self.condition, self.rates, self.unlimited_per_s
-        return Sustained(*of, self.is_open, self.spread, self.kind, self.cap)
+        whose = self.streams.words if self.streams.are_named else ""
+        return Sustained(*of, self.is_open, self.spread, self.kind, self.cap, whose)
 
     @property
     def rates(self) -> Sample | None:
@@ -204,27 +250,29 @@ class Predicted:
 
 
 def _predicted(
-    plan: Plan, target: str, condition: str, ruler: Ruler, length_s: float, measure: Measure, searches: int
+    plan: Plan, target: str, condition: str, asked: Asked, length_s: float, measure: Measure, searches: int
 ) -> Predicted:
     console = stderr()
-    figure = ruler.requirements[0].figure
+    figure = asked.figure
     print_line(console, f"{condition}: measuring the brick without a rate limit …")
     unlimited = measure(predicting.for_time(plan, length_s))
-    parts = predicting.shares(unlimited)
-    if not parts:
-        raise BrickyardError(f"{target}: no request was completed; there is nothing to predict from")
+    parts = predicting.shares(unlimited, asked)
+    if not parts or (asked.names and not all(parts.values())):
+        names = f" of {_listed(list(asked.names))}" if asked.names else ""
+        raise BrickyardError(f"{target}: no request{names} was completed; there is nothing to predict from")
 
     def attempt(rate: float, number: int) -> search.Step:
         drawn = replace(plan, seed=plan.seed + number)
-        record = measure(predicting.at_rate(drawn, rate, parts, figure, length_s, virtual=bricks.is_modelled(target)))
-        step = predicting.step(record, ruler, rate)
+        record = measure(predicting.at_rate(drawn, rate, parts, asked, length_s, virtual=bricks.is_modelled(target)))
+        step = predicting.step(record, asked, rate)
         said = f"{condition}, {format_iops(rate)} requests/s: {figure} {format_ns(step.value_ns)}"
         why = "" if step.holds else ", too slow" if step.kept_up else ", not all requests that were due were sent"
         print_line(console, said + why)
         return step
 
-    most = rates(unlimited)[0]
-    return Predicted(condition, most, search.searched(attempt, max(1.0, most / 2), searches))
+    most = sum(row.iops for row in predicting.counted(unlimited, asked))
+    of = _Streams([(plan.phase[0].stream[number].name, part) for number, part in parts.items()], bool(asked.names))
+    return Predicted(condition, most, search.searched(attempt, max(1.0, most / 2), searches), of)
 
 
 @contextmanager
@@ -278,7 +326,12 @@ def _answer(
     figure, _, most = limit.partition(":")
     doubts = [*_doubts(found, figure), *([cached] if cached else []), *far]
     carried = [item.sustained for item in found]
-    question = f"How many requests/s does {target} sustain of {profile} with the {figure} response time within {most}?"
+    names = [name for name, _ in found[0].streams.parts] if found[0].streams.are_named else []
+    whose, each = f" of {_listed(names)}" if names else "", " of each" if len(names) > 1 else ""
+    question = (
+        f"How many requests/s{whose} does {target} sustain {'in' if names else 'of'} {profile} with the {figure} "
+        f"response time{each} within {most}?"
+    )
     answer = prediction(question, carried, doubts, is_modelled=bricks.is_modelled(target))
     documents = [_document(item, per_mailbox, per_page) for item in found]
     if as_json:
@@ -315,6 +368,9 @@ def _notes(found: list[Predicted]) -> list[str]:
     counts = {rates.n for item in found if (rates := item.rates)}
     last = "as in the profile, no limit" if found[0].is_open else "its own requests in flight, no limit"
     notes = [f"open loop with Poisson arrivals in the profile's mix; last line: {last}"]
+    if found[0].streams.are_named:
+        mix = "; ".join(f"{item.condition}: {item.streams.words}" for item in found)
+        notes.append(f"requests that are counted: {mix}; the other streams run as in the profile")
     notes += sorted(
         {
             f"models of {spread.kind}: nine of ten published figures {spread.claim}. {spread.basis}. Almost all of "
@@ -341,9 +397,17 @@ def _notes(found: list[Predicted]) -> list[str]:
 
 def _doubts(found: list[Predicted], figure: str) -> list[str]:
     """What limits belief in the rates."""
+    of = found[0].streams
+    together = []
+    if len(of.parts) > 1 and not of.are_named:
+        together.append(
+            f"rate and limit are of all streams' requests together, {of.words}: many fast requests of one stream hide "
+            "slow ones of another; --stream counts those that you name, each of which has to keep the limit"
+        )
     counts = {rates.n for item in found if (rates := item.rates)}
     doubts = ["a single search gives no interval: use --searches 3"] if 1 in counts else []
     few = search.fewest([carried for item in found for carried in item.searches], figure)
+    doubts = [*together, *doubts]
     return doubts if few is None else [*doubts, f"{search_words(few, figure)}: use a longer --duration"]
 
 
@@ -373,6 +437,8 @@ def _document(item: Predicted, per_mailbox: float | None, per_page: float | None
         "mailboxes": None if per_mailbox is None or rate is None else math.floor(rate / per_mailbox),
         "pages_per_s": None if per_page is None or rate is None else rate / per_page,
         "unlimited_per_s": item.unlimited_per_s,
+        "streams": dict(item.streams.parts),
+        "each_stream_within_limit": item.streams.are_named,
         "unlimited_is_open_loop": item.is_open,
         "interval_factor": item.spread.factor if item.spread else None,
         "low_with_model_per_s": ends[0] if ends else None,

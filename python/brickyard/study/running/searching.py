@@ -17,7 +17,6 @@ from msgspec import structs
 from brickyard.advise import predict
 from brickyard.analysis.figures import search
 from brickyard.analysis.figures.totals import rated_rows, totals
-from brickyard.rulers import Ruler
 from brickyard.schema import Duration
 from brickyard.schema.plan import Plan
 from brickyard.store import Record
@@ -38,9 +37,8 @@ NEAR = 5
 """Last steps of a search: they are near the rate that it finds, as are the steps of further searches."""
 
 
-def searching_s(plan: Plan, ruler: Ruler, length_s: float, measure: Simulated, searches: int) -> float:
+def searching_s(plan: Plan, asked: predict.Asked, length_s: float, measure: Simulated, searches: int) -> float:
     """CPU time of a run as fast as it goes and of the searches that begin at half of its rate."""
-    figure = ruler.requirements[0].figure
     empty_s = _timed(measure, predict.for_time(_without_warmup(plan), EMPTY_S))[0]
 
     def whole_s(took_s: float, share: float) -> float:
@@ -48,25 +46,28 @@ def searching_s(plan: Plan, ruler: Ruler, length_s: float, measure: Simulated, s
 
     whole = predict.for_time(plan, length_s)
     alone_s, unlimited, share = _settled(measure, whole, is_filled=False)
-    parts, most = predict.shares(unlimited), _rate(unlimited, _part(whole, share))
+    parts, most = predict.shares(unlimited, asked), _rate(unlimited, _part(whole, share), asked)
     if not parts:
         return whole_s(alone_s, share)
 
     def at_rate(rate_per_s: float) -> Plan:
-        return predict.at_rate(plan, rate_per_s, parts, figure, length_s, virtual=True)
+        return predict.at_rate(plan, rate_per_s, parts, asked, length_s, virtual=True)
 
+    others_per_s = _rate(unlimited, _part(whole, share)) - most
     has_fill = plan.phase[0].warmup.ns > 0
-    full = _full(measure, at_rate(most * OVERLOAD), whole_s) if has_fill else None
+    full = _full(measure, at_rate(most * OVERLOAD), whole_s, asked) if has_fill else None
     spent_s: list[float] = []
 
     def attempt(rate_per_s: float) -> search.Step:
         made = at_rate(rate_per_s)
-        part = min(1.0, STEP_REQUESTS / (rate_per_s * _length_s(made)))
+        part = min(1.0, STEP_REQUESTS / ((rate_per_s + others_per_s) * _length_s(made)))
         began_s = time.process_time()
-        step = predict.step(measure(_part(made, part)), ruler, rate_per_s)
+        step = predict.step(measure(_part(made, part)), asked, rate_per_s)
         took_s = whole_s(time.process_time() - began_s, part)
         spent_s.append(took_s if full is None or part == 1 else full.step_s(rate_per_s, _length_s(made)))
-        return step if full is None else replace(step, holds=step.holds and rate_per_s <= full.capacity_per_s)
+        # A short step may have too few requests of a rare stream for a percentile.
+        holds = step.kept_up if step.value_ns is None else step.holds
+        return replace(step, holds=holds and (full is None or rate_per_s <= full.capacity_per_s))
 
     found = search.highest(attempt, max(1.0, (most if full is None else min(most, full.capacity_per_s)) / 2))
     further = search.expected_steps(searches) - search.expected_steps(1) if found.best else 0
@@ -85,9 +86,9 @@ class Full:
         return self.spent_per_s * length_s * min(1.0, rate_per_s / self.capacity_per_s)
 
 
-def _full(measure: Simulated, overloaded: Plan, whole_s: Callable[[float, float], float]) -> Full:
+def _full(measure: Simulated, overloaded: Plan, whole_s: Callable[[float, float], float], asked: predict.Asked) -> Full:
     took_s, record, share = _settled(measure, overloaded, is_filled=True)
-    return Full(_rate(record, _part(overloaded, share)), whole_s(took_s, share) / _length_s(overloaded))
+    return Full(_rate(record, _part(overloaded, share), asked), whole_s(took_s, share) / _length_s(overloaded))
 
 
 def _settled(measure: Simulated, whole: Plan, *, is_filled: bool) -> tuple[float, Record, float]:
@@ -110,14 +111,15 @@ def _timed(measure: Simulated, plan: Plan) -> tuple[float, Record]:
     return time.process_time() - began_s, record
 
 
-def _requests(record: Record) -> int:
-    return sum(row.requests for row in rated_rows(totals(record)))
+def _requests(record: Record, asked: predict.Asked | None = None) -> int:
+    rows = rated_rows(totals(record)) if asked is None else predict.counted(record, asked)
+    return sum(row.requests for row in rows)
 
 
-def _rate(record: Record, plan: Plan) -> float:
+def _rate(record: Record, plan: Plan, asked: predict.Asked | None = None) -> float:
     """Of a run however short, of which there is no rate that a user may rely on."""
     duration = plan.phase[0].duration
-    return max(1.0, _requests(record) / duration.ns * 1e9) if duration else 1.0
+    return max(1.0, _requests(record, asked) / duration.ns * 1e9) if duration else 1.0
 
 
 def _length_s(plan: Plan) -> float:
