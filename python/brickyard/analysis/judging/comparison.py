@@ -21,7 +21,7 @@ from brickyard.analysis.judging.differing import load_hash, load_words, loads_ap
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
 from brickyard.schema import Document, is_on_data
-from brickyard.store import Record
+from brickyard.store import Record, RunInfo
 from brickyard.units import format_runs
 
 COMPARED = ("iops", "response_mean", "response_p99")
@@ -322,12 +322,15 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
     """Figures of valid repetitions that are independent of each other, with their intervals; none of fewer than two.
     Runs on other storage, or in another condition, are no repetitions of each other."""
     single, _ = independent([record for record in records if record.info.is_valid])
+    apart = _apart(single)
     found = []
-    for pooled, sides in _sides(single, _apart(single)).items():
+    for pooled, sides in _sides(single, apart).items():
         groups = sides.groups()
         told = told_apart(groups) if len(groups) > 1 else {}
         for group, side in groups.items():
             name = (*pooled[:-1], told[group], pooled[-1]) if told else pooled
+            if not apart:
+                name = with_called(name, side.found[0][0].info)
             for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
                 together = _sample(side, figure, confidence)
                 if together is not None and together.n > 1:
@@ -423,6 +426,14 @@ def record_name(record: Record) -> Name:
     condition = () if record.info.condition == "normal" else (record.info.condition,)
     told = (str(value) for key, value in labels.items() if key not in ("repetition", "cell", "label", "study"))
     return (record.info.profile, *condition, *told)
+
+
+def with_called(name: Name, info: RunInfo) -> Name:
+    """Behind the name of the profile, what tells this load from others of it; the levels of a study say so by
+    themselves."""
+    if not info.called or name[0] != info.profile or info.marks.levels is not None:
+        return name
+    return (name[0], info.called, *name[1:])
 
 
 def _name(record: Record, row: Totals, apart: _Apart) -> Name:
