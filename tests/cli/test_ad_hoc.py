@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import fields
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,6 +16,7 @@ from scipy import stats
 from brickyard.analysis.figures.named import FIGURES
 from brickyard.analysis.judging.summary import circumstances
 from brickyard.cli import main
+from brickyard.cli.parts.ad_hoc import NO_EFFECT, AdHoc
 from brickyard.errors import FAILED
 from brickyard.report.page import render
 from brickyard.store import Store
@@ -52,6 +54,37 @@ def test_the_words_of_fio_make_a_load(capsys: pytest.CaptureFixture[str]) -> Non
     assert (stream["workers"], stream["depth"], stream["request"][0]["size"]) == (4, 32, 4096)
     assert (stream["operations"]["read"], stream["operations"]["write"]) == (70, 30)
     assert stream["pace"] == {"loop": "open", "rate": 5000.0, "arrivals": "constant"}
+
+
+TITLES = {
+    "--rw randread --bs 16k --iodepth 4": "randread, 16k, depth 4",
+    "--rw randrw --numjobs 3 --rwmixread 70 --rate-iops 700,300": (
+        "randrw, 4k, depth 1, 3 workers, 70 % reads, 3,000 requests/s"
+    ),
+    "--rw write --numjobs 2 --rate 500 --direct 0": "write, 4k, depth 1, 2 workers, buffered, 500 requests/s",
+    "--rw randread --percentage-random 30": "randread, 4k, depth 1, 30 % random",
+    "--rw randread --random-distribution zipf": "randread, 4k, depth 1, zipf:1.1",
+    "--rw randread --random-distribution pareto:0.2": "randread, 4k, depth 1, pareto:0.2",
+    "--rw randread --random-distribution normal:10": "randread, 4k, depth 1, normal:10",
+    "--rw randread --random-distribution zoned:60/10:40/90": (
+        "randread, 4k, depth 1, zoned:60/0B..10%:40/10%..100%"
+    ),
+    "--rw randread --norandommap": "randread, 4k, depth 1, norandommap",
+    "--rw read:12k --thinktime 1ms": "read, 4k, depth 1, pause 1ms, stride 16k",
+    "--rw randwrite --sync dsync --fdatasync 8": "randwrite, 4k, depth 1, sync=dsync, fdatasync=8",
+    "--rw randwrite --fsync 1": "randwrite, 4k, depth 1, fsync=1",
+    "--rw randrw --bs 4k,1m": "randrw, 4k,1m, depth 1, 50 % reads",
+    "--rw randread --bssplit 4k/60:64k/40": "randread, 4k/60:64k/40, depth 1",
+    "--rw randread --ioengine psync --iodepth 9": "randread, 4k, depth 1",
+}  # fmt: skip
+
+
+def test_all_that_options_ask_for_is_in_the_title(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, title in TITLES.items():
+        assert planned(capsys, *words.split())["title"] == title
+    not_asked = {"name", "filename", "runtime", "ramp_time", "save", *NO_EFFECT}
+    told = {word.replace("-", "_").strip("_") for words in TITLES for word in words.split() if word.startswith("--")}
+    assert {field.name for field in fields(AdHoc)} - not_asked - told == {"end_fsync"}
 
 
 def test_a_rate_with_a_unit_is_bytes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +136,8 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["run", str(kept), str(tmp_path / "target"), *store]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["profile_hash"] == json.loads(out)["profile_hash"]
+    assert main(["runs", *store[:2]]) == 0
+    assert capsys.readouterr().out.count("p, randread, 4k, depth 1 ") == 2
 
 
 @pytest.mark.parametrize(
@@ -123,6 +158,13 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         ),
         (["--rw", "read", "--rate=1.5M/s"], "or 1.5MiB for bytes/s: `brickyard run --rw read --rate 1.5MiB --dry-run`"),
         (["--rw", "read", "--rate", "5", "--rate-iops", "5"], "are two rates"),
+        (["--rw", "read", "--percentage-random=30"], "`brickyard run --rw randread --percentage-random=30 --dry-run`"),
+        (["--rw", "rw", "--random-distribution", "zipf"], "fio ignores the option there; write --rw randrw"),
+        (
+            ["--rw", "randread", "--percentage-random", "30", "--random-distribution", "zipf"],
+            "percentage_random with random_distribution=zipf: no address here has both",
+        ),
+        (["--rw", "randwrite", "x", "--overwrite", "--runtime", "2"], "--overwrite: its value is missing; the target"),
         (["--rw", "read", "--rate", "0"], "--rate=0: must be a number from 0.001"),
         (
             ["--rw", "reed", "--bs", "4q", "--iodepth=0", "--runtime", "1.5x"],
@@ -172,7 +214,10 @@ def test_a_line_of_fio_is_taken_and_what_is_not_is_said_at_once(capsys: pytest.C
     assert main(["run", *line.split(), "--filename=sim:iodrive-160-slc", "--norandommap", "--dry-run", "--json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert (found["targets"], found["plan"]["title"]) == (["sim:iodrive-160-slc"], "x: randread, 4k, depth 1")
+    assert (found["targets"], found["plan"]["title"]) == (
+        ["sim:iodrive-160-slc"],
+        "x: randread, 4k, depth 1, norandommap",
+    )
     assert found["plan"]["phase"][0]["stream"][0]["address"] == {"kind": "random"}
     for said in ("iodepth=4 has no effect", "--time_based has no effect", "--group_reporting has", "--thread has"):
         assert f"note: {said}" in err
@@ -335,6 +380,7 @@ def test_repetitions_begin_with_their_mean_and_its_interval(tmp_path: Path, caps
     assert main([*words, "--repeat", "2", "--ruler", f"iops>={limit}", "--ruler", "iops>=1", "--check"]) == FAILED
     out = capsys.readouterr().out
     assert 0 < out.index("95 % interval") < out.index("Run 5"), "before the single runs"
+    assert "ad-hoc, randread, 4k, depth 4, read" in out
     worst = 5 if rates[0] < rates[1] else 6
     assert f"met in 1 of 2 runs; run {worst}: fail, {min(rates[:2]):,.0f} IOPS" in out
     assert "Requirement iops>=1: met in all 2 runs, least headroom × " in out
@@ -373,8 +419,9 @@ def test_a_history_and_a_list_tell_other_arrays_and_conditions_apart(
         assert main([*words, *more]) == 0
     capsys.readouterr()
     assert main(["history", "sim:terraserver-2003", *store, "--json"]) == 0
-    told = [(item["load"][1:], len(item["points"])) for item in json.loads(capsys.readouterr().out)["histories"]]
-    assert told == [(["read"], 1), (["members=4", "read"], 1), (["degraded", "read"], 2)]
+    told = [(item["load"], len(item["points"])) for item in json.loads(capsys.readouterr().out)["histories"]]
+    name = ["ad-hoc", "randread, 4k, depth 1"]
+    assert told == [([*name, "read"], 1), ([*name, "members=4", "read"], 1), ([*name, "degraded", "read"], 2)]
     assert main(["runs", *store]) == 0
     listed = capsys.readouterr().out
     assert re.search(r"s1 .* 2 runs \(3-4\), degraded ", listed)

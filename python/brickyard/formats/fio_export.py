@@ -206,17 +206,24 @@ def _distribution(address: Address) -> str:
     match address:
         case RunsAddress(random=share):
             return f"percentage_random={int(share)}"
-        case ZipfAddress(theta=theta):
-            return f"random_distribution=zipf:{theta:g}"
-        case ParetoAddress(skew=skew):
-            return f"random_distribution=pareto:{1 - skew / 100:g}"
-        case NormalAddress(deviation=deviation):
-            return f"random_distribution=normal:{deviation:g}"
+        case ZipfAddress() | ParetoAddress() | NormalAddress():
+            return f"random_distribution={distribution(address)}"
         case ZonesAddress(apart=True):
             raise _refuse("zones in a part of the region for each worker (apart)")
         case ZonesAddress(zones=zones):
             return f"random_distribution={_zones(zones)}"
     raise _refuse(f"address {tag_of(type(address))}")
+
+
+def distribution(address: ZipfAddress | ParetoAddress | NormalAddress) -> str:
+    """As fio's `random_distribution` has it."""
+    match address:
+        case ZipfAddress(theta=theta):
+            return f"zipf:{theta:g}"
+        case ParetoAddress(skew=skew):
+            return f"pareto:{1 - skew / 100:g}"
+        case NormalAddress(deviation=deviation):
+            return f"normal:{deviation:g}"
 
 
 def _zones(zones: list[Zone]) -> str:

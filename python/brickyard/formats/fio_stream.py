@@ -224,16 +224,15 @@ def _address(
     is_random: bool,
 ) -> Address:
     if not is_random:
+        notes += [f"{option} has no effect with rw={asked.rw}, as in fio." for option in _for_random(asked)]
         return _in_order(ops, sizes, step_bytes, notes)
+    share = _random_share(asked, ops)
     if (given := asked.random_distribution) != "random":
+        if share < 100:
+            raise BadInputError(f"percentage_random with random_distribution={given}: no address here has both")
         return _distribution(given, notes)
-    if asked.percentage_random is not None:
-        texts = by_direction(asked.percentage_random, "100")
-        shares = {fio_number("percentage_random", texts[name], high=100) for name in ops.used}
-        if len(shares) > 1:
-            raise BadInputError("percentage_random: reads and writes of a stream have one share of random offsets")
-        if (share := shares.pop()) < 100:
-            return Address("runs", random=share)
+    if share < 100:
+        return Address("runs", random=share)
     if fio_flag("norandommap", asked.norandommap):
         return RANDOM
     one = _one_size(sizes)
@@ -241,6 +240,22 @@ def _address(
         return Address("permutation")
     notes.append("Offsets are uniform; fio's map would keep them from what this pass has touched (no norandommap).")
     return RANDOM
+
+
+def _for_random(asked: FioOptions) -> list[str]:
+    """The options that tell of random offsets where they are."""
+    share, given = asked.percentage_random, asked.random_distribution
+    found = [] if share is None else [f"percentage_random={share}"]
+    return found if given == "random" else [*found, f"random_distribution={given}"]
+
+
+def _random_share(asked: FioOptions, ops: Shares) -> float:
+    """Per cent of random offsets."""
+    texts = by_direction(asked.percentage_random or "100", "100")
+    shares = {fio_number("percentage_random", texts[name], high=100) for name in ops.used}
+    if len(shares) > 1:
+        raise BadInputError("percentage_random: reads and writes of a stream have one share of random offsets")
+    return shares.pop()
 
 
 def _one_size(sizes: Sizes) -> int | None:

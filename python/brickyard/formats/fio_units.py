@@ -35,6 +35,14 @@ def fio_bytes(option: str, text: str) -> int:
     return value
 
 
+def fio_size(size_bytes: int) -> str:
+    """As short as fio's words have it: `4k`."""
+    for power, unit in reversed([(power, unit) for unit, power in PREFIX.items()]):
+        if size_bytes and size_bytes % 1024**power == 0:
+            return f"{size_bytes // 1024**power}{unit}"
+    return str(size_bytes)
+
+
 def fio_time_us(option: str, text: str, *, default: str) -> int:
     match = re.fullmatch(r"([0-9]+)\s*(usec|us|msec|ms|s|m|h|d)?", text.strip().lower())
     if not match or int(match[1]) * TIME_US[match[2] or default] > LARGEST:

@@ -15,9 +15,8 @@ from brickyard import shipped
 from brickyard.errors import BadInputError, Remedy, WorkloadFirst, meant, nearest, one_line
 from brickyard.schema import read_plan
 from brickyard.schema.plan import Plan
+from brickyard.schema.titles import CHANGED
 
-CHANGED = ", but "
-"""Between a profile's own title and the changes it was run with."""
 SAME_LOAD = ("title", "source", "about", "seed", "engine", "interval", "hang_after", "stop_on_error", "each")
 """Keys that change what is shown or how it is carried out, and not what is asked of the storage."""
 
@@ -110,11 +109,6 @@ def _without(profile: ProfileText, own: Sequence[str], overrides: Sequence[str],
         return validate(profile, [*own, *(change for change in overrides if change.partition("=")[0].strip() != key)])
     except BadInputError:
         return None
-
-
-def changes_in(title: str) -> str:
-    """The changes that a run's title names: `depth=32, request=64KiB`."""
-    return title.partition(CHANGED)[2]
 
 
 def _override_at_fault(profile: ProfileText, overrides: list[str]) -> str | None:

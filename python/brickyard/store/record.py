@@ -34,6 +34,7 @@ from brickyard.schema import (
 )
 from brickyard.schema.load_hash import load_hash
 from brickyard.schema.plan import OtherPlan, Plan
+from brickyard.schema.titles import PlanTitles
 
 Json = dict[str, Any]
 E = TypeVar("E", bound=msgspec.Struct)
@@ -291,7 +292,19 @@ class RunInfo(RunHead):
     @property
     def title(self) -> str | None:
         """Of its plan, which nobody need read for it."""
-        return self.plan_document.get("title")
+        return self._titles.title
+
+    @property
+    def called(self) -> str:
+        """What tells its load from others of its profile; empty where that is the profile as it is."""
+        return self._titles.called
+
+    @cached_property
+    def _titles(self) -> PlanTitles:
+        try:
+            return msgspec.convert(self.plan_document, PlanTitles)
+        except msgspec.ValidationError:
+            return PlanTitles()
 
     @cached_property
     def load_hash(self) -> str:

@@ -23,7 +23,7 @@ from brickyard.analysis.judging.differing import load_hash, load_words, loads_ap
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
 from brickyard.schema import Document, Timed, is_on_data
-from brickyard.store import Record
+from brickyard.store import Record, RunInfo
 from brickyard.units import format_runs
 
 COMPARED = ("iops", "response_mean", "response_p99")
@@ -331,6 +331,8 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
         told = told_apart(groups) if len(groups) > 1 else {}
         for group, side in groups.items():
             name = (*pooled[:-1], told[group], pooled[-1]) if told else pooled
+            if not apart:
+                name = with_called(name, side.found[0][0].info)
             for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
                 together = _sample(side, figure, confidence)
                 if together is not None and together.n > 1:
@@ -465,6 +467,14 @@ def record_name(record: Record) -> Name:
         return marks_words(marks)
     condition = () if record.info.condition == "normal" else (record.info.condition,)
     return (record.info.profile, *condition, *marks_words(marks))
+
+
+def with_called(name: Name, info: RunInfo) -> Name:
+    """Behind the name of the profile, what tells this load from others of it; the levels of a study say so by
+    themselves."""
+    if not info.called or name[0] != info.profile or info.marks.levels is not None:
+        return name
+    return (name[0], info.called, *name[1:])
 
 
 def _name(record: Record, row: Totals | AllRow, apart: _Apart) -> Name:

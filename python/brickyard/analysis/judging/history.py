@@ -22,6 +22,7 @@ from statistics import fmean, median
 from brickyard import bricks
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, MAD_TO_SIGMA, welch
+from brickyard.analysis.judging.comparison import with_called
 from brickyard.analysis.judging.differing import Differing, differing_between, loads_apart
 from brickyard.analysis.judging.groups import known_state
 from brickyard.analysis.judging.run_figures import RunFigures
@@ -76,7 +77,7 @@ def histories(
 ) -> list[History]:
     """One for each load that was measured at all; those with few runs have points and no turns.
 
-    `record` is asked for the runs before and after a change alone.
+    `record` is asked for the newest run of each load, and for the runs before and after a change.
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
     repeats: Counter[tuple[str, ...]] = Counter()
@@ -96,19 +97,25 @@ def histories(
     family = sum(len(points) >= RUNS_MIN for points in groups.values())
     sure = 1 - (1 - confidence) / max(family, 1)
     names = _names(groups)
-    loads = {key[:-2]: {other[-1] for other in groups if other[:-2] == key[:-2]} for key in groups}
     for key, points in groups.items():
-        if len(loads[key[:-2]]) > 1:  # other loads have this name too; their plans may have titles of their own
-            names[key] = (record(points[-1].run).info.plan.title, *names[key])
-    for alike in [[key for key in names if names[key] == name] for name in set(names.values())]:
-        if len(alike) > 1:  # of one title, such as loads that differ in their duration alone
-            apart = loads_apart([record(groups[key][-1].run) for key in alike])
-            for key, words in zip(alike, apart, strict=True):
-                names[key] = (*names[key], words)
+        names[key] = with_called(names[key], record(points[-1].run).info)
+    for alike in _alike(names):  # other loads have this name too; their plans may have titles of their own
+        for key in alike:
+            names[key] = (record(groups[key][-1].run).info.plan.title, *names[key])
+    for alike in _alike(names):  # of one title, such as loads that differ in their duration alone
+        apart = loads_apart([record(groups[key][-1].run) for key in alike])
+        for key, words in zip(alike, apart, strict=True):
+            names[key] = (*names[key], words)
     return [
         replace(_history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure), repeats=repeats[key])
         for key, points in groups.items()
     ]
+
+
+def _alike(names: dict[tuple[str, ...], tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+    """The keys of each name that several have."""
+    found = ([key for key in names if names[key] == name] for name in set(names.values()))
+    return [keys for keys in found if len(keys) > 1]
 
 
 def _names(keys: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:

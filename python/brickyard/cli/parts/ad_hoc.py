@@ -17,12 +17,15 @@ from cyclopts import Group, Parameter
 from brickyard import _core, bricks, profiles
 from brickyard.cli.parts.options import STREAM
 from brickyard.errors import BadInputError, Edit, Remedy, one_line
+from brickyard.formats.fio_export import RW
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import Imported, import_jobs
 from brickyard.formats.fio_options import FioOptions, understood
-from brickyard.formats.fio_stream import DIRECTIONS, ENGINES, job_rate
+from brickyard.formats.fio_stream import DIRECTIONS, job_rate
+from brickyard.formats.fio_title import fio_title
 from brickyard.formats.fio_units import TIME_US, fio_bytes, fio_int, fio_number, fio_time_us
 from brickyard.outputs import write_whole
+from brickyard.schema.titles import BY_OPTIONS
 from brickyard.units import format_iops
 
 NAME = "ad-hoc"
@@ -120,6 +123,8 @@ NO_EFFECT = {
     "refill_buffers": "what is written is always unique data",
 }
 """Taken from a line of fio, and why a run is the same without it."""
+OF_RANDOM = ("random_distribution", "percentage_random")
+"""What they mean is meant of random offsets alone."""
 NOT_OF_THE_JOB = ("save", "rate", "name", "filename", *NO_EFFECT)
 
 
@@ -137,9 +142,10 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
         if words.rate_iops is not None:
             raise BadInputError("--rate and --rate-iops are two rates; leave one of them out")
         options["rate_iops"] = _rate(_total_per_s(words.rate, asked), asked)
-    title, several = _title(words, understood(options))
-    notes += [several] if several and words.rate_iops is not None else []
-    imported = _imported(options, title)
+    notes += _several(understood(options)) if words.rate_iops is not None else []
+    unnamed = profiles.ProfileText(NAME, _imported(options, NAME).text, "")
+    title = fio_title(profiles.validate(unnamed, []))
+    imported = _imported(options, f"{words.name}: {title}" if words.name else title)
     if words.save is not None:
         try:
             write_whole(words.save, imported.text, stream=True)
@@ -157,7 +163,7 @@ def _job(given: Mapping[str, str]) -> dict[str, str]:
 
 def _imported(options: dict[str, str], title: str) -> Imported:
     try:
-        return import_jobs(NAME, [Job(NAME, options)], "fio's options on the command line", title=title)
+        return import_jobs(NAME, [Job(NAME, options)], BY_OPTIONS, title=title)
     except BadInputError as error:
         said = str(error).removeprefix(f"job {NAME}: ")
         raise BadInputError(f"--{said}" if OPTION.match(said) else said) from error
@@ -239,8 +245,14 @@ def _check(name: str, text: str, rw: str) -> None:
         raise BadInputError(
             "--time_based=0: a run here lasts for --runtime; in a profile, a phase can end after passes"
         )
-    if name == "rwmixread" and DIRECTIONS.get(rw, ("mixed",))[0] != "mixed":
+    kind, is_random = DIRECTIONS.get(rw, ("mixed", True))
+    if name == "rwmixread" and kind != "mixed":
         raise BadInputError(f"--rwmixread {text}: --rw {rw} does not mix; --rw randrw and rw do")
+    if name in OF_RANDOM and not is_random:
+        random = RW[kind, True]
+        option = name.replace("_", "-")
+        edit = Remedy(f"write --rw {random}", Edit(("--rw", rw), ("--rw", random)))
+        raise BadInputError(f"--{option} {text}: --rw {rw} is sequential, and fio ignores the option there", edit)
 
 
 def _check_rate(text: str) -> None:
@@ -258,22 +270,13 @@ def _check_rate(text: str) -> None:
         _bytes_per_s(text)
 
 
-def _title(words: AdHoc, asked: FioOptions) -> tuple[str, str]:
-    """The profile's title, and what a rate of several jobs or directions comes to."""
-    rw = f"{words.name}: {asked.rw}" if words.name else asked.rw
-    depth = "1" if ENGINES.get(asked.ioengine) == "psync" else asked.iodepth
-    parts = [rw, asked.bssplit or asked.bs, f"depth {depth}"]
-    if pause := words.thinktime:
-        parts.append(f"pause {pause}{'' if pause.endswith('s') else ' us'}")
-    parts += [f"{words.numjobs} workers"] if words.numjobs else []
-    parts += [f"{words.rwmixread} % reads"] if words.rwmixread else []
-    if asked.rate_iops is None:
-        return ", ".join(parts), ""
+def _several(asked: FioOptions) -> list[str]:
+    """What a rate of several jobs or directions comes to."""
     jobs = fio_int("numjobs", asked.numjobs, low=1, high=1024)
-    per_s = job_rate(asked) * jobs
-    several = f"--rate-iops is the rate of each job and direction, as in fio: {format_iops(per_s)} requests/s together"
-    is_one = jobs == 1 and DIRECTIONS.get(asked.rw, ("",))[0] != "mixed"
-    return ", ".join([*parts, f"{format_iops(per_s)} requests/s"]), "" if is_one else several
+    if jobs == 1 and DIRECTIONS.get(asked.rw, ("",))[0] != "mixed":
+        return []
+    per_s = format_iops(job_rate(asked) * jobs)
+    return [f"--rate-iops is the rate of each job and direction, as in fio: {per_s} requests/s together"]
 
 
 def _is_number(text: str) -> bool:

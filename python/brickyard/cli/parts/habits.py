@@ -24,7 +24,7 @@ from brickyard.errors import BadInputError, Edit, Remedy, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
 from brickyard.formats.fio_stream import range_sizes
-from brickyard.formats.fio_units import fio_bytes, fio_number
+from brickyard.formats.fio_units import fio_bytes, fio_number, fio_size
 from brickyard.store import command_on
 
 KNOWN = ("run", "characterize", "compare", "import", "export")
@@ -119,17 +119,12 @@ def _few_sizes(given: str) -> dict[int, float]:
 
 def _split(given: str) -> tuple[str, ...]:
     sizes = _few_sizes(given)
-    return ("--bssplit", ":".join(f"{_fio_words(size)}/{share:g}" for size, share in sizes.items())) if sizes else ()
+    return ("--bssplit", ":".join(f"{fio_size(size)}/{share:g}" for size, share in sizes.items())) if sizes else ()
 
 
 def _mix(given: str) -> tuple[str, ...]:
     mixed = ",".join(f'{{size="{toml_text.size(at)}",share={share:g}}}' for at, share in _few_sizes(given).items())
     return ("--set", f"request=[{mixed}]") if mixed else ()
-
-
-def _fio_words(size_bytes: int) -> str:
-    kib, rest = divmod(size_bytes, 1024)
-    return str(size_bytes) if rest else f"{kib}k"
 
 
 def _behind(given: str) -> tuple[str, ...]:
@@ -272,6 +267,10 @@ DD_WORDS = (
 )
 
 
+VALUES = {"--overwrite": Remedy("the target that may be overwritten is named there as well: --overwrite TARGET")}
+"""What follows an option, where that is not plain."""
+
+
 def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInputError:
     """What the parser of options refused, with what to write instead; else `see`."""
     if isinstance(error, UnknownOptionError):
@@ -294,6 +293,8 @@ def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInp
         words = tuple(error.unused_tokens or ())
         remedy = Remedy("leave it out", Edit(words, ())) if words in LISTS else see
         return BadInputError(f"Too many arguments: {' '.join(words)}", remedy)
+    if isinstance(error, MissingArgumentError) and error.keyword is not None:
+        return BadInputError(f"{error.keyword}: its value is missing", VALUES.get(error.keyword, see))
     if isinstance(error, MissingArgumentError) and error.argument is not None and not error.argument.tokens:
         return BadInputError(f"{error.argument.name} is missing", see)
     return BadInputError(f"{error} {see.words}")

@@ -21,11 +21,9 @@ from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
 from brickyard.analysis.judging.summary import when
 from brickyard.cli.parts import options
-from brickyard.cli.parts.ad_hoc import NAME as AD_HOC
 from brickyard.cli.parts.output import emit, print_line, stdout, table
 from brickyard.cli.parts.selection import named_runs, open_store
 from brickyard.errors import BadInputError
-from brickyard.profiles import changes_in
 from brickyard.reading import span_seconds
 from brickyard.schema import Document, stored
 from brickyard.store import RunHead, RunInfo, Store, command_on
@@ -236,11 +234,8 @@ def since_unix_ns(text: str, now: datetime | None = None) -> int:
 
 
 def _load(run: RunInfo) -> str:
-    """What sets a run apart from others of its profile; an ad-hoc load has no other name than its title,
-    and the title of others names what was changed."""
-    title = run.title or ""
-    title = title if run.profile == AD_HOC else changes_in(title)
-    return ", ".join(words for words in (title, _labels(run), *_states([run])) if words)
+    """What sets a run apart from others of its profile."""
+    return ", ".join(words for words in (run.called, _labels(run), *_states([run])) if words)
 
 
 def _states(runs: Sequence[RunHead]) -> list[str]:

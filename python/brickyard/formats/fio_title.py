@@ -1,0 +1,91 @@
+"""Duty: a plan that options of fio made → its title, in fio's words: all that it asks of the storage.
+
+How long it runs, and which engine sends the requests, is no part of it. Refusal: a title of several phases, or of
+streams that differ in more than where their clones work.
+"""
+
+from __future__ import annotations
+
+from brickyard.formats import toml_text
+from brickyard.formats.fio_export import RW, distribution
+from brickyard.formats.fio_units import fio_size
+from brickyard.schema.plan import (
+    IoMode,
+    Moves,
+    NormalAddress,
+    OpenPace,
+    ParetoAddress,
+    PermutationAddress,
+    Plan,
+    RandomAddress,
+    RunsAddress,
+    SequentialAddress,
+    SizeShare,
+    Stream,
+    StridedAddress,
+    SyncMode,
+    ZipfAddress,
+    ZonesAddress,
+)
+from brickyard.units import format_iops
+
+
+def fio_title(plan: Plan) -> str:
+    clones = plan.phase[0].stream
+    stream = clones[0]
+    workers = sum(clone.workers for clone in clones)
+    paces = [clone.pace.rate for clone in clones if isinstance(clone.pace, OpenPace)]
+    parts = [
+        _operations(stream),
+        _sizes(stream.request),
+        f"depth {stream.depth}",
+        f"pause {toml_text.duration(stream.think.ns // 1000)}" if stream.think.ns else "",
+        f"{workers} workers" if workers > 1 else "",
+        f"{stream.operations.read:g} % reads" if 0 < stream.operations.read < 100 else "",
+        _places(stream),
+        "buffered" if plan.io is IoMode.BUFFERED else "",
+        *(_durable(stream) if stream.operations.write else ()),
+        f"{format_iops(sum(paces))} requests/s" if paces else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _operations(stream: Stream) -> str:
+    used = [kind for kind in ("read", "write", "trim") if getattr(stream.operations, kind)]
+    is_random = not isinstance(stream.address, SequentialAddress | StridedAddress)
+    return RW[used[0] if len(used) == 1 else "mixed", is_random]
+
+
+def _sizes(mix: list[SizeShare]) -> str:
+    of = [[item for item in mix if item.of is kind] for kind in (None, *Moves)]
+    return ",".join(_split(items) for items in of if items)
+
+
+def _split(items: list[SizeShare]) -> str:
+    if len(items) == 1:
+        return fio_size(items[0].size)
+    return ":".join(f"{fio_size(item.size)}/{item.share:g}" for item in items)
+
+
+def _places(stream: Stream) -> str:
+    """Where requests go; empty where fio's default is: in order, or each block once at random."""
+    match stream.address:
+        case SequentialAddress() | PermutationAddress():
+            return ""
+        case RandomAddress():  # of several sizes, fio's own map does not come to a permutation
+            return "norandommap" if len(stream.request) == 1 else ""
+        case StridedAddress(stride=stride):
+            return f"stride {fio_size(stride)}"
+        case RunsAddress(random=share):
+            return f"{share:g} % random"
+        case ZonesAddress(zones=zones):
+            return "zoned:" + ":".join(f"{zone.requests:g}/{zone.region}" for zone in zones)
+        case ZipfAddress() | ParetoAddress() | NormalAddress() as found:
+            return distribution(found)
+        case other:
+            raise TypeError(f"no option of fio makes an address such as {other}")
+
+
+def _durable(stream: Stream) -> list[str]:
+    sync = [] if stream.sync is SyncMode.NONE else [f"sync={stream.sync}"]
+    return [*sync, f"{stream.flush_every.call}={stream.flush_every.writes}"] if stream.flush_every else sync

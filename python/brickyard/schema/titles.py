@@ -1,0 +1,31 @@
+"""Duty: what a load is called besides its profile: what was changed of it, or the title of one that options made.
+
+Refusal: no title is made here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+CHANGED = ", but "
+"""Between a profile's own title and the changes it was run with."""
+BY_OPTIONS = "fio's options on the command line"
+"""The source of a profile that has no other name than its title, whatever file it was saved to."""
+
+
+def changes_in(title: str) -> str:
+    """The changes that a run's title names: `depth=32, request=64KiB`."""
+    return title.partition(CHANGED)[2]
+
+
+class PlanTitles(msgspec.Struct, frozen=True):
+    """Of a plan as it is kept, which nobody need read for it."""
+
+    title: str | None = None
+    source: str | None = None
+
+    @property
+    def called(self) -> str:
+        """What tells its load from others of its profile; empty where nothing was changed."""
+        title = self.title or ""
+        return title if self.source == BY_OPTIONS else changes_in(title)
