@@ -307,10 +307,12 @@ y = "answer"
 def carried_out(store: Store, text: str = SIM, wishes: Wishes | None = None) -> tuple[StudyView, Matrix]:
     wishes = wishes or Wishes()
     design = read_design(StudyText("mirrors", text, "mirrors.toml"))
-    planned = steps(design, lay_out(design, wishes), wishes, Specs(design, wishes, None))
+    layout = lay_out(design, wishes)
+    planned = steps(design, layout, wishes, Specs(design, wishes, None))
     matrix = Matrix(store, Silent(), Interrupt(), design, wishes, planned)
     result = matrix.run()
-    return view_of(design, results(store, design, [step.identity for step in planned]), result.notes), matrix
+    found = results(store, design, [step.identity for step in planned])
+    return view_of(design, found, layout.cells, wishes.changes, result.notes), matrix
 
 
 def test_a_study_becomes_a_page_with_pictures_and_all_its_cells(tmp_path: Path) -> None:
