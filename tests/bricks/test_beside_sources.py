@@ -11,11 +11,11 @@ import pytest
 
 from brickyard import profiles
 from brickyard.advise.simulate import Brick, filled, simulate
-from brickyard.analysis.figures.pivot import Axis, Observation, TableSpec, pivot
+from brickyard.analysis.figures.pivot import Axis, Observation, TableSpec, Where, pivot
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging.answers import _characterized
 from brickyard.analysis.studies.characterization import Cell, RankedCell
-from brickyard.analysis.studies.published import Conclusion, Published, agreement, beside, judged
+from brickyard.analysis.studies.published import Cells, Conclusion, Published, agreement, beside, judged
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan
@@ -367,6 +367,32 @@ def test_one_sentence_does_not_average_reads_and_writes(capsys: pytest.CaptureFi
     found = answer(capsys, "study", "overland-drives", "--repetitions", "1", *only)
     assert "random read: IOPS compared with 500 GB: 750 GB -1" in found["answer"][1]
     assert "sequential read: IOPS compared with 500 GB: 750 GB 0 %" in found["answer"][1]
+    # Of a study that was interrupted, no conclusion is drawn from a part of the cells that it is about.
+    half = answer(capsys, "study", "overland-drives", "--repetitions", "1", *only, "--only", "request=8KiB", "--no-run")
+    assert half["answer"][:2] == [
+        "Incomplete: 4 of 8 cells were not measured (4 of 8 runs are missing).",
+        "None of the source's 2 conclusions was judged: cells are missing.",
+    ]
+    more = answer(capsys, "study", "overland-drives", "--repetitions", "2", *only, "--no-run")["answer"]
+    assert more[0] == "Incomplete: 4 of 8 runs are missing; each cell was measured at least once."
+    assert more[1].startswith("2 of 2 conclusions of the source agree with the models")
+
+
+def test_a_missing_cell_is_needed_only_beside_its_counterpart() -> None:
+    a: Where = {"array": ("a",)}
+    b: Where = {"array": ("b",)}
+    ahead = Conclusion("A is ahead of B", "rate", a, b, {})
+    pivots = [pivot(SPEC, ARRAYS, made(110, 100))]
+    planned = [{"array": name, "load": load} for name in "ab" for load in ("read", "write")]
+
+    def is_judged(missing: dict[str, str], planned: list[dict[str, str]]) -> bool:
+        (found,) = judged(pivots, [ahead], Cells(planned, [missing]))
+        return found.is_measured
+
+    assert not is_judged({"array": "a", "load": "write"}, planned)
+    assert not is_judged({"array": "b", "load": "read"}, planned)
+    assert is_judged({"array": "c", "load": "read"}, [*planned, {"array": "c", "load": "read"}])
+    assert is_judged({"array": "a", "load": "copy"}, [*planned, {"array": "a", "load": "copy"}])
 
 
 def test_a_write_back_cache_slows_no_stream_of_writes(capsys: pytest.CaptureFixture[str]) -> None:

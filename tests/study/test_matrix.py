@@ -307,10 +307,12 @@ y = "answer"
 def carried_out(store: Store, text: str = SIM, wishes: Wishes | None = None) -> tuple[StudyView, Matrix]:
     wishes = wishes or Wishes()
     design = read_design(StudyText("mirrors", text, "mirrors.toml"))
-    planned = steps(design, lay_out(design, wishes), wishes, Specs(design, wishes, None))
+    layout = lay_out(design, wishes)
+    planned = steps(design, layout, wishes, Specs(design, wishes, None))
     matrix = Matrix(store, Silent(), Interrupt(), design, wishes, planned)
     result = matrix.run()
-    return view_of(design, results(store, design, [step.identity for step in planned]), result.notes), matrix
+    found = results(store, design, [step.identity for step in planned])
+    return view_of(design, found, layout.cells, wishes.changes, result.notes), matrix
 
 
 def test_a_study_becomes_a_page_with_pictures_and_all_its_cells(tmp_path: Path) -> None:
@@ -557,14 +559,19 @@ def test_a_history_names_the_run_at_which_it_changed(capsys: pytest.CaptureFixtu
 
 
 def test_runs_of_a_model_with_one_seed_are_no_evidence_of_a_change(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each of them is the same run again; two seeds differ without anything having changed."""
+    """Each of them is the same run again. One with another seed is a run of its own, also if its figure is the same by
+    chance, and counts for all of its operations."""
     with Store() as store:
-        for count in [200] * 5 + [203] * 5:
-            add_run(store, [interval(0, SECOND, cell([MS] * count)), phase_end()], targets=["sim:wd2500jd"])
+        for seed, reads, writes in [*[(1, 200, 90)] * 5, *[(2, 203, 91)] * 3, (3, 200, 92)]:
+            both = cell([MS] * reads), cell([MS] * writes, operation="write")
+            asked = {**plan(), "seed": seed}
+            add_run(store, [interval(0, SECOND, *both), phase_end()], targets=["sim:wd2500jd"], plan_=asked)
     assert main(["history", "sim:wd2500jd", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["histories"]
-    assert found["changes"] == []
-    assert ([point["run"] for point in found["points"]], found["repeats"]) == ([1, 6], 8)
+    for found in json.loads(capsys.readouterr().out)["histories"]:
+        assert found["changes"] == []
+        assert ([point["run"] for point in found["points"]], found["repeats"]) == ([1, 6, 9], 6)
+    assert main(["history", "sim:wd2500jd"]) == 0
+    assert "each repeats an earlier run: runs 2-5, 7-8 (same seed" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_page_of_runs_in_several_conditions_says_which_run_was_in_which() -> None:

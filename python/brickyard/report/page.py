@@ -5,7 +5,7 @@ Refusal: the page makes no network request and runs no script; its own policy he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -102,7 +102,7 @@ class Lead:
     """Whether no picture of the runs is needed beside these."""
 
 
-def default_directory(records: list[Record], study: StudyInfo | None) -> Path:
+def default_directory(records: Sequence[Record], study: StudyInfo | None) -> Path:
     """`brickyard-report-20260131-142233` below the working directory, by the time at which the first run began."""
     began_ns = study.created_unix_ns if study else min(record.info.created_unix_ns for record in records)
     moment = datetime.fromtimestamp(began_ns / 1e9).astimezone()

@@ -428,6 +428,10 @@ class StudyAbout(msgspec.Struct, frozen=True, kw_only=True):
     """The file of its design."""
     cells: list[str] | None = None
     """What identifies the repetitions of its cells."""
+    targets: list[str] = []
+    only: list[str] = []
+    changes: list[str] = []
+    """What the command line added to its file."""
     curve: CurveAsked | None = None
     planned: int | None = None
     """Cells that a characterization was to measure."""

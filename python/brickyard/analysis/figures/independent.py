@@ -34,7 +34,7 @@ def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
     first: dict[str, int] = {}
     repeats: dict[int, list[int]] = {}
     for record in records:
-        same = _determined_by(record)
+        same = determined_by(record)
         if same is None or same not in first:
             kept.append(record)
             if same is not None:
@@ -48,7 +48,7 @@ def independent(records: Sequence[Record]) -> tuple[list[Record], list[Repeat]]:
 
 def is_same_computation(one: Sequence[Record], other: Sequence[Record]) -> bool:
     """Whether two sides are the same runs on models, so that every figure of theirs is exactly equal."""
-    mine, others = ({_determined_by(record) for record in side} for side in (one, other))
+    mine, others = ({determined_by(record) for record in side} for side in (one, other))
     return mine == others and None not in mine
 
 
@@ -64,8 +64,9 @@ def same_result(record: Record) -> str | None:
     return json.dumps([info.start_unix_ns, sorted(figures)])
 
 
-def _determined_by(record: Record) -> str | None:
-    """All that decides the figures of a run on models, or what another tool's result has alone; None of any other."""
+def determined_by(record: Record) -> str | None:
+    """All that decides the figures of a run on models, or what another tool's result has alone: runs that have it in
+    common are one measurement. None of any other run."""
     if (result := same_result(record)) is not None:
         return result
     info = record.info

@@ -12,14 +12,12 @@ Refusal: fewer than six runs have no history, and no cause is named, only what e
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from statistics import fmean, median
 
-from brickyard import bricks
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, MAD_TO_SIGMA, welch
 from brickyard.analysis.judging.comparison import with_called
@@ -64,8 +62,8 @@ class History:
     turns: list[Turn]
     levels: list[tuple[int, int, float]]
     """First and last place of each stretch, and its mean."""
-    repeats: int = 0
-    """Runs of a model with an outcome that an earlier one had, which are no points."""
+    repeats: tuple[int, ...] = ()
+    """Runs that are an earlier one again (`figures.independent`), which are no points."""
 
 
 def histories(
@@ -80,20 +78,20 @@ def histories(
     `record` is asked for the newest run of each load, and for the runs before and after a change.
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
-    repeats: Counter[tuple[str, ...]] = Counter()
+    repeats: dict[tuple[str, ...], list[int]] = {}
+    measured: set[str] = set()
     for head, figures in runs:
-        is_model = bool(head.targets) and all(target.startswith(bricks.MODELLED) for target in head.targets)
+        is_repeat = bool(figures.measurement) and figures.measurement in measured
+        measured.add(figures.measurement)
         for part in figures.parts:
             if (value := part.values.get(figure)) is not None:
                 state = known_state(figures.state)
                 key = (*figures.name, part.phase, part.stream, *state, part.operation, figures.load)
                 point = Point(head.id, head.began_unix_ns or head.created_unix_ns, value)
-                known = groups.setdefault(key, [])
-                # On a model, a run with the same seed is the same run: no further evidence of anything.
-                if is_model and value in {other.value for other in known}:
-                    repeats[key] += 1
+                if is_repeat:
+                    repeats.setdefault(key, []).append(head.id)
                 else:
-                    known.append(point)
+                    groups.setdefault(key, []).append(point)
     family = sum(len(points) >= RUNS_MIN for points in groups.values())
     sure = 1 - (1 - confidence) / max(family, 1)
     names = _names(groups)
@@ -107,7 +105,10 @@ def histories(
         for key, words in zip(alike, apart, strict=True):
             names[key] = (*names[key], words)
     return [
-        replace(_history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure), repeats=repeats[key])
+        replace(
+            _history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure),
+            repeats=tuple(repeats.get(key, ())),
+        )
         for key, points in groups.items()
     ]
 

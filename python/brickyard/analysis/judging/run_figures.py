@@ -8,8 +8,11 @@ Refusal: nothing is computed here.
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 
+from brickyard.analysis.figures.independent import determined_by
 from brickyard.analysis.figures.latency import together
 from brickyard.analysis.figures.named import (
     COMPARABLE,
@@ -71,12 +74,14 @@ class WholeFigures(msgspec.Struct, frozen=True):
 
 class RunFigures(msgspec.Struct, frozen=True):
     """`name`, `load` and `state` say which runs are alike: the levels or the profile, the hash of what was asked, and
-    what the storage was."""
+    what the storage was. Runs of one `measurement` repeat each other; it is empty where nothing but the run itself
+    decides its figures."""
 
     name: tuple[str, ...]
     load: str
     state: tuple[str, str]
     """What `--set` changed of a model, and the condition."""
+    measurement: str
     parts: list[PartFigures]
     phases: list[PhaseFigures]
 
@@ -96,9 +101,15 @@ def run_figures(record: Record) -> RunFigures:
         name=record_name(record),
         load=load_hash(record),
         state=state_of(record.info),
+        measurement=_measurement(record),
         parts=[PartFigures(part.phase, part.stream, part.operation, values) for part, values in parts.items()],
         phases=_phases(record, at, rows),
     )
+
+
+def _measurement(record: Record) -> str:
+    what = determined_by(record)
+    return "" if what is None else hashlib.sha256(what.encode()).hexdigest()
 
 
 def _phases(record: Record, at: Record, rows: list[Totals]) -> list[PhaseFigures]:

@@ -18,7 +18,7 @@ from brickyard import shipped
 from brickyard.analysis.figures.cells import DASH, Told
 from brickyard.analysis.figures.server_tables import JETSTRESS_COLUMNS
 from brickyard.analysis.figures.servers import Jetstress, jetstress, test_files, warnings_of_15_s
-from brickyard.analysis.studies.published import Judged
+from brickyard.analysis.studies.published import Cells, Judged
 from brickyard.ready import ready
 from brickyard.schema.generated import ServerFileEnd
 from brickyard.store import Record
@@ -96,12 +96,16 @@ def tables(study: str, records: Sequence[Record]) -> list[Told]:
     return [*found, _jetstress(runs["jetstress"])] if "jetstress" in runs else found
 
 
-def judged(study: str, records: Sequence[Record]) -> list[Judged]:
-    """Who was ahead of whom in the published totals, size by size, and whether all of these pairs are so here."""
+def judged(study: str, records: Sequence[Record], cells: Cells) -> list[Judged]:
+    """Who was ahead of whom in the published totals, size by size, and whether all of these pairs are so here. A size
+    of which an arrangement is missing is not judged."""
     if study != STUDY:
         return []
     found = []
     for size, ours in _by_size(records).items():
+        if any(levels["load"] == size for levels in cells.missing):
+            found.append(Judged(f"orders of SQLIOSim's totals, {SIZES[size]}", "", None))
+            continue
         theirs = _their_totals(size, ours)
         for words, pairs in _claims(sorted(ours)):
             known = [(one, other) for one, other in pairs if one in ours and other in ours]

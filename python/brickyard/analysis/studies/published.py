@@ -51,6 +51,22 @@ class Conclusion:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """The levels of every cell of a study, and of those without a valid run."""
+
+    planned: Sequence[Mapping[str, str]]
+    missing: Sequence[Mapping[str, str]]
+
+    def words(self, runs: int, missing_runs: int) -> str:
+        """What stands before an answer that not all runs were made for; empty where it lacks none."""
+        lack = f"{missing_runs} of {runs} runs {'is' if missing_runs == 1 else 'are'} missing"
+        if self.missing:
+            were = "was" if len(self.missing) == 1 else "were"
+            return f"Incomplete: {len(self.missing)} of {len(self.planned)} cells {were} not measured ({lack})."
+        return f"Incomplete: {lack}; each cell was measured at least once." if missing_runs else ""
+
+
+@dataclass(frozen=True)
 class Judged:
     """A conclusion beside what came out; `agrees` is None where a cell is missing, or the repetitions do not decide."""
 
@@ -120,15 +136,16 @@ def _label(pivot: Pivot, item: Published, entry: Entry) -> str:
     return f"{text} ({item.of})" if item.of else text
 
 
-def judged(pivots: Sequence[Pivot], conclusions: Sequence[Conclusion]) -> list[Judged]:
+def judged(pivots: Sequence[Pivot], conclusions: Sequence[Conclusion], cells: Cells | None = None) -> list[Judged]:
+    """`cells` are those of the study; without them, none of its cells is missing."""
     by_name = {pivot.spec.name: pivot for pivot in pivots}
-    return [_judged(by_name.get(item.table), item) for item in conclusions]
+    return [_judged(by_name.get(item.table), item, cells or Cells((), ())) for item in conclusions]
 
 
-def _judged(pivot: Pivot | None, item: Conclusion) -> Judged:
+def _judged(pivot: Pivot | None, item: Conclusion, cells: Cells) -> Judged:
     """A conclusion is a range of a ratio: it agrees where the 95 % interval of the ratio lies in it, and does not where
     the interval lies outside. Where they only overlap, the repetitions decide nothing."""
-    found = _ratio(pivot, item)
+    found = None if pivot is not None and _lacks(pivot, item, cells) else _ratio(pivot, item)
     if found is None:
         return Judged(item.says, "", None)
     if found.low is None or found.high is None:
@@ -146,6 +163,30 @@ def _judged(pivot: Pivot | None, item: Conclusion) -> Judged:
     if f"{low:.2f}" != f"{high:.2f}":
         here += f", {low:.2f} to {high:.2f}"
     return Judged(item.says, here, True if is_in else False if is_out else None, found.centre, item.why, item.given)
+
+
+def _lacks(pivot: Pivot, item: Conclusion, cells: Cells) -> bool:
+    """Whether a missing cell belongs to a pair that it is about: the mean over those that happen to be there would be
+    that of other cells."""
+    return any(
+        _is_missing(pivot, item, at, cells) for at in (item.at, *([{**item.at, **item.than}] if item.than else []))
+    )
+
+
+def _is_missing(pivot: Pivot, item: Conclusion, at: Where, cells: Cells) -> bool:
+    fixed = {*item.ahead, *item.behind}
+
+    def end(which: Sequence[Mapping[str, str]], where: Where) -> set[frozenset[tuple[str, str]]]:
+        there = [one for one in which if _may_fit(one, {**at, **where}) and _may_fit(one, pivot.spec.where)]
+        return {frozenset((name, level) for name, level in one.items() if name not in fixed) for one in there}
+
+    pairs = end(cells.planned, item.ahead) & end(cells.planned, item.behind)
+    return bool(pairs & (end(cells.missing, item.ahead) | end(cells.missing, item.behind)))
+
+
+def _may_fit(levels: Mapping[str, str], where: Where) -> bool:
+    """Parts of a run are no levels, and are there with it."""
+    return all(levels[name] in wanted for name, wanted in where.items() if name in levels)
 
 
 def _ratio(pivot: Pivot | None, item: Conclusion) -> Ratio | None:

@@ -25,7 +25,7 @@ from brickyard.schema import Document
 from brickyard.store import Json, Record, Store, check_place
 from brickyard.study.designs.cells import Layout, Wishes, combinations_words
 from brickyard.study.designs.design import Design, read_design
-from brickyard.study.designs.matrix import Matrix, MatrixResult, Step, planned_study
+from brickyard.study.designs.matrix import Matrix, MatrixResult, PlannedStudy, Step, planned_study
 from brickyard.study.designs.results import StudyView
 from brickyard.study.designs.texts import names, read
 from brickyard.study.running.aim import parse_size
@@ -123,7 +123,7 @@ def study(
             hosting = hosting_of(kept, terminal, interrupt, placing) if far else None
             matrix = Matrix(kept, terminal, interrupt, design, wishes, planned, hosting)
             result = MatrixResult(None) if no_run else matrix.run(_expected(design, planned, store))
-        return _told(kept, design, layout, planned, result, output, as_json=json)
+        return _told(kept, study, wishes, result, output, as_json=json)
 
 
 def _expected(design: Design, planned: list[Step], place: Path | None) -> list[str]:
@@ -134,9 +134,8 @@ def _expected(design: Design, planned: list[Step], place: Path | None) -> list[s
 
 def _told(
     store: Store,
-    design: Design,
-    layout: Layout,
-    planned: list[Step],
+    study: PlannedStudy,
+    wishes: Wishes,
     result: MatrixResult,
     output: Path | None,
     *,
@@ -144,12 +143,13 @@ def _told(
 ) -> int:
     from brickyard.study.designs.results import results, view_of
 
+    design, layout, planned = study.design, study.layout, study.steps
     found = results(store, design, [step.identity for step in planned])
     if result.study is None:
         # Nothing was measured now: it is the newest study that these runs were measured in.
         result.study = max((r.info.study for r in found.counted if r.info.study is not None), default=None)
     code = EXIT_CODES.get(result.outcome, BAD_INPUT)
-    view = view_of(design, found, [*layout.notes, *result.notes])
+    view = view_of(design, found, layout.cells, wishes.changes, [*layout.notes, *result.notes])
     page = _reported(view, output) if output is not None and found.counted else None
     if as_json:
         told = _document(design, layout, planned, result, found.observed, found.invalid)

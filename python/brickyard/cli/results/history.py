@@ -25,6 +25,7 @@ from brickyard.store import RunHead, Store
 from brickyard.study.running.summaries import figures_of_runs
 from brickyard.units import format_count, format_name, format_runs
 
+REPEATS_WHY = "same seed on a modelled target, or a result that was imported again"
 NOTED_FROM = 100  # runs, which take some seconds
 
 
@@ -164,12 +165,8 @@ def _print(found: list[History], loads: dict[tuple[str, ...], str], pictures: li
     for item in found:
         if words := loads[item.name]:
             print_line(console, f"{format_name(item.name)}: {words}", "dim")
-    if repeats := sum(item.repeats for item in found):
-        words = (
-            f"left out: {format_count(repeats)} runs of models that repeat an earlier run: with the same seed, a model "
-            "gives the same figures"
-        )
-        print_line(console, words, "dim")
+    if repeats := sorted({run for item in found for run in item.repeats}):
+        print_line(console, f"left out, as each repeats an earlier run: {format_runs(repeats)} ({REPEATS_WHY})", "dim")
     if any(len(item.points) >= RUNS_MIN for item in found):
         note = (
             "if nothing changed and runs are independent, at most "
@@ -204,7 +201,7 @@ def _when(unix_ns: int) -> str:
 def _document(item: History) -> Document:
     return {
         "load": list(item.name),
-        "repeats": item.repeats,
+        "repeats": len(item.repeats),
         "points": [{"run": p.run, "unix_ns": p.unix_ns, "value": p.value} for p in item.points],
         "changes": [
             {

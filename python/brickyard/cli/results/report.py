@@ -72,14 +72,13 @@ def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged:
     """The matrix of a study that came from a file; anything else is a report of its runs."""
     from brickyard.report.page import default_directory
     from brickyard.report.study_page import write_study_report
-    from brickyard.study.designs.results import kept_design, results, view_of
+    from brickyard.study.designs.results import kept_view
 
-    design = kept_design(study)
-    if design is None or is_judged:
+    view = None if is_judged else kept_view(store, study)
+    if view is None:
         return None
-    found = results(store, design, study.kept.cells or [])
-    if not found.counted:
+    if not view.records:
         raise BadInputError(
             f"s{study.id}: the study has no finished run yet; continue it with {command_on(store.place, 'study')}"
         )
-    return write_study_report(view_of(design, found, study.notes), output or default_directory(found.counted, study))
+    return write_study_report(view, output or default_directory(view.records, study))

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import bricks
+from brickyard.analysis.figures.cells import Told
 from brickyard.analysis.figures.observe import Observed, observe
 from brickyard.analysis.judging.answers import Answer
 from brickyard.analysis.studies import demartek, kirkwood
 from brickyard.analysis.studies.answer import study_answer
-from brickyard.analysis.studies.published import agreement, beside, conclusion_table, judged
+from brickyard.analysis.studies.published import Cells, agreement, beside, conclusion_table, judged
+from brickyard.profiles import SAME_LOAD
 from brickyard.store import Record, Store, StudyInfo
+from brickyard.study.designs.cells import StudyCell, Wishes, lay_out
 from brickyard.study.designs.design import Design, read_design
 from brickyard.study.designs.matrix import finished
 from brickyard.study.designs.texts import StudyText
@@ -25,6 +28,8 @@ class Results:
     counted: list[Record]
     invalid: list[Record]
     observed: Observed
+    planned: int
+    """Runs that were to be made."""
 
 
 @dataclass(frozen=True)
@@ -40,26 +45,73 @@ class StudyView:
     answer: Answer
     notes: Sequence[str]
     trades: Sequence[tuple[str, str, str]] = ()
-    published: Sequence[tuple[str, tuple[str, ...], list[list[str]]]] = ()
+    published: Sequence[Told] = ()
     """Tables of others beside which the study stands: title, columns and rows."""
 
 
-def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
+@dataclass(frozen=True)
+class Beside:
+    """What a study's source says of it: in the answer, and in tables."""
+
+    said: list[str]
+    tables: Sequence[Told]
+
+
+HOW_LONG = (*SAME_LOAD, "duration", "warmup", "transactions")
+"""Keys of a profile that leave its figures to be those of the same load."""
+
+
+def _beside(design: Design, found: Results, cells: Cells, changes: Sequence[str]) -> Beside:
+    """Nothing where another load was run than the source's."""
+    others = [change for change in changes if _leaf(change) not in HOW_LONG and not bricks.is_override(change)]
+    if others and (design.conclusions or design.published):
+        return Beside([f"Not compared with the source, since --set {' '.join(others)} makes it another workload."], [])
     pivots = found.observed.pivots
-    drawn = [*judged(pivots, design.conclusions), *demartek.judged(design.name, found.counted)]
+    drawn = [*judged(pivots, design.conclusions, cells), *demartek.judged(design.name, found.counted, cells)]
     modelled = bool(found.counted) and all(bricks.is_modelled(t) for r in found.counted for t in r.info.targets)
+    agreed = agreement(drawn, is_modelled=modelled)
+    tables = [
+        *conclusion_table(drawn),
+        *beside(pivots, design.published),
+        *kirkwood.tables(design.name, found.counted),
+        *demartek.tables(design.name, found.counted),
+    ]
+    return Beside([agreed] if agreed else [], tables)
+
+
+def _leaf(change: str) -> str:
+    return change.partition("=")[0].strip().rpartition(".")[2]
+
+
+def _cells(found: Results, planned: Sequence[StudyCell]) -> Cells:
+    there = [record.info.marks.levels for record in found.counted]
+    levels = [cell.levels for cell in planned]
+    return Cells(levels, [each for each in levels if each not in there])
+
+
+def _missing_runs(design: Design, found: Results) -> int:
+    """A study that stops at a precision need not make all of its repetitions."""
+    return 0 if design.stop.precision is not None else found.planned - len(found.counted)
+
+
+def view_of(
+    design: Design, found: Results, planned: Sequence[StudyCell], changes: Sequence[str], notes: Sequence[str]
+) -> StudyView:
+    """`planned` are the cells that were to be measured, `changes` those of the command line."""
+    cells = _cells(found, planned)
+    source = _beside(design, found, cells, changes)
     told = study_answer(
         design.question,
         design.answer,
-        pivots,
+        found.observed.pivots,
         found.counted,
         found.invalid,
         design.answer_by,
         design.answer_levels,
         design.axes,
     )
-    if agreed := agreement(drawn, is_modelled=modelled):
-        told = Answer(told.question, (agreed, *told.sentences), told.belief)
+    lack = cells.words(found.planned, _missing_runs(design, found))
+    said = (*([lack] if lack else []), *source.said, *told.sentences)
     return StudyView(
         title=design.title,
         source=design.source,
@@ -67,15 +119,10 @@ def view_of(design: Design, found: Results, notes: Sequence[str]) -> StudyView:
         records=found.counted,
         invalid=found.invalid,
         observed=found.observed,
-        answer=told,
+        answer=Answer(told.question, said, told.belief),
         notes=notes,
         trades=design.trades,
-        published=[
-            *conclusion_table(drawn),
-            *beside(pivots, design.published),
-            *kirkwood.tables(design.name, found.counted),
-            *demartek.tables(design.name, found.counted),
-        ],
+        published=source.tables,
     )
 
 
@@ -84,12 +131,14 @@ def results(store: Store, design: Design, identities: Sequence[str]) -> Results:
     chosen = [good[-1].id for identity in identities if (good := [r for r in runs.get(identity, []) if r.is_valid])]
     counted = [record for record in map(store.record, sorted(chosen)) if record.info.is_valid]
     invalid = [store.record(run.id) for group in runs.values() for run in group if run.invalid]
-    return Results(counted, invalid, observe(counted, design.tables, design.axes))
+    return Results(counted, invalid, observe(counted, design.tables, design.axes), len(identities))
 
 
-def kept_design(study: StudyInfo) -> Design | None:
-    """The design that a study in the store was carried out by; None where it was no study of a file."""
+def kept_view(store: Store, study: StudyInfo) -> StudyView | None:
+    """Of a study in the store; None where it was no study of a file."""
     kept = study.kept
     if kept.cells is None or kept.text is None:
         return None
-    return read_design(StudyText(study.name, kept.text, f"study s{study.id}"))
+    design = read_design(StudyText(study.name, kept.text, f"study s{study.id}"))
+    planned = lay_out(design, Wishes(targets=tuple(kept.targets), only=tuple(kept.only))).cells
+    return view_of(design, results(store, design, kept.cells), planned, kept.changes, study.notes)
