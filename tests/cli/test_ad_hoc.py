@@ -146,6 +146,15 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         (["--iodepth", "4"], "needs --rw"),
         (["sqlio-random-read-4", "--rw", "read"], "two workloads"),
         ([], "name a profile"),
+        (
+            ["randread"],
+            "randread: is a word of fio's --rw, not a profile; name the shipped profile random-4k-qd32, or write --rw "
+            "randread: `brickyard run --rw randread --dry-run`",
+        ),
+        (
+            ["--rw", "randrw", "--rate", "500,200"],
+            "each direction (reads,writes): `brickyard run --rw randrw --rate-iops 500,200 --dry-run`",
+        ),
         (["--rw", "sideways"], "rw=sideways"),
         (["--rw", "readrand"], "--rw=readrand has no counterpart here; there are read, write, trim, randread, "),
         (["--rw", "read", "--bs=0"], "--bs=0: must be above 0, such as 4k"),
@@ -377,8 +386,10 @@ def test_repetitions_begin_with_their_mean_and_its_interval(tmp_path: Path, caps
     low, high = stats.t.interval(0.95, len(rates) - 1, fmean(logarithms), stats.sem(logarithms))
     assert (iops["low"], iops["high"]) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-9)
     limit = math.sqrt(rates[0] * rates[1])  # the same seeds give the same two rates again
+    words += ["--set", "engine=psync"]
     assert main([*words, "--repeat", "2", "--ruler", f"iops>={limit}", "--ruler", "iops>=1", "--check"]) == FAILED
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert err.count('note: engine = "psync" has no effect on a modelled brick') == 1, "both runs have the note"
     assert 0 < out.index("95 % interval") < out.index("Run 5"), "before the single runs"
     assert "ad-hoc, randread, 4k, depth 4, read" in out
     worst = 5 if rates[0] < rates[1] else 6

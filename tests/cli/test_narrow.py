@@ -108,6 +108,8 @@ def test_runs_keep_one_row_each_at_80_columns(
     assert re.match(r" *s1 ", folded)
     assert main(["history", target, *store]) == 0
     history = capsys.readouterr().out
+    assert max(map(len, history.splitlines())) <= 80
+    assert "sqlio-random-read-4, closed loop, " in history
     assert "workloads whose rates were chosen by a search or load curve are left out" in history
     assert not re.search(r"\d\.\d{4}", history)
 

@@ -20,11 +20,13 @@ from brickyard.analysis.figures.ramp import steps
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.totals import phase_rates, totals
 from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.slow import unlisted_words
 from brickyard.analysis.judging.targets import target_rows
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
 from brickyard.analysis.studies.characterization import characterization
 from brickyard.cli.parts.progress import figures
+from brickyard.report.tables import slowest_table
 from brickyard.schema import Counted, Interval, RampStep, RunWarning, in_rate, is_on_data, is_request, typed
 from brickyard.store import Json, Record, Store
 from brickyard.study.running import circumstances
@@ -128,6 +130,8 @@ def test_whoever_commits_waits_for_a_write_and_its_flush() -> None:
     assert passed == {"": False, "commit.": False, "flush.": True}
     shared = simulate(profiles.validate(profiles.read("group-commit"), ["duration=2s"]), Brick("nvme-tlc-3840"))
     assert {row.operation for row in totals(shared)} == {"write", "flush"}
+    assert slowest_table([record]).note == unlisted_words([record]) != ""
+    assert unlisted_words([shared]) == ""
 
 
 def test_a_run_that_measured_no_commits_has_no_time_of_all_requests(tmp_path: Path) -> None:

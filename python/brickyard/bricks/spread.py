@@ -169,8 +169,8 @@ class Spread:
     def claim(self) -> str:
         """What the factor says, without the kind of storage."""
         return (
-            f"lie within {self.words} of a model that was not fitted to their table, but perhaps to others of the same "
-            "product"
+            f"lie within {self.words} of a model that was not fitted to their own table (but perhaps to other tables "
+            "of the same product)"
         )
 
     def holds(self, row: SpreadRow) -> bool:

@@ -86,6 +86,8 @@ KEY_WORDS = {
 """What keys of a profile are called in headings and tables; others are called by their own words."""
 SHARES = frozenset(("operations flush", "operations read", "operations trim", "operations write", "request share"))
 """Keys in per cent."""
+NO = "no"
+"""A switch that is off is as one that a plan does not have."""
 SIZES = frozenset(("address stride", "bytes", "lockstep bytes", "program size", "request size"))
 """Keys in bytes."""
 PLACE = re.compile(r"phase \d+ (?:stream \d+ )?")
@@ -141,7 +143,7 @@ def _differing_keys(records: Sequence[Record]) -> tuple[dict[str, str], list[dic
     sides = [dict(_leaves(_load(record))) for record in records]
     keys = list(dict.fromkeys(key for side in sides for key in side))
     idle = [place for place in ONLY if not any(place.replace("1", "2") in key for key in keys)]
-    differing = [key for key in keys if len({side.get(key) for side in sides}) > 1]
+    differing = [key for key in keys if len({side.get(key, NO) for side in sides}) > 1]
     return {key: _key_words(key, idle) for key in differing}, sides
 
 
@@ -182,7 +184,7 @@ def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
 def _value(key: str, asked: object) -> str:
     """As a user would write it where three digits say it all: plans have times in whole ns, and sizes in bytes."""
     if isinstance(asked, bool):
-        return "yes" if asked else "no"
+        return "yes" if asked else NO
     if key in SHARES and isinstance(asked, int | float):
         return f"{asked:g} %"
     if key in SIZES and isinstance(asked, int):
