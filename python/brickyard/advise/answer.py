@@ -251,11 +251,12 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     return f"{where}{found}; {unlimited}."
 
 
-def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str], alike: str) -> Answer:
-    """Which model was found, how well it predicts, and how it is used; before that, if what was measured leaves open
-    what kind of storage it is, `alike`."""
+def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str], first: Sequence[str]) -> Answer:
+    """Which model was found, how well it predicts, and how it is used; before that, `first`: the condition that it is
+    of, if not the normal one, and, if what was measured leaves it open, what kind of storage it could be."""
+    alike = first[-1]
     use = f"Use it as {spoken}" + (", for the depths that were measured." if alike else ".")
-    said = (*([_sentence(alike)] if alike else []), _sentence(sentence), use)
+    said = (*map(_sentence, filter(None, first)), _sentence(sentence), use)
     belief = " ".join(_sentence(text) for text in doubts)
     known = "It predicts loads like those that were measured; others are extrapolated."
     return Answer(f"Which model describes {target}, and how well does it predict?", said, belief or known)
