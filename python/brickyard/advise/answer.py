@@ -63,7 +63,7 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
         )
     if any(trial.candidate.setting for trial in found.ranked) and not wanted.capacity_bytes:
         said.append(SMALLEST)
-    far = [_sentence(text) for text in far_off.words([first.kind])]
+    far = [_sentence(text) for text in far_off.words([] if first.of_fit else [first.kind])]
     parts = [_prices(found.ranked), belief, *far, untried(found, fastest=fastest)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
 
@@ -105,6 +105,8 @@ def _sureness(found: Found) -> str:
             f"It is not known how sure that is: its rate {' and '.join(falling)} was still falling after"
             f" {format_seconds(seconds)} of virtual time."
         )
+    if first.of_fit:
+        return f"It is not known how sure that is: {first.of_fit}."
     if first.spread is None:
         return (
             "It is not known how sure that is: too few published tables were compared with models of"

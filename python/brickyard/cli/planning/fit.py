@@ -17,6 +17,7 @@ from brickyard.advise.fitting.hints import hint, span
 from brickyard.advise.fitting.search import fit
 from brickyard.advise.fitting.seen import usable
 from brickyard.advise.simulate import Brick, rates, simulate
+from brickyard.bricks.fitted import MARK
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit
 from brickyard.cli.parts.progress import Terminal, Working
@@ -30,7 +31,7 @@ from brickyard.study.running.aim import Aim, aim
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
 
-BRICK_MARK = re.compile(rb"brickyard advise fit")
+BRICK_MARK = re.compile(MARK.encode())
 _RUN = r"(?:latest|s?\d+|\d+-\d+)"
 RUNS = re.compile(rf"{_RUN}(?:,{_RUN})*")
 

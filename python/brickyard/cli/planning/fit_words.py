@@ -13,6 +13,7 @@ from brickyard.advise.fitting.hints import Hint, unspent
 from brickyard.advise.fitting.search import FITS, Fitted, Predicted
 from brickyard.advise.fitting.seen import NORMAL, Seen, Usable, condition_words
 from brickyard.analysis.judging.answers import Answer
+from brickyard.bricks.fitted import NO_WRITES
 from brickyard.cli.parts.output import print_line, stdout, table
 from brickyard.cli.parts.tables import print_answer
 from brickyard.schema import Document
@@ -155,7 +156,7 @@ def missing(loads: list[Seen]) -> list[str]:
             "fit TARGET` measures such a workload"
         )
     if not any(s.operation != "read" for s in loads):
-        found.append("no writes were measured; the write path is assumed")
+        found.append(NO_WRITES)
     return found
 
 
