@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.answer import Sustained, prediction
-from brickyard.advise.predict import Asked
+from brickyard.advise.predict import Limited
 from brickyard.advise.simulate import Brick, dearest, filled, simulate, unverified
 from brickyard.analysis.figures import search
 from brickyard.analysis.figures.samples import Sample
@@ -196,7 +196,7 @@ def _loaded(plan: Plan, target: str, state: str, of_brick: list[str]) -> InCondi
 
 
 def _forecast(
-    plan: Plan, target: str, loads: list[InCondition], asked: Asked, length_s: float, searches: int
+    plan: Plan, target: str, loads: list[InCondition], asked: Limited, length_s: float, searches: int
 ) -> list[str]:
     """How long the searches take, and what they write."""
     if bricks.is_modelled(target):
@@ -259,7 +259,7 @@ class Predicted:
 
 
 def _predicted(
-    plan: Plan, target: str, condition: str, asked: Asked, length_s: float, measure: Measure, searches: int
+    plan: Plan, target: str, condition: str, asked: Limited, length_s: float, measure: Measure, searches: int
 ) -> Predicted:
     console = stderr()
     figure = asked.figure
