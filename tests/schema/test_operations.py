@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from brickyard import profiles, rulers
-from brickyard.advise.predict import Asked, shares, step
+from brickyard.advise.predict import Limited, shares, step
 from brickyard.advise.simulate import Brick, rates, simulate
 from brickyard.analysis.figures import ramp
 from brickyard.analysis.figures.conditions import condition_spans
@@ -69,7 +69,7 @@ def test_every_room_counts_the_same_operations_in_iops(tmp_path: Path) -> None:
         "conditions later": condition_spans(record)[1].iops,
     }
     assert found == {name: pytest.approx(ASKED) for name in found}
-    assert shares(record, Asked(rulers.read("p99<=1s"), (0,))) == {0: 1.0}
+    assert shares(record, Limited(rulers.read("p99<=1s"), (0,))) == {0: 1.0}
     told = typed(second(0))
     assert isinstance(told, Interval)
     assert f"{ASKED} IOPS" in figures(told)
@@ -197,7 +197,7 @@ def test_what_was_not_sent_is_a_share_of_what_was_due(
         (warned,) = [item for item in circumstances.warnings(store, record, []) if item.id == "overloaded"]
         assert f"3 of 203 {noun} that were due (1.5%)" in warned.text
     assert curve_point(record, 100.0).overloaded
-    assert not step(record, Asked(rulers.read("p99<=1s"), (0,)), 100.0).kept_up
+    assert not step(record, Limited(rulers.read("p99<=1s"), (0,)), 100.0).kept_up
     assert not point_of(record, MapAsked(4096, 4096), 1.0, 1.0).kept_up
 
 

@@ -63,7 +63,7 @@ def advice(found: Found, wanted: Wanted, *, fastest: bool) -> Answer:
         )
     if any(trial.candidate.setting for trial in found.ranked) and not wanted.capacity_bytes:
         said.append(SMALLEST)
-    far = [_sentence(text) for text in far_off.words([first.kind])]
+    far = [_sentence(text) for text in far_off.words([] if first.of_fit else [first.kind])]
     parts = [_prices(found.ranked), belief, *far, untried(found, fastest=fastest)]
     return Answer(question, tuple(filter(None, said)), " ".join(filter(None, parts)))
 
@@ -105,6 +105,8 @@ def _sureness(found: Found) -> str:
             f"It is not known how sure that is: its rate {' and '.join(falling)} was still falling after"
             f" {format_seconds(seconds)} of virtual time."
         )
+    if first.of_fit:
+        return f"It is not known how sure that is: {first.of_fit}."
     if first.spread is None:
         return (
             "It is not known how sure that is: too few published tables were compared with models of"
@@ -251,11 +253,12 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     return f"{where}{found}; {unlimited}."
 
 
-def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str], alike: str) -> Answer:
-    """Which model was found, how well it predicts, and how it is used; before that, if what was measured leaves open
-    what kind of storage it is, `alike`."""
+def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str], first: Sequence[str]) -> Answer:
+    """Which model was found, how well it predicts, and how it is used; before that, `first`: the condition that it is
+    of, if not the normal one, and, if what was measured leaves it open, what kind of storage it could be."""
+    alike = first[-1]
     use = f"Use it as {spoken}" + (", for the depths that were measured." if alike else ".")
-    said = (*([_sentence(alike)] if alike else []), _sentence(sentence), use)
+    said = (*map(_sentence, filter(None, first)), _sentence(sentence), use)
     belief = " ".join(_sentence(text) for text in doubts)
     known = "It predicts loads like those that were measured; others are extrapolated."
     return Answer(f"Which model describes {target}, and how well does it predict?", said, belief or known)

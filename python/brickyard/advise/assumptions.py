@@ -43,7 +43,7 @@ def assumptions(found: Found, wanted: Wanted) -> list[str]:
             " ranks and promises nothing"
         )
     lines += sorted({_interval(trial) for trial in trials})
-    lines += sorted(far_off.words({trial.kind for trial in trials}))
+    lines += sorted(far_off.words({trial.kind for trial in trials if not trial.of_fit}))
     if any(trial.candidate.software for trial in trials):
         lines.append(
             "software RAID costs nothing here; the processor time that it takes is in the rates, not in the cost"
@@ -123,6 +123,8 @@ def _of_volumes(trials: list[Trial]) -> list[str]:
 
 def _interval(trial: Trial) -> str:
     spread = trial.spread
+    if trial.of_fit:
+        return f"{trial.candidate.name}: {trial.of_fit}"
     if spread is None:
         kind = KINDS[trial.kind]
         return f"no interval for {kind}: too few published tables were compared with models of them (docs/truth.md)"

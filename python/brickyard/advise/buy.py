@@ -30,7 +30,7 @@ from brickyard.advise.simulate import Carrier, dearest, fill_s, filled, here, ra
 from brickyard.analysis.figures.background import rebuild_pace
 from brickyard.analysis.figures.ramp import steps
 from brickyard.analysis.judging.verdict import Finding, Verdict, verdict, verdict_document
-from brickyard.bricks import condition_override
+from brickyard.bricks import condition_override, fitted
 from brickyard.bricks.caps import NO_CAPS, Caps, caps_of
 from brickyard.bricks.spread import Spread, kind_of, spread_of
 from brickyard.profiles.room import used_bytes
@@ -97,6 +97,8 @@ class Trial:
     """What its rates can be at most."""
     rebuild_is_simulated: bool = False
     """Whether the time of a rebuild is that of the simulated rebuild beside this workload, and not assumed."""
+    of_fit: str | None = None
+    """What is known of a model that was fitted, which has no spread."""
     loss_chance: float | None = None
     """Of losing data within the time over which costs are summed."""
 
@@ -257,7 +259,7 @@ def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Tri
     """Simulates one condition after the other until one fails."""
     brick = candidate.resolved.brick
     asked = conditions_of(candidate, wanted)
-    kind = kind_of(brick, wanted.plan)
+    kind, of_fit = kind_of(brick, wanted.plan), fitted.words(candidate.resolved.texts, wanted.plan)
     states: dict[str, State] = {}
     repair = assumed_rebuild_hours(brick, writes=wanted.writes)
     is_simulated = False
@@ -278,10 +280,11 @@ def evaluate(candidate: Candidate, wanted: Wanted, carry: Carrier = here) -> Tri
         states,
         len(states) == len(asked) and all(state.met for state in states.values()),
         failures,
-        spread_of(kind),
+        None if of_fit else spread_of(kind),
         kind,
         caps_of(brick, wanted.plan),
         is_simulated,
+        of_fit,
         None if hours is None else -math.expm1(-wanted.terms.years * HOURS_A_YEAR / hours),
     )
     if wanted.sure and found.met and not found.is_sure:

@@ -58,7 +58,7 @@ def one_phase(plan: Plan, name: str | None) -> Plan:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Limited:
     """The limit, and the streams whose requests are counted: those that are named, each of which has to keep it, or all
     together."""
 
@@ -78,18 +78,18 @@ def named(plan: Plan) -> Plan:
     return replace(plan, phase=[replace(phase, stream=streams)])
 
 
-def asked(plan: Plan, ruler: Ruler, patterns: Sequence[str]) -> Asked:
+def asked(plan: Plan, ruler: Ruler, patterns: Sequence[str]) -> Limited:
     """Of a plan of one phase whose streams have names."""
     names = [stream.name for stream in plan.phase[0].stream]
     if not patterns:
-        return Asked(ruler, tuple(range(len(names))))
+        return Limited(ruler, tuple(range(len(names))))
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise BadInputError(f"--stream {pattern}: no such stream; there are {', '.join(names)}")
     chosen = [n for n, name in enumerate(names) if any(fnmatchcase(name, pattern) for pattern in patterns)]
     known = tuple(dict.fromkeys(names[n] for n in chosen))
     of_each = [dataclasses.replace(one, stream=glob.escape(name)) for one in ruler.requirements for name in known]
-    return Asked(dataclasses.replace(ruler, requirements=tuple(of_each)), tuple(chosen), known)
+    return Limited(dataclasses.replace(ruler, requirements=tuple(of_each)), tuple(chosen), known)
 
 
 def refuse_chains(plan: Plan) -> None:
@@ -99,7 +99,7 @@ def refuse_chains(plan: Plan) -> None:
         raise BadInputError("the profile issues chains of requests, and a prediction is in requests/s", remedy)
 
 
-def is_open(plan: Plan, asked: Asked) -> bool:
+def is_open(plan: Plan, asked: Limited) -> bool:
     """Whether the streams offer requests at rates of their own, so that what they do alone is what they ask for."""
     streams = plan.phase[0].stream
     return all(isinstance(streams[number].pace, OpenPace) for number in asked.streams)
@@ -113,12 +113,12 @@ def for_time(plan: Plan, length_s: float) -> Plan:
     return replace(plan, interval=Duration(interval_ns), phase=[phase])
 
 
-def counted(record: Record, asked: Asked) -> list[Totals]:
+def counted(record: Record, asked: Limited) -> list[Totals]:
     """What was done of what is asked for."""
     return [row for row in rated_rows(totals(record)) if not asked.names or row.stream_name in asked.names]
 
 
-def shares(record: Record, asked: Asked) -> dict[int, float]:
+def shares(record: Record, asked: Limited) -> dict[int, float]:
     """Which part of the requests that are counted each stream sends when nothing holds it back; empty where none
     does."""
     counts = dict.fromkeys(asked.streams, 0)
@@ -132,7 +132,7 @@ def at_rate(
     plan: Plan,
     rate_per_s: float,
     parts: dict[int, float],
-    asked: Asked,
+    asked: Limited,
     duration_s: float,
     *,
     virtual: bool = False,
@@ -164,7 +164,7 @@ def _paced(stream: Stream, rate_per_s: float) -> Stream:
     )
 
 
-def step(record: Record, asked: Asked, rate_per_s: float) -> Step:
+def step(record: Record, asked: Limited, rate_per_s: float) -> Step:
     """Whether a rate holds: the limited figure within its limit, and no more unsent than 1 % of what was due."""
     found = verdict(record, asked.ruler)
     rows = [row for row in totals(record) if is_request(row.operation)]

@@ -92,6 +92,11 @@ def power_cuts_ns(targets: list[str], options: RunOptions) -> list[int]:
 
 
 def resolved_of(targets: list[str], options: RunOptions) -> list[ModelledBrick]:
+    """The same without the texts that they are made of."""
+    return [found.brick for found in made_of(targets, options)]
+
+
+def made_of(targets: list[str], options: RunOptions) -> list[Resolved]:
     """What the modelled targets of a run came to; none where they are real or another version made the record."""
     texts, overrides = options.texts, options.changes
     if not texts or not all(is_modelled(target) for target in targets):
@@ -99,7 +104,7 @@ def resolved_of(targets: list[str], options: RunOptions) -> list[ModelledBrick]:
     from brickyard import _core
 
     try:
-        return [read_resolved(_core.brick(target.removeprefix(MODELLED), texts, overrides)).brick for target in targets]
+        return [read_resolved(_core.brick(target.removeprefix(MODELLED), texts, overrides)) for target in targets]
     except ValueError:
         return []
 

@@ -13,7 +13,8 @@ from statistics import fmean
 from brickyard import profiles
 from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
 from brickyard.analysis.figures.totals import Totals, rated_rows, totals
-from brickyard.schema import in_flight_total, tag_of
+from brickyard.errors import BadInputError
+from brickyard.schema import HeldCondition, in_flight_total, tag_of
 from brickyard.schema.plan import (
     ClosedPace,
     IoMode,
@@ -37,6 +38,7 @@ MOST_WRITES = 30_000  # beyond that a cache has shown what it does; the simulati
 SHORTEST_S, LONGEST_S = 0.02, 60.0
 PARTS = 8  # of a run whose rate changes; each is compared by itself
 UNSTEADY = 1.15  # rate of the first part over that of the second half
+NORMAL = str(HeldCondition.NORMAL)
 INTERVALS_A_PART, MOST_INTERVALS = 5, 300  # of a simulation, so that it shows a step where there was one
 
 LOAD = """title = "fit"
@@ -212,17 +214,53 @@ def _unusable(plan: Plan, phase: Phase, stream: Stream) -> str | None:
     return None
 
 
-def usable(records: Iterable[Record]) -> tuple[list[Seen], list[str]]:
-    """What can be fitted to, each load once (the latest run speaks), and what is left out, with reasons."""
-    found: dict[str, Seen] = {}
+@dataclass(frozen=True)
+class Usable:
+    """What can be fitted to, each load once (the latest run speaks), all in one condition; and what is left out, with
+    reasons."""
+
+    loads: list[Seen]
+    records: list[Record]
+    """All runs that can be fitted to, those of which a later one speaks among them."""
+    condition: str
+    in_others: list[str]
+    """Runs that are left out since they are in other conditions, a sentence for each of these."""
+    refused: list[str]
+
+
+def usable(records: Iterable[Record]) -> Usable:
+    """A model is one of storage in one condition: the normal one, wherever a run was in it."""
+    found: list[tuple[Record, Seen]] = []
     refused = []
     for record in records:
         item = seen(record)
         if isinstance(item, str):
             refused.append(item)
         else:
-            found[item.label] = item
-    return list(found.values()), refused
+            found.append((record, item))
+    conditions = list(dict.fromkeys(record.info.condition for record, _ in found))
+    if NORMAL not in conditions and len(conditions) > 1:
+        named = ", ".join(map(condition_words, conditions))
+        raise BadInputError(f"no run is in condition normal, but in {named}: name the runs of one condition")
+    condition = NORMAL if NORMAL in conditions or not conditions else conditions[0]
+    own = [(record, item) for record, item in found if record.info.condition == condition]
+    latest = {item.label: item for _, item in own}
+    for _, item in own:
+        if (later := latest[item.label].run) != item.run:
+            refused.append(f"run {item.run}: run {later}, of the same workload, is used instead")
+    others = [_left_out(found, other, condition) for other in conditions if other != condition]
+    return Usable(list(latest.values()), [record for record, _ in own], condition, others, refused)
+
+
+def _left_out(found: Sequence[tuple[Record, Seen]], condition: str, used: str) -> str:
+    runs = [str(item.run) for record, item in found if record.info.condition == condition]
+    which = f"run {runs[0]} was" if len(runs) == 1 else f"runs {', '.join(runs)} were"
+    other = condition_words(condition)
+    return f"{which} left out: in condition {other}, and the fit is to runs in condition {condition_words(used)}"
+
+
+def condition_words(condition: str) -> str:
+    return condition.replace("_", " ")
 
 
 def split(loads: Sequence[Seen]) -> tuple[list[Seen], list[Seen]]:

@@ -24,7 +24,7 @@ from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
-from brickyard.bricks import far_off
+from brickyard.bricks import far_off, fitted
 from brickyard.bricks.spread import basis_words, kinds_of, limited_words
 from brickyard.schema import COMMIT, Bound, Document, HangEvent, IoPath, PhaseEnd, flushes, is_request
 from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
@@ -133,22 +133,27 @@ def _is_buffered(record: Record) -> bool:
 
 
 def _held_against(records: Sequence[Record]) -> list[str]:
-    """How far figures of such models are off, by the kinds of storage and of loads that these are."""
+    """How far figures of such models are off, by the kinds of storage and of loads that these are; of a fitted model,
+    what its fit found."""
     known: dict[str, set[str]] = {}
+    own: set[str] = set()
     far: set[str] = set()
     for record in records:
         plan = record.info.plan
         known_plan = plan if isinstance(plan, Plan) else None
         asked = f"{record.info.targets} {record.info.asked.changes} {record.info.load_hash}"
         if asked not in known:
-            resolved = bricks.resolved_of(record.info.targets, record.info.asked)
-            known[asked] = {kind for brick in resolved for kind in kinds_of(brick, known_plan)}
+            known[asked] = set()
+            for made in bricks.made_of(record.info.targets, record.info.asked):
+                of_fit = fitted.words(made.texts, known_plan)
+                own |= {of_fit} if of_fit else set()
+                known[asked] |= set() if of_fit else set(kinds_of(made.brick, known_plan))
         far |= set(far_off.words(known[asked])) if known_plan else set()
     kinds = sorted(set().union(*known.values()))
-    said = [basis_words(kind) for kind in kinds]
     is_search = any(record.info.marks.searched_per_s is not None for record in records)
     limited = limited_words(kinds) if is_search else []
-    return [f"{text}." for text in [*said, *(f"{text[:1].upper()}{text[1:]}" for text in sorted(far))]] + limited
+    said = [*map(basis_words, kinds), *sorted(own), *sorted(far)]
+    return [f"{text[:1].upper()}{text[1:]}." for text in said] + limited
 
 
 def _unfinished(records: Sequence[Record]) -> list[str]:

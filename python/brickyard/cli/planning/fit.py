@@ -14,14 +14,15 @@ from brickyard import bricks
 from brickyard.advise.fitting import grid
 from brickyard.advise.fitting.course import falls
 from brickyard.advise.fitting.hints import hint, span
-from brickyard.advise.fitting.search import Fitted, fit
+from brickyard.advise.fitting.search import fit
 from brickyard.advise.fitting.seen import usable
 from brickyard.advise.simulate import Brick, rates, simulate
+from brickyard.bricks.fitted import MARK
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit
 from brickyard.cli.parts.progress import Terminal, Working
 from brickyard.cli.parts.selection import open_store, select
-from brickyard.cli.planning.fit_words import Outcome, array_words, one_of_several, untold
+from brickyard.cli.planning.fit_words import Outcome
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.outputs import check_file, check_place, folder, write_whole
 from brickyard.schema.plan import Plan
@@ -30,7 +31,7 @@ from brickyard.study.running.aim import Aim, aim
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
 
-BRICK_MARK = re.compile(rb"brickyard advise fit")
+BRICK_MARK = re.compile(MARK.encode())
 _RUN = r"(?:latest|s?\d+|\d+-\d+)"
 RUNS = re.compile(rf"{_RUN}(?:,{_RUN})*")
 
@@ -92,18 +93,18 @@ def fit_brick(
         records = _measure(words[0], wanted, size, overwrite, i_know_this_destroys_data, store)
     else:
         raise BadInputError(f"{' '.join(words)}: name runs, or one target")
-    loads, refused = usable(records)
-    if not loads:
-        raise BadInputError(f"nothing to fit to: {refused[0] if refused else 'no runs'}")
-    target, capacity_bytes = _one_target([r for r in records if r.info.id in {s.run for s in loads}])
+    known = usable(records)
+    if not known.loads:
+        raise BadInputError(f"nothing to fit to: {known.refused[0] if known.refused else 'no runs'}")
+    target, capacity_bytes = _one_target(known.records)
     with Working("fitting") as working:
-        found = fit(loads, capacity_bytes, lambda at: working.says(f"fitting {at}"))
+        found = fit(known.loads, capacity_bytes, lambda at: working.says(f"fitting {at}"))
     if not found:
         raise BadInputError("nothing to fit to: no run has a rate of a single kind of request")
     best = found[0]
-    _write(found, place, target)
-    longer = hint(best.model, loads, capacity_bytes)
-    outcome = Outcome(found, target, place, spoken(place), refused, loads, falls(records), longer)
+    longer = hint(best.model, known.loads, capacity_bytes)
+    outcome = Outcome(found, target, place, spoken(place), known, falls(known.records), longer)
+    _write(outcome)
     if json:
         emit(outcome.document())
     else:
@@ -261,25 +262,19 @@ def _measure_model(target: str, wanted: _Wanted) -> list[Record]:
 
 
 def _one_target(records: list[Record]) -> tuple[str, int]:
-    """All loads have to be of one brick, in one condition."""
-    targets = dict.fromkeys((r.info.targets[0], r.info.condition) for r in records)
+    """All loads have to be of one brick."""
+    targets = list(dict.fromkeys(record.info.targets[0] for record in records))
     if len(targets) > 1:
-        names = ", ".join(f"{target} ({condition})" for target, condition in targets)
-        raise BadInputError(f"the runs are of several bricks: {names}; name those of one")
+        raise BadInputError(f"the runs are of several bricks: {', '.join(targets)}; name those of one")
     sizes = [record.info.opened[0].data_bytes for record in records if record.info.opened]
     if not sizes:
         raise BadInputError("the size of the runs' target is not known; measure the target with `advise fit TARGET`")
-    return next(iter(targets))[0], max(sizes)
+    return targets[0], max(sizes)
 
 
-def _write(found: list[Fitted], place: Path, target: str) -> None:
-    best = found[0]
-    errors = f"median error {best.training_error:.1%} on the fitted workloads"
-    if best.held_out_error is not None:
-        errors += f", {best.held_out_error:.1%} on the held-out ones"
-    head = f"{best.verdict.capitalize()}: {errors}."
-    about = [head, one_of_several(best, target), *array_words(best), *untold(found)]
-    told = "\n".join(filter(None, about))
+def _write(outcome: Outcome) -> None:
+    best, place, target = outcome.best, outcome.place, outcome.target
+    told = "\n".join(outcome.about)
     text = best.model.text(f"{target}, fitted", told, f"`brickyard advise fit` of {target}", best.fitted_to)
     try:
         folder(place.parent)

@@ -11,8 +11,9 @@ from brickyard.advise.fitting.arrays import WRITES_EACH
 from brickyard.advise.fitting.course import Fall, fell
 from brickyard.advise.fitting.hints import Hint, unspent
 from brickyard.advise.fitting.search import FITS, Fitted, Predicted
-from brickyard.advise.fitting.seen import Seen
+from brickyard.advise.fitting.seen import NORMAL, Seen, Usable, condition_words
 from brickyard.analysis.judging.answers import Answer
+from brickyard.bricks.fitted import NO_WRITES
 from brickyard.cli.parts.output import print_line, stdout, table
 from brickyard.cli.parts.tables import print_answer
 from brickyard.schema import Document
@@ -31,8 +32,7 @@ class Outcome:
     target: str
     place: Path
     spoken: str
-    refused: list[str]
-    loads: list[Seen]
+    known: Usable
     falls: list[Fall]
     hint: Hint | None
 
@@ -42,15 +42,24 @@ class Outcome:
 
     @property
     def caveats(self) -> list[str]:
-        return [*missing(self.loads), *untold(self.found)]
+        return [*self.known.in_others, *missing(self.known.loads), *untold(self.found)]
 
     @property
     def answer(self) -> Answer:
         doubts = [*self.caveats, *([self._longer(self.hint)] if self.hint else [])]
-        return fitted(self.target, _sentence(self.best), self.spoken, doubts, one_of_several(self.best, self.target))
+        first = [in_condition(self.known.condition), one_of_several(self.best, self.target)]
+        return fitted(self.target, _sentence(self.best), self.spoken, doubts, first)
+
+    @property
+    def about(self) -> list[str]:
+        """What the brick's file says of itself."""
+        best = self.best
+        first = [in_condition(self.known.condition), one_of_several(best, self.target)]
+        lines = [f"{best.verdict.capitalize()}: {_errors(best)}.", *first, *array_words(best), *self.caveats]
+        return list(filter(None, lines))
 
     def _longer(self, found: Hint) -> str:
-        return f"{unspent(self.loads)}; {found.why}: {found.option} measures that as well"
+        return f"{unspent(self.known.loads)}; {found.why}: {found.option} measures that as well"
 
     def document(self) -> Document:
         best = self.best
@@ -75,7 +84,8 @@ class Outcome:
             },
             "fitted_to": [p.document() for p in best.training],
             "held_out": [p.document() for p in best.held_out],
-            "left_out": self.refused,
+            "condition": self.known.condition,
+            "left_out": [*self.known.in_others, *self.known.refused],
             "caveats": self.caveats,
             "falls": [{**fall.document(), "predicted": self._predicted(fall)} for fall in self.falls],
             "long": None if self.hint is None else {"option": self.hint.option, "why": self.hint.why},
@@ -107,9 +117,10 @@ class Outcome:
             )
             out.print()
         self._print_falls()
-        notes = [*array_words(best), *self.refused[:3]]
-        if len(self.refused) > 3:
-            notes.append(f"and {len(self.refused) - 3} more runs left out")
+        refused = self.known.refused
+        notes = [*array_words(best), *refused[:3]]
+        if len(refused) > 3:
+            notes.append(f"and {len(refused) - 3} more runs left out")
         for text in notes:
             print_line(out, text)
         out.print(f"brick: {self.place}", markup=False, soft_wrap=True)
@@ -145,8 +156,16 @@ def missing(loads: list[Seen]) -> list[str]:
             "fit TARGET` measures such a workload"
         )
     if not any(s.operation != "read" for s in loads):
-        found.append("no writes were measured; the write path is assumed")
+        found.append(NO_WRITES)
     return found
+
+
+def in_condition(condition: str) -> str:
+    """Of runs that were all in another condition than normal, before all else."""
+    if condition == NORMAL:
+        return ""
+    words = condition_words(condition)
+    return f"all runs are in condition {words}: the model is of the storage in that condition, not in condition normal"
 
 
 def one_of_several(best: Fitted, target: str) -> str:
@@ -240,14 +259,19 @@ def _class_row(f: Fitted) -> list[str]:
     return [name, f"{f.training_error:.1%}", kept, f"{f.largest_error:.0%}"]
 
 
-def _sentence(best: Fitted) -> str:
+def _errors(best: Fitted) -> str:
+    """The medians, and the worst of what was held out: one that is far off is not seen in a median."""
     count = len(best.training)
     to = "one workload" if count == 1 else f"{count} workloads"
     words = f"median error {best.training_error:.1%} on the {to} to which it was fitted"
     if best.held_out_error is None:
-        words += "; none was held out, so how well the model predicts is not known"
-    else:
-        words += f", {best.held_out_error:.1%} on {len(best.held_out)} held out"
+        return f"{words}; none was held out, so how well the model predicts is not known"
+    worst = max(best.held_out, key=lambda p: abs(p.error))
+    return f"{words}, {best.held_out_error:.1%} on {len(best.held_out)} held out, at worst {worst.error:+.0%}"
+
+
+def _sentence(best: Fitted) -> str:
+    words = _errors(best)
     bad = ", ".join(f"{kind} {error:.0%}" for kind, error in best.kinds.items() if error > FITS)
     if best.verdict == "does not fit":
         return (

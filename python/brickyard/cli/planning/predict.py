@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
 from brickyard.advise.answer import Sustained, prediction
-from brickyard.advise.predict import Asked
+from brickyard.advise.predict import Limited
 from brickyard.advise.simulate import Brick, dearest, filled, simulate, unverified
 from brickyard.analysis.figures import search
 from brickyard.analysis.figures.samples import Sample
 from brickyard.analysis.figures.search import SEARCHES
 from brickyard.analysis.studies.curve_words import search_words
-from brickyard.bricks import far_off
+from brickyard.bricks import far_off, fitted
 from brickyard.bricks.caps import caps_of
 from brickyard.bricks.spread import KINDS, Spread, kind_of, spread_of
 from brickyard.cli.parts import conditioning, options
@@ -120,7 +120,7 @@ def predict(
         _refuse_all_streams(plan, per_mailbox, per_page)
     if modelled:
         conditioning.refuse_idle_switch((target,), condition, of_brick)
-    kind = kind_of(bricks.resolve(target, of_brick).brick, plan) if modelled else None
+    kind, of_fit = _known_of(target, of_brick, plan)
     states = conditioning.modelled_words(condition) or ("normal",)
     loads = [_loaded(plan, target, state, list(of_brick)) for state in states]
     for line in _forecast(plan, target, loads, asked, length_s, searches):
@@ -138,7 +138,7 @@ def predict(
             is_open = predicting.is_open(plan, asked)
             found.append(dataclasses.replace(one, is_open=is_open, spread=spread, kind=kind, cap=load.cap))
             cached = of_caches()
-    far = far_off.words([kind]) if kind else []
+    far = [*of_fit, *(far_off.words([kind]) if kind else [])]
     _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
     return 0 if all(item.rates for item in found) else 1
 
@@ -159,6 +159,15 @@ def _check_shares(per_mailbox: float | None, per_page: float | None) -> None:
     for name, value in (("--per-mailbox", per_mailbox), ("--per-page", per_page)):
         if value is not None and not 0 < value < float("inf"):
             raise BadInputError(f"{name} {value:g}: must be above 0")
+
+
+def _known_of(target: str, of_brick: Sequence[str], plan: Plan) -> tuple[str | None, list[str]]:
+    """The kind of models whose errors are those of this one, if any; of a fitted model, what its fit found."""
+    if not bricks.is_modelled(target):
+        return None, []
+    made = bricks.resolve(target, of_brick)
+    of_fit = fitted.words(made.texts, plan)
+    return (None, [of_fit]) if of_fit else (kind_of(made.brick, plan), [])
 
 
 @dataclass(frozen=True)
@@ -187,7 +196,7 @@ def _loaded(plan: Plan, target: str, state: str, of_brick: list[str]) -> InCondi
 
 
 def _forecast(
-    plan: Plan, target: str, loads: list[InCondition], asked: Asked, length_s: float, searches: int
+    plan: Plan, target: str, loads: list[InCondition], asked: Limited, length_s: float, searches: int
 ) -> list[str]:
     """How long the searches take, and what they write."""
     if bricks.is_modelled(target):
@@ -250,7 +259,7 @@ class Predicted:
 
 
 def _predicted(
-    plan: Plan, target: str, condition: str, asked: Asked, length_s: float, measure: Measure, searches: int
+    plan: Plan, target: str, condition: str, asked: Limited, length_s: float, measure: Measure, searches: int
 ) -> Predicted:
     console = stderr()
     figure = asked.figure

@@ -37,7 +37,7 @@ NEAR = 5
 """Last steps of a search: they are near the rate that it finds, as are the steps of further searches."""
 
 
-def searching_s(plan: Plan, asked: predict.Asked, length_s: float, measure: Simulated, searches: int) -> float:
+def searching_s(plan: Plan, asked: predict.Limited, length_s: float, measure: Simulated, searches: int) -> float:
     """CPU time of a run as fast as it goes and of the searches that begin at half of its rate."""
     empty_s = _timed(measure, predict.for_time(_without_warmup(plan), EMPTY_S))[0]
 
@@ -86,7 +86,9 @@ class Full:
         return self.spent_per_s * length_s * min(1.0, rate_per_s / self.capacity_per_s)
 
 
-def _full(measure: Simulated, overloaded: Plan, whole_s: Callable[[float, float], float], asked: predict.Asked) -> Full:
+def _full(
+    measure: Simulated, overloaded: Plan, whole_s: Callable[[float, float], float], asked: predict.Limited
+) -> Full:
     took_s, record, share = _settled(measure, overloaded, is_filled=True)
     return Full(_rate(record, _part(overloaded, share), asked), whole_s(took_s, share) / _length_s(overloaded))
 
@@ -111,12 +113,12 @@ def _timed(measure: Simulated, plan: Plan) -> tuple[float, Record]:
     return time.process_time() - began_s, record
 
 
-def _requests(record: Record, asked: predict.Asked | None = None) -> int:
+def _requests(record: Record, asked: predict.Limited | None = None) -> int:
     rows = rated_rows(totals(record)) if asked is None else predict.counted(record, asked)
     return sum(row.requests for row in rows)
 
 
-def _rate(record: Record, plan: Plan, asked: predict.Asked | None = None) -> float:
+def _rate(record: Record, plan: Plan, asked: predict.Limited | None = None) -> float:
     """Of a run however short, of which there is no rate that a user may rely on."""
     duration = plan.phase[0].duration
     return max(1.0, _requests(record, asked) / duration.ns * 1e9) if duration else 1.0
