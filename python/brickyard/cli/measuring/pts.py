@@ -98,9 +98,8 @@ def pts(
     ):
         found = _carry_out(kept, setting, names, aimed)
         records = [kept.record(run) for run in found.runs]
-        made = (
-            drawn(lambda: _draw(kept, found, records, output), report_command(kept, found.study)) if output else Drawn()
-        )
+        again = report_command(kept, found.study)
+        made = drawn(lambda: _draw(kept, found, records, output), again) if output else Drawn()
     answer = pts_answer(found, records)
     code, page = made.code(FAILED if found.without_result else DONE), made.page
     if json:

@@ -151,11 +151,8 @@ def _told(
         result.study = max((r.info.study for r in found.counted if r.info.study is not None), default=None)
     code = EXIT_CODES.get(result.outcome, BAD_INPUT)
     view = view_of(design, found, layout.cells, wishes.changes, [*layout.notes, *result.notes])
-    made = (
-        drawn(lambda: write_study_report(view, output), report_command(store, result.study))
-        if output is not None and found.counted
-        else Drawn()
-    )
+    again = report_command(store, result.study)
+    made = drawn(lambda: write_study_report(view, output), again) if output and found.counted else Drawn()
     code, page = made.code(code), made.page
     if as_json:
         told = _document(design, layout, planned, result, found.observed, found.invalid)
