@@ -153,6 +153,14 @@ def test_one_measure_is_one_load(capsys: pytest.CaptureFixture[str]) -> None:
     arrays = answer(capsys, "study", "overland-sas-sata", *only, "--only", "load=random", "--only", "drive=sata")
     (one,), (other,) = drives["tables"][0]["cells"], arrays["tables"][0]["cells"]
     assert one["value"] == pytest.approx(other["value"], rel=1e-6)
+    assert [table["title"] for table in drives["published"]] == ["Requests per second, compared with the source"]
+    # At another depth than the source's, they are not its figures.
+    deep = ["--only", "access=random", "--only", "drive=500", "--set", "depth=4", "--set", "duration=5s"]
+    changed = answer(capsys, "study", "overland-drives", *only, *deep)
+    assert changed["published"] == []
+    assert changed["answer"][0].startswith(
+        "Not compared with the source, since --set depth=4 makes it another workload"
+    )
     assert one["value"] == pytest.approx(1030, rel=0.05)
 
 

@@ -294,6 +294,13 @@ def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(told.out)["outcome"] == "done"
     assert "duration: about" in told.err.splitlines()[0]
     assert "of this computer" in told.err.splitlines()[0]
+    # The newest run is a cell, which says which one it is, and where the answer of all is.
+    assert main(["show", "latest"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("run 48 alone; `brickyard report s1` has the answer of its study")
+    assert "Run 48, Characterization: random write, 8 KiB: write " in shown
+    assert main(["characterize", "sim:barracuda-es-750", "--quick", "--set", "request=8KiB"]) == 2
+    assert "each cell sets request itself" in capsys.readouterr().err
 
 
 def test_the_published_tables_are_repeated_with_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

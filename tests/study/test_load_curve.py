@@ -116,7 +116,10 @@ def test_a_curve_that_is_bent_from_its_first_rate_has_its_knee_below() -> None:
 
 @pytest.mark.parametrize(
     ("further", "bend", "said"),
-    [((), "not reached", "The target was not overloaded up to "), (("--max-rate", "5000"), "seen", "Knee: 7")],
+    [
+        (("--max-rate", "10"), "not reached", "The target was not overloaded up to "),
+        (("--max-rate", "5000"), "seen", "Knee: 7"),
+    ],
 )
 def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     further: tuple[str, ...], bend: str, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -125,14 +128,16 @@ def test_a_search_that_ends_before_saturation_says_where_to_go_on(
     assert main([*asked, "--json", "-o", str(tmp_path / "r")]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["bend"] == bend
-    assert (document["knee"] is None) == (document["capacity_per_s"] is None) == (not further)
+    assert (document["knee"] is None) == (document["capacity_per_s"] is None) == (bend == "not reached")
     for drawn in document["points"]:
         # Arrivals are random: what exceeds the offered rate is chance, and no more than that.
         assert drawn["achieved_per_s"] <= drawn["offered_per_s"] * (1 + 3 / drawn["requests"] ** 0.5)
     assert main([*asked, "-o", str(tmp_path / "r")]) == 0
     shown = capsys.readouterr().out
     assert said in shown
-    assert ("Continue with --max-rate" in shown) == (not further)
+    assert ("Continue with --max-rate" in shown) == (bend == "not reached")
+    # A highest rate below the levels limits none of them, which is said.
+    assert ("--max-rate 10 had no effect, as it only continues" in shown) == (bend == "not reached")
     assert "which may be below the capacity" in " ".join(shown.split())
 
 

@@ -127,6 +127,26 @@ def test_a_signal_that_ends_the_run_takes_its_scratch_file_away(number: signal.S
     assert [place.name for place in tmp_path.iterdir() if not place.name.startswith("runs.db")] == []
 
 
+def test_a_report_that_is_cut_short_costs_no_answer_and_leaves_no_scratch_file(tmp_path: Path) -> None:
+    """By SIGTERM as by Ctrl-C."""
+    command = [sys.executable, "-m", "brickyard", "load-curve", "sqlio-random-read-1", "--scratch", str(tmp_path)]
+    command += ["--size", "16MiB", "--each", "500ms", "--levels", "50", "--store", str(tmp_path / "runs.db")]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([*command, "-o", str(tmp_path / "page")], stdout=pipe, stderr=pipe, text=True)
+    try:
+        assert process.stderr is not None
+        assert any(line.startswith("writing the report") for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, err
+    assert err.startswith("the report was skipped; `brickyard report s1 --store ")
+    assert "Response time against offered rate" in out
+    assert list(tmp_path.glob("*.brick")) == []
+
+
 def is_measuring(store: Path) -> bool:
     if not store.exists():
         return False

@@ -253,6 +253,11 @@ def test_words_of_the_command_line_are_checked(capsys: pytest.CaptureFixture[str
         (["openbench-disk", "--set", "workers=3"], "factor processes sets workers"),
         (["demartek-servers", "--set", "duration=2s"], "factor load sets duration"),
         (["overland-drives", "--set", "measure.operations.read=50"], "factor access sets measure.operations.read"),
+        # By their profiles, their models, or the words of these; also of a level that runs alone.
+        (["sata-2003", "--set", "depth=8"], "factor load sets depth"),
+        (["sata-2003", "--only", "load=random-read-1", "--set", "depth=8"], "factor load sets depth"),
+        (["sata-2003-disks", "--only", "disks=1", "--set", "members=4"], "factor disks sets members"),
+        (["overland-drives", "--set", "drive=barracuda-es-500"], "factor drive sets drive"),
     ],
 )
 def test_a_key_that_a_factor_sets_is_not_overridden_under_the_names_of_its_levels(

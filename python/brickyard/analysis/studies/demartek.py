@@ -103,7 +103,7 @@ def judged(study: str, records: Sequence[Record], cells: Cells) -> list[Judged]:
         return []
     found = []
     for size, ours in _by_size(records).items():
-        if any(levels["load"] == size for levels in cells.missing):
+        if any(size in levels.values() for levels in cells.missing):
             found.append(Judged(f"orders of SQLIOSim's totals, {SIZES[size]}", "", None))
             continue
         theirs = _their_totals(size, ours)

@@ -12,6 +12,7 @@ from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.summary import totals_document
 from brickyard.cli.parts import options
+from brickyard.cli.parts.drawing import drawn, report_command
 from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_characterization, print_circumstances, print_warnings
@@ -57,13 +58,12 @@ def characterize(
         with Interrupt() as interrupt, Terminal() as terminal:
             result = api.characterize_at(kept, terminal, interrupt, aimed, mode, changes)
         records = [kept.record(run) for run in result.runs]
-        stderr().print("writing the report (Ctrl-C skips it and keeps the runs)", markup=False)
-        page = _report(kept, result, records, output)
+        made = drawn(lambda: _report(kept, result, records, output), report_command(kept, result.study))
         if json:
-            emit(document(result, records, page))
+            emit(document(result, records, made.page))
         else:
-            _print(result, records, page)
-    return EXIT_CODES.get(result.outcome, BAD_INPUT)
+            _print(result, records, made.page)
+    return made.code(EXIT_CODES.get(result.outcome, BAD_INPUT))
 
 
 def _report(store: Store, result: Characterized, records: list[Record], output: Path | None) -> Path | None:

@@ -27,6 +27,7 @@ from brickyard.analysis.studies.curve_words import (
     is_of_search,
 )
 from brickyard.cli.parts import options
+from brickyard.cli.parts.drawing import drawn, report_command
 from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_line, stderr, stdout, table
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_warnings, titled
@@ -114,16 +115,16 @@ def load_curve(
                 text.name, plan, only, aimed.targets, aimed.options, shares, asked, aimed.condition, max_rate, searches
             )
         records = [kept.record(run) for run in result.runs]
-        page = _draw(kept, result, records, output)
+        made = drawn(lambda: _draw(kept, result, records, output), report_command(kept, result.study))
     is_cut = result.outcome != "done"
     curve = Curve(result.maximum_per_s, result.points, asked, result.searches, is_cut=is_cut)
     if json:
-        emit({**curve_answer(curve, records, result.notes).document(), **_document(result, asked, page)})
+        emit({**curve_answer(curve, records, result.notes).document(), **_document(result, asked, made.page)})
     else:
-        _print(stdout(), result, records, curve, page)
+        _print(stdout(), result, records, curve, made.page)
     if result.outcome == "done" and asked is not None and not is_kept(curve, asked):
         return FAILED
-    return EXIT_CODES.get(result.outcome, BAD_INPUT)
+    return made.code(EXIT_CODES.get(result.outcome, BAD_INPUT))
 
 
 def _forecast(plan: Plan, phase: Phase, each_ns: int, rates: int, searches: int) -> list[str]:
@@ -197,7 +198,6 @@ def _draw(store: Store, result: CurveResult, records: list[Record], output: Path
         return None
     from brickyard.report.page import default_directory, write_report
 
-    stderr().print("writing the report", markup=False)
     study = store.studies(result.study)[0]
     return write_report(records, study, output or default_directory(records, study))
 

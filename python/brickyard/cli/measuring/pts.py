@@ -19,6 +19,7 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.studies.pts import Point, recovery
 from brickyard.analysis.studies.pts_points import COLUMNS, TITLE, point_rows, troubles
 from brickyard.cli.parts import options
+from brickyard.cli.parts.drawing import Drawn, drawn, report_command
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table, warning_text
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_circumstances, print_warnings
@@ -100,9 +101,10 @@ def pts(
     ):
         found = _carry_out(kept, setting, names, aimed)
         records = [kept.record(run) for run in found.runs]
-        page = _draw(kept, found, records, output) if output else None
+        again = report_command(kept, found.study)
+        made = drawn(lambda: _draw(kept, found, records, output), again) if output else Drawn()
     answer = pts_answer(found, records)
-    code = FAILED if found.without_result else DONE
+    code, page = made.code(FAILED if found.without_result else DONE), made.page
     if json:
         emit(
             {
@@ -130,7 +132,6 @@ def _draw(store: Store, found: Found, records: list[Record], output: Path) -> Pa
     """The report of the study, as `brickyard report` writes it."""
     from brickyard.report.page import write_report
 
-    print_line(stderr(), "writing the report (Ctrl-C skips it and keeps the runs)")
     study = store.studies(found.study)[0]
     return write_report(records, study, output)
 

@@ -12,6 +12,7 @@ from brickyard.analysis.figures.observe import Observed
 from brickyard.analysis.judging.conclusions import conclusions
 from brickyard.analysis.judging.differing import differing_in_study
 from brickyard.cli.parts import options
+from brickyard.cli.parts.drawing import Drawn, drawn, report_command
 from brickyard.cli.parts.on_hosts import ComputedOn, hosting_of, sweeping
 from brickyard.cli.parts.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.parts.progress import IOPS, TRANSACTIONS, Terminal, Working
@@ -150,7 +151,9 @@ def _told(
         result.study = max((r.info.study for r in found.counted if r.info.study is not None), default=None)
     code = EXIT_CODES.get(result.outcome, BAD_INPUT)
     view = view_of(design, found, layout.cells, wishes.changes, [*layout.notes, *result.notes])
-    page = _reported(view, output) if output is not None and found.counted else None
+    again = report_command(store, result.study)
+    made = drawn(lambda: write_study_report(view, output), again) if output and found.counted else Drawn()
+    code, page = made.code(code), made.page
     if as_json:
         told = _document(design, layout, planned, result, found.observed, found.invalid)
         emit({**told, **study_document(view), **({"report": str(page)} if page else {})})
@@ -169,11 +172,6 @@ def _told(
     if page:
         console.print(f"report: {page}", markup=False, soft_wrap=True)
     return code
-
-
-def _reported(view: StudyView, output: Path) -> Path:
-    with Working("drawing the report"):
-        return write_study_report(view, output)
 
 
 def _print_comparisons(console: Console, lines: list[str]) -> None:

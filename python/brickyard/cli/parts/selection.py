@@ -37,6 +37,14 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
     return Selection(readable(store, ids), only)
 
 
+def part_words(store: Store, run: int) -> str:
+    """Where one run was named that is a part of a study, which has an answer of its own; else nothing."""
+    study = next((head.study for head in store.heads(run, run)), None)
+    if study is None:
+        return ""
+    return f"run {run} alone; {command_on(store.place, f'report s{study}')} has the answer of its study"
+
+
 def named_runs(store: Store, words: tuple[str, ...]) -> tuple[list[int], list[StudyInfo]]:
     """The numbers of the runs, each once in the order in which they were named, and the studies among them."""
     newest = store.newest()

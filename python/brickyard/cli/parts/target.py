@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from brickyard import bricks, outputs
 from brickyard.cli.parts.options import Placing
@@ -15,6 +15,7 @@ from brickyard.errors import BadInputError, meant
 from brickyard.schema import RunOptions
 from brickyard.study.running.aim import Aim, aimed
 from brickyard.study.running.check import nearest_folder
+from brickyard.study.running.interrupt import ends_like_ctrl_c
 from brickyard.study.running.scratch import cache_home
 
 
@@ -65,17 +66,22 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, 
     yield Aim(list(targets) or [str(home)], RunOptions(), ())
 
 
+@contextmanager
 def aim_at(
     targets: tuple[str, ...], placing: Placing, *, brick_changes: Sequence[str] = (), quick: bool = False
-) -> AbstractContextManager[Aim]:
-    """`aimed` with the options that verbs share."""
-    return aimed(
-        targets,
-        brick_changes=brick_changes,
-        size=placing.size,
-        scratch=placing.scratch,
-        keep=placing.keep,
-        overwrite=placing.overwrite,
-        destroys_data=placing.i_know_this_destroys_data,
-        quick=quick,
-    )
+) -> Iterator[Aim]:
+    """`aimed` with the options that verbs share; no signal that can be heeded leaves a scratch file."""
+    with (
+        ends_like_ctrl_c(),
+        aimed(
+            targets,
+            brick_changes=brick_changes,
+            size=placing.size,
+            scratch=placing.scratch,
+            keep=placing.keep,
+            overwrite=placing.overwrite,
+            destroys_data=placing.i_know_this_destroys_data,
+            quick=quick,
+        ) as aim,
+    ):
+        yield aim

@@ -7,7 +7,7 @@ from pathlib import Path
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, stdout
-from brickyard.cli.parts.selection import Selection, open_store, select
+from brickyard.cli.parts.selection import open_store, part_words, select
 from brickyard.errors import BadInputError
 from brickyard.store import Store, StudyInfo, command_on
 
@@ -35,7 +35,8 @@ def report(
     judge = judges.judging(ruler, check, price, capacity, ports)
     with open_store(store) as kept:
         chosen = select(kept, runs)
-        part = _part_words(kept, chosen)
+        lone = chosen.records[0].info if chosen.study is None and len(chosen.records) == 1 else None
+        part = f" ({words})" if lone and (words := part_words(kept, lone.id)) else ""
         page = _of_study(kept, chosen.study, output, is_judged=judge.is_asked) if chosen.study else None
     if page is not None:
         if json:
@@ -56,16 +57,6 @@ def report(
     else:
         stdout().print(f"report: {page}{part}", markup=False, soft_wrap=True)
     return judge.exit_code(chosen.records, 0)
-
-
-def _part_words(store: Store, chosen: Selection) -> str:
-    """Where one run was named that is a part of a study, which has an answer of its own."""
-    if chosen.study is not None or len(chosen.records) != 1:
-        return ""
-    run = chosen.records[0].info.id
-    study = next((head.study for head in store.heads(run, run)), None)
-    of_study = command_on(store.place, f"report s{study}")
-    return "" if study is None else f" (run {run} alone; {of_study} has the answer of its study)"
 
 
 def _of_study(store: Store, study: StudyInfo, output: Path | None, *, is_judged: bool) -> Path | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import emit, stdout
-from brickyard.cli.parts.selection import named_runs, open_store, readable
+from brickyard.cli.parts.output import emit, print_line, stdout
+from brickyard.cli.parts.selection import named_runs, open_store, part_words, readable
 from brickyard.cli.parts.tables import print_run
 from brickyard.errors import BrickyardError
 
@@ -32,6 +32,7 @@ def show(
     with open_store(store) as kept:
         named, _ = named_runs(kept, runs or ("latest",))
         records = readable(kept, named)
+        part = part_words(kept, named[0]) if len(named) == 1 else ""
     if not records:
         raise BrickyardError("none of these runs can be read")
     if json:
@@ -39,6 +40,8 @@ def show(
         emit(documents[0] if len(named) == 1 else {"runs": documents})
         return judge.exit_code(records, 0)
     console = stdout()
+    if part:
+        print_line(console, part, "dim")
     for number, record in enumerate(records):
         if number:
             console.print()

@@ -178,10 +178,31 @@ def _check_changes(design: Design, cells: list[StudyCell], changes: Sequence[str
     for change in changes:
         for factor in design.factors:
             if any(_overlap(_key_of(change), _key_of(own)) for own in _changes_of(design, factor, cells)):
-                raise BadInputError(
-                    f"{design.name}: --set {change}: factor {factor.name} sets {'.'.join(_key_of(change))}, and its"
-                    f" levels would keep their names; choose levels with --only {factor.name}={factor.levels[0].name}"
-                )
+                raise refused_change(design, factor, change)
+
+
+def refused_change(design: Design, factor: Factor, change: str) -> BadInputError:
+    return BadInputError(
+        f"{design.name}: --set {change}: factor {factor.name} sets {'.'.join(_key_of(change))}, and its"
+        f" levels would keep their names; choose levels with --only {factor.name}={factor.levels[0].name}, or change"
+        f" a copy of the file (`brickyard study show {design.name}` prints it)"
+    )
+
+
+def siblings(design: Design, wishes: Wishes, cell: StudyCell, factor: Factor) -> list[StudyCell]:
+    """A cell with all others that differ from it in the level of one factor, whether or not --only leaves them."""
+    found = []
+    for level in factor.levels:
+        levels = {**cell.levels, factor.name: level.name}
+        is_left_out = level.is_asked_for or level.needs_target or any(_fits(levels, where) for where in design.exclude)
+        if is_left_out and levels != cell.levels:
+            continue
+        combination = [each.level(levels[each.name]) for each in design.factors]
+        made = _cell(design, combination, levels, {})
+        if wishes.targets:
+            made = replace(made, recipe=replace(made.recipe, targets=cell.targets))
+        found.append(_filled(design, made, combination))
+    return found
 
 
 def _changes_of(design: Design, factor: Factor, cells: list[StudyCell]) -> Iterator[str]:

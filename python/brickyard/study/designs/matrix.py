@@ -24,6 +24,7 @@ from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import Document
 from brickyard.store import RunHead, Store
+from brickyard.study.designs.apart import check_apart
 from brickyard.study.designs.cells import Layout, Specs, StudyCell, Wishes, lay_out, shown_aim
 from brickyard.study.designs.design import Design, read_design
 from brickyard.study.designs.holding import Keeper, SetUp, is_rebuilt_next
@@ -76,6 +77,7 @@ def planned_study(text: StudyText, wishes: Wishes) -> PlannedStudy:
     """Raises BadInputError where the study or a wish is wrong. Paths in a study's file are looked up beside it."""
     design = read_design(text)
     layout = lay_out(design, wishes)
+    check_apart(design, wishes, layout.cells, text.folder)
     return PlannedStudy(design, layout, steps(design, layout, wishes, Specs(design, wishes, text.folder)))
 
 

@@ -15,8 +15,8 @@ from brickyard.analysis.judging.answers import Answer
 from brickyard.analysis.studies import demartek, kirkwood
 from brickyard.analysis.studies.answer import study_answer
 from brickyard.analysis.studies.published import Cells, agreement, beside, conclusion_table, judged
-from brickyard.profiles import SAME_LOAD
 from brickyard.store import Record, Store, StudyInfo
+from brickyard.study.designs.apart import HOW_LONG
 from brickyard.study.designs.cells import StudyCell, Wishes, lay_out
 from brickyard.study.designs.design import Design, read_design
 from brickyard.study.designs.matrix import finished
@@ -50,22 +50,18 @@ class StudyView:
 
 
 @dataclass(frozen=True)
-class Beside:
+class _Source:
     """What a study's source says of it: in the answer, and in tables."""
 
     said: list[str]
     tables: Sequence[Told]
 
 
-HOW_LONG = (*SAME_LOAD, "duration", "warmup", "transactions")
-"""Keys of a profile that leave its figures to be those of the same load."""
-
-
-def _beside(design: Design, found: Results, cells: Cells, changes: Sequence[str]) -> Beside:
+def _beside(design: Design, found: Results, cells: Cells, changes: Sequence[str]) -> _Source:
     """Nothing where another load was run than the source's."""
     others = [change for change in changes if _leaf(change) not in HOW_LONG and not bricks.is_override(change)]
     if others and (design.conclusions or design.published):
-        return Beside([f"Not compared with the source, since --set {' '.join(others)} makes it another workload."], [])
+        return _Source([f"Not compared with the source, since --set {' '.join(others)} makes it another workload."], [])
     pivots = found.observed.pivots
     drawn = [*judged(pivots, design.conclusions, cells), *demartek.judged(design.name, found.counted, cells)]
     modelled = bool(found.counted) and all(bricks.is_modelled(t) for r in found.counted for t in r.info.targets)
@@ -76,7 +72,7 @@ def _beside(design: Design, found: Results, cells: Cells, changes: Sequence[str]
         *kirkwood.tables(design.name, found.counted),
         *demartek.tables(design.name, found.counted),
     ]
-    return Beside([agreed] if agreed else [], tables)
+    return _Source([agreed] if agreed else [], tables)
 
 
 def _leaf(change: str) -> str:

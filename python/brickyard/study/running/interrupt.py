@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Protocol, Self
 
@@ -17,6 +18,21 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DRAIN_S = 15.0
 """How long the first signal waits for what is in flight. The default of `hang_after`: after that a request hangs."""
 SILENT_S = 1.0  # most runs end sooner, and nothing needs to be said
+
+
+@contextmanager
+def ends_like_ctrl_c() -> Iterator[None]:
+    """Before and after runs too, SIGTERM and the SIGHUP of a terminal that has gone are Ctrl-C, so that what was made
+    is taken away again."""
+    found = {number: signal.getsignal(number) for number in ENDING}
+    own = [number for number, handler in found.items() if handler is signal.SIG_DFL]
+    for number in own:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in own:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Stoppable(Protocol):

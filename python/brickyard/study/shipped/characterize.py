@@ -57,6 +57,10 @@ FULL_CELL = ("duration=30min", 'steady={ round = "10s", rounds = 5, stop = true 
 """Ends at steady state by SNIA's criteria (five rounds), or after half an hour where there is none."""
 
 
+CELLS_OWN = {"operations", "request", "address"}
+"""Keys of the profile by which cells differ."""
+
+
 @dataclass
 class Characterized:
     study: int
@@ -73,6 +77,10 @@ class Cell:
     address: str
     operation: str
     request_bytes: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.address} {self.operation}, {format_size(self.request_bytes)}"
 
     @property
     def marks(self) -> RunMarks:
@@ -101,7 +109,18 @@ def plan_of(cell: Cell, mode: Mode, cell_s: float, overrides: list[str]) -> Plan
         length = [f"duration={round(cell_s * 1000)}ms", f"interval={round(cell_s * 1000 / INTERVALS_A_CELL)}ms"]
         if mode is Mode.QUICK:
             length.append("warmup=50ms")
-    load = [f"operations={{ {cell.operation} = 100 }}", f"request={cell.request_bytes}", f'address="{cell.address}"']
+    for change in overrides:
+        if own := CELLS_OWN.intersection(change.partition("=")[0].strip().split(".")):
+            raise BadInputError(
+                f"--set {change}: each cell sets {own.pop()} itself, and all cells would be alike; `brickyard run "
+                f"characterize TARGET --set {change}` runs one"
+            )
+    load = [
+        f'title="Characterization: {cell.words}"',
+        f"operations={{ {cell.operation} = 100 }}",
+        f"request={cell.request_bytes}",
+        f'address="{cell.address}"',
+    ]
     return profiles.validate(profiles.read("characterize"), [*length, *load, *overrides])
 
 

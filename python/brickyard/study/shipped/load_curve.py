@@ -33,6 +33,7 @@ from brickyard.store.record import RunMarks
 from brickyard.study.running.caches import cache_bytes, into_caches
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.units import format_iops
 
 LEVELS_PERCENT = tuple(range(10, 111, 10))
 GROWTH = 1.25  # of the rates beyond the levels
@@ -118,6 +119,15 @@ def _left_out(levels: tuple[int, ...], last: int) -> list[str]:
     return [f"no rate above {last} % was offered ({left}), since it overloaded the target"] if left else []
 
 
+def _without_effect(max_rate_per_s: float, levels: tuple[int, ...], maximum_per_s: float) -> str:
+    """Of a highest rate that the levels reach by themselves: it limits none of them."""
+    highest = max(levels)
+    return (
+        f"--max-rate {max_rate_per_s:g} had no effect, as it only continues beyond the levels, and {highest} % is "
+        f"{format_iops(highest / 100 * maximum_per_s)}/s; --levels chooses lower rates"
+    )
+
+
 def brick_of(targets: list[str], options: RunOptions, condition: str) -> ModelledBrick | None:
     """The modelled brick; None where the storage is real."""
     if not bricks.is_modelled(targets[0]):
@@ -182,6 +192,8 @@ class LoadCurve:
         if last.outcome == "done":
             result.notes += _left_out(levels, done)
         share = max(levels) / 100
+        if max_rate_per_s and max_rate_per_s <= share * result.maximum_per_s:
+            result.notes.append(_without_effect(max_rate_per_s, levels, result.maximum_per_s))
         most = max_rate_per_s / result.maximum_per_s if max_rate_per_s else 0.0
         while last.outcome == "done" and share < most and not (result.points and result.points[-1].saturated):
             share = min(share * GROWTH, most)
