@@ -435,7 +435,7 @@ def test_a_history_and_a_list_tell_other_arrays_and_conditions_apart(
     assert told == [([*name, "read"], 1), ([*name, "members=4", "read"], 1), ([*name, "degraded", "read"], 2)]
     assert main(["runs", *store]) == 0
     listed = capsys.readouterr().out
-    assert re.search(r"s1 .* 2 runs \(3-4\), degraded ", listed)
+    assert re.search(r"s1 .*: randread, 4k, depth 1, 2 runs \(3-4\), degraded ", listed)
     assert re.search(r" 2 .*members=4 ", listed)
     assert main(["show", "1", *store]) == 0
     assert "was measured for 1 interval;" in " ".join(capsys.readouterr().out.split())

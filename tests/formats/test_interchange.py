@@ -781,6 +781,85 @@ def test_the_same_job_by_fio_and_by_us_compares(tmp_path: Path, capsys: pytest.C
     assert {change["figure"] for change in found["changes"]} == {"iops", "service_mean", "service_p99"}
 
 
+TWO_JOBS = """[global]
+filename=data
+size=8m
+direct=1
+ioengine=libaio
+runtime=200ms
+time_based
+[rd]
+rw=randread
+iodepth=8
+numjobs=2
+[wr]
+rw=randwrite
+rate_iops=200
+iodepth=2
+"""
+
+
+def fio_rows(directory: Path, name: str, text: str, form: str) -> tuple[Path, list[dict[str, Any]]]:
+    job, out = directory / f"{name}.fio", directory / f"{name}.json"
+    job.write_text(text)
+    words = ["fio", f"--output-format={form}", f"--output={out}", str(job)]
+    subprocess.run(words, cwd=directory, check=True, capture_output=True)
+    return out, json.loads(out.read_text()[out.read_text().index("{") :])["jobs"]
+
+
+def test_clones_and_a_job_beside_them_by_fio_and_by_us_compare(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """fio prints the clones in a row each; they are one stream, as in the profile."""
+    out, printed = fio_rows(tmp_path, "two", TWO_JOBS, "json")
+    assert [row["jobname"] for row in printed] == ["rd", "rd", "wr"]
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store, "--json"]) == 0
+    reads, writes = json.loads(capsys.readouterr().out)["totals"]
+    rows = [row["read"] for row in printed[:2]]
+    count = sum(row["total_ios"] for row in rows)
+    service = reads["measures"]["service"]
+    assert (reads["stream"], reads["requests"], reads["depth_max"], writes["stream"]) == ("rd", count, 16, "wr")
+    mean_ns = sum(row["clat_ns"]["mean"] * row["total_ios"] for row in rows) / count
+    assert service["mean_ns"] == pytest.approx(mean_ns, rel=1e-9)
+    assert service["max_ns"] == max(row["clat_ns"]["max"] for row in rows)
+    assert service["p99_ns"] is None, "percentiles of two rows tell none of both together"
+    assert main(["import", str(tmp_path / "two.fio"), "-o", str(tmp_path / "two.toml")]) == 0
+    assert main(["run", str(tmp_path / "two.toml"), str(tmp_path / "ours"), "--size", "8MiB", *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store, "--json"]) == 0
+    found = {(change["load"][0], change["figure"]) for change in json.loads(capsys.readouterr().out)["changes"]}
+    assert {("rd", "iops"), ("rd", "service_mean"), ("wr", "iops")} <= found
+
+
+def test_of_jobs_that_fio_printed_as_one_row_the_load_is_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With group_reporting, fio prints the name of the first and the options of the last of them."""
+    sizes = "[a]\nstonewall\nrw=randread\niodepth=16\n[b]\nrw=randread\nbs=64k\niodepth=16\n"
+    alone = "[c]\nstonewall\nrw=randread\nnumjobs=2\niodepth=4\nsize=1m\n"
+    text = TWO_JOBS.replace("[rd]", "group_reporting\n[rd]") + sizes + alone
+    out, printed = fio_rows(tmp_path, "groups", text, "json+")
+    assert [row["jobname"] for row in printed] == ["rd", "a", "c"]
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store, "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    told = [(row["stream"], row["operation"], row["depth_max"]) for row in run["totals"]]
+    assert told == [
+        ("rd and others", "read", None),
+        ("rd and others", "write", None),
+        ("a and others", "read", None),
+        ("c", "read", 8),
+    ]
+    assert not any(stream.get("options") for phase in run["plan"]["phase"][:2] for stream in phase["stream"])
+    assert "fio-group-reporting" in [warning["id"] for warning in run["warnings"]]
+    assert main(["show", "1", *store]) == 0
+    shown = capsys.readouterr().out
+    assert "group_reporting" in shown
+    assert "open loop" not in shown
+    assert "queue depth" not in shown
+
+
 def test_jobs_of_fio_that_waited_are_phases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = fio_json(tmp_path, "json", "size=1m\nrw=write\n[then]\nstonewall\nfilename=data\nsize=1m\nrw=read")
     assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0

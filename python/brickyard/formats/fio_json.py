@@ -80,6 +80,8 @@ class FioJobResult(msgspec.Struct, frozen=True):
     trim: FioDirection
     sync: FioSyncs | None = None
     groupid: int | None = None
+    job_runtime: Annotated[int, msgspec.Meta(ge=0, le=LARGEST // MS_NS)] = 0
+    """In ms, of all threads of the row together."""
     error: int = 0
     """Of the first request that failed, as errno has it."""
     usr_cpu: float = 0.0
@@ -87,6 +89,11 @@ class FioJobResult(msgspec.Struct, frozen=True):
     iodepth_level: dict[str, Share] | None = None
     """Requests in flight: the classes that fio has for them, and the share of each in per cent."""
     own_options: dict[str, str] | None = msgspec.field(name="job options", default=None)
+
+    @property
+    def ran_ms(self) -> int:
+        """Until the last of its directions ended."""
+        return max(one.runtime for one in self.directions.values())
 
     @property
     def directions(self) -> dict[Counted, FioDirection]:

@@ -1,23 +1,26 @@
 """Duty: which phase and stream of a plan each job of fio's JSON is; the plan itself is made from the jobs' own options.
 
-fio's JSON leaves out options without a value: whether a job had norandommap or time_based is not known, and jobs of
-different groups are taken to have run in turn (stonewall), though new_group would have let them run together.
+fio's JSON leaves out options without a value: whether a job had norandommap is not known, a job that ran for all of its
+runtime is taken to be time_based, and jobs of different groups are taken to have run in turn (stonewall), though
+new_group would have let them run together.
 
 Refusal: where the options are not all known, as with group_reporting over several jobs, the plan names the jobs only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
+from brickyard.formats.fio_groups import merged_rows
 from brickyard.formats.fio_job import import_jobs
 from brickyard.formats.fio_json import FioDocument, FioJobResult
-from brickyard.formats.fio_units import fio_int
+from brickyard.formats.fio_options import understood
+from brickyard.formats.fio_units import fio_int, fio_time_us
 from brickyard.schema import read_plan
 from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
 
@@ -30,6 +33,8 @@ class Layout:
     phases: list[list[tuple[int, FioJobResult]]]
     is_guessed: bool = False
     """Whether the plan was made from what fio's JSON tells of the options."""
+    merged: Sequence[FioJobResult] = ()
+    """Rows that are of several jobs, of whose own options nothing is known."""
 
 
 def lay_out(document: FioDocument, plan: Plan | None) -> Layout:
@@ -43,7 +48,9 @@ def lay_out(document: FioDocument, plan: Plan | None) -> Layout:
             raise BadInputError(f"fio reports {len(jobs)} jobs for {sum(counts)} streams")
         rest = iter(jobs)
         return Layout(plan, [[(stream, next(rest)) for stream in range(count)] for count in counts])
-    return _by_options(document) or _by_names(document)
+    merged = merged_rows(document)
+    found = None if merged else _by_options(document)
+    return found or _by_names(document, merged)
 
 
 def _starts_a_phase(document: FioDocument, before: FioJobResult | None, job: FioJobResult) -> bool:
@@ -58,15 +65,8 @@ def _by_options(document: FioDocument) -> Layout | None:
     if not all(group[0].own_options for group in clones):
         return None
     firsts = [group[0] for group in clones]
-    read = [
-        Job(job.jobname, document.options_of(job) | ({"stonewall": ""} if starts else {}))
-        for job, starts in zip(
-            firsts,
-            (_starts_a_phase(document, before, job) for before, job in zip([None, *firsts], firsts, strict=False)),
-            strict=True,
-        )
-    ]
     try:
+        read = _jobs(document, firsts)
         plan = read_plan(_core.validate(import_jobs("fio", read, document.version).text, []))
     except (BadInputError, ValueError):
         return None
@@ -94,19 +94,36 @@ def _by_options(document: FioDocument) -> Layout | None:
     return Layout(plan, phases, is_guessed=True)
 
 
+def _jobs(document: FioDocument, firsts: list[FioJobResult]) -> list[Job]:
+    """As their job file had them, one for all clones."""
+    pairs = zip([None, *firsts], firsts, strict=False)
+    starts = [_starts_a_phase(document, before, job) for before, job in pairs]
+    return [
+        Job(job.jobname, _timed(document.options_of(job), job) | ({"stonewall": ""} if begins else {}))
+        for job, begins in zip(firsts, starts, strict=True)
+    ]
+
+
+def _timed(options: dict[str, str], job: FioJobResult) -> dict[str, str]:
+    """With time_based, which the JSON does not tell, where the time ended the job."""
+    runtime_us = fio_time_us("runtime", understood(options).runtime, default="s")
+    ended = runtime_us and job.ran_ms * 1000 >= runtime_us
+    return {**options, "time_based": "1"} if ended else options
+
+
 def _places(plan: Plan) -> Iterator[tuple[int, int, int]]:
     for phase, item in enumerate(plan.phase):
         for stream, found in enumerate(item.stream):
             yield phase, stream, found.workers
 
 
-def _by_names(document: FioDocument) -> Layout:
+def _by_names(document: FioDocument, merged: list[FioJobResult]) -> Layout:
     groups: list[list[FioJobResult]] = []
     for before, job in zip([None, *document.jobs], document.jobs, strict=False):
         if _starts_a_phase(document, before, job):
             groups.append([])
         groups[-1].append(job)
-    phases = [OtherPhase(name=group[0].jobname, stream=_streams(group)) for group in groups]
+    phases = [OtherPhase(name=group[0].jobname, stream=_streams(group, merged)) for group in groups]
     plan = OtherPlan(
         kind=OtherKind.IMPORT,
         title=f"fio: {', '.join(document.names)[:200]}",
@@ -115,14 +132,19 @@ def _by_names(document: FioDocument) -> Layout:
         seed=0,
         phase=phases,
     )
-    return Layout(plan, [list(enumerate(group)) for group in groups], is_guessed=True)
+    told = [list(enumerate(group)) for group in groups]
+    return Layout(plan, told, is_guessed=len(merged) < len(document.jobs), merged=merged)
 
 
-def _streams(group: list[FioJobResult]) -> list[OtherStream]:
-    """With the names of the jobs; clones, which share one, are numbered."""
+def _streams(group: list[FioJobResult], merged: list[FioJobResult]) -> list[OtherStream]:
+    """With the names of the jobs; clones, which share one, are numbered. Of several jobs, the first has its name here,
+    and the last its options."""
     names = [job.jobname for job in group]
     streams = []
     for at, (name, job) in enumerate(zip(names, group, strict=True)):
         number = f" ({names[: at + 1].count(name)})" if names.count(name) > 1 else ""
-        streams.append(OtherStream(name=name + number, options=job.own_options or {}))
+        if job in merged:
+            streams.append(OtherStream(name=f"{name} and others"))
+        else:
+            streams.append(OtherStream(name=name + number, options=job.own_options or {}))
     return streams

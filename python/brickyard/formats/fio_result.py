@@ -19,6 +19,7 @@ from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
+from brickyard.formats.fio_options import understood
 from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
     SCHEMA,
@@ -61,8 +62,15 @@ REBUILT = warned(
 FLAGS_UNKNOWN = warned(
     "fio-flags",
     "note",
-    "The workload is read from fio's JSON, which omits options without a value (norandommap, time_based).",
+    "The workload is read from fio's JSON, which omits options without a value (norandommap, group_reporting).",
     "import the job file as well to see the whole load",
+)
+SEVERAL_JOBS = warned(
+    "fio-group-reporting",
+    "note",
+    "fio printed several jobs as one row (group_reporting), with the name of the first and the options of the last: "
+    "their workers, depths, sizes and rates are not known.",
+    "run fio without group_reporting",
 )
 
 
@@ -104,12 +112,12 @@ def store_result(
         study=study,
         labels=labels,
     )
-    store.add_events(run, [_start(document, io), *(event for phase in phases for event in phase.events())])
+    store.add_events(run, [_start(document, layout, io), *(event for phase in phases for event in phase.events())])
     failed = next((job for job in document.jobs if job.error), None)
     outcome = RunOutcome.INTERRUPTED if is_stopped else RunOutcome.FAILED if failed else RunOutcome.DONE
     message = f"fio: job {failed.jobname} ended with error {failed.error}" if failed else ""
     is_rebuilt = any(one.is_rebuilt for phase in phases for one in phase.moved)
-    found = [REBUILT] * is_rebuilt + [FLAGS_UNKNOWN] * layout.is_guessed
+    found = [REBUILT] * is_rebuilt + [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
     store.end_run(
         run, End(end_ns=phases[-1].end_ns, outcome=outcome, message=other_end(message)), None, [*warnings, *found]
     )
@@ -147,7 +155,11 @@ class _Phase:
         return self.start_ns + self.span_ns
 
     def events(self) -> list[Event]:
-        figures = [_imported(self.number, one) for one in self.moved if one.times.timed != 0]
+        rows: dict[tuple[int, Counted], list[_Moved]] = {}
+        for one in self.moved:
+            if one.times.timed != 0:
+                rows.setdefault((one.cell.stream, one.cell.operation), []).append(one)
+        figures = [_imported(self.number, clones) for clones in rows.values()]
         begin = PhaseStart(phase=self.number, name=f"phase-{self.number + 1}", start_ns=self.start_ns)
         return [*figures, begin, *self._intervals(), self._end()]
 
@@ -203,7 +215,9 @@ def _phases(document: FioDocument, layout: Layout) -> list[_Phase]:
         moved = [
             one
             for stream, job in members
-            for one in _moved(stream, job, _depth_of(job, document.options_of(job), rows[job.jobname]))
+            for one in _moved(
+                stream, job, 0 if job in layout.merged else _depth_of(job, document.options_of(job), rows[job.jobname])
+            )
         ]
         if not moved:
             raise BadInputError("fio's JSON has no request")
@@ -229,41 +243,64 @@ def _moved(stream: int, job: FioJobResult, depth: int) -> list[_Moved]:
     return found
 
 
-def _imported(phase: int, moved: _Moved) -> Imported:
-    """The figures that fio printed, as it printed them."""
-    times = moved.times
+def _imported(phase: int, clones: list[_Moved]) -> Imported:
+    """The figures that fio printed, as it printed them; those of a job whose clones have a row each are put together.
+    Percentiles cannot be: only bins tell those of all clones."""
+    times = [one.times for one in clones]
+    counts = [one.times.timed or one.cell.requests for one in clones]
+    percentiles = (times[0].percentile or {}) if len(clones) == 1 else {}
     return Imported(
         phase=phase,
-        stream=moved.cell.stream,
-        operation=moved.cell.operation,
+        stream=clones[0].cell.stream,
+        operation=clones[0].cell.operation,
         measure=Timed.SERVICE,
-        mean_ns=times.mean,
-        min_ns=times.min,
-        max_ns=times.max,
-        percentiles={f"p{percent:g}": value for percent, value in (times.percentile or {}).items()},
-        has_bins=bool(times.bins),
+        mean_ns=times[0].mean if len(clones) == 1 else _mean(times, counts),
+        min_ns=min(one.min for one in times),
+        max_ns=max(one.max for one in times),
+        percentiles={f"p{percent:g}": value for percent, value in percentiles.items()},
+        has_bins=all(one.bins for one in times),
     )
 
 
-def _start(document: FioDocument, io: IoPath | None) -> Start:
+def _mean(times: list[FioTimes], counts: list[int]) -> float:
+    return sum(one.mean * count for one, count in zip(times, counts, strict=True)) / max(1, sum(counts))
+
+
+def _start(document: FioDocument, layout: Layout, io: IoPath | None) -> Start:
     """`io` as it is known beside fio; else as the jobs ask for it."""
-    is_direct = ("direct", "1") in [option for job in document.jobs for option in document.options_of(job).items()]
     return Start(
         schema=SCHEMA,
         start_unix_ns=document.printed_unix_ns,
         engine=Engine.FIO,
         engine_reason=EngineOfImport(version=document.version),
-        io=io or (IoPath.DIRECT if is_direct else IoPath.BUFFERED),
+        io=io or _asked_io(document, layout),
         targets=[],
     )
 
 
-def _cpu(jobs: list[FioJobResult], span_ns: int) -> Cpu:
-    def busy_ns(percents: list[float]) -> int:
-        """Of a job that did not run, fio prints shares that are no numbers."""
-        return sum(round(percent / 100 * span_ns) for percent in percents if 0 <= percent <= CPU_MAX_PERCENT)
+def _asked_io(document: FioDocument, layout: Layout) -> IoPath:
+    """Where the options of some jobs are not known, those of all jobs together tell, if they do."""
+    asked = [
+        understood((document.common_options or {}) if job in layout.merged else document.options_of(job)).direct
+        for job in document.jobs
+    ]
+    if layout.merged and not any(asked):
+        return IoPath.UNKNOWN
+    return IoPath.DIRECT if "1" in asked else IoPath.BUFFERED
 
-    return Cpu(user_ns=busy_ns([job.usr_cpu for job in jobs]), system_ns=busy_ns([job.sys_cpu for job in jobs]))
+
+def _cpu(jobs: list[FioJobResult], span_ns: int) -> Cpu:
+    def busy_ns(shares: list[tuple[FioJobResult, float]]) -> int:
+        """fio's shares are of the time of all threads of a row; of a job that did not run, they are no numbers."""
+        return sum(
+            round(percent / 100 * (job.job_runtime * MS_NS or span_ns))
+            for job, percent in shares
+            if 0 <= percent <= CPU_MAX_PERCENT
+        )
+
+    return Cpu(
+        user_ns=busy_ns([(job, job.usr_cpu) for job in jobs]), system_ns=busy_ns([(job, job.sys_cpu) for job in jobs])
+    )
 
 
 def _depth_of(job: FioJobResult, options: Mapping[str, str], rows: int) -> int:

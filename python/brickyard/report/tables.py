@@ -236,7 +236,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
             *([format_percent(share)] if best else []),
             cells.mib_per_s(row),
             cells.variation(row.variation),
-            format_count(row.in_flight_bound),
+            cells.in_flight(row),
             format_count(row.errors),
         ]
         for record, row, share, words in [*shown, *whole]

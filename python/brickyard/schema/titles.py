@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from brickyard.ready import ready
+
 CHANGED = ", but "
 """Between a profile's own title and the changes it was run with."""
 BY_OPTIONS = "fio's options on the command line"
@@ -29,3 +31,6 @@ class PlanTitles(msgspec.Struct, frozen=True):
         """What tells its load from others of its profile; empty where nothing was changed."""
         title = self.title or ""
         return title if self.source == BY_OPTIONS else changes_in(title)
+
+
+ready(PlanTitles)

@@ -72,7 +72,12 @@ RATE_COLUMNS = ["a second", IN_FLIGHT, "errors"]
 
 
 def rate_cells(row: Totals) -> list[str]:
-    return [iops(row), format_count(row.in_flight_bound), format_count(row.errors)]
+    return [iops(row), in_flight(row), format_count(row.errors)]
+
+
+def in_flight(row: Totals) -> str:
+    """Of a tool's result, it may not be known."""
+    return format_count(row.in_flight_bound) if row.in_flight_bound else DASH
 
 
 def chains_title(operations: Iterable[str]) -> str:

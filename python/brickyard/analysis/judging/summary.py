@@ -115,7 +115,7 @@ def totals_document(row: Totals) -> Document:
         "rated_requests": row.rated_requests,
         "rated_bytes": row.rated_bytes,
         "ended_ns": row.ended_ns,
-        "depth_max": row.in_flight_bound,
+        "depth_max": row.in_flight_bound or None,
         "iops": row.iops if row.is_rated else None,
         "bytes_per_s": row.bytes_per_s if row.is_rated else None,
         "variation": row.variation,

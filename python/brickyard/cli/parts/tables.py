@@ -119,7 +119,7 @@ def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> N
                 cells.iops(row),
                 cells.mib_per_s(row),
                 cells.variation(row.variation),
-                format_count(row.in_flight_bound),
+                cells.in_flight(row),
                 format_count(row.errors),
             ],
         )

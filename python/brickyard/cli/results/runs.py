@@ -215,7 +215,9 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
     counts = Counter(run.outcome for run in runs)
     worst = next((outcome for outcome in WORST_FIRST if counts[outcome]), first.outcome)
     unlike = [f"{count} {outcome}" for outcome, count in counts.items() if outcome != "done" and count < len(runs)]
-    load = ", ".join([f"{len(runs)} runs ({first.id}-{runs[-1].id})", *_states(runs), *unlike])
+    called = {run.called for run in runs if isinstance(run, RunInfo)}
+    alike = [words for words in called if words and len(called) == 1]
+    load = ", ".join([*alike, f"{len(runs)} runs ({first.id}-{runs[-1].id})", *_states(runs), *unlike])
     return [study, when(first), worst, f"{name}: {load}", targets[0] + many]
 
 
