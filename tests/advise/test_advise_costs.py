@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from brickyard import bricks, profiles, rulers
-from brickyard.advise import buy, parts
+from brickyard.advise import buy, parts, predict
 from brickyard.advise.answer import advice
 from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import Terms, Volume, fitted, total_usd, usd_a_month
@@ -216,6 +216,8 @@ def test_an_interval_ends_at_what_the_storage_can_have() -> None:
     merged = caps_of(volume, mail).requests_per_s
     random, scan = 2540, 1841  # 1 and 1/4 of 3,000 a second, 4 and 64 KiB of 125 MiB/s
     assert merged == pytest.approx(random + scan, rel=0.001)
+    users = predict.asked(mail, predict.limit("mean:20ms"), ["database-[rw]*"])
+    assert caps_of(volume, predict.counted_alone(mail, users)).requests_per_s == 3000
     made = spread.Spread("volumes", 2.3, 46, 3, above_cap=1.1)
     assert made.ends(2999, caps.requests_per_s) == pytest.approx((2999 / 2.3, 3300))
     assert made.ends(1000, caps.requests_per_s) == pytest.approx((1000 / 2.3, 2300))

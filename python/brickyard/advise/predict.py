@@ -92,6 +92,12 @@ def asked(plan: Plan, ruler: Ruler, patterns: Sequence[str]) -> Limited:
     return Limited(dataclasses.replace(ruler, requirements=tuple(of_each)), tuple(chosen), known)
 
 
+def counted_alone(plan: Plan, asked: Limited) -> Plan:
+    """The plan of the streams that are counted, by which the most is known that storage can do of them."""
+    phase = plan.phase[0]
+    return replace(plan, phase=[replace(phase, stream=[phase.stream[number] for number in asked.streams])])
+
+
 def refuse_chains(plan: Plan) -> None:
     """A ruler judges requests, and what is offered of a chain are chains."""
     if any(stream.chain for stream in plan.phase[0].stream):

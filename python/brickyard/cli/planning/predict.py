@@ -122,7 +122,7 @@ def predict(
         conditioning.refuse_idle_switch((target,), condition, of_brick)
     kind, of_fit = _known_of(target, of_brick, plan)
     states = conditioning.modelled_words(condition) or ("normal",)
-    loads = [_loaded(plan, target, state, list(of_brick)) for state in states]
+    loads = [_loaded(plan, asked, target, state, list(of_brick)) for state in states]
     for line in _forecast(plan, target, loads, asked, length_s, searches):
         print_line(stderr(), line)
     found = []
@@ -185,13 +185,13 @@ class InCondition:
         return simulate(plan, self.brick, self.condition, self.overrides)
 
 
-def _loaded(plan: Plan, target: str, state: str, of_brick: list[str]) -> InCondition:
+def _loaded(plan: Plan, asked: Limited, target: str, state: str, of_brick: list[str]) -> InCondition:
     """A model's caches are filled before each run."""
     if not bricks.is_modelled(target):
         return InCondition(plan, state)
     brick = bricks.resolve(target, [*of_brick, bricks.condition_override(state)]).brick
     changed = [*of_brick, *dearest(state, brick, (target, *of_brick))]
-    cap = caps_of(brick, plan).requests_per_s
+    cap = caps_of(brick, predicting.counted_alone(plan, asked)).requests_per_s
     return InCondition(filled(plan, brick), state, Brick(target.removeprefix(bricks.MODELLED)), changed, cap)
 
 
