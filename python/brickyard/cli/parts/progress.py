@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from brickyard.analysis import PhaseRate
 from brickyard.analysis.figures.moments import planned_ns
 from brickyard.cli.parts.output import stderr
+from brickyard.conditions import written
 from brickyard.schema import (
     COMMIT,
     Event,
@@ -46,7 +47,7 @@ def describe(spec: RunSpec) -> str:
     marks = spec.marks
     number = "" if marks.repetition is None else f" #{marks.repetition}"
     if marks.levels is not None:
-        levels = ", ".join(f"{factor}={level}" for factor, level in marks.levels.items())
+        levels = ", ".join(f"{factor}={written(level)}" for factor, level in marks.levels.items())
         return levels + (number if marks.repetition != 1 else "")
     if marks.request_bytes is not None:
         return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"

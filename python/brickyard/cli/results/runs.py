@@ -23,6 +23,7 @@ from brickyard.cli.parts import options
 from brickyard.cli.parts.ad_hoc import NAME as AD_HOC
 from brickyard.cli.parts.output import emit, print_line, stdout, table
 from brickyard.cli.parts.selection import named_runs, open_store
+from brickyard.conditions import written
 from brickyard.errors import BadInputError
 from brickyard.profiles import changes_in
 from brickyard.reading import span_seconds
@@ -256,7 +257,7 @@ def _labels(run: RunInfo) -> str:
     if marks.request_bytes is not None:
         return f"{marks.address} {marks.operation} {format_size(marks.request_bytes)}"
     if marks.levels is not None:
-        return ", ".join([*marks.levels.values(), f"repetition {marks.repetition}"])
+        return ", ".join([*map(written, marks.levels.values()), f"repetition {marks.repetition}"])
     if marks.loop == "closed":
         return "closed loop"
     if marks.offered_per_s is not None:
