@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,11 @@ from brickyard.analysis.figures.samples import (
 )
 from brickyard.analysis.figures.search import enough
 from brickyard.analysis.judging.comparison import Change, compare
-from brickyard.analysis.judging.gate import Finding, Judged, gate
+from brickyard.analysis.judging.gate import Finding, Gate, Judged, gate
 from brickyard.analysis.studies.answer import change_words, study_answer
 from brickyard.cli import main
+from brickyard.cli.results.compare import parse_share
+from brickyard.errors import BadInputError
 from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Record, Store
 from brickyard.study.designs.design import read_design
@@ -304,6 +307,31 @@ def test_a_gate_tells_worse_held_and_inconclusive_apart() -> None:
     assert gate([times], 0.30).judged[0].finding is Finding.HELD
 
 
+NOISES = {"iops": 0.01, "response_mean": 0.03, "response_p99": 0.08}
+
+
+@pytest.mark.parametrize("tolerance", [0.05, 0.2])
+def test_the_power_of_a_gate_is_what_it_says(tolerance: float) -> None:
+    """Of figures with unlike noise: the noisiest that alone is worse, and all at once, are found in four of five cases.
+    The test of a family is wary, so that it may be more."""
+    draw = np.random.default_rng(3)
+
+    def judged(worse: float, which: Collection[str]) -> Gate:
+        changes = []
+        for name, noise in NOISES.items():
+            share = 0.0 if name not in which else -worse if FIGURES[name].more_is_better else worse
+            before, after = (100 * by * np.exp(noise * draw.standard_normal(5)) for by in (1.0, 1 + share))
+            changes.append(change(tuple(before), tuple(after), name))
+        return gate(changes, tolerance)
+
+    told = [judged(0.0, ()) for _ in range(30)]
+    every, noisiest = median(one.all_share or 0 for one in told), median(one.lone_shares[-1] for one in told)
+    all_found = [len(judged(every, NOISES).of(Finding.WORSE)) == len(NOISES) for _ in range(200)]
+    alone = [bool(judged(noisiest, ("response_p99",)).of(Finding.WORSE)) for _ in range(200)]
+    assert 0.72 < fmean(all_found) < 0.97  # 0.8, less three standard errors of 200 cases
+    assert 0.72 < fmean(alone) < 0.97
+
+
 def test_one_new_run_is_held_against_what_the_others_let_expect() -> None:
     near, far = difference(made(103), made(100, 102, 98, 101)), difference(made(120), made(100, 102, 98, 101))
     assert near is not None
@@ -318,7 +346,7 @@ def test_a_gate_judges_no_single_run_whatever_the_noise_of_its_day() -> None:
     assert believed > 0.5, "the interval of one run is no ground for a verdict"
     once = gate([change((100, 101, 99, 100), (50,)), change((50,), (100, 101, 99, 100))], 0.05)
     assert [item.finding for item in once.judged] == [Finding.ONCE, Finding.ONCE]
-    assert once.lone_share is None
+    assert (once.lone_shares, once.all_share) == ([], None)
 
 
 def test_single_runs_get_their_own_noise_and_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
@@ -468,3 +496,12 @@ def test_two_cells_have_no_median() -> None:
     differences = [Difference(share, None, None, None) for share in (9.8, 0.007)]
     assert change_words(differences) == "+0.7 % and 10.8 × (2 cells)"
     assert change_words([*differences, Difference(0.5, None, None, None)]).startswith("+50 % (median of 3 cells")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"), [("100%", ""), ("1", "; write 1% for 1 %"), ("95", "; write 95% for 95 %")]
+)
+def test_a_share_of_100_percent_is_refused_in_its_own_words(text: str, remedy: str) -> None:
+    with pytest.raises(BadInputError) as refused:
+        parse_share("--confidence", text)
+    assert str(refused.value) == f"--confidence {text}: from 0 to below 100 %{remedy}"

@@ -393,7 +393,7 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
-    assert "power: changes that so many runs find in four of five cases: in one figure, " in told
+    assert "power against 5 %: in four of five cases, so many runs find one figure that alone is worse by " in told
     assert " or more for the steadiest, " in told
 
 

@@ -5,6 +5,7 @@ not measured, what the runs could have shown, what is taken for granted. Refusal
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Change, Comparison, Failures, Lack
@@ -101,12 +102,16 @@ def lack_words(item: Lack) -> str:
     return f"{format_name(item.name)}, {item.figure.title}: {', '.join(sides)}"
 
 
-def _lone_words(judged: Gate) -> str:
-    """Of figures with more noise, only larger changes are detected."""
-    least, most = sees_words(judged.lone_least or 0.0), sees_words(judged.lone_most or 0.0)
-    if least == most:
-        return least
-    return f"{least} for the steadiest, {most} for the noisiest"
+def _power_words(judged: Gate, tolerance: float) -> str:
+    """What the gate would find. Of figures with more noise, only larger changes are detected."""
+    least, most = sees_words(judged.lone_shares[0]), sees_words(judged.lone_shares[-1])
+    lone = least if least == most else f"{least} for the steadiest, {most} for the noisiest"
+    head = f"power against {_share(tolerance)}: in four of five cases, so many runs find"
+    count = len(judged.tested)
+    if count == 1:
+        return f"{head} the figure if it is worse by {lone}"
+    every = sees_words(judged.all_share or 0.0)
+    return f"{head} one figure that alone is worse by {lone}; all {count} if each is worse by {every}"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
@@ -115,15 +120,11 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
     if same := judged.of(Finding.SAME):
         return [f"not judged: both sides are one computation, so no figure can differ ({_figures(len(same))})"]
     said = []
-    if judged.lone_share is not None and judged.all_share is not None:
-        count = len(judged.judged) - len(once)
+    if judged.tested:
         parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
         told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
-        said.append(f"{_figures(count)} judged together against {_share(tolerance)}: {told}")
-        every = f"; in all of them, {sees_words(judged.all_share)}" if count > 1 else ""
-        said.append(
-            f"power: changes that so many runs find in four of five cases: in one figure, {_lone_words(judged)}{every}"
-        )
+        said.append(f"{_figures(len(judged.tested))} judged together against {_share(tolerance)}: {told}")
+        said.append(_power_words(judged, tolerance))
     apart = [change for change in unclear if change.worse_by > tolerance]
     said += [
         f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}"
@@ -209,8 +210,8 @@ def comparison_document(
         "repeats": found.repeats,
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
         "power": {
-            "lone_share": judged.lone_share,
-            "lone_most": judged.lone_most,
+            "lone_share": median(judged.lone_shares) if judged.lone_shares else None,
+            "lone_most": max(judged.lone_shares, default=None),
             "all_share": judged.all_share,
             "repetitions": judged.repetitions[-1] if judged.repetitions else None,
         },

@@ -97,13 +97,32 @@ class Welch:
         return self._share(self.apart - reach), self._share(self.apart + reach)
 
     def sees(self, level: float) -> float:
-        """The smallest change, as a share, that a two-sided test at this level finds in `POWER` of all cases.
+        """The smallest change, as a share, that a two-sided test at this level finds in `POWER` of all cases."""
+        return self._share(detectable(self.free, level) * self._likely_error + self.blur)
 
-        The spread of a few values is below the true one more often than above: it is divided by the square root of the
-        median of chi squared over its degrees of freedom (Wilson and Hilferty 1931).
-        """
-        error = self.error / (1 - 2 / (9 * self.free)) ** 1.5
-        return self._share(detectable(self.free, level) * error + self.blur)
+    def reach(self, level: float) -> float:
+        """How far beyond a bound, on the scale of the test, a one-sided test at this level finds in `POWER` of all
+        cases."""
+        return detectable(self.free, 2 * level) * self._likely_error + self.blur
+
+    def chance_beyond(self, distance: float, level: float) -> float:
+        """That a one-sided test at this level finds what is so far beyond a bound."""
+        shift = max(0.0, distance - self.blur) / self._likely_error
+        return _tail(self.free, shift, quantile(self.free, 1 - level))
+
+    @property
+    def _likely_error(self) -> float:
+        """The spread of a few values is below the true one more often than above: it is divided by the square root of
+        the median of chi squared over its degrees of freedom (Wilson and Hilferty 1931)."""
+        return float(self.error / (1 - 2 / (9 * self.free)) ** 1.5)
+
+    def apart_by(self, bound: float, share: float) -> float:
+        """How far, on the scale of the test, one share is above another."""
+        return self._at(share) - self._at(bound)
+
+    def share_beyond(self, bound: float, distance: float) -> float:
+        """The share that is so far above another."""
+        return self._share(self._at(bound) + distance)
 
     def _at(self, share: float) -> float:
         return math.log1p(share) if self.is_log else share
@@ -333,12 +352,17 @@ def repetitions_to_decide(test: Welch, margin: float, level: float) -> int | Non
 
 
 def chance(test: Welch, n: int, margin: float, level: float) -> float:
-    """That the one-sided test at `level` decides with n values a side: the upper tail of a noncentral t."""
-    from scipy.special import chdtr, nctdtr
-
+    """That the one-sided test at `level` decides with n values a side."""
     parts = [spread / n for spread in test.spreads]
     free, shift = _satterthwaite(parts, [n, n]), margin / math.sqrt(sum(parts))
     beyond = quantile(float(n - 1) if test.is_wary or n == 2 else free, 1 - level)
+    return _tail(free, shift, beyond)
+
+
+def _tail(free: float, shift: float, beyond: float) -> float:
+    """The upper tail of a noncentral t."""
+    from scipy.special import chdtr, nctdtr
+
     if shift > SHIFT_MAX:  # only the noise of the noise is left
         return float(chdtr(free, free * (shift / beyond) ** 2))
     return 1 - float(nctdtr(free, shift, beyond))

@@ -11,13 +11,18 @@ ten times noisier than the baseline's, a single run is called worse in most case
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from statistics import median
+from functools import cached_property
 
-from brickyard.analysis.figures.samples import CONFIDENCE, Welch, adjusted_p, family, repetitions_to_decide
+from brickyard.analysis.figures.samples import CONFIDENCE, POWER, Welch, adjusted_p, family, repetitions_to_decide
 from brickyard.analysis.judging.comparison import Change, Comparison, Sides, compare, default_figures, loads_differ
+
+WORSE_MAX = 10.0  # shown as more than tenfold
+LOSS_MAX = 0.999999  # a rate loses no more than all of it
+HALVINGS = 30
 
 
 class Finding(Enum):
@@ -40,15 +45,25 @@ class Judged:
 
 @dataclass(frozen=True)
 class Gate:
-    """`lone_share` is the smallest change of one figure among all that the runs find in four of five cases, `all_share`
-    the same of a change that all figures have; both None where nothing was judged, and medians over the figures.
-    `lone_least` and `lone_most` are those of the steadiest and of the noisiest figure."""
+    """`tested` are the figures that were judged, with their tests of the family."""
 
     judged: list[Judged]
-    lone_share: float | None
-    lone_least: float | None
-    lone_most: float | None
-    all_share: float | None
+    tested: list[tuple[Change, Welch]]
+    tolerance: float
+    level: float
+
+    @cached_property
+    def lone_shares(self) -> list[float]:
+        """By how much each figure must be worse for the gate to find it in four of five cases if no other is, the
+        tolerance included; the steadiest first."""
+        level = self.level / max(1, len(self.tested))
+        return sorted(_found_from(change, test, self.tolerance, level) for change, test in self.tested)
+
+    @cached_property
+    def all_share(self) -> float | None:
+        """By how much all must be worse for every one of them to be found in four of five cases, if their noises are
+        independent; None where nothing was judged."""
+        return _all_found_from(self.tested, self.tolerance, self.level) if self.tested else None
 
     @property
     def repetitions(self) -> list[int]:
@@ -105,14 +120,35 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
         for (change, test), is_worse in zip(known, worse, strict=True)
     )
     judged = [next(found) if is_judged(change) else Judged(change, _unjudged(change)) for change in changes]
-    lone = [test.sees(level / len(known)) for _, test in known]
-    return Gate(
-        judged=judged,
-        lone_share=median(lone) if lone else None,
-        lone_least=min(lone, default=None),
-        lone_most=max(lone, default=None),
-        all_share=median(test.sees(level) for _, test in known) if known else None,
-    )
+    return Gate(judged, known, tolerance, level)
+
+
+def _found_from(change: Change, test: Welch, tolerance: float, level: float) -> float:
+    """By how much a figure must be worse for the test at this level to find it in four of five cases."""
+    if change.figure.more_is_better:
+        return -test.share_beyond(-tolerance, -test.reach(level))
+    return test.share_beyond(tolerance, test.reach(level))
+
+
+def _all_found_from(known: Sequence[tuple[Change, Welch]], tolerance: float, level: float) -> float:
+    """Of changes that are all worse, Benjamini and Hochberg's procedure finds every one where the least sure is found
+    at the whole level."""
+
+    def chance(share: float) -> float:
+        return math.prod(test.chance_beyond(_beyond(change, test, tolerance, share), level) for change, test in known)
+
+    low, high = tolerance, WORSE_MAX
+    for _ in range(HALVINGS):
+        middle = math.sqrt(low * high) if low > 0 else high / 2
+        low, high = (low, middle) if chance(middle) >= POWER else (middle, high)
+    return high
+
+
+def _beyond(change: Change, test: Welch, tolerance: float, share: float) -> float:
+    """How far a figure that is worse by this share is beyond the tolerance."""
+    if change.figure.more_is_better:
+        return -test.apart_by(-tolerance, -min(share, LOSS_MAX))
+    return test.apart_by(tolerance, share)
 
 
 def _unjudged(change: Change) -> Finding:

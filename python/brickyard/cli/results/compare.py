@@ -196,7 +196,8 @@ def parse_share(option: str, text: str) -> float:
     except ValueError as error:
         raise BadInputError(f"{option} {text}: write a share such as 5% or 0.05") from error
     if not 0 <= value < 1:
-        percent = f"; write {value:g}% for {value:g} %" if 1 <= value < 100 else ""
+        is_bare = not text.strip().endswith("%")
+        percent = f"; write {value:g}% for {value:g} %" if is_bare and 1 <= value < 100 else ""
         raise BadInputError(f"{option} {text}: from 0 to below 100 %{percent}")
     return value
 
