@@ -237,6 +237,7 @@ def test_words_of_the_command_line_are_checked(capsys: pytest.CaptureFixture[str
         (["sata-2004"], "did you mean sata-2003?"),
         (["sata-2003", "--only", "drive=WDX"], "no such level of drive; did you mean WD?"),
         (["sata-2003", "--only", "WD"], "write FACTOR=LEVEL"),
+        (["sata-2003", "--only", "condition=neighbour-rebuildin"], "did you mean neighbour-rebuilding?"),
         (["sata-2003", "--target", "WDX=/dev/null"], "WDX is not a level; did you mean WD?"),
         (["sata-2003", "--price", "WD=much"], "write LEVEL=USD"),
         (["sata-2003", "--repetitions", "0"], "at least 1"),
@@ -276,6 +277,16 @@ def test_keys_that_no_factor_sets_can_be_set(capsys: pytest.CaptureFixture[str])
     assert {60 < run["duration_s"] < 70 for run in runs} == {True}
     both = complaint(capsys, "study", "kirkwood-pgbench", *only, "--set", "duration=60", "--set", "transactions=7")
     assert "pgbench ends at one of them; leave the other out" in both
+
+
+def test_a_condition_is_one_level_however_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    only = ["--only", "load=random-read-1", "--only", "drive=WD", "--only", "mirror=none", "--dry-run"]
+    cells = [
+        [run["levels"] for run in answer(capsys, "study", "sata-2003", *only, "--only", f"condition={word}")["runs"]]
+        for word in ("neighbour-rebuilding", "neighbour_rebuilding", "Controller Rebuild")
+    ]
+    assert cells[0] == cells[1] == cells[2]
+    assert len(cells[0]) == 3
 
 
 def test_only_combinations_with_a_target_are_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

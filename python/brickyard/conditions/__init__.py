@@ -6,7 +6,7 @@ what must be undone is journaled before it is done.
 
 from __future__ import annotations
 
-from brickyard.conditions.hold import NAMES, Held, check, hold, scrub_through, spoken, wait_for_normal
+from brickyard.conditions.hold import NAMES, Held, check, hold, scrub_through, spoken, wait_for_normal, written
 from brickyard.conditions.journal import left_of, leftovers
 from brickyard.conditions.undo import restore
 from brickyard.conditions.verdict import Sample, Validity
@@ -24,4 +24,5 @@ __all__ = [
     "scrub_through",
     "spoken",
     "wait_for_normal",
+    "written",
 ]

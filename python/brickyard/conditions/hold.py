@@ -36,9 +36,14 @@ def spoken(condition: str) -> str:
     if name == "checking":
         raise BadInputError("--condition checking: is named scrubbing")
     if name not in NAMES:
-        known = [word.replace("_", "-") for word in NAMES]
+        known = [written(word) for word in NAMES]
         raise BadInputError(f"--condition {condition}: no such condition", nearest(condition, known))
     return name
+
+
+def written(name: str) -> str:
+    """As a person writes it: `neighbour-rebuilding`; what is no condition, such as a level of a study, as it is."""
+    return name.replace("_", "-") if name in NAMES else name
 
 
 @dataclass

@@ -18,6 +18,7 @@ from brickyard.analysis import PhaseRate
 from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.moments import planned_ns
 from brickyard.cli.parts.output import print_line, stderr
+from brickyard.conditions import written
 from brickyard.schema import (
     COMMIT,
     Event,
@@ -48,7 +49,7 @@ def describe(spec: RunSpec) -> str:
     marks = spec.marks
     number = "" if marks.repetition is None else f" #{marks.repetition}"
     if marks.levels is not None:
-        levels = ", ".join(f"{factor}={level}" for factor, level in marks.levels.items())
+        levels = ", ".join(f"{factor}={written(level)}" for factor, level in marks.levels.items())
         return levels + (number if marks.repetition != 1 else "")
     return (format_name(marks_words(marks)) or spec.profile) + number
 

@@ -23,6 +23,7 @@ from brickyard.analysis.judging.summary import when
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stdout, table
 from brickyard.cli.parts.selection import named_runs, open_store
+from brickyard.conditions import written
 from brickyard.errors import BadInputError
 from brickyard.reading import span_seconds
 from brickyard.schema import Document, stored
@@ -252,7 +253,7 @@ def _states(runs: Sequence[RunHead]) -> list[str]:
 def _labels(run: RunInfo) -> str:
     marks = run.marks
     again = () if marks.repetition is None else (f"repetition {marks.repetition}",)
-    return format_name((*marks_words(marks), *again))
+    return format_name((*map(written, marks_words(marks)), *again))
 
 
 def _document(run: RunInfo, figures: RunFigures | None) -> Document:

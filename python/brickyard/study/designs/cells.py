@@ -22,6 +22,7 @@ from msgspec import UNSET, structs
 from brickyard import bricks, profiles
 from brickyard.analysis.figures.pivot import Where
 from brickyard.bricks.resolved import Resolved
+from brickyard.conditions import written
 from brickyard.databases.connect import WORDS, is_dsn, spoken
 from brickyard.databases.pgbench_plan import KIND, changed_by
 from brickyard.errors import BadInputError, nearest, one_line
@@ -89,7 +90,7 @@ class StudyCell:
 
     @property
     def name(self) -> str:
-        return ", ".join(self.levels.values())
+        return ", ".join(map(written, self.levels.values()))
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
     _check_changes(design, found, wishes.changes)
     notes = []
     if design.question and (narrowed := [name for name in design.answer if name in only]):
-        kept = "; ".join(f"{name}: {', '.join(only[name])}" for name in narrowed)
+        kept = "; ".join(f"{name}: {', '.join(map(written, only[name]))}" for name in narrowed)
         notes.append(f"the answer covers only the levels that --only leaves ({kept})")
     if aimless:
         are, them = ("is", "it") if aimless == 1 else ("are", "them")
@@ -182,10 +183,11 @@ def _check_changes(design: Design, cells: list[StudyCell], changes: Sequence[str
 
 
 def refused_change(design: Design, factor: Factor, change: str) -> BadInputError:
+    level = written(factor.levels[0].name)
     return BadInputError(
         f"{design.name}: --set {change}: factor {factor.name} sets {'.'.join(_key_of(change))}, and its"
-        f" levels would keep their names; choose levels with --only {factor.name}={factor.levels[0].name}, or change"
-        f" a copy of the file (`brickyard study show {design.name}` prints it)"
+        f" levels would keep their names; choose levels with --only {factor.name}={level}, or change a copy of the file"
+        f" (`brickyard study show {design.name}` prints it)"
     )
 
 
@@ -260,9 +262,8 @@ def _filled(design: Design, cell: StudyCell, combination: Sequence[Level]) -> St
     if not recipe.targets:
         raise BadInputError(f"{design.name}: {cell.name}: no target; name one with --target, or write target = …")
     if recipe.condition is not None and recipe.condition.replace("-", "_") not in CONDITIONS:
-        raise BadInputError(
-            f"{design.name}: {cell.name}: condition {recipe.condition} is not one of {', '.join(CONDITIONS)}"
-        )
+        known = ", ".join(map(written, CONDITIONS))
+        raise BadInputError(f"{design.name}: {cell.name}: condition {recipe.condition} is not one of {known}")
     if recipe.share is not None and recipe.share not in tuple(LoadShare):
         raise BadInputError(f"{design.name}: {cell.name}: share {recipe.share} is not one of {', '.join(LoadShare)}")
     if recipe.hosts is not None:
@@ -323,10 +324,15 @@ def chosen(design: Design, words: Sequence[str]) -> Where:
 
 def _level_named(design: Design, factor: str, word: str, place: str) -> str:
     levels = design.factor(factor).levels
-    found = [level.name for level in levels if word in (level.name, level.label)]
+    found = [level.name for level in levels if _is_called(level, word)]
     if not found:
-        raise BadInputError(f"{place}: no such level of {factor}", nearest(word, [level.name for level in levels]))
+        known = [written(level.name) for level in levels]
+        raise BadInputError(f"{place}: no such level of {factor}", nearest(word, known))
     return found[0]
+
+
+def _is_called(level: Level, word: str) -> bool:
+    return word in (level.name, level.label, written(level.name))
 
 
 def _aim(design: Design, text: str) -> tuple[Where, str]:
@@ -354,12 +360,12 @@ def _factor_of(design: Design, word: str, place: str) -> tuple[str, str]:
     factor, colon, rest = word.partition(":")
     if colon and factor in [f.name for f in design.factors]:
         return factor, _level_named(design, factor, rest, place)
-    found = [(f.name, lv.name) for f in design.factors for lv in f.levels if word in (lv.name, lv.label)]
+    found = [(f.name, lv.name) for f in design.factors for lv in f.levels if _is_called(lv, word)]
     if len(found) > 1:
         ways = " or ".join(f"{name}:{level}" for name, level in found)
         raise BadInputError(f"{place}: {word} is a level of several factors; write {ways}")
     if not found:
-        known = [level.name for f in design.factors for level in f.levels]
+        known = [written(level.name) for f in design.factors for level in f.levels]
         raise BadInputError(f"{place}: {word} is not a level", nearest(word, known))
     return found[0]
 
