@@ -22,7 +22,7 @@ from brickyard.analysis.judging.comparison import Change, Comparison, Sides, com
 
 WORSE_MAX = 10.0  # shown as more than tenfold
 LOSS_MAX = 0.999999  # a rate loses no more than all of it
-HALVINGS = 30
+BISECTIONS = 30
 
 
 class Finding(Enum):
@@ -138,7 +138,7 @@ def _all_found_from(known: Sequence[tuple[Change, Welch]], tolerance: float, lev
         return math.prod(test.chance_beyond(_beyond(change, test, tolerance, share), level) for change, test in known)
 
     low, high = tolerance, WORSE_MAX
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         middle = math.sqrt(low * high) if low > 0 else high / 2
         low, high = (low, middle) if chance(middle) >= POWER else (middle, high)
     return high
