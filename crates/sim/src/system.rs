@@ -55,7 +55,6 @@ pub struct Request {
 #[derive(Debug, Clone, Copy)]
 struct Active {
     request: Request,
-    controller: u32,
     parts: u32,
     /// A cap of the product lets it end no earlier.
     not_before_ns: u64,
@@ -375,7 +374,7 @@ impl System {
         if request.kind == Kind::Write {
             self.last_write_ns = Some(now_ns);
         }
-        let number = self.active.insert(Active { request, controller: 0, parts: 0, not_before_ns: 0, failed: false });
+        let number = self.active.insert(Active { request, parts: 0, not_before_ns: 0, failed: false });
         if let Some(ledger) = &mut self.ledger {
             ledger.asked(number, request.kind);
         }
@@ -459,21 +458,7 @@ impl System {
     fn happen(&mut self, now_ns: u64, event: Event) {
         match event {
             Event::Arrived(number) => self.arrived(now_ns, number),
-            Event::Commanded(number) => {
-                let active = *self.active.get(number);
-                let write = active.request.kind == Kind::Write;
-                let bytes = u64::from(active.request.bytes);
-                if write {
-                    let (array, offset) = self.locate(active.request.offset_bytes);
-                    let member = self.arrays[array].member_at(offset);
-                    self.controllers[active.controller as usize].writes_to(member);
-                }
-                let at_ns = match write {
-                    true => self.controllers[active.controller as usize].transfer(now_ns, bytes, true),
-                    false => now_ns,
-                };
-                self.then(now_ns, at_ns, Event::Taken(number));
-            }
+            Event::Commanded(number) => self.commanded(now_ns, number),
             Event::Taken(number) => self.serve(now_ns, number),
             Event::Ended(number) => self.end(now_ns, number),
             Event::StepCommanded(step) => {

@@ -295,6 +295,27 @@ fn a_stream_over_more_drives_is_no_slower() {
     assert!((rates[3] / rates[0] / 3.5 - 1.0).abs() < 0.05, "{rates:?}: seven drives' data against two's");
 }
 
+/// Each of two controllers moves its own half of a long write, whether the host sends it whole or in units of its stripe.
+#[test]
+fn a_request_over_two_controllers_takes_both_their_buses() {
+    let bytes_per_s = |controllers: u32, bytes: u32| {
+        let spoken = format!("terraserver-2003,controllers={controllers},members={}", 8 * controllers);
+        let mut system = System::new(&brick(&spoken)).expect("a brick that can be built");
+        let mut at = 0;
+        let mut next = || {
+            at += u64::from(bytes);
+            at - u64::from(bytes)
+        };
+        closed_loop(&mut system, Kind::Write, bytes, 32, (512 << 20) / u64::from(bytes), &mut next) * f64::from(bytes)
+    };
+    let one_bus = bytes_per_s(1, 1 << 20);
+    assert!((one_bus / (533e6 * 0.396) - 1.0).abs() < 0.02, "{one_bus}");
+    for bytes in [64 << 10, 128 << 10, 1 << 20] {
+        let two_buses = bytes_per_s(2, bytes);
+        assert!((two_buses / one_bus - 2.0).abs() < 0.05, "{bytes}: {two_buses} of {one_bus}");
+    }
+}
+
 #[test]
 fn a_rebuild_keeps_to_its_pace() {
     let idle = |condition| {

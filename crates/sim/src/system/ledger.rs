@@ -190,7 +190,7 @@ impl System {
             return bundle.pieces.iter().map(|piece| (bundle.array, *piece)).collect();
         }
         let Some(write) = ledger.acknowledged.get(&stamp) else { return Vec::new() };
-        let parts = self.parts(write.offset_bytes, write.bytes).into_iter();
+        let parts = self.parts(write.offset_bytes, write.bytes);
         parts.map(|(array, from, bytes)| (array, Stamped { from, end: from + bytes, stamp })).collect()
     }
 }

@@ -2,44 +2,98 @@
 
 use super::jobs::Owner;
 use super::{Active, Event, REFUSED_NS, System};
+use crate::array::Array;
+use crate::controller::Controller;
 use crate::gather::PATIENCE_NS;
 use crate::member::Kind;
 use crate::region_log::Held;
 use crate::write_back::Found;
 
+/// The host's own stripe over the arrays of several controllers; of one array, all is one part.
+#[derive(Clone, Copy)]
+struct HostStripe {
+    arrays: u64,
+    unit_bytes: u64,
+}
+
+impl HostStripe {
+    /// Array, offset there, and bytes of each part, in the order of addresses. A request without data is one part.
+    fn parts(self, offset: u64, bytes: u64) -> impl Iterator<Item = (usize, u64, u64)> {
+        let (mut at, end, mut is_begun) = (offset, offset + bytes, false);
+        std::iter::from_fn(move || {
+            if at >= end && is_begun {
+                return None;
+            }
+            is_begun = true;
+            let begin = at;
+            let unit = begin / self.unit_bytes;
+            at = if self.arrays == 1 { end } else { end.min((unit + 1) * self.unit_bytes) };
+            Some(match self.arrays {
+                1 => (0, begin, at - begin),
+                arrays => {
+                    let within = unit / arrays * self.unit_bytes + begin % self.unit_bytes;
+                    ((unit % arrays) as usize, within, at - begin)
+                }
+            })
+        })
+    }
+}
+
+/// A controller's part of a request.
+pub(super) struct Share {
+    offset: u64,
+    bytes: u64,
+    /// The controller's first part of this request: it gets one command for all of them.
+    is_first: bool,
+}
+
 impl System {
-    /// Which array an address lies in, and where there.
-    pub(super) fn locate(&self, offset: u64) -> (usize, u64) {
-        let arrays = self.arrays.len() as u64;
-        if arrays == 1 {
-            return (0, offset);
-        }
-        let unit = offset / self.stripe_bytes;
-        ((unit % arrays) as usize, unit / arrays * self.stripe_bytes + offset % self.stripe_bytes)
+    /// What of a request lies in which array, and where there.
+    pub(super) fn parts(&self, offset: u64, bytes: u64) -> impl Iterator<Item = (usize, u64, u64)> + use<> {
+        HostStripe { arrays: self.arrays.len() as u64, unit_bytes: self.stripe_bytes }.parts(offset, bytes)
     }
 
-    /// What of a request lies in which array, and where there.
-    pub(super) fn parts(&self, offset: u64, bytes: u64) -> Vec<(usize, u64, u64)> {
-        let (mut at, end, mut parts) = (offset, offset + bytes, Vec::new());
-        while at < end {
-            let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
-            let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
-            let (array, within) = self.locate(at);
-            parts.push((array, within, to - at));
-            at = to;
-        }
-        parts
+    /// Gives each controller its part of a request, and says when the last has done it. Behind the host's stripe, a long
+    /// request is of several controllers.
+    pub(super) fn at_controllers(
+        &mut self,
+        number: u32,
+        mut work: impl FnMut(&mut Controller, &Array, Share) -> u64,
+    ) -> u64 {
+        let request = self.active.get(number).request;
+        let parts = self.parts(request.offset_bytes.min(self.capacity_bytes() - 1), u64::from(request.bytes));
+        let done = parts.enumerate().map(|(at, (controller, offset, bytes))| {
+            let share = Share { offset, bytes, is_first: at < self.controllers.len() };
+            work(&mut self.controllers[controller], &self.arrays[controller], share)
+        });
+        done.max().unwrap_or(0)
     }
 
     pub(super) fn arrived(&mut self, now_ns: u64, number: u32) {
-        let request = self.active.get(number).request;
+        let write = self.active.get(number).request.kind == Kind::Write;
         if self.software || self.controllers.is_empty() {
             return self.serve(now_ns, number);
         }
-        let controller = self.locate(request.offset_bytes.min(self.capacity_bytes() - 1)).0;
-        self.active.get(number).controller = controller as u32;
-        let at_ns = self.controllers[controller].command(now_ns, request.kind == Kind::Write);
+        let at_ns = self.at_controllers(number, |controller, _, share| match share.is_first {
+            true => controller.command(now_ns, write),
+            false => now_ns,
+        });
         self.then(now_ns, at_ns, Event::Commanded(number));
+    }
+
+    /// The processors have dealt with a request; the data of a write come next.
+    pub(super) fn commanded(&mut self, now_ns: u64, number: u32) {
+        let write = self.active.get(number).request.kind == Kind::Write;
+        let at_ns = match write {
+            true => self.at_controllers(number, |controller, array, share| {
+                if share.is_first {
+                    controller.writes_to(array.member_at(share.offset));
+                }
+                controller.transfer(now_ns, share.bytes, true)
+            }),
+            false => now_ns,
+        };
+        self.then(now_ns, at_ns, Event::Taken(number));
     }
 
     /// A request is where its redundancy is kept: in the cache's or the array's hands from here on.
@@ -54,16 +108,11 @@ impl System {
             Kind::Read | Kind::Write => {
                 // One part more than there are, so that none can end the request before all are known.
                 self.active.get(number).parts = 1;
-                let (mut at, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.bytes));
-                while at < end {
-                    let unit_end = (at / self.stripe_bytes + 1) * self.stripe_bytes;
-                    let to = if self.arrays.len() == 1 { end } else { end.min(unit_end) };
-                    let (array, offset) = self.locate(at);
+                for (array, offset, bytes) in self.parts(request.offset_bytes, u64::from(request.bytes)) {
                     match request.kind {
-                        Kind::Read => self.read_part(now_ns, number, array, offset, to - at),
-                        _ => self.write_part(now_ns, number, array, offset, to - at),
+                        Kind::Read => self.read_part(now_ns, number, array, offset, bytes),
+                        _ => self.write_part(now_ns, number, array, offset, bytes),
                     }
-                    at = to;
                 }
                 self.part_ended(now_ns, number);
             }
@@ -156,10 +205,11 @@ impl System {
         if self.pool.is_some() {
             return self.pool_parts_ended(now_ns, number);
         }
-        let Active { request, controller, not_before_ns, .. } = *active;
+        let Active { request, not_before_ns, .. } = *active;
         let mut at_ns = now_ns.max(not_before_ns);
         if request.kind == Kind::Read && !self.software && !self.controllers.is_empty() {
-            let moved_ns = self.controllers[controller as usize].transfer(now_ns, u64::from(request.bytes), false);
+            let moved_ns =
+                self.at_controllers(number, |controller, _, share| controller.transfer(now_ns, share.bytes, false));
             at_ns = at_ns.max(moved_ns);
         }
         self.then(now_ns, at_ns, Event::Ended(number));
