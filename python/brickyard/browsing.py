@@ -374,7 +374,7 @@ class Judgement:
 
 
 def judged(record: Record, words: Sequence[str]) -> list[Judgement]:
-    found = [verdict(record, ruler) for ruler in checked_requirements(words)]
+    found = [verdict(record, ruler, lasting=True) for ruler in checked_requirements(words)]
     return [Judgement(verdict_title(one), one.word, VERDICT_COLUMNS, verdict_rows(one)) for one in found]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -189,6 +190,29 @@ def test_what_a_part_of_a_run_met_is_not_known_of_the_whole(tmp_path: Path, outc
     whole = judged(record_of(tmp_path, cell([MS] * 50)), "mean<=5ms")
     assert all_pass([whole])
     assert not all_pass([whole, met])
+
+
+def test_what_a_cache_or_a_hole_met_is_not_known_of_the_storage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write = ["run", "sqlio-random-write-4", "sim:overland-2007-sas"]
+    assert main([*write, "--check", "iops>=1800"]) == 1
+    assert "not known, 1,990 IOPS, it may be the rate of a cache: 27 % of the" in capsys.readouterr().out
+    # 73 % of the rate is the storage's own, at the least.
+    assert main(["show", "latest", "--check", "iops>=1400"]) == 0
+    assert main(["show", "latest", "--check", "errors<=1%"]) == 0
+    sparse = tmp_path / "sparse"
+    with sparse.open("wb") as file:
+        file.truncate(MIB)
+    read = ["run", "--rw", "randread", "--bs", "4k", "--direct", "0", "--runtime", "300ms", str(sparse)]
+    assert main([*read, "--check", "iops>=1"]) == 1
+    said = capsys.readouterr().out
+    assert "This is not the rate of the storage: 100 % of the target was never written." in said
+    assert "not known" in said
+    sparse.write_bytes(os.urandom(MIB))
+    os.sync()
+    assert main([*read, "--check", "iops>=1"]) == 0
+    assert "never" not in capsys.readouterr().out
 
 
 def test_the_worst_phase_decides(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def fio_bytes(option: str, text: str) -> int:
     return value
 
 
+def fio_letters(text: str) -> str:
+    """Sizes of Brickyard's in the one form that means the same to fio: a letter alone is a power of 1024."""
+    return re.sub(r"(\d[kmgtp])i?b?\b", lambda found: found[1].lower(), text, flags=re.IGNORECASE)
+
+
 def fio_size(size_bytes: int) -> str:
     """As short as fio's words have it: `4k`."""
     for power, unit in reversed([(power, unit) for unit, power in PREFIX.items()]):

@@ -140,7 +140,8 @@ def repetitions_table(records: Sequence[Record], found: Sequence[Repeated]) -> T
         interval = cells.DASH if of.low is None or of.high is None else f"{text(of.low)} to {text(of.high)}"
         spread = f"{text(min(of.values))} to {text(max(of.values))}"
         rows.append([format_name(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
-    note = [workload_words(list(records)), T_INTERVAL, *([OUTSIDE] if any(i.sample.is_outside for i in found) else [])]
+    counted = [record for record in records if record.info.is_valid]
+    note = [workload_words(counted), T_INTERVAL, *([OUTSIDE] if any(i.sample.is_outside for i in found) else [])]
     return Table("Repetitions together", list(TOGETHER), rows, 2, note="; ".join(words for words in note if words))
 
 

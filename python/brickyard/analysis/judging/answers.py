@@ -79,6 +79,9 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
         without = without_rate(records, planned)
         lacking = without_words(records, without)
         said_of_all = _characterized(patterns, demand_words(done) if done else "", found, without)
+        said_of_all += cached.unwritten_words(done)
+        if cached.unknown(done):  # the headline has figures that may be those of a cache
+            return Answer(CHARACTERIZED, (*said_of_all, doubts), belief(records, lacking, _moments(done)))
         return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts, _moments(done)))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
@@ -86,7 +89,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
-    said += cached.marked_words(done)
+    said += [*cached.marked_words(done), *cached.unwritten_words(done)]
     return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done)))
 
 

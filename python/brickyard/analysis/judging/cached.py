@@ -15,12 +15,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from brickyard import bricks
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import full_intervals
 from brickyard.bricks import caches
-from brickyard.schema import BrickCaches, BrickMembers, PageCache, PageCacheFacts, is_request
+from brickyard.schema import (
+    BrickCaches,
+    BrickMembers,
+    PageCache,
+    PageCacheFacts,
+    flushes_each_write,
+    is_request,
+    writes_data,
+)
 from brickyard.schema.plan import Phase, SyncMode
 from brickyard.store import Record
 from brickyard.units import format_percent, format_size
@@ -34,14 +43,51 @@ SLOWER_Z = 1.96
 HALVES_MIN = 4  # intervals below which a course has no halves
 
 
+@dataclass(frozen=True)
+class Doubt:
+    """Why a rate may not be the storage's own, and the share of it that is so all the same."""
+
+    text: str
+    lasting_share: float = 0.0
+
+
 def doubt(record: Record) -> str | None:
     """Why the rate of a run that writes may be that of a cache; None where there is no reason to think so."""
+    found = _doubt(record)
+    return found.text if found else None
+
+
+def not_lasting(record: Record) -> Doubt | None:
+    """Why no requirement may rest on the figures of a run: writes that are still in a cache, or reads of what was never
+    written. None where there is no reason to think so."""
+    found = _doubt(record)
+    if found:
+        return Doubt(f"it may be the rate of a cache: {found.text}", found.lasting_share)
+    share = never_written_share(record)
+    if share <= CACHED_SHARE_MAX:
+        return None
+    return Doubt(f"{format_percent(share)} of what may be read was never written", 1 - share)
+
+
+def never_written_share(record: Record) -> float:
+    """Of the target of which the most was never written, if the run read; 0 where that is not known."""
+    if not any(item.operation == "read" and item.bytes for item in record.intervals):
+        return 0.0
+    told = [item.wording for item in record.info.warnings if item.id == NEVER_WRITTEN]
+    found = [wording.figures.get("share") for wording in told if wording]
+    return max((float(share.most) for share in found if share), default=0.0)
+
+
+NEVER_WRITTEN = "unwritten"
+
+
+def _doubt(record: Record) -> Doubt | None:
     phases = record.info.plan.phase
-    found = [text for number, phase in enumerate(phases) if (text := _of_phase(record, number, phase))]
-    return found[0] if found else None
+    found = [one for number, phase in enumerate(phases) if (one := _of_phase(record, number, phase))]
+    return min(found, key=lambda one: one.lasting_share, default=None)
 
 
-def _of_phase(record: Record, number: int, asked: object) -> str | None:
+def _of_phase(record: Record, number: int, asked: object) -> Doubt | None:
     if not isinstance(asked, Phase) or asked.ramp:
         return None
     state = steady(record, number)
@@ -59,15 +105,22 @@ def _of_phase(record: Record, number: int, asked: object) -> str | None:
         if inside > CACHED_SHARE_MAX * measured:
             what = f"{format_percent(inside / measured)} of the {format_size(measured)} that were written"
             were = "were still" if record.of(BrickCaches) else "may still be"
-            return f"{what} {were} in {format_size(held)} of cache when the run ended"
-    elif held and not is_modelled and all_of_it < CACHE_TIMES * held:
-        return f"{format_size(all_of_it)} were written into {format_size(held)} of cache"
+            return Doubt(f"{what} {were} in {format_size(held)} of cache when the run ended", 1 - inside / measured)
+    elif held and not is_modelled and all_of_it < CACHE_TIMES * held and not _is_durable(asked):
+        return Doubt(f"{format_size(all_of_it)} were written into {format_size(held)} of cache")
     if held == 0 and is_modelled:
         return None
     fell = _fell(record, number)
-    return (
-        f"its rate fell by {format_percent(fell)} while it was measured" if fell is not None and fell > FALL else None
-    )
+    if fell is None or fell <= FALL:
+        return None
+    # The second half may still be on its way down; it is at most so much of the whole.
+    return Doubt(f"its rate fell by {format_percent(fell)} while it was measured", 1 - fell)
+
+
+def _is_durable(asked: Phase) -> bool:
+    """Whether each write has reached the medium when it ends, or its flush does: a cache ends none of them."""
+    writing = [stream for stream in asked.stream if writes_data(stream)]
+    return bool(writing) and all(map(flushes_each_write, writing))
 
 
 def held_bytes(record: Record) -> tuple[int | None, bool]:
@@ -135,6 +188,17 @@ def marked_words(records: Sequence[Record]) -> list[str]:
         return [f"This may be the rate of a cache, which the storage does not sustain: {found[0]}."]
     whose = f"{len(found)} of {len(records)} runs"
     return [f"{whose} may show the rate of a cache, which the storage does not sustain (in one, {found[0]})."]
+
+
+def unwritten_words(records: Sequence[Record]) -> list[str]:
+    """What stands behind rates of reads that the medium did not answer."""
+    shares = [share for record in records if (share := never_written_share(record)) > CACHED_SHARE_MAX]
+    if not shares:
+        return []
+    runs = "" if len(records) == 1 else f" in {len(shares)} of {len(records)} runs"
+    return [
+        f"This is not the rate of the storage{runs}: {format_percent(max(shares))} of the target was never written."
+    ]
 
 
 def _dirty_bytes(cache: PageCacheFacts) -> int:

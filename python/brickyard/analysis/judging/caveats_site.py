@@ -23,6 +23,7 @@ from brickyard.schema import (
     Identity,
     IoPath,
     RunWarning,
+    TargetFacts,
     TargetKind,
     TargetSheet,
     Unit,
@@ -383,11 +384,31 @@ def device_cache(run: Judged) -> Iterator[RunWarning]:
             )
 
 
+def _never_written_bytes(run: Judged, index: int, opened: TargetFacts) -> int | None:
+    """None where nobody knows. A file that no header of ours describes is one that the run did not write: what the file
+    system said of it before the run still holds, but for file systems whose blocks are fewer since they compress."""
+    if isinstance(opened.unwritten, UnwrittenBytes):
+        return opened.unwritten.bytes
+    sheet = run.targets[index] if index < len(run.targets) else None
+    told = (sheet.hole_bytes, sheet.unwritten_bytes) if sheet else (None, None)
+    known = sum(size for size in told if size)
+    if not isinstance(opened.unwritten, UnwrittenUnknown):
+        # Facts are gathered before preparation, which fills the holes and says "none".
+        return known if opened.unwritten is None else 0
+    compresses = sheet is None or sheet.mount is None or sheet.mount.file_system in COMPRESSING
+    return None if compresses or (None in told and not known) else known
+
+
+COMPRESSING = ("btrfs", "zfs", "bcachefs", "f2fs", "ntfs", "ntfs3")
+"""File systems on which a file that was written in full may have fewer blocks than its size."""
+
+
 def unwritten(run: Judged) -> Iterator[RunWarning]:
     if run.is_simulated or run.start is None:
         return
     for index, opened in enumerate(run.start.targets):
-        if isinstance(opened.unwritten, UnwrittenUnknown):
+        empty, whole = _never_written_bytes(run, index, opened), target_bytes(run, index, None)
+        if empty is None:
             yield warned(
                 "unwritten_unknown",
                 "warning",
@@ -396,13 +417,6 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
                 "Write the whole target once before reading it.",
                 target=opened.path,
             )
-            continue
-        empty, whole = 0, target_bytes(run, index, None)
-        if isinstance(opened.unwritten, UnwrittenBytes):
-            empty = opened.unwritten.bytes
-        elif opened.unwritten is None and index < len(run.targets):
-            # Facts are gathered before preparation, which fills the holes and says "none".
-            empty = (run.targets[index].hole_bytes or 0) + (run.targets[index].unwritten_bytes or 0)
         if empty:
             yield warned(
                 "unwritten",

@@ -14,6 +14,7 @@ from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.totals import Totals, asked_stream, rate_of, rated_rows, totals, waited
+from brickyard.analysis.judging.cached import Doubt, not_lasting
 from brickyard.rulers import Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed, tag_of
 from brickyard.schema.plan import LimitFigure
@@ -42,7 +43,8 @@ class Finding:
     stream: str = ""
     """Which stream decided, where several were judged one by one."""
     is_whole: bool = True
-    """False where a run met it that did not come to its end, or was not what it was meant to be."""
+    """False where a run met it that did not come to its end or was not what it was meant to be, or where a cache may
+    have met it."""
 
     @property
     def word(self) -> str:
@@ -84,7 +86,9 @@ class Verdict:
         return min(self.findings, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
 
 
-def verdict(record: Record, ruler: Ruler) -> Verdict:
+def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
+    """`lasting`: a requirement is met only by figures that the storage sustains; whoever filled its caches before, as
+    advice does, need not ask."""
     results = ramp_results(record)
     rows, every = totals(at_result(record, results)), totals(record)
     lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
@@ -104,7 +108,17 @@ def verdict(record: Record, ruler: Ruler) -> Verdict:
         return _worst(record, asked, requirement)
 
     findings = (found(requirement) for requirement in ruler.requirements)
-    return Verdict(ruler, tuple(_of_the_whole(record, finding) for finding in findings))
+    found_of_all = [_of_the_whole(record, finding) for finding in findings]
+    doubt = not_lasting(record) if lasting and any(finding.passed for finding in found_of_all) else None
+    return Verdict(ruler, tuple(_that_lasts(finding, doubt) for finding in found_of_all))
+
+
+def _that_lasts(finding: Finding, doubt: Doubt | None) -> Finding:
+    """A requirement that the lasting share of a figure would not meet is not known to be met."""
+    is_kept = finding.requirement.is_share or finding.requirement.is_count or finding.head_room is None
+    if doubt is None or not finding.passed or is_kept or (finding.head_room or 0) * doubt.lasting_share >= 1:
+        return finding
+    return replace(finding, passed=False, is_whole=False, note=doubt.text, stream="")
 
 
 def _of_the_whole(record: Record, finding: Finding) -> Finding:
@@ -114,7 +128,7 @@ def _of_the_whole(record: Record, finding: Finding) -> Finding:
         return finding
     ended = {"interrupted": "the run was interrupted", "failed": "the run failed"}.get(info.outcome)
     note = f"{ended}, so only a part of it was measured" if ended else f"the run is not valid: {info.invalid}"
-    return replace(finding, passed=False, is_whole=False, note=note)
+    return replace(finding, passed=False, is_whole=False, note=note, stream="")
 
 
 def all_pass(verdicts: list[Verdict]) -> bool:

@@ -23,14 +23,15 @@ from brickyard.formats.fio_job import Imported, import_jobs
 from brickyard.formats.fio_options import FioOptions, understood
 from brickyard.formats.fio_stream import DIRECTIONS, job_rate
 from brickyard.formats.fio_title import fio_title
-from brickyard.formats.fio_units import TIME_US, fio_bytes, fio_int, fio_number, fio_time_us
+from brickyard.formats.fio_units import TIME_US, fio_bytes, fio_int, fio_letters, fio_number, fio_time_us
 from brickyard.outputs import write_whole
 from brickyard.schema.titles import BY_OPTIONS
 from brickyard.units import format_iops
 
 NAME = "ad-hoc"
 RUNTIME = "30s"
-DECIMAL = re.compile(r"\d([kmgtp])b\b", re.IGNORECASE)
+DECIMAL = re.compile(r"\d([kmgtp]b)\b", re.IGNORECASE)
+BINARY = re.compile(r"\d([kmgtp]ib?)\b", re.IGNORECASE)
 OPTION = re.compile(r"\w+=")
 BARE = re.compile(r"\s*(\d+\.?\d*)\s*([kmgtp])(/s)?\s*", re.IGNORECASE)
 """Bytes/s to fio, of which k is 1024; people also write thousands of requests/s so."""
@@ -221,8 +222,20 @@ def _text(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
+def _check_units(name: str, text: str) -> None:
+    """fio's KB is 1024 bytes and its KiB 1000; Brickyard's are the standard's. So sizes of requests have neither."""
+    sizes = ("bs", "bssplit")
+    if name in (*sizes, "rate") and (found := DECIMAL.search(text)):
+        unit, fio, ours = found[1].upper(), 1024, 1000
+    elif name in sizes and (found := BINARY.search(text)):
+        unit, fio, ours = f"{found[1][0].upper()}iB", 1000, 1024
+    else:
+        return
+    meant = fio_letters(text) if name in sizes else f"{unit[0]}iB"
+    raise BadInputError(f"--{name} {text}: {unit} is a power of {fio} to fio and of {ours} to Brickyard; write {meant}")
+
+
 def _check(name: str, text: str, rw: str) -> None:
-    """fio's decimal units are powers of 1024, Brickyard's are powers of 1000; so here neither is taken."""
     if name == "rate" and "," in text:
         raise BadInputError(
             f"--rate {text}: is one rate, of reads and writes together, which --rwmixread divides",
@@ -232,11 +245,7 @@ def _check(name: str, text: str, rw: str) -> None:
                 Edit(("--rate", text), ("--rate-iops", text)) if all(map(_is_number, text.split(","))) else None,
             ),
         )
-    if name in ("bs", "bssplit", "rate") and (found := DECIMAL.search(text)):
-        unit = found[1].upper()
-        raise BadInputError(
-            f"--{name} {text}: {unit}B is a power of 1024 to fio and of 1000 to Brickyard; write {unit}iB"
-        )
+    _check_units(name, text)
     if name == "rate":
         _check_rate(text)
     if name == "runtime" and not fio_time_us("--runtime", _whole_us(name, text), default="s"):

@@ -24,7 +24,7 @@ from brickyard.errors import BadInputError, Edit, Remedy, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
 from brickyard.formats.fio_stream import range_sizes
-from brickyard.formats.fio_units import fio_bytes, fio_number, fio_size
+from brickyard.formats.fio_units import fio_bytes, fio_letters, fio_number, fio_size
 from brickyard.store import command_on
 
 KNOWN = ("run", "characterize", "compare", "import", "export")
@@ -82,7 +82,7 @@ class Key(Habit):
         if verb not in ("run", "characterize"):
             return super().remedy(verb, given, has_profile=has_profile)
         value, is_option = given or self.value, self.option and verb == "run" and not has_profile
-        words = (self.option, value) if is_option else ("--set", f"{self.key}={value}")
+        words = (self.option, fio_letters(value)) if is_option else ("--set", f"{self.key}={value}")
         before = TO_SET if verb == "run" and has_profile else "Write "
         return Remedy(f"{before}{' '.join(words)}.", Edit((), words))
 
@@ -192,6 +192,8 @@ HABITS = (
           "Name both sides: `brickyard compare BEFORE AFTER`.",
           "Leave it out: a run has the name of its file; -o names a profile.",
           "Name the run: `brickyard export latest`."),
+    Habit("profile workload", "Name the profile itself, without an option: `brickyard run PROFILE TARGET`.", "",
+          ONE_WORKLOAD),
     Habit("filename file device dev target", "Name the file or device itself, without an option.", "",
           "Name the file or device itself, without an option.", "Name runs: `brickyard compare 12 17`.",
           "Name the file itself, without an option.", "Name the file with -o, and the run without an option."),

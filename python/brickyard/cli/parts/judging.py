@@ -83,10 +83,10 @@ class Judging:
         return bool(self.rulers or self.price)
 
     def verdicts(self, record: Record) -> list[Verdict]:
-        return [verdict(record, ruler) for ruler in self.rulers]
+        return [verdict(record, ruler, lasting=True) for ruler in self.rulers]
 
     def _of_each_ruler(self, records: Sequence[Record]) -> list[list[Verdict]]:
-        return [[verdict(record, ruler) for record in records] for ruler in self.rulers]
+        return [[verdict(record, ruler, lasting=True) for record in records] for ruler in self.rulers]
 
     def pass_together(self, records: Sequence[Record]) -> bool:
         return all(map(all_pass, self._of_each_ruler(records)))
