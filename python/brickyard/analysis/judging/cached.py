@@ -26,6 +26,7 @@ from brickyard.schema import (
     BrickMembers,
     PageCache,
     PageCacheFacts,
+    Unit,
     flushes_each_write,
     is_request,
     writes_data,
@@ -74,8 +75,8 @@ def never_written_share(record: Record) -> float:
     if not any(item.operation == "read" and item.bytes for item in record.intervals):
         return 0.0
     told = [item.wording for item in record.info.warnings if item.id == NEVER_WRITTEN]
-    found = [wording.figures.get("share") for wording in told if wording]
-    return max((float(share.most) for share in found if share), default=0.0)
+    figures = [figure for wording in told if wording for figure in wording.figures.values()]
+    return max((float(figure.most) for figure in figures if figure.unit is Unit.SHARE_TENTHS), default=0.0)
 
 
 NEVER_WRITTEN = "unwritten"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from brickyard import schema
+from brickyard import bricks, schema
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import (
     asked_phase,
@@ -134,6 +134,14 @@ def steady_rule(asked: SteadyRule) -> str:
     return f" ({limits} of {asked.measure} over {asked.rounds} rounds)"
 
 
+def _noisy_remedy(record: Record, *, few: bool) -> str:
+    if few:
+        return "Measure with longer intervals."
+    if record.info.targets and all(bricks.is_modelled(target) for target in record.info.targets):
+        return "A model has no other load: look at its course, and use a longer warm-up if its caches were filling."
+    return "Look for other load on host and device, and repeat the run to see how much the means differ."
+
+
 def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
     for phase in phases:
         whole = full_intervals(record, phase)
@@ -158,9 +166,7 @@ def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
             "note" if few else "warning",
             f"{THE_PHASE} {{phase:is|are}} noisy: {rate} vary by {{variation}} between {{intervals}} intervals "
             f"(coefficient of variation){explained if few else ''}.",
-            "Measure with longer intervals."
-            if few
-            else "Look for other load on host and device, and repeat the run to see how much the means differ.",
+            _noisy_remedy(record, few=few),
             phase=_name(record, phase),
             variation=Unit.VARIATION.of(found),
             intervals=Unit.NUMBER.of(len(whole)),
