@@ -263,9 +263,9 @@ def random_reads(bench: Bench, device: Path, kind: str, rounds: int) -> list[str
     return duel(f"4 KiB random reads, depth 32, {kind}", contestants, rounds)
 
 
-def t_io_uring(program: str, target: Path, seconds: float, *options: str, batch: int = 32) -> Figures:
-    """fio's bare loop at depth 32, latencies by batch; its rate is the median of its lines without the first."""
-    sizes = ["-b4096", "-d32", f"-s{batch}", f"-c{batch}"]
+def t_io_uring(program: str, target: Path, seconds: float, *options: str, batch: int = 32, depth: int = 32) -> Figures:
+    """fio's bare loop, latencies by batch; its rate is the median of its lines without the first."""
+    sizes = ["-b4096", f"-d{depth}", f"-s{batch}", f"-c{batch}"]
     duration = f"-r{max(2, int(seconds))}"
     output, cpu_ns = run([program, *sizes, "-B1", "-F1", "-t1", *options, duration, str(target)])
     rates = [
@@ -341,6 +341,11 @@ def real_disk(bench: Bench, file: Path, scratch: Path, order: str, rounds: int) 
         ]
         if depth > 1:
             contestants.append(("Brickyard, whole batches", lambda o=ours: o("submit=4096")))  # type: ignore[misc]
+        elif mode == "randread" and (loop := os.environ.get("FIO_T_IO_URING")):
+            # What a request at this depth costs without anything of a benchmark around it.
+            contestants.append(
+                ("fio's t/io_uring", lambda p=loop: t_io_uring(p, file, bench.seconds, "-p0", "-O1", batch=1, depth=1))  # type: ignore[misc]
+            )
         what = f"4 KiB {order} {operation}s{' of unique data' if operation == 'write' else ''}"
         lines += duel(f"{what}, depth {depth}, file on this machine's disk, O_DIRECT", contestants, rounds)
     return lines
