@@ -504,7 +504,7 @@ def test_steps_of_searches_are_drawn_and_count_as_rates_that_the_target_keeps_up
     points = [point(rate, MS) for rate in (100, 200, 321)]
     steps = [Step(658, 18 * MS, True), Step(974, 25 * MS, False), Step(1300, 400 * MS, False, False)]
     curve = Curve(350.0, points, limit, [carried(steps)])
-    (line,) = [line for line in found_lines(curve) if "keeps up" in line]
+    (line,) = [line for line in found_lines(curve) if "kept up" in line]
     assert "at least 974/s, with a p99 response time of 25.0 ms; a search overloaded it at 1,300/s" in line
     drawn = picture_of(points, curve_marks(curve), limit, steps=curve.steps)
     assert "p99, steps of searches" in drawn.svg

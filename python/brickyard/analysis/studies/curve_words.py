@@ -220,10 +220,12 @@ def found_lines(curve: Curve) -> list[str]:
         last = max(sound, key=lambda point: point.offered_per_s)
         best = _best_kept_up(curve)
         rate, figure, time_ns = last.offered_per_s, "mean", last.mean_ns
+        # A disk may be slower where a stream comes to later, and caches fill: longer than that is not known.
+        lasted = f" for {format_seconds(last.measured_ns / 1e9)}" if last.measured_ns else ""
         if curve.limit and best is not None and best.rate_per_s > rate:
-            rate, figure, time_ns = best.rate_per_s, curve.limit.figure, best.value_ns
+            rate, figure, time_ns, lasted = best.rate_per_s, curve.limit.figure, best.value_ns, ""
         lines.append(
-            f"the target keeps up with at least {format_iops(rate)}/s, with a {figure} response time of"
+            f"the target kept up with at least {format_iops(rate)}/s{lasted}, with a {figure} response time of"
             f" {format_ns(time_ns)}{_overload_words(curve)}"
         )
     bent = knee(curve.points)
