@@ -24,6 +24,7 @@ from brickyard.analysis.figures.load_curve import (
     capacity,
     curve_point,
     knee,
+    step_of,
     stream_rates,
     usable,
 )
@@ -289,6 +290,29 @@ def test_a_curve_that_was_cut_knows_nothing_of_higher_rates() -> None:
     assert curve_marks(curve) == []
     searched = replace(curve, searches=[carried([Step(900.0, None, holds=False, kept_up=False, requests=50)])])
     assert found_lines(searched)[1] == "the measurement did not end: of rates above 900/s nothing is known"
+
+
+def test_an_answer_that_rests_on_a_growing_queue_says_so(tmp_path: Path) -> None:
+    load = plan(stream(pace={"loop": "open", "rate": 100.0, "arrivals": "poisson"}))
+
+    def grown(*means_ms: int) -> CurvePoint:
+        events = [
+            interval(n * SECOND, (n + 1) * SECOND, cell([mean * MS] * 100), index=n) for n, mean in enumerate(means_ms)
+        ]
+        with Store(tmp_path / f"{len(means_ms)}-{means_ms[-1]}.db") as store:
+            return curve_point(store.record(add_run(store, [*events, phase_end()], plan_=load)), 100.0)
+
+    queue_grew, steady, short = grown(100, 200, 400, 500), grown(100, 200, 100, 200), grown(100, 900)
+    assert [queue_grew.growth, steady.growth] == pytest.approx([3.0, 1.0], rel=0.01)
+    assert short.growth is None
+    limit = Limit("mean", SECOND)
+    searches = [carried([step_of(one, limit)]) for one in (queue_grew, steady, short)]
+    said = limit_line(Curve(100.0, [steady], limit, searches), limit)
+    assert "In 1 of 3 searches, response times more than doubled within the step" in said
+    assert "more than doubled" not in limit_line(Curve(100.0, [steady], limit, searches[1:]), limit)
+    kept = " ".join(found_lines(Curve(100.0, [queue_grew])))
+    assert "kept up with at least 100/s for 4.00 s, with a mean response time of 300 ms (3" in kept
+    assert "times as long in the second half as in the first: the queue may be growing)" in kept
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_a_comparison_says_all_that_the_command_says(tmp_path: Path, capsys: pyt
         assert line in told
         assert re.sub("load [0-9a-f]{8}", "", line) in re.sub("load [0-9a-f]{8}", "", page)
     assert any(line.startswith("not measured: ") for line in side["lines"])
-    assert any(line.startswith("power: ") for line in side["lines"])
+    assert any(line.startswith("power against ") for line in side["lines"])
     assert "of 3 and 3 runs" in page
 
 

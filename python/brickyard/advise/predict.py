@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from msgspec.structs import replace
 
 from brickyard import rulers
+from brickyard.analysis.figures.load_curve import growth_of
 from brickyard.analysis.figures.search import SURE, Step, enough
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.totals import Totals, rated_rows, totals
@@ -177,4 +178,4 @@ def step(record: Record, asked: Limited, rate_per_s: float) -> Step:
     each = [sum(row.requests for row in rows if row.stream_name == name) for name in asked.names]
     requests = min(each) if each else sum(row.requests for row in rows)
     kept_up = sent(record).kept_up
-    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up, requests)
+    return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up, requests, growth_of(record))

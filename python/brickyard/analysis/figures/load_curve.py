@@ -27,6 +27,7 @@ from brickyard.units import format_iops
 
 SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
 BEND_SHARE = 0.1  # less power than that is no noise of a mean over thousands of requests
+HALVES_MIN = 4  # intervals, below which a measurement has no halves
 AGREE_SHARE = 0.8  # of the closed loop's rate, which open loops achieve on storage that stays the same
 SHORTFALL_MIN = 0.05  # of the offered rate: what the ends of a run of seconds can lack
 SHORTFALL_DEVIATIONS = 3.0  # of a Poisson count, beyond which chance explains no shortfall
@@ -50,6 +51,8 @@ class CurvePoint:
     warmup_ns: int = 0
     measured_ns: int = 0
     """After the warm-up, with the drain."""
+    growth: float | None = None
+    """As in `Step`."""
 
     @property
     def chance(self) -> float | None:
@@ -138,13 +141,29 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
         percentiles=dict(figures.percentiles) if figures else {},
         warmup_ns=took_ns[True],
         measured_ns=took_ns[False],
+        growth=growth_of(record),
     )
+
+
+def growth_of(record: Record) -> float | None:
+    """Mean response time of requests that ended in the second half of the first phase's measured time, over that of the
+    first half; None where it has fewer than four intervals or a half has no requests."""
+    spans = sorted(rated_intervals(record, 0), key=lambda span: span.start_ns)
+    if len(spans) < HALVES_MIN:
+        return None
+    middle_ns = spans[len(spans) // 2].start_ns
+    timed = [item for item in record.intervals if item.phase == 0 and not item.warmup and item.measure == "response"]
+    first, second = (
+        latency_of(waited(record, (item for item in timed if (item.start_ns >= middle_ns) is late)))
+        for late in (False, True)
+    )
+    return second.mean_ns / first.mean_ns if first and second and first.mean_ns and second.mean_ns else None
 
 
 def step_of(point: CurvePoint, limit: Limit) -> Step:
     """A point as a step of the search for a limit."""
     value = point.mean_ns if limit.figure == "mean" else point.percentiles.get(limit.figure)
-    return Step(point.offered_per_s, value, limit.is_kept(point), not point.overloaded, point.requests)
+    return Step(point.offered_per_s, value, limit.is_kept(point), not point.overloaded, point.requests, point.growth)
 
 
 @dataclass(frozen=True)

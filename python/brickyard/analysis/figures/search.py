@@ -26,6 +26,7 @@ COVERED = "from the spread of the searches alone"
 OWN = "each with its own arrivals and offsets"
 LEAST_SHARE = 1 / 64  # of the first rate: so little load that nothing waits, and less of it would change nothing
 SURE = 10  # times the requests that a percentile needs: with fewer, searches end too high (docs/statistics.md)
+GROWN = 2.0  # near saturation, chance alone doubles a queue; that the step was too short to tell is as true then
 OTHERS_MIN = 1000  # requests of a step for the mean and the largest, for the same reason
 
 
@@ -39,6 +40,13 @@ class Step:
     kept_up: bool = True
     """Whether all that was due was sent; if not, the queue grows, and response times tell how long the run was."""
     requests: int = 0
+    growth: float | None = None
+    """Mean response time of its second half over that of its first; None where the halves are not known."""
+
+    @property
+    def is_growing(self) -> bool:
+        """As the times of a queue that grows, which only the end of the step kept short."""
+        return self.growth is not None and self.growth > GROWN
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,11 @@ def rates(found: Sequence[Carried]) -> Sample | None:
 def enough(figure: str) -> int:
     """Requests of a step below which a search ends too high, and its interval misses the true rate too often."""
     return SURE * least_count(percentile_of(figure)) if is_percentile(figure) else OTHERS_MIN
+
+
+def growing(found: Sequence[Carried]) -> int:
+    """How many searches rest on a step in which response times grew."""
+    return sum(one.best is not None and one.best.is_growing for one in found)
 
 
 def fewest(found: Sequence[Carried], figure: str) -> int | None:

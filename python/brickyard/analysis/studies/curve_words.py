@@ -30,14 +30,26 @@ from brickyard.analysis.figures.load_curve import (
     stream_rates,
     usable,
 )
-from brickyard.analysis.figures.search import COVERED, OWN, SEARCHES, Carried, Step, carried, enough, fewest, rates
+from brickyard.analysis.figures.search import (
+    COVERED,
+    GROWN,
+    OWN,
+    SEARCHES,
+    Carried,
+    Step,
+    carried,
+    enough,
+    fewest,
+    growing,
+    rates,
+)
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema.operations import commits, reads_data
 from brickyard.schema.plan import Plan
 from brickyard.store import Record, StudyInfo
-from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds
+from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds, three_digits
 
 NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", *MEDIAN_AND_P99, "max", "unsent", "errors")
 RESPONSE = ("mean", *MEDIAN_AND_P99, "max")
@@ -226,7 +238,7 @@ def found_lines(curve: Curve) -> list[str]:
             rate, figure, time_ns, lasted = best.rate_per_s, curve.limit.figure, best.value_ns, ""
         lines.append(
             f"the target kept up with at least {format_iops(rate)}/s{lasted}, with a {figure} response time of"
-            f" {format_ns(time_ns)}{_overload_words(curve)}"
+            f" {format_ns(time_ns)}{_growth_words(last) if lasted else ''}{_overload_words(curve)}"
         )
     bent = knee(curve.points)
     if curve.is_cut and bent.point is None:
@@ -265,6 +277,12 @@ def _best_kept_up(curve: Curve) -> Step | None:
     lowest = lowest_overload(curve) or math.inf
     kept = (step for step in curve.steps if step.kept_up and step.value_ns is not None and step.rate_per_s < lowest)
     return max(kept, key=lambda step: step.rate_per_s, default=None)
+
+
+def _growth_words(point: CurvePoint) -> str:
+    if point.growth is None or point.growth <= GROWN:
+        return ""
+    return f" ({three_digits(point.growth)} times as long in the second half as in the first: the queue may be growing)"
 
 
 def _overload_words(curve: Curve) -> str:
@@ -308,6 +326,8 @@ def limit_line(curve: Curve, limit: Limit) -> str:
     if not is_kept(curve, limit) and not any(found.best for found in curve.searches):
         return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
     line += _broken_below(curve, limit)
+    if curve.searches and (grew := growing_words(curve.searches)):
+        line += f". {_capital(grew)}: use a longer --each"
     few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
     return line if few is None else f"{line}. {_capital(search_words(few, limit.figure))}: use a longer --each"
 
@@ -350,6 +370,17 @@ def _few_of_best(curve: Curve, limit: Limit) -> int | None:
     """Requests of the rate that the answer rests on, where they are too few."""
     best, _ = usable(curve.points, limit)
     return best.requests if best and best.requests < enough(limit.figure) else None
+
+
+def growing_words(found: Sequence[Carried]) -> str:
+    """That an answer may rest on queues that the end of a step kept short; empty where it does not."""
+    count = growing(found)
+    if not count:
+        return ""
+    return (
+        f"in {count} of {len(found)} searches, response times more than doubled within the step that the answer rests "
+        "on, as those of a queue that grows, so longer steps may find a lower rate"
+    )
 
 
 def search_words(few: int, figure: str) -> str:

@@ -22,7 +22,7 @@ from brickyard.advise.simulate import Brick, dearest, filled, simulate, unverifi
 from brickyard.analysis.figures import search
 from brickyard.analysis.figures.samples import Sample
 from brickyard.analysis.figures.search import SEARCHES
-from brickyard.analysis.studies.curve_words import search_words
+from brickyard.analysis.studies.curve_words import growing_words, search_words
 from brickyard.bricks import far_off, fitted
 from brickyard.bricks.caps import caps_of
 from brickyard.bricks.spread import KINDS, Spread, kind_of, spread_of
@@ -415,8 +415,9 @@ def _doubts(found: list[Predicted], figure: str) -> list[str]:
         )
     counts = {rates.n for item in found if (rates := item.rates)}
     doubts = ["a single search gives no interval: use --searches 3"] if 1 in counts else []
-    few = search.fewest([carried for item in found for carried in item.searches], figure)
-    doubts = [*together, *doubts]
+    every = [carried for item in found for carried in item.searches]
+    few, grew = search.fewest(every, figure), growing_words(every)
+    doubts = [*together, *doubts, *([f"{grew}: use a longer --duration"] if grew else [])]
     return doubts if few is None else [*doubts, f"{search_words(few, figure)}: use a longer --duration"]
 
 
