@@ -311,7 +311,7 @@ def test_an_answer_that_rests_on_a_growing_queue_says_so(tmp_path: Path) -> None
     assert "In 1 of 3 searches, response times more than doubled within the step" in said
     assert "more than doubled" not in limit_line(Curve(100.0, [steady], limit, searches[1:]), limit)
     kept = " ".join(found_lines(Curve(100.0, [queue_grew])))
-    assert "kept up with at least 100/s for 4.00 s, with a mean response time of 300 ms (3" in kept
+    assert "kept up with at least 100/s for 4.0 s, with a mean response time of 300 ms (3" in kept
     assert "times as long in the second half as in the first: the queue may be growing)" in kept
 
 
