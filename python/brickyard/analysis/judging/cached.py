@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard import bricks
+from brickyard.analysis.figures.load_curve import HALVES_MIN
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import full_intervals
 from brickyard.bricks import caches
@@ -41,7 +42,6 @@ CACHED_SHARE_MAX = 0.05
 """What memory takes or answers makes a rate faster by at least this share."""
 FALL = 0.2  # SNIA's rule allows a range of 20 % around the mean of a steady window
 SLOWER_Z = 1.96
-HALVES_MIN = 4  # intervals below which a course has no halves
 
 
 @dataclass(frozen=True)

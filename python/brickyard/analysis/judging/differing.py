@@ -54,6 +54,8 @@ SCRATCH = re.compile(r"scratch-\d+-\d+\.brick")
 """The name of a scratch file: each run has its own, in one place."""
 ABSENT = {"Condition": "normal"}
 """What a line that a record does not have means."""
+NOT_KNOWN = "not known"
+"""What it means of a result of another tool, which says little of its host and target."""
 CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
 ONLY = ("phase 1 ", "stream 1 ", "request 1 ")
@@ -291,11 +293,12 @@ def _place(name: str, real: str | None) -> str:
 
 
 def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> list[Differing]:
-    told = [(record.info.id, {**dict(circumstance_lines(record)), "Target": places_of(record)}) for record in records]
+    told = [(record.info, {**dict(circumstance_lines(record)), "Target": places_of(record)}) for record in records]
     values: dict[str, dict[str, list[int]]] = {}
     for label in dict.fromkeys(label for _, lines in told for label in lines if is_asked(label)):
-        for run, lines in told:
-            values.setdefault(label, {}).setdefault(lines.get(label, ABSENT.get(label, "none")), []).append(run)
+        for info, lines in told:
+            absent = NOT_KNOWN if info.is_by_tool else ABSENT.get(label, "none")
+            values.setdefault(label, {}).setdefault(lines.get(label, absent), []).append(info.id)
     return [
         Differing(label, tuple((text, tuple(runs)) for text, runs in texts.items()))
         for label, texts in values.items()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from brickyard import facts
+from brickyard import bricks, facts
 from brickyard.schema import Document
 from brickyard.schema.plan import Audit, OpenPace, Phase, Plan, ReadAhead, StepWord, Stream
+from brickyard.study.running.computing import MODELLED_WRITES
 from brickyard.units import format_seconds, format_size
 
 
@@ -58,6 +59,8 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
         lasts = "until its limits are reached"
     else:
         lasts = ("at most " if expected.ends_earlier else "") + format_seconds(expected.duration_s)
+    if targets and all(map(bricks.is_modelled, targets)):
+        return [f"duration: {lasts} of the model's time", MODELLED_WRITES]
     if not expected.writes:
         # A target that exists and is not Brickyard's own is read as it is.
         own = "filling the new file" if made else "filling the rest of a file that Brickyard made"
