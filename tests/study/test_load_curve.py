@@ -331,6 +331,12 @@ def test_a_table_says_what_its_times_are_of(tmp_path: Path, reads: int, writes: 
     with Store(tmp_path / "runs.db") as store:
         record = store.record(add_run(store, events, plan_=plan(asked)))
     assert curve_notes([record], [], Curve(1000.0, [])) == [said]
+    stalled = replace(point(100, MS), few_events=("p99",))
+    assert curve_row(stalled, 1000.0)[5].endswith(" ms*")
+    assert (
+        "*: the samples beyond this percentile come from one or two events"
+        in curve_notes([record], [], Curve(1000.0, [stalled]))[1]
+    )
 
 
 def test_the_picture_names_knee_and_limit() -> None:

@@ -53,6 +53,8 @@ class CurvePoint:
     """After the warm-up, with the drain."""
     growth: float | None = None
     """As in `Step`."""
+    few_events: tuple[str, ...] = ()
+    """As in `Latency`, in the order of their names."""
 
     @property
     def chance(self) -> float | None:
@@ -142,6 +144,7 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
         warmup_ns=took_ns[True],
         measured_ns=took_ns[False],
         growth=growth_of(record),
+        few_events=tuple(sorted(figures.few_events)) if figures else (),
     )
 
 

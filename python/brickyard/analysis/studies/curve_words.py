@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from brickyard import _core
 from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.figures.load_curve import (
     BEND_SHARE,
     CAPACITY,
@@ -169,12 +170,16 @@ def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
         format_iops(point.offered_per_s),
         achieved_words(point),
         format_ns(point.mean_ns),
-        *(format_ns(point.percentiles.get(name)) for name in MEDIAN_AND_P99),
+        *(_percentile_cell(point, name) for name in MEDIAN_AND_P99),
         format_ns(point.max_ns),
         format_count(point.unsent),
         format_count(point.errors),
         "" if not point.overloaded else "overloaded" if point.saturated else UNSENT,
     ]
+
+
+def _percentile_cell(point: CurvePoint, name: str) -> str:
+    return format_ns(point.percentiles.get(name)) + (FEW_EVENTS if name in point.few_events else "")
 
 
 def achieved_words(point: CurvePoint) -> str:
@@ -198,6 +203,8 @@ def curve_notes(records: Sequence[Record], rows: list[list[str]], curve: Curve) 
         said.append(f"rates are of {reads}writes, response times of {each}writes and flushes alike")
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
+    if any(name in point.few_events for point in curve.points for name in MEDIAN_AND_P99):
+        said.append(FEW_EVENTS_WORDS)
     if any("±" in row[NAMES.index("achieved/s")] for row in rows):
         said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")
     return [*said, *(_backlog_words(point, curve) for point in curve.points if point.began_with_backlog)]
