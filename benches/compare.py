@@ -382,9 +382,23 @@ def nop(bench: Bench, file: Path, rounds: int) -> list[str]:
     return duel(name, contestants, rounds)
 
 
-def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
-    """Verified writes, and verified reads of what was written, on tmpfs-like storage where checking shows."""
-    fio = ["--bs=4k", "--iodepth=32", "--direct=1", "--ioengine=io_uring", "--verify=crc32c", "--norandommap=0"]
+def verify_in_memory(bench: Bench, rounds: int, stack: ExitStack) -> list[str]:
+    """Verified requests one at a time on tmpfs: the kernel answers inside the call, without its workers."""
+    room = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm", prefix="brickyard-bench-")))
+    scratch_file(room / "ours", bench.size_bytes // 4)
+    return verify(bench, (room / "theirs", room / "ours"), "psync, files on tmpfs", rounds, inline=True)
+
+
+def verify(bench: Bench, targets: tuple[Path, Path], kind: str, rounds: int, inline: bool) -> list[str]:
+    """Verified writes, and verified reads of what was written, on storage in memory: fio's target and Brickyard's."""
+    theirs, target = targets
+    depth = 1 if inline else 32
+    fio = ["--bs=4k", "--verify=crc32c", "--norandommap=0"]
+    if inline:
+        fio += ["--ioengine=psync", "--direct=0", "--invalidate=0"]
+    else:
+        fio += ["--ioengine=io_uring", f"--iodepth={depth}", "--direct=1"]
+    blocks_bytes = bench.size_bytes // 4
 
     def until_long_enough(one_pass: Callable[[], dict[str, float]]) -> Figures:
         """Passes until the phase has run for the duration of a measurement; their requests over their seconds."""
@@ -398,15 +412,9 @@ def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
         return Figures(rates | ({"own_ns": sums["own_ns"] / sums["requests"]} if "own_ns" in sums else {}))
 
     def fio_phase(mode: str) -> dict[str, float]:
-        """Writes one pass of a quarter of the device, then reads and verifies it: requests and seconds of `mode`."""
-        options = [
-            f"--size={bench.size_bytes // 4}",
-            "--rw=randwrite",
-            f"--do_verify={1 if mode == 'read' else 0}",
-            *fio,
-        ]
-        command = ["fio", "--name=v", f"--filename={device}", "--output-format=json", *options]
-        output, _ = run(command)
+        """Writes one pass of a quarter of the size, then reads and verifies it: requests and seconds of `mode`."""
+        options = [f"--size={blocks_bytes}", "--rw=randwrite", f"--do_verify={1 if mode == 'read' else 0}", *fio]
+        output, _ = run(["fio", "--name=v", f"--filename={theirs}", "--output-format=json", *options])
         side = json.loads(output[output.index("{") :])["jobs"][0][mode]
         return {"requests": float(side["total_ios"]), "phase_s": side["runtime"] / 1000}
 
@@ -416,20 +424,20 @@ def verify(bench: Bench, device: Path, kind: str, rounds: int) -> list[str]:
         phases = "".join(
             f'[[phase]]\nname = "{name}"\npasses = 1\n[[phase.stream]]\n'
             f"operations = {{ read = {r}, write = {100 - r} }}\n"
-            f'request = "4KiB"\naddress = "permutation"\nregion = "0..{bench.size_bytes >> 22}MiB"\n'
-            "depth = 32\nverify = true\n"
+            f'request = "4KiB"\naddress = "permutation"\nregion = "0..{blocks_bytes >> 20}MiB"\n'
+            f"depth = {depth}\nverify = true\n"
             for name, r in (("write", 0), ("read", 100))
         )
-        profile.write_text(f'title = "verify"\n{phases}')
-        output, _ = run(
-            [str(WORKER), str(profile), str(device), "--overwrite", str(device), "--i-know-this-destroys-data"]
-        )
+        ways = 'engine = "psync"\nio = "buffered"\ncache = "as_is"\n' if inline else ""
+        profile.write_text(f'title = "verify"\n{ways}{phases}')
+        allowed = [] if inline else ["--overwrite", str(target), "--i-know-this-destroys-data"]
+        output, _ = run([str(WORKER), str(profile), str(target), *allowed])
         return phase_totals(output, 0 if mode == "write" else 1)
 
     lines: list[str] = []
     for mode in ("write", "read"):
         lines += duel(
-            f"verified {mode}s of 4 KiB blocks, depth 32, {kind}",
+            f"verified {mode}s of 4 KiB blocks, depth {depth}, {kind}",
             [
                 ("fio, verify=crc32c", lambda m=mode: until_long_enough(lambda: fio_phase(m))),  # type: ignore[misc]
                 ("Brickyard, verify", lambda m=mode: until_long_enough(lambda: ours(m))),  # type: ignore[misc]
@@ -515,9 +523,10 @@ def compare(bench: Bench, rounds: int, only: str, stack: ExitStack) -> list[str]
         "disk-random": lambda: real_disk(bench, file, scratch, "random", rounds),
         "disk-sequential": lambda: real_disk(bench, file, scratch, "sequential", rounds),
     }
+    comparisons["verify-memory"] = lambda: verify_in_memory(bench, rounds, stack)
     if os.geteuid() == 0:
         # Last, since it makes the device ours and writes it.
-        comparisons["verify"] = lambda: verify(bench, device, kind, rounds)
+        comparisons["verify-device"] = lambda: verify(bench, (device,) * 2, kind, rounds, inline=False)
     return [line for name, comparison in comparisons.items() if only in name for line in comparison()]
 
 
