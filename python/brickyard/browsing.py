@@ -27,7 +27,7 @@ from brickyard.analysis.figures.samples import quantile
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, answer
-from brickyard.analysis.judging.comparison import Change, left_out_words, repeated
+from brickyard.analysis.judging.comparison import Change, left_out_words, length_lines, repeated
 from brickyard.analysis.judging.differing import differing_between
 from brickyard.analysis.judging.gate import Compared, Finding
 from brickyard.analysis.judging.groups import series_of, state_words
@@ -521,7 +521,12 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
     rows = [(item.change, difference_text(item.change.difference), item.finding) for item in found.judged.judged]
     if not rows:
         raise BadInputError("the two sides have no load in common that was measured on both")
-    notes = [*left_out_words(found.sides), *unlike_words(found.comparison), *assumptions(found.judged, [])]
+    notes = [
+        *left_out_words(found.sides),
+        *unlike_words(found.comparison),
+        *length_lines([*records[0], *records[1]]),
+        *assumptions(found.judged, []),
+    ]
     worse = verdict_lines(found.comparison, found.judged, tolerance)
     unclear = [f"inconclusive: {lack_words(item)}" for item in found.comparison.lacking if not item.is_lost]
     document = {

@@ -13,7 +13,7 @@ use crate::control::{Control, Knobs, State};
 use crate::device::{Blocked, Device, Devices, Setup, Submissions};
 use crate::event::{
     Bound, Cpu, EndReason, ErrorEvent, Event, FailedStream, FramesEnd, PhaseEnd, PhaseReason, RunOutcome, SlowEvent,
-    depth_reached, errno_name, interval,
+    StreamUnsent, depth_reached, errno_name, interval,
 };
 use crate::lane::LaneSpec;
 use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, cells_of, needs};
@@ -567,7 +567,8 @@ impl<D: Devices> Conductor<'_, D> {
         self.heed_user(progress);
         let plan = &self.profile.phase[progress.phase];
         let mut slowest = Slowest::default();
-        let (mut end_ns, mut unsent, mut outstanding, mut exhausted) = (0, 0, 0, true);
+        let (mut end_ns, mut outstanding, mut exhausted) = (0, 0, true);
+        let mut unsent = BTreeMap::<usize, u64>::new();
         let mut failed = None;
         let mut frames = Vec::new();
         let mut submissions = Vec::new();
@@ -577,7 +578,7 @@ impl<D: Devices> Conductor<'_, D> {
                 Ok(outcome) => {
                     late_ns = late_ns.max(outcome.late_ns);
                     end_ns = end_ns.max(outcome.end_ns);
-                    unsent += outcome.unsent;
+                    outcome.unsent.iter().for_each(|(stream, n)| *unsent.entry(*stream).or_default() += n);
                     outstanding += outcome.outstanding;
                     exhausted &= outcome.exhausted;
                     slowest.merge(outcome.slowest);
@@ -628,7 +629,8 @@ impl<D: Devices> Conductor<'_, D> {
             phase: progress.phase,
             end_ns,
             reason,
-            unsent,
+            unsent: unsent.values().sum(),
+            unsent_by_stream: unsent.iter().map(|(stream, n)| StreamUnsent { stream: *stream, unsent: *n }).collect(),
             outstanding,
             errors_by_errno: progress.failures.by_errno.iter().map(|(e, n)| (errno_name(*e), *n)).collect(),
             errors_by_kind: progress.failures.by_kind.iter().map(|(k, n)| (k.to_string(), *n)).collect(),
@@ -667,7 +669,16 @@ fn longest_ns(plan: &plan::Phase) -> Option<u64> {
 /// What is known of a loop that is blocked in the kernel.
 fn left_behind(now_ns: u64, outstanding: u64) -> Outcome {
     let (slowest, submissions, frames) = (Slowest::default(), Submissions::default(), Vec::new());
-    Outcome { end_ns: now_ns, late_ns: 0, unsent: 0, outstanding, slowest, submissions, exhausted: false, frames }
+    Outcome {
+        end_ns: now_ns,
+        late_ns: 0,
+        unsent: BTreeMap::new(),
+        outstanding,
+        slowest,
+        submissions,
+        exhausted: false,
+        frames,
+    }
 }
 
 fn setup_for(loop_index: usize, loops: usize, lanes: &[LaneSpec], reap: u32) -> Setup {

@@ -13,7 +13,7 @@ mod issue;
 mod reap;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use record::{CellSet, OPERATIONS};
@@ -62,8 +62,8 @@ pub struct Outcome {
     pub end_ns: u64,
     /// How long after its instant the loop began.
     pub late_ns: u64,
-    /// Due and never issued.
-    pub unsent: u64,
+    /// Due and never issued, by stream.
+    pub unsent: BTreeMap<usize, u64>,
     /// Issued and never ended.
     pub outstanding: u64,
     pub slowest: Slowest,
@@ -105,7 +105,7 @@ pub struct Loop<'a, D: Device, S: Sink> {
     issuing: bool,
     /// When issuing ended.
     issued_until_ns: u64,
-    unsent: u64,
+    unsent: BTreeMap<usize, u64>,
     version: u32,
     interval: u32,
     interval_start_ns: u64,
@@ -213,7 +213,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             lockstep,
             issuing: true,
             issued_until_ns: u64::MAX,
-            unsent: 0,
+            unsent: BTreeMap::new(),
             version: 0,
             interval: 0,
             interval_start_ns: start_ns,
@@ -269,11 +269,11 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             None => Ok(Outcome {
                 end_ns: self.last_end_ns,
                 late_ns,
-                unsent: self.unsent,
                 outstanding: u64::from(self.in_flight),
                 exhausted: self.issuing,
                 frames: self.frame_counts(),
                 submissions: self.device.submissions(),
+                unsent: self.unsent,
                 slowest: self.counts.slowest,
             }),
         }

@@ -148,6 +148,18 @@ fn what_an_overloaded_run_could_not_send_is_counted_exactly() {
 }
 
 #[test]
+fn what_a_stream_could_not_send_is_its_own() {
+    // 10 ms a request and one in flight: a stream of 50/s keeps up, one of 1000/s beside it does not.
+    let paced = |rate: u32| format!("pace = {{ loop = 'open', rate = {rate} }}");
+    let streams = format!("{}\n[[phase.stream]]\nrequest = '4K'\n{}", paced(50), paced(1000));
+    let told = run_steady(10 * MS, "duration = '10s'", &streams);
+    let end = told.end(0);
+    let own: Vec<(usize, u64)> = end.unsent_by_stream.iter().map(|told| (told.stream, told.unsent)).collect();
+    assert_eq!(own, [(1, end.unsent)]);
+    assert!(end.unsent.abs_diff(9_000) <= 2, "{}", end.unsent);
+}
+
+#[test]
 fn a_rate_that_changes_forgets_nothing_that_was_due() {
     let ramp = "duration = '6s'\nramp = { knob = 'rate', from = 1000, to = 4000, step = 1000, every = '2s' }";
     let told = run_steady(10 * MS, ramp, "pace = { loop = 'open', rate = 1 }");

@@ -385,6 +385,7 @@ impl End<'_> {
             end_ns: end_ns - self.start_ns,
             reason: self.reason,
             unsent: unsent_by_brick.iter().sum(),
+            unsent_by_stream: Vec::new(),
             outstanding: tally.in_flight_all,
             errors_by_errno: tally.sums.errors_by_state.clone(),
             errors_by_kind: Default::default(),

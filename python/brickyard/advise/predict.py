@@ -172,10 +172,11 @@ def _paced(stream: Stream, rate_per_s: float) -> Stream:
 
 
 def step(record: Record, asked: Limited, rate_per_s: float) -> Step:
-    """Whether a rate holds: the limited figure within its limit, and no more unsent than 1 % of what was due."""
+    """Whether a rate holds: the limited figure within its limit, no more unsent than 1 % of what was due, and no
+    backlog that grew."""
     found = verdict(record, asked.ruler)
     rows = [row for row in totals(record) if is_request(row.operation)]
     each = [sum(row.requests for row in rows if row.stream_name == name) for name in asked.names]
     requests = min(each) if each else sum(row.requests for row in rows)
-    kept_up = sent(record).kept_up
+    kept_up = sent(record).is_sustained
     return Step(rate_per_s, found.decided.value, found.passed and kept_up, kept_up, requests, growth_of(record))

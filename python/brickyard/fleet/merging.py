@@ -34,6 +34,7 @@ from brickyard.schema import (
     StartFact,
     StartNote,
     StreamFacts,
+    StreamUnsent,
     VerifiedEvent,
     encode,
 )
@@ -91,6 +92,7 @@ class Merger:
                     replace(item, stream=streams[item.stream], at_ns=item.at_ns + moved_ns) for item in event.slowest
                 ],
                 frames=[replace(item, stream=streams[item.stream]) for item in event.frames],
+                unsent_by_stream=[replace(item, stream=streams[item.stream]) for item in event.unsent_by_stream],
             )
             self._phase_ends[end.phase][host] = end
             return []
@@ -186,6 +188,7 @@ def merged_end(ends: list[PhaseEnd]) -> PhaseEnd:
         (odd or ends)[0],
         end_ns=max(end.end_ns for end in ends),
         unsent=sum(end.unsent for end in ends),
+        unsent_by_stream=_unsent(ends),
         outstanding=sum(end.outstanding for end in ends),
         errors_by_errno=summed(end.errors_by_errno for end in ends),
         errors_by_kind=summed(end.errors_by_kind for end in ends),
@@ -209,6 +212,13 @@ def _depth(told: Iterable[DepthReached | None]) -> DepthReached | None:
     if not known:
         return None
     return DepthReached(at_once=sum(one.at_once for one in known), in_flight=sum(one.in_flight for one in known))
+
+
+def _unsent(ends: list[PhaseEnd]) -> list[StreamUnsent]:
+    found = Counter[int]()
+    for end in ends:
+        found.update({told.stream: told.unsent for told in end.unsent_by_stream})
+    return [StreamUnsent(stream=stream, unsent=unsent) for stream, unsent in sorted(found.items())]
 
 
 def _verified(told: list[VerifiedEvent]) -> VerifiedEvent | None:

@@ -14,7 +14,7 @@ from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
-from brickyard.analysis.judging.comparison import Repeated
+from brickyard.analysis.judging.comparison import Repeated, length_lines
 from brickyard.analysis.judging.further import further_tables
 from brickyard.analysis.studies.characterization import footnotes, pattern_words
 from brickyard.schema import HangEvent, Timed, is_on_data, is_request
@@ -141,7 +141,12 @@ def repetitions_table(records: Sequence[Record], found: Sequence[Repeated]) -> T
         spread = f"{text(min(of.values))} to {text(max(of.values))}"
         rows.append([format_name(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
     counted = [record for record in records if record.info.is_valid]
-    note = [workload_words(counted), T_INTERVAL, *([OUTSIDE] if any(i.sample.is_outside for i in found) else [])]
+    note = [
+        workload_words(counted),
+        *length_lines(counted),
+        T_INTERVAL,
+        *([OUTSIDE] if any(i.sample.is_outside for i in found) else []),
+    ]
     return Table("Repetitions together", list(TOGETHER), rows, 2, note="; ".join(words for words in note if words))
 
 

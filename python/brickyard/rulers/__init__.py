@@ -67,6 +67,11 @@ class Requirement:
         return self.figure in SHARES
 
     @property
+    def is_response(self) -> bool:
+        """A time from when a request was due."""
+        return self.figure in TIMES and self.measure == "response"
+
+    @property
     def is_rate(self) -> bool:
         return self.figure in RATES
 

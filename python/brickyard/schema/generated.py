@@ -1088,6 +1088,8 @@ class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     """Of every file of a simulated database server."""
     slowest: list[SlowEvent]
     unsent: int
+    unsent_by_stream: list[StreamUnsent] = msgspec.field(default_factory=list)
+    """Of the streams that left requests unsent; empty where none did, and before it was recorded."""
     verified: VerifiedEvent | None = None
     """Blocks of the whole run so far that were compared with their stamps; absent where nothing is verified."""
 
@@ -1341,6 +1343,13 @@ class StreamFacts(msgspec.Struct, frozen=True, kw_only=True):
     target: int
     verify: bool
     workers: int
+
+
+class StreamUnsent(msgspec.Struct, frozen=True, kw_only=True):
+    """What of one stream was due in a phase and not sent: chains where it has them, else requests."""
+
+    stream: int
+    unsent: int
 
 
 class SubmitRequested(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="requested"):

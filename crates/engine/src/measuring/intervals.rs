@@ -50,7 +50,10 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
                 Pacer::Closed { .. } => 0,
             };
             // With a fixed number of requests, no more than those that were left can have been due.
-            self.unsent += due.min(lane.spec.requests_left);
+            let unsent = due.min(lane.spec.requests_left);
+            if unsent > 0 {
+                *self.unsent.entry(usize::from(lane.spec.stream)).or_default() += unsent;
+            }
         }
     }
 

@@ -15,6 +15,9 @@ pub struct PhaseEnd {
     pub end_ns: u64,
     pub reason: PhaseReason,
     pub unsent: u64,
+    /// Of the streams that left requests unsent; empty where none did, and before it was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsent_by_stream: Vec<StreamUnsent>,
     pub outstanding: u64,
     /// By errno's name, or of a database by SQLSTATE.
     pub errors_by_errno: BTreeMap<String, u64>,
@@ -86,6 +89,13 @@ pub struct SlowEvent {
     pub request_bytes: u32,
     pub service_ns: u64,
     pub response_ns: u64,
+}
+
+/// What of one stream was due in a phase and not sent: chains where it has them, else requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamUnsent {
+    pub stream: usize,
+    pub unsent: u64,
 }
 
 /// What happened to one file of a simulated database server. A request of one page is a read or a write, one of several

@@ -61,11 +61,12 @@ def all_rates(record: Record, rows: Sequence[Totals]) -> list[AllRow]:
 
 
 def all_times(record: Record, rows: Sequence[Totals]) -> list[AllRow]:
-    """One for each phase in which the response times of several rows count."""
+    """One for each phase in which the response times of several rows count, and none of them tells its length."""
     found = []
     for phase, own in _of_several(record, [row for row in waited(record, rows) if row.response]).items():
         (item,) = measured_of(record, (row for row in rows if row.phase == phase), FIGURES["response_p99"])
-        found.append(replace(_row(record, phase, own), times=item.times))
+        if item.times is not None:
+            found.append(replace(_row(record, phase, own), times=item.times))
     return found
 
 

@@ -55,6 +55,10 @@ class CurvePoint:
     """As in `Step`."""
     few_events: tuple[str, ...] = ()
     """As in `Latency`, in the order of their names."""
+    behind: tuple[str, ...] = ()
+    """Names of streams that did not keep up, beside others that did."""
+    backlog_grew: bool = False
+    """All that was due was sent, and waited ever longer."""
 
     @property
     def chance(self) -> float | None:
@@ -66,7 +70,7 @@ class CurvePoint:
     def overloaded(self) -> bool:
         """More was due than was done, by more than chance explains."""
         due = (self.requests if self.sent is None else self.sent) + self.unsent
-        if not self.requests or not is_kept_up(self.unsent, due):
+        if not self.requests or self.behind or self.backlog_grew or not is_kept_up(self.unsent, due):
             return True
         chance = SHORTFALL_DEVIATIONS / math.sqrt(self.requests)
         return self.achieved_per_s < self.offered_per_s * (1 - max(SHORTFALL_MIN, chance))
@@ -145,6 +149,8 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
         measured_ns=took_ns[False],
         growth=growth_of(record),
         few_events=tuple(sorted(figures.few_events)) if figures else (),
+        behind=tuple(one.name for one in told.behind),
+        backlog_grew=bool(told.growing),
     )
 
 

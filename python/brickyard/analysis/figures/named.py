@@ -15,6 +15,7 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.condition import condition_samples
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.ramp import steps
+from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import Totals, rate_of, rated_rows, totals, waited
 from brickyard.percentiles import MEDIAN, TO_P99_9
 from brickyard.schema import Counted, is_on_data, is_request, is_timed
@@ -152,6 +153,9 @@ class Part:
         return {name: str(getattr(self, name)) for name in names}
 
 
+FROM_DUE = ("response", "lateness")
+
+
 @dataclass(frozen=True)
 class Measured:
     """A figure of one part of a run, of percentiles with the times it is of. `trouble` says why there is no value."""
@@ -187,12 +191,20 @@ def measured_of(
     limit_ns: int | None = None,
     usd: float | None = None,
 ) -> list[Measured]:
-    """As `measured`, of the rows of `totals`, for whoever needs several figures of one record."""
+    """As `measured`, of the rows of `totals`, for whoever needs several figures of one record. Times from when requests
+    were due are none where they tell how long the run was."""
     chosen = [row for row in _of_figure(record, rows, figure, split, where or {}) if _is_asked(row, where or {})]
     groups: dict[Part, list[Totals]] = {}
     for row in chosen:
         groups.setdefault(_part(row, split), []).append(row)
-    return [_one(record, figure, part, same, limit_ns, usd) for part, same in groups.items()]
+    if figure.kind != "time" or figure.measure not in FROM_DUE:
+        return [_one(record, figure, part, same, limit_ns, usd) for part, same in groups.items()]
+    lengths = length_told(record)
+    found = []
+    for part, same in groups.items():
+        told = next((lengths[key] for row in same if (key := (row.phase, row.stream)) in lengths), None)
+        found.append(Measured(part, None, told.words) if told else _one(record, figure, part, same, limit_ns, usd))
+    return found
 
 
 def _of_figure(

@@ -1,5 +1,5 @@
 """Duty: how much of what was due in a phase was sent, in the units of its pace: chains of a stream that has them, else
-requests without the flushes that its writes owe.
+requests without the flushes that its writes owe; and which of its streams fell behind, or would have in a longer phase.
 
 Refusal: nothing of a steady state. What was not sent is only known of a whole phase, and so is what it is a share of.
 """
@@ -7,15 +7,35 @@ Refusal: nothing of a steady state. What was not sent is only known of a whole p
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from brickyard.analysis.figures.totals import asked_stream, profile_phase
+from brickyard.analysis.figures.backlog import Growing, growing
+from brickyard.analysis.figures.totals import asked_stream, asked_targets, full_stream_name, profile_phase
 from brickyard.schema import PhaseEnd, is_paced
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPlan, OtherStream, Stream
 from brickyard.store import Record
+from brickyard.units import format_ns, format_percent
 
 UNSENT_SHARE_MAX = 0.01
 """More that was due and not sent makes another load of it: percentiles up to p99 are then those of what was sent."""
+UNSENT_MIN = 10
+"""A stream beside others fell behind if it left at least so many: at the end of a phase a few are due all the same."""
+
+
+@dataclass(frozen=True)
+class SentStream:
+    """Of one stream in one phase."""
+
+    phase: int
+    stream: int
+    name: str
+    sent: int
+    unsent: int
+
+    @property
+    def due(self) -> int:
+        return self.sent + self.unsent
 
 
 @dataclass(frozen=True)
@@ -25,14 +45,24 @@ class Sent:
     sent: int
     unsent: int
     noun: str = "requests"
+    behind: tuple[SentStream, ...] = ()
+    """The streams that did not keep up; empty also where it is not known which of them left what was unsent."""
+    growing: tuple[Growing, ...] = ()
+    """Streams whose backlog grew, though all that was due was sent: so many requests may be in flight."""
 
     @property
     def due(self) -> int:
         return self.sent + self.unsent
 
     @property
+    def is_sustained(self) -> bool:
+        """Whether a longer phase would have the same response times."""
+        return self.kept_up and not self.growing
+
+    @property
     def kept_up(self) -> bool:
-        return is_kept_up(self.unsent, self.due)
+        """A slow stream of few requests is not hidden by many requests of another that keeps up."""
+        return is_kept_up(self.unsent, self.due) and not self.behind
 
 
 def is_kept_up(unsent: int, due: int) -> bool:
@@ -43,15 +73,68 @@ def sent(record: Record, phase: int | None = None) -> Sent:
     """Of a phase with its warm-up and its last answers, or of all phases."""
     ends = [end for end in record.of(PhaseEnd) if phase in (None, end.phase)]
     done = Counter[bool]()
+    of_stream = Counter[tuple[int, int]]()
     for item in record.intervals:
         asked = asked_stream(record, item.phase, item.stream)
         if phase in (None, item.phase) and item.measure == "service" and is_paced(item.operation, asked):
             done[_is_closed(asked)] += item.requests + item.errors
+            of_stream[item.phase, item.stream] += item.requests + item.errors
     return Sent(
         sent=(done[False] or done[True]) + sum(end.outstanding for end in ends),
         unsent=sum(end.unsent for end in ends),
         noun=_noun(record, [end.phase for end in ends]),
+        behind=tuple(_behind(record, ends, of_stream)),
+        growing=tuple(one for end in ends for one in growing(record, end.phase)),
     )
+
+
+def _behind(record: Record, ends: list[PhaseEnd], done: Counter[tuple[int, int]]) -> Iterable[SentStream]:
+    """By phase and stream; a stream that is alone in its phase is the phase."""
+    for end in ends:
+        for told in end.unsent_by_stream if len(asked_targets(record, end.phase)) > 1 else []:
+            name = full_stream_name(record, end.phase, told.stream)
+            found = SentStream(end.phase, told.stream, name, done[end.phase, told.stream], told.unsent)
+            if found.unsent >= UNSENT_MIN and not is_kept_up(found.unsent, found.due):
+                yield found
+
+
+@dataclass(frozen=True)
+class Length:
+    """Why the response times of a stream tell how long its phase was."""
+
+    words: str
+    kept_up: bool
+    """False where the rate was not kept; if it was, a longer phase might have other times."""
+
+
+def length_told(record: Record) -> dict[tuple[int, int], Length]:
+    """By phase and stream, those whose response times are not those of the rate that was asked for: much of what was
+    due was not sent (all open streams of a phase where it is not known which), or the backlog grew. None of a ramp,
+    which goes beyond what the storage does on purpose."""
+    found = dict[tuple[int, int], Length]()
+    for end in record.of(PhaseEnd):
+        asked = profile_phase(record, end.phase)
+        if asked is not None and asked.ramp is not None:
+            continue
+        told = sent(record, end.phase)
+        for grew in told.growing:
+            times = " and ".join(
+                f"{format_ns(mean_ns)} in the {which} quarter"
+                for mean_ns, which in ((grew.first_mean_ns, "first"), (grew.last_mean_ns, "last"))
+            )
+            found[end.phase, grew.stream] = Length(f"the queue grew: mean response time {times} of the run", True)
+        if told.behind:
+            found |= {(one.phase, one.stream): _unsent_length(one, told.noun) for one in told.behind}
+        elif not told.kept_up:
+            own = ((end.phase, stream) for stream in range(len(asked_targets(record, end.phase))))
+            unsent = _unsent_length(told, told.noun)
+            found |= {key: unsent for key in own if not _is_closed(asked_stream(record, *key))}
+    return found
+
+
+def _unsent_length(told: Sent | SentStream, noun: str) -> Length:
+    share = format_percent(told.sent / told.due)
+    return Length(f"only {share} of the {noun} that were due could be sent", False)
 
 
 def _is_closed(asked: Stream | OtherStream | None) -> bool:

@@ -13,7 +13,7 @@ from brickyard.analysis import RankedCell, Totals
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
-from brickyard.analysis.figures.sending import sent
+from brickyard.analysis.figures.sending import Sent, SentStream, length_told, sent
 from brickyard.analysis.figures.totals import asked_stream, profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import VIRTUAL, demand_words
@@ -28,6 +28,7 @@ from brickyard.bricks import far_off, fitted
 from brickyard.bricks.spread import basis_words, kinds_of, limited_words
 from brickyard.schema import COMMIT, Bound, Document, HangEvent, IoPath, PhaseEnd, flushes, is_request
 from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
+from brickyard.schema.warning import listed
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.store.record import COUNT_ERRORS
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
@@ -41,7 +42,7 @@ LEVEL_SIZES = 2  # request sizes that have one rate, so that it is called the st
 STREAMS_TOLD = 6
 """Streams of one run that have a sentence each."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
-OVERLOADED = "overloaded"
+OVERLOADED, BACKLOG = "overloaded", "backlog"
 ALL_MODELLED = "All figures were computed by models, not measured."
 QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", CPU_SHARED, CPU_WAITED, "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
@@ -297,12 +298,17 @@ def _run_words(record: Record) -> str:
     head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
     if record.info.condition != "normal":
         head += f", {record.info.condition.replace('_', ' ')}"
-    unsent = _unsent_words(record)
+    lengths, unsent = length_told(record), _unsent_words(record)
 
     def words(group: list[Totals]) -> str:
         of = f"{said}: " if group and (said := of_phase.get(group[0].phase)) else ""
         return of + "; ".join(
-            _row_words(row, with_times=not unsent, is_cached=bool(remembered_words(record, row))) for row in group
+            _row_words(
+                row,
+                with_times=(told := lengths.get((row.phase, row.stream))) is None or told.kept_up,
+                is_cached=bool(remembered_words(record, row)),
+            )
+            for row in group
         )
 
     if len(streams) == 1:
@@ -408,11 +414,35 @@ def _has_program(phase: Phase | None) -> bool:
 def _unsent_words(record: Record) -> str:
     """Where much that was due was never sent, the times of the rest say how long the run was, and little else."""
     if not any(warning.id == OVERLOADED for warning in record.info.warnings):
-        return ""
+        return _backlog_words(record)
     phases = [told for end in record.of(PhaseEnd) if not (told := sent(record, end.phase)).kept_up] or [sent(record)]
-    share = format_percent(sum(told.sent for told in phases) / max(1, sum(told.due for told in phases)))
     noun = phases[0].noun if len({told.noun for told in phases}) == 1 else "requests and chains"
-    return f" Only {share} of the {noun} that were due could be sent, so the response time of the others is not known."
+    behind = [one for told in phases for one in told.behind]
+    known = bool(behind) and all(told.behind for told in phases)
+    parts: Sequence[Sent | SentStream] = behind if known else phases
+    share = format_percent(sum(told.sent for told in parts) / max(1, sum(told.due for told in parts)))
+    if not known:
+        return (
+            f" Only {share} of the {noun} that were due could be sent, so the response time of the others is not known."
+        )
+    times = "its response time is" if len(behind) == 1 else "their response times are"
+    of = listed(list(dict.fromkeys(one.name for one in behind)))
+    return f" Only {share} of the {noun} of {of} that were due could be sent, so {times} not known."
+
+
+def _backlog_words(record: Record) -> str:
+    """Where requests came faster than they were answered, the times say how long the run was."""
+    if not any(warning.id == BACKLOG for warning in record.info.warnings):
+        return ""
+    grew = [one for end in record.of(PhaseEnd) for one in sent(record, end.phase).growing]
+    if not grew:
+        return ""
+    worst = max(grew, key=lambda one: one.share)
+    of = f" of {worst.name}" if len(record.info.plan.phase) > 1 or len(record.info.plan.phase[0].stream) > 1 else ""
+    return (
+        f" The queue{of} grew: the mean response time was {format_ns(worst.first_mean_ns)} in the first quarter of the "
+        f"run and {format_ns(worst.last_mean_ns)} in the last, so it depends on how long the run was."
+    )
 
 
 _NOUNS: dict[str, str] = {FRAME: " frames", COMMIT: ""}
@@ -510,7 +540,7 @@ def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:
 def _is_paced(record: Record) -> bool:
     """Whether every request was due at an instant of its own, and all were sent."""
     plan = record.info.plan
-    if not isinstance(plan, Plan) or any(warning.id == "overloaded" for warning in record.info.warnings):
+    if not isinstance(plan, Plan) or any(warning.id in (OVERLOADED, BACKLOG) for warning in record.info.warnings):
         return False
     streams = [stream for phase in plan.phase for stream in phase.stream]
     return bool(streams) and all(

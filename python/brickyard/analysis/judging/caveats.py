@@ -23,6 +23,7 @@ RULES: tuple[Rule, ...] = (
     caveats_run.generator,
     caveats_run.depth_reached,
     caveats_run.overload,
+    caveats_run.backlog,
     caveats_run.fallbacks,
     caveats_run.never_failed,
     caveats_run.never_cut,

@@ -7,8 +7,9 @@ judged by `analysis.judging.steadiness`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from brickyard.analysis.figures.sending import Sent, SentStream
 from brickyard.analysis.judging.crowding import CPU_WAITED, CROWDED, crowding, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.schema import (
@@ -24,7 +25,7 @@ from brickyard.schema import (
     warned,
 )
 from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
-from brickyard.schema.warning import Value, tally
+from brickyard.schema.warning import Value, listed, tally
 
 # Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
 CHECKED_SHARE_MIN = 0.10
@@ -360,17 +361,40 @@ def overload(run: Judged) -> Iterator[RunWarning]:
             if is_crowded:
                 what += ", or the generator beside other work on its CPUs,"
                 remedy = "Stop what else runs on this host and measure again, or lower the rate."
+            parts: Sequence[Sent | SentStream] = told.behind or [told]
+            unsent, due = sum(part.unsent for part in parts), sum(part.due for part in parts)
+            noun = f"{told.noun} of {{streams}}" if told.behind else told.noun
             yield warned(
                 "overloaded",
                 "warning",
-                f"{IN_PHASE} {{unsent}} of {{due}} {told.noun} that were due ({{share}}) were never sent: the {what} "
+                f"{IN_PHASE} {{unsent}} of {{due}} {noun} that were due ({{share}}) were never sent: the {what} "
                 "did not keep up.",
                 remedy,
-                gravity=told.unsent / told.due,
+                gravity=unsent / due,
                 phase=run.phase_name(end.phase),
-                unsent=Unit.NUMBER.of(told.unsent),
-                due=Unit.NUMBER.of(told.due),
-                share=Unit.SHARE_TENTHS.of(told.unsent / told.due),
+                streams=listed([one.name for one in told.behind]),
+                unsent=Unit.NUMBER.of(unsent),
+                due=Unit.NUMBER.of(due),
+                share=Unit.SHARE_TENTHS.of(unsent / due),
+            )
+
+
+def backlog(run: Judged) -> Iterator[RunWarning]:
+    for end in run.phase_ends:
+        told = run.sent.get(end.phase)
+        for one in told.growing if told is not None and told.kept_up else ():
+            yield warned(
+                "backlog",
+                "warning",
+                f"{IN_PHASE} requests of {{stream}} came faster than they were answered: the queue grew, so response "
+                "times depend on how long the run was. Their mean was {first} in the first quarter and {last} in the "
+                "last.",
+                "Lower the rate, or measure longer: a queue close to its limit grows and shrinks for a long time.",
+                gravity=one.share,
+                phase=run.phase_name(end.phase),
+                stream=one.name,
+                first=Unit.NS.of(one.first_mean_ns),
+                last=Unit.NS.of(one.last_mean_ns),
             )
 
 

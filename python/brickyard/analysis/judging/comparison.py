@@ -15,9 +15,10 @@ from brickyard.analysis.figures.batches import Batches
 from brickyard.analysis.figures.independent import Repeat, independent, is_same_computation, same_result
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.marked import marks_words
-from brickyard.analysis.figures.named import FIGURES, Figure, figure_of, percentile_of_all
+from brickyard.analysis.figures.named import FIGURES, FROM_DUE, Figure, figure_of, percentile_of_all
 from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
+from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
@@ -391,13 +392,33 @@ def _sides(records: Sequence[Record], apart: _Apart, *, by_load: bool = False) -
     for record in records:
         for step, part in by_step(record):
             batches = Batches(part)
-            for row in totals(part):
+            for row in lasting(record, totals(part)):
                 name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
                 name = (*name[:-1], step, name[-1]) if step else name
                 side = found.setdefault(name, _Side([], []))
                 side.found.append((record, row))
                 side.batches.append(batches)
     return found
+
+
+def lasting(record: Record, rows: Sequence[Totals]) -> list[Totals]:
+    """Rows without times that tell how long the run was."""
+    lengths = length_told(record)
+
+    def kept(row: Totals) -> Totals:
+        if (row.phase, row.stream) not in lengths:
+            return row
+        return replace(row, measures={name: times for name, times in row.measures.items() if name not in FROM_DUE})
+
+    return [kept(row) for row in rows]
+
+
+def length_lines(records: Sequence[Record]) -> list[str]:
+    """That response times of some runs are no figures of these."""
+    if not (runs := [record.info.id for record in records if length_told(record)]):
+        return []
+    are, they = ("is", "it was") if len(runs) == 1 else ("are", "they were")
+    return [f"{format_runs(runs)} {are} overloaded: response times tell how long {they}, and are not among the figures"]
 
 
 def _apart(*sides: Sequence[Record]) -> _Apart:

@@ -32,7 +32,7 @@ from brickyard.analysis.judging.groups import state_of
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 9
+FORMULA = 10
 METADATA = "metadata/s"
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 
 from brickyard import bricks, schema
+from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import (
     asked_phase,
@@ -53,12 +54,13 @@ def _is_ramp(record: Record, phase: int) -> bool:
 
 
 def _late(record: Record) -> Iterator[RunWarning]:
-    """Storage that answered long after a phase's end: rate times latency is then not what was in flight."""
+    """Storage that answered long after a phase's end: rate times latency is then not what was in flight. That it was
+    asked for more than it does is said elsewhere."""
     for phase in sorted({cost.phase for cost in record.costs}):
         measured = [cost for cost in record.spans(phase) if not cost.warmup]
         drain_ns = sum(cost.end_ns - cost.start_ns for cost in measured if cost.drain)
         rated_ns = sum(cost.end_ns - cost.start_ns for cost in measured if not cost.drain)
-        if drain_ns > DRAIN_SHARE * rated_ns:
+        if drain_ns > DRAIN_SHARE * rated_ns and sent(record, phase).is_sustained:
             yield warned(
                 "late",
                 "warning",

@@ -13,6 +13,7 @@ from brickyard.analysis.figures.frames import players
 from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
+from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, rate_of, rated_rows, totals, waited
 from brickyard.analysis.judging.cached import Doubt, not_lasting
 from brickyard.rulers import Requirement, Ruler
@@ -43,8 +44,8 @@ class Finding:
     stream: str = ""
     """Which stream decided, where several were judged one by one."""
     is_whole: bool = True
-    """False where a run met it that did not come to its end or was not what it was meant to be, or where a cache may
-    have met it."""
+    """False where a run met it that did not come to its end or was not what it was meant to be, or whose queue grew, or
+    where a cache may have met it."""
 
     @property
     def word(self) -> str:
@@ -91,6 +92,7 @@ def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
     advice does, need not ask."""
     results = ramp_results(record)
     rows, every = totals(at_result(record, results)), totals(record)
+    lengths = length_told(record)
     lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
 
     def found(requirement: Requirement) -> Finding:
@@ -105,7 +107,16 @@ def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
             return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False, applies=False)
         if not requirement.is_share and (trouble := next((lacking[r.phase] for r in asked if r.phase in lacking), "")):
             return Finding(requirement, "", None, None, 0, passed=False, note=trouble, asked=False)
-        return _worst(record, asked, requirement)
+        found = _worst(record, asked, requirement)
+        if not requirement.is_response or not found.passed:
+            return found
+        told = [(row, length) for row in asked if (length := lengths.get((row.phase, row.stream)))]
+        if not told:
+            return found
+        row, length = min(told, key=lambda one: one[1].kept_up)
+        # There is no response time at a rate that was not kept; where it was, a longer run may have a greater one.
+        stream = row.stream_name if len({one.stream for one in asked}) > 1 else ""
+        return replace(found, passed=False, is_whole=not length.kept_up, note=length.words, stream=stream)
 
     findings = (found(requirement) for requirement in ruler.requirements)
     found_of_all = [_of_the_whole(record, finding) for finding in findings]

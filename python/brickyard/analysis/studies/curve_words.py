@@ -55,7 +55,7 @@ from brickyard.units import format_count, format_iops, format_ns, format_percent
 NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", *MEDIAN_AND_P99, "max", "unsent", "errors")
 RESPONSE = ("mean", *MEDIAN_AND_P99, "max")
 """Columns of the response time."""
-UNSENT = "overloaded: requests were left unsent"
+UNSENT, GREW = "overloaded: requests were left unsent", "overloaded: the queue grew"
 """Although no less was done than offered."""
 FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
 QUESTION = "How much load does the target sustain, and with what response time?"
@@ -174,7 +174,7 @@ def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
         format_ns(point.max_ns),
         format_count(point.unsent),
         format_count(point.errors),
-        "" if not point.overloaded else "overloaded" if point.saturated else UNSENT,
+        "" if not point.overloaded else "overloaded" if point.saturated else GREW if point.backlog_grew else UNSENT,
     ]
 
 

@@ -18,6 +18,7 @@ from brickyard.analysis.judging.comparison import (
     Shift,
     Sides,
     left_out_words,
+    length_lines,
     valid_sides,
 )
 from brickyard.analysis.judging.differing import Differing, differing_between
@@ -108,7 +109,12 @@ def compare(
             f"--check: {_loads_words(loads)}; compare equal workloads, or judge these anyway with --across-loads"
         )
     open_words = _unjudged_words(judged) if check and not bad else ""
-    notes = [*left_out_words(sides), *unlike_words(found), *assumptions(judged, before if baseline else [])]
+    notes = [
+        *left_out_words(sides),
+        *unlike_words(found),
+        *length_lines([*before, *after]),
+        *assumptions(judged, before if baseline else []),
+    ]
     note = "; ".join(_workload_lines(before, after))
     pictures = _draw(found, output, note, side_names(before, after)) if output else []
     code = FAILED if check and bad else BAD_INPUT if open_words else DONE

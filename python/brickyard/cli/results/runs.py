@@ -151,7 +151,7 @@ def _notes(
     if any(DASH in row for row in cells):
         yield (
             f"{DASH}: the run was imported, did not end well, ended during its warm-up, has several phases or too few "
-            "requests for a p99, or an earlier version of Brickyard made it"
+            "requests for a p99, its rate was not kept, or an earlier version of Brickyard made it"
         )
 
 

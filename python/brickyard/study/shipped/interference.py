@@ -176,7 +176,7 @@ def point_of(record: Record, asked: MapAsked, reads_per_s: float, writes_per_s: 
             return None
         return found.mean_ns if asked.figure == "mean" else found.percentiles.get(asked.figure)
 
-    kept_up = sent(record).kept_up
+    kept_up = sent(record).is_sustained
     reads = sum(row.requests for row in rows if row.operation == "read")
     return MapPoint(reads_per_s, writes_per_s, value("read"), value("write"), kept_up, record.info.id, reads)
 

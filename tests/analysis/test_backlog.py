@@ -1,0 +1,139 @@
+"""Response times of an open loop whose rate the storage does not keep up with are no figures of that rate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from brickyard import profiles, rulers
+from brickyard.advise.simulate import Brick, simulate
+from brickyard.analysis.figures.named import FIGURES, measured
+from brickyard.analysis.figures.sending import sent
+from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.comparison import compare, length_lines, repeated
+from brickyard.analysis.judging.run_figures import run_figures
+from brickyard.analysis.judging.verdict import verdict
+from brickyard.analysis.judging.verdict_words import verdict_line
+from brickyard.schema import RunWarning
+from brickyard.schema.plan import Plan
+from brickyard.store import Record, Store
+from brickyard.study.running import circumstances
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
+
+DRIVE = "msr-2003-wd"
+"""Does 75 random reads of 4 KiB a second, whatever waits."""
+
+
+def paced(rate: int, *, depth: int = 256, name: str = "reads") -> str:
+    loop = f"pace = {{ loop = 'open', rate = {rate}, arrivals = 'poisson' }}"
+    return f"[[phase.stream]]\nname = '{name}'\nrequest = '4KiB'\naddress = 'random'\ndepth = {depth}\n{loop}\n"
+
+
+def plan_of(text: str) -> Plan:
+    return profiles.validate(profiles.ProfileText("t", text, ""), [])
+
+
+def simulated(*streams: str, seconds: int = 20, seed: int = 1) -> Record:
+    text = f"title = 't'\nseed = {seed}\n[[phase]]\nduration = '{seconds}s'\n" + "".join(streams)
+    return simulate(plan_of(text), Brick(DRIVE))
+
+
+def warned(record: Record, tmp_path: Path, number: int = 1) -> tuple[Record, list[RunWarning]]:
+    """As a run that has ended, with its warnings."""
+    with Store(tmp_path / "runs.db") as store:
+        found = circumstances.warnings(store, record, [])
+    info = replace(record.info, id=number, outcome="done", warnings=found)
+    return replace(record, info=info), [one for one in found if one.id in ("overloaded", "backlog")]
+
+
+def test_a_queue_grows_where_more_comes_than_is_answered_and_not_where_chance_raises_it() -> None:
+    above = [bool(sent(simulated(paced(80), seed=seed)).growing) for seed in range(8)]
+    below = [bool(sent(simulated(paced(62), seed=seed)).growing) for seed in range(12)]
+    assert sum(above) >= 7
+    assert sum(below) <= 1
+
+
+def test_the_growth_is_what_is_not_answered() -> None:
+    (grew,) = sent(simulate(plan_of(PROVISIONED), Brick("gp3"))).growing
+    assert grew.share == pytest.approx(3300 / 3000 - 1, rel=0.15), "gp3 answers 3,000 a second"
+    assert grew.last_mean_ns > 4 * grew.first_mean_ns
+
+
+PROVISIONED = "title = 't'\n[[phase]]\nduration = '8s'\n" + paced(3300, depth=4096)
+
+
+def test_a_stall_is_no_growth(tmp_path: Path) -> None:
+    def run(store: Store, slow: set[int]) -> Record:
+        seconds = [
+            interval(n * SECOND, (n + 1) * SECOND, cell([400 * MS if n in slow else MS] * 100), index=n)
+            for n in range(12)
+        ]
+        return store.record(add_run(store, [*seconds, phase_end()], plan_=plan(stream(pace=PACE))))
+
+    with Store(tmp_path / "runs.db") as store:
+        assert not sent(run(store, {7, 8})).growing
+        assert not sent(run(store, {1, 6})).growing
+        assert sent(run(store, {6, 7, 8, 9, 10, 11})).growing, "from the middle on, all requests were slow"
+
+
+PACE = {"loop": "open", "rate": 100, "arrivals": "poisson"}
+
+
+@pytest.fixture(scope="module")
+def grown() -> Record:
+    return simulated(paced(80))
+
+
+@pytest.fixture(scope="module")
+def unsent() -> Record:
+    """A slow stream that does not keep up beside one that does."""
+    return simulated(paced(20, name="few", depth=8), paced(300, name="many", depth=4))
+
+
+def test_a_requirement_on_times_is_not_met_by_a_rate_that_was_not_kept(grown: Record, unsent: Record) -> None:
+    (finding,) = verdict(grown, rulers.read("p99<=60s")).findings
+    assert (finding.word, finding.passed) == ("not known", False)
+    assert "the queue grew" in verdict_line(verdict(grown, rulers.read("p99<=60s")))
+    (finding,) = verdict(unsent, rulers.read("p99<=60s")).findings
+    assert (finding.word, finding.stream) == ("fail", "many")
+    assert "of the requests that were due could be sent" in finding.reason
+    assert verdict(unsent, rulers.read("iops>=60")).passed, "a rate is what it is"
+    sound = simulated(paced(60))
+    assert verdict(sound, rulers.read("p99<=60s")).passed
+
+
+def test_only_the_stream_that_fell_behind_has_no_times(unsent: Record, tmp_path: Path) -> None:
+    record, (told,) = warned(unsent, tmp_path)
+    assert "requests of many that were due" in told.text
+    said = " ".join(answer([record], {}).sentences)
+    assert "few: read" in said
+    assert "answered within" in said
+    assert "of the requests of many that were due could be sent, so its response time is not known" in said
+    found = {(item.part.stream, item.value is None) for item in measured(record, MEAN, split=("stream",))}
+    assert found == {("few", False), ("many", True)}
+
+
+MEAN = FIGURES["response_mean"]
+
+
+def test_a_run_whose_queue_grew_says_so_and_not_that_the_profile_set_its_rate(grown: Record, tmp_path: Path) -> None:
+    record, (told,) = warned(grown, tmp_path)
+    assert told.id == "backlog"
+    found = answer([record], {})
+    assert "The queue grew: the mean response time was" in " ".join(found.sentences)
+    assert "neither the storage nor the generator" not in " ".join(found.belief)
+    assert all(phase.response_p99_ns is None for phase in run_figures(record).phases)
+
+
+def test_times_that_tell_the_length_of_runs_are_not_compared_nor_averaged(tmp_path: Path) -> None:
+    before, after = (
+        [warned(simulated(paced(rate, depth=4), seed=seed), tmp_path, first + seed)[0] for seed in range(3)]
+        for first, rate in ((1, 120), (11, 121))
+    )
+    assert {one.figure.name for one in repeated(before)} == {"iops"}
+    assert {change.figure.name for change in compare(before, after).changes} == {"iops"}
+    assert length_lines(before) == [
+        "runs 1-3 are overloaded: response times tell how long they were, and are not among the figures"
+    ]
