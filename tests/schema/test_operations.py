@@ -206,7 +206,8 @@ def test_a_warm_up_is_in_what_was_sent_wherever_it_is_said(tmp_path: Path) -> No
     changes = ["io=direct", "duration=4s", "warmup=4s"]
     record = simulate(profiles.validate(text, changes), Brick("barracuda-es-500"))
     told = sent(record, 0)
-    warned = f"{told.unsent} of {told.due} requests that were due"
+    unsent, due = (sum(getattr(one, name) for one in told.behind) for name in ("unsent", "due"))
+    warned = f"{unsent} of {due} requests of partitions that were due"
     with Store(tmp_path / "runs.db") as store:
         found = [item.text for item in circumstances.warnings(store, record, [])]
     assert any(warned in text for text in found)
@@ -216,7 +217,7 @@ def test_a_warm_up_is_in_what_was_sent_wherever_it_is_said(tmp_path: Path) -> No
         record.info, outcome="done", warnings=[RunWarning(id="overloaded", severity="warning", text=warned, remedy="")]
     )
     said = answer([replace(record, info=info)], {})
-    assert f"Only {format_percent(told.sent / told.due)} of the requests" in " ".join(said.sentences)
+    assert f"Only {format_percent(1 - unsent / due)} of the requests of partitions" in " ".join(said.sentences)
 
 
 @pytest.mark.parametrize("counted", list(Counted))
