@@ -78,6 +78,7 @@ def test_summaries_of_every_kind_of_run_are_what_the_records_say(old: Path, tmp_
     with Store(old) as store:
         runs = [head.id for head in store.heads()]
         of_records = {run: run_figures(store.record(run)) for run in runs}
+        assert store.runs([runs[-1]])[0].plan.title == "fio: shop", "as its job"
     assert figures(old, runs) == (of_records, len(runs), [])
     assert figures(old, runs) == (of_records, 0, []), "they were kept"
     assert sum(len(part.values) for made in of_records.values() for part in made.parts) > 30
