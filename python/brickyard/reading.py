@@ -1,4 +1,4 @@
-"""Duty: sizes, throughputs, shares and spans that people write, each error with the option or key that it stands in.
+"""Duty: sizes, throughputs, shares, spans and limits that people write; each error names its option or key.
 
 Refusal: no parsing of sizes. What `8K`, `8KiB` and `4TB` mean is known to the core alone (`crates/plan/src/units.rs`).
 """
@@ -6,9 +6,10 @@ Refusal: no parsing of sizes. What `8K`, `8KiB` and `4TB` mean is known to the c
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from brickyard import _core
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, Edit, Remedy, one_line
 
 
 def parsed_bytes(text: str, at: str) -> int:
@@ -36,6 +37,32 @@ def parsed_share(text: str) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"{text} is no share; write 1% or 0.01")
     return value
+
+
+def read_limit(text: str, figures: Sequence[str]) -> tuple[str, int]:
+    """`mean:100ms`, `p99:20ms` of --limit: one of `figures`, and its time in ns."""
+    figure, colon, time = text.partition(":")
+    remedy = Remedy(f"write for example p99:20ms; figures are {', '.join(figures)}", _of_p99(text))
+    if not colon or not time:
+        raise BadInputError(f"--limit {text}: not FIGURE:TIME", remedy)
+    if figure not in figures:
+        raise BadInputError(f"--limit {text}: no figure {figure or 'named'}", remedy)
+    try:
+        limit_ns = _core.parse_limit_ns(time)
+    except ValueError as error:
+        raise BadInputError(f"--limit {text}: {one_line(error)}") from error
+    if limit_ns <= 0:
+        raise BadInputError(f"--limit {text}: no request is that fast; write a time such as 10ms")
+    return figure, limit_ns
+
+
+def _of_p99(text: str) -> Edit | None:
+    """The limit that a time alone was meant for."""
+    try:
+        _core.parse_limit_ns(text)
+    except ValueError:
+        return None
+    return Edit(("--limit", text), ("--limit", f"p99:{text}"))
 
 
 _SPAN_S = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

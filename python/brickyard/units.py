@@ -6,7 +6,7 @@ Refusal: no parsing; sizes and time spans that people write are read by the core
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from brickyard import _core
 
@@ -17,6 +17,7 @@ NS = 1e9  # of a second
 """In which the kernel, and traces of it, count offsets and sizes."""
 _FRACTION = re.compile(r"(-?\d+\.\d+(?:e[-+]?\d+)?)(/s .*)?")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_MORE_DIGITS = 12
 _TIME = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
 
@@ -37,8 +38,8 @@ def format_size_tenths(size_bytes: float) -> str:
     return f"{value:.{1 if unit else 0}f} {_BINARY[unit]}"
 
 
-def format_ns(time_ns: float | None) -> str:
-    """`87.3 µs`, `1.25 ms`: three significant digits; a dash where there is nothing to say."""
+def format_ns(time_ns: float | None, more: int = 0) -> str:
+    """`87.3 µs`, `1.25 ms`: three significant digits, or `more`; a dash where there is nothing to say."""
     if time_ns is None:
         return "–"
     if time_ns <= 0:
@@ -46,24 +47,30 @@ def format_ns(time_ns: float | None) -> str:
     for unit_ns, unit in _TIME:
         # 999.6 µs would be rounded to 1000 µs, so it is already 1 ms.
         if time_ns >= unit_ns * 0.9995 or unit_ns == 1:
-            return f"{three_digits(time_ns / unit_ns)} {unit}"
+            return f"{three_digits(time_ns / unit_ns, more)} {unit}"
     raise AssertionError("the last unit takes everything")
 
 
-def three_digits(value: float) -> str:
-    """Three significant digits with thousands separators: `1.25`, `87.3`, `1,234`."""
+def three_digits(value: float, more: int = 0) -> str:
+    """Three significant digits, or `more`, with thousands separators: `1.25`, `87.3`, `1,234`."""
     size = abs(value)
     if size >= 99.95 or value == 0:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
+        return f"{value:,.{more}f}"
+    return f"{value:.{1 + more}f}" if size >= 9.995 else f"{value:.{2 + more}f}"
 
 
-def format_iops(per_s: float) -> str:
-    return three_digits(per_s)
+def told_apart(form: Callable[[float, int], str], value: float, other: float) -> str:
+    """A value with as many more digits as tell it from another; with none where both are equal."""
+    differing = (form(value, more) for more in range(_MORE_DIGITS) if form(value, more) != form(other, more))
+    return next(differing, form(value, 0))
 
 
-def format_mib_per_s(bytes_per_s: float) -> str:
-    return three_digits(bytes_per_s / MIB)
+def format_iops(per_s: float, more: int = 0) -> str:
+    return three_digits(per_s, more)
+
+
+def format_mib_per_s(bytes_per_s: float, more: int = 0) -> str:
+    return three_digits(bytes_per_s / MIB, more)
 
 
 def format_count(count: int) -> str:

@@ -38,6 +38,7 @@ from brickyard.analysis.studies.answer import change_words, study_answer
 from brickyard.cli import main
 from brickyard.cli.results.compare import parse_share
 from brickyard.errors import BadInputError
+from brickyard.report.comparison_words import gate_lines
 from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Record, Store
 from brickyard.study.designs.design import read_design
@@ -300,6 +301,14 @@ def test_a_gate_tells_worse_held_and_inconclusive_apart() -> None:
     assert found == [Finding.WORSE, Finding.HELD, Finding.INCONCLUSIVE, Finding.ONCE]
     assert judged.repetitions == [item.repetitions for item in judged.judged if item.finding is Finding.INCONCLUSIVE]
     assert judged.repetitions[0] > 20
+    (line,) = [line for line in gate_lines(judged, 0.05) if line.startswith("inconclusive")]
+    assert line.endswith("; its interval includes less than 5 %")
+    # Alone it fails, beside nine that held it may be chance.
+    slower = change((100, 100, 100), (92, 90, 91))
+    assert gate([slower], 0.05).judged[0].finding is Finding.WORSE
+    beside = gate([slower, *[change((100, 101, 99), (100, 101, 99))] * 9], 0.05)
+    (line,) = [line for line in gate_lines(beside, 0.05) if line.startswith("inconclusive")]
+    assert line.endswith("; its interval is beyond 5 %, but of 10 figures some intervals are so by chance")
     # Of times more is worse, and what got better is not worse.
     assert gate([change(*worse, name="response_mean")], 0.05).judged[0].finding is Finding.HELD
     times = change((100, 101, 99, 100), (120, 121, 119, 120), "response_mean")

@@ -16,8 +16,8 @@ from brickyard.analysis.figures.price import Price, costs
 from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.run_figures import run_figures
-from brickyard.analysis.judging.verdict import Verdict, all_pass, verdict
-from brickyard.analysis.judging.verdict_words import verdict_rows
+from brickyard.analysis.judging.verdict import Verdict, all_pass, verdict, verdict_document
+from brickyard.analysis.judging.verdict_words import verdict_line, verdict_rows
 from brickyard.cli import main
 from brickyard.cli.parts.progress import closing
 from brickyard.errors import BadInputError
@@ -173,11 +173,37 @@ def test_a_video_format_needs_the_load_of_video(tmp_path: Path, changes: Json, s
 
 def test_what_was_not_measured_or_failed_does_not_pass(tmp_path: Path) -> None:
     few = record_of(tmp_path, cell([MS] * 50))
-    found = judged(few, "p99<=5ms")  # 50 requests say nothing about the slowest in a hundred
+    found = judged(few, "write.p99<=5ms")
     assert (found.passed, found.decided.value, found.decided.reason) == (False, None, "not measured")
     assert not judged(few, "exchange").passed
-    broken = judged(record_of(tmp_path, cell([MS] * 50, errors=2)), "mean<=5ms")
-    assert (broken.passed, broken.decided.reason) == (False, "2 requests failed")
+    for word in ("mean<=5ms", "p99<=5ms"):
+        broken = judged(record_of(tmp_path, cell([MS] * 50, errors=2)), word)
+        assert (broken.passed, broken.word, broken.decided.reason) == (False, "fail", "2 requests failed")
+
+
+@pytest.mark.parametrize(
+    ("word", "told", "room"),
+    [
+        ("p99.99<=20ms", "met, max 12.0 ms.", "× 1.67 or more"),
+        ("p99.99<=11ms", "not known, fewer than ten samples lie beyond p99.99, and the maximum is 12.0 ms.", "–"),
+        ("p99.99<=11.99ms", "not known, fewer than ten samples lie beyond p99.99, and the maximum is 12.00 ms.", "–"),
+        ("p99.99<=1ms", "not met, p50 2.01 ms.", "× 0.50 or less"),
+        ("mean<=2.49999ms", "not met, mean 2.50000 ms.", "× 0.999996"),
+        ("iops>=20.001", "not met, 20.000 IOPS.", "× 0.99995"),
+    ],
+)
+def test_other_figures_decide_a_percentile_that_is_not_known(tmp_path: Path, word: str, told: str, room: str) -> None:
+    found = judged(record_of(tmp_path, cell([2 * MS] * 19 + [12 * MS]), plan_=plan()), word)
+    assert verdict_line(found) == f"Requirement {word}: {told}"
+    assert verdict_rows(found)[0][3] == room
+    (document,) = narrowed(verdict_document(found)["findings"])
+    assert found.passed == (document["bound"] == {"figure": "max", "value": 12.0 * MS})
+    assert found.word == {"met": "pass", "not met": "fail"}.get(told.partition(",")[0], "not known")
+
+
+def narrowed(findings: object) -> list[Json]:
+    assert isinstance(findings, list)
+    return findings
 
 
 @pytest.mark.parametrize("outcome", ["interrupted", "failed"])

@@ -80,6 +80,9 @@ OWN_WORDS = [
      "run random-4k-qd1 sim:wd2500jd --condition rebuilding"),
     (["load-curve", "random-4k-qd1", "sim:wd2500jd", "--limit=20ms"],
      "load-curve random-4k-qd1 sim:wd2500jd --limit p99:20ms"),
+    (["advise", "predict", "random-4k-qd1", "sim:wd2500jd", "--limit", "20ms"],
+     "advise predict random-4k-qd1 sim:wd2500jd --limit p99:20ms"),
+    (["show", "--price", "10", "--capacity", "4"], "show --price 10 --capacity 4TB"),
     (["run", "sqlio-random-read-4", "/tmp/no", "--size=100"], "run sqlio-random-read-4 /tmp/no --size 100MiB"),
     (["run", "random-4k-qd1", "sim:wd2500jd", "--set", "iodepth=4"], "run random-4k-qd1 sim:wd2500jd --set depth=4"),
     (["run", "random-4k-qd1", "sim:wd2500jd", "--set", "drive.rpn=9"],
@@ -91,6 +94,13 @@ OWN_WORDS = [
 NO_COMMANDS = [
     (["run", "random-4k-qd1", "sim:wd2500jd", "--set", "operations={reed=50}"], "did you mean `read`?"),
     (["load-curve", "random-4k-qd1", "sim:wd2500jd", "--limit", "20"], "not FIGURE:TIME"),
+    *(
+        (
+            ["load-curve", "random-4k-qd1", "sim:wd2500jd", "--limit", limit],
+            f"{said}; write for example p99:20ms; figures are mean, p50, p90, p99, p99.9, p99.99, max",
+        )
+        for limit, said in (("p95", "not FIGURE:TIME"), ("p95:20ms", "no figure p95"))
+    ),
     (["run", "random-4k-qd1", "sim:wd2500jd", "--qd", "--bogus"], "write --set depth=32"),
     (["compare", "1", "2", "3"], "name BEFORE and AFTER"),
 ]

@@ -94,6 +94,8 @@ def test_a_fio_job_file_means_the_same_here() -> None:
     imported = import_fio("shop", FIO, HERE)
     plan = plan_of(imported)
     assert imported.targets == ["/dev/sdx", "/dev/sdy"]
+    titles = [plan_of(import_fio(name, FIO, HERE))["title"] for name in ("shop", "fio")]
+    assert titles == ["fio: shop", "fio: database, log, backup"]
     assert (plan["io"], plan["engine"]) == ("direct", "auto")
     first, second = plan["phase"]
     assert (first["duration"], first["warmup"], first["passes"]) == ("300000000000ns", "10000000000ns", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.judging.run_figures import FORMULA, RunFigures, run_figures
 from brickyard.cli import main
 from brickyard.store import Json, Store
@@ -76,17 +78,23 @@ def test_summaries_of_every_kind_of_run_are_what_the_records_say(old: Path, tmp_
     with Store(old) as store:
         runs = [head.id for head in store.heads()]
         of_records = {run: run_figures(store.record(run)) for run in runs}
+        assert store.runs([runs[-1]])[0].plan.title == "fio: shop", "as its job"
     assert figures(old, runs) == (of_records, len(runs), [])
     assert figures(old, runs) == (of_records, 0, []), "they were kept"
     assert sum(len(part.values) for made in of_records.values() for part in made.parts) > 30
 
 
-def test_a_run_keeps_its_summary_at_its_end(tmp_path: Path) -> None:
+def test_a_run_keeps_its_summary_at_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "runs.db"
-    assert main(["run", "mixed-70-30", "sim:msr-2003-maxtor", "--set", "duration=3s", "--store", str(place)]) == 0
+    too_much = ["--set", "duration=3s", "--set", 'pace={ loop = "open", rate = 500 }']
+    assert main(["run", "mixed-70-30", "sim:msr-2003-maxtor", *too_much, "--store", str(place)]) == 0
     with Store(place) as store:
         of_record = run_figures(store.record(1))
     assert figures(place, [1]) == ({1: of_record}, 0, [])
+    assert main(["runs", "--store", str(place)]) == 0
+    out = capsys.readouterr().out
+    assert "done, overloaded" in out
+    assert "overloaded: part of what was due was never sent" in out
 
 
 def test_figures_of_a_fixed_record_belong_to_this_formula(old: Path) -> None:
@@ -96,6 +104,19 @@ def test_figures_of_a_fixed_record_belong_to_this_formula(old: Path) -> None:
     assert (FORMULA, {key: round(value, 3) for key, value in values.items()}) == (10, OF_RUN_2)
     (phase,) = found[2].phases
     assert (phase.unit, phase.rate_per_s, phase.response_p99_ns) == ("IOPS", 961.0, OF_RUN_2["write", "response_p99"])
+
+
+def test_a_list_of_runs_marks_percentiles_of_few_events(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Store(place) as store:
+        told = [interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 500)) for n in range(5)]
+        told[2] = interval(2 * SECOND, 3 * SECOND, cell([MS] * 440 + [90 * MS] * 60))
+        add_run(store, [*told, phase_end()])
+    figures(place, [1, 2, 3, 4])
+    assert main(["runs", "--store", str(place)]) == 0
+    out = capsys.readouterr().out
+    assert re.findall(r"([\d.]+ ms\*?) ", out)[-1] == "90.0 ms*"
+    assert out.count(FEW_EVENTS) == 2, "in one row, and in the words of the mark"
+    assert FEW_EVENTS_WORDS in out
 
 
 def test_another_formula_computes_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,6 +268,10 @@ def test_of_several_phases_one_must_be_named() -> None:
 def test_limits_and_levels_are_read_or_refused() -> None:
     assert parse_limit("mean:100ms") == Limit("mean", 100 * MS)
     assert parse_limit("p99.9:1s") == Limit("p99.9", SECOND)
+    assert parse_limit("max:50ms") == Limit("max", 50 * MS)
+    slow = point(100, 2 * MS, max_ns=9 * MS)
+    steps = [step_of(slow, Limit("max", most * MS)) for most in (9, 8)]
+    assert [(step.value_ns, step.holds) for step in steps] == [(9 * MS, True), (9 * MS, False)]
     assert parse_levels("90, 10%,50,10") == (10, 50, 90)
     for wrong in ("p99", "p98:1ms", "mean:fast", ":1ms"):
         with pytest.raises(BadInputError, match="--limit"):

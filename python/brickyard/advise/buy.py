@@ -74,9 +74,7 @@ class State:
 
     @property
     def decided(self) -> Finding:
-        return min(
-            (found.decided for found in self.verdicts), key=lambda f: (f.passed, f.head_room if f.head_room else 0.0)
-        )
+        return min((found.decided for found in self.verdicts), key=lambda finding: finding.rank)
 
 
 @dataclass(frozen=True)

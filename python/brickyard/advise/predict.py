@@ -24,6 +24,7 @@ from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.totals import Totals, rated_rows, totals
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.errors import BadInputError, Edit, Remedy
+from brickyard.reading import read_limit
 from brickyard.rulers import Ruler
 from brickyard.schema import Duration, in_flight_total, is_request
 from brickyard.schema.plan import Arrivals, OpenPace, Plan, Stream
@@ -37,13 +38,8 @@ INTERVALS = 100  # of a step; histograms are merged anyway, and long virtual tim
 
 def limit(text: str) -> Ruler:
     """`mean:100ms`, `p99:20ms`, as a ruler of one requirement on the response time."""
-    figure, sign, value = text.partition(":")
-    if not sign or figure not in rulers.TIMES:
-        raise BadInputError(f"--limit {text}: write mean:100ms or p99:20ms; there are {', '.join(rulers.TIMES)}")
-    try:
-        return rulers.read(f"{figure}<={value}")
-    except BadInputError as error:
-        raise BadInputError(f"--limit {text}: {str(error).partition(': ')[2]}") from error
+    figure, _ = read_limit(text, rulers.TIMES)
+    return rulers.read(f"{figure}<={text.partition(':')[2]}")
 
 
 def one_phase(plan: Plan, name: str | None) -> Plan:

@@ -5,7 +5,7 @@ Refusal: an option that changes the load and has no counterpart is refused by it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -91,6 +91,16 @@ def import_fio_command(name: str, words: list[str], directory: Path = Path()) ->
     return Imported(made.text, made.targets, [*made.notes, said])
 
 
+NAMELESS = ("fio", "command")
+"""What files and command lines are called that have no name of their own; their jobs' names say more."""
+NAMES_LENGTH_MAX = 200
+
+
+def job_names(names: Iterable[str]) -> str:
+    """Clones share one name."""
+    return ", ".join(dict.fromkeys(names))[:NAMES_LENGTH_MAX]
+
+
 def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = None) -> Imported:
     state = _Import()
     phases: list[ProfilePhase] = []
@@ -104,7 +114,8 @@ def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = Non
         state.note(said)
     about = [f"Imported from a {source.removesuffix(f' {name}')}."] if title is None else []
     about += state.notes
-    made = toml_text.profile_text(name, title or f"fio: {name}", source, about, phases, **state.top)
+    called = job_names(job.name for job in jobs) if name in NAMELESS else name
+    made = toml_text.profile_text(name, title or f"fio: {called}", source, about, phases, **state.top)
     return Imported(made, state.targets, state.notes)
 
 

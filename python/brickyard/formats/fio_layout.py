@@ -17,7 +17,7 @@ from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_groups import merged_rows
-from brickyard.formats.fio_job import import_jobs
+from brickyard.formats.fio_job import import_jobs, job_names
 from brickyard.formats.fio_json import FioDocument, FioJobResult
 from brickyard.formats.fio_options import understood
 from brickyard.formats.fio_units import fio_int, fio_time_us
@@ -126,7 +126,7 @@ def _by_names(document: FioDocument, merged: list[FioJobResult]) -> Layout:
     phases = [OtherPhase(name=group[0].jobname, stream=_streams(group, merged)) for group in groups]
     plan = OtherPlan(
         kind=OtherKind.IMPORT,
-        title=f"fio: {', '.join(document.names)[:200]}",
+        title=f"fio: {job_names(document.names)}",
         source=document.version,
         about="Imported from fio's JSON.",
         seed=0,

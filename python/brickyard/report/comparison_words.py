@@ -127,7 +127,7 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         said.append(_power_words(judged, tolerance))
     apart = [change for change in unclear if change.worse_by > tolerance]
     said += [
-        f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}"
+        f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}{_why_open(c, judged)}"
         for c in sorted(apart, key=lambda change: -change.worse_by)[:INCONCLUSIVE_SHOWN]
     ]
     if len(apart) > INCONCLUSIVE_SHOWN:
@@ -135,6 +135,14 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
             f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more figures that are worse by more than the tolerance"
         )
     return [*said, *_repetition_lines(judged, len(unclear), tolerance), *_once_lines(once, len(judged.judged))]
+
+
+def _why_open(change: Change, judged: Gate) -> str:
+    """Why a figure that got worse by more than the tolerance does not fail the gate."""
+    least, share = change.least_worse_by, _share(judged.tolerance)
+    if least is None or least <= judged.tolerance:
+        return f"; its interval includes less than {share}"
+    return f"; its interval is beyond {share}, but of {_figures(len(judged.tested))} some intervals are so by chance"
 
 
 def _repetition_lines(judged: Gate, unclear: int, tolerance: float) -> Iterator[str]:

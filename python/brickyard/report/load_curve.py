@@ -58,9 +58,7 @@ def load_curve(
     rows = [
         CurvePointRow(point.offered_per_s, figure, value, point.overloaded, segment)
         for figure in figures
-        for point, value, segment in theme.unbroken(
-            points, [point.mean_ns if figure == "mean" else point.percentiles.get(figure) for point in points]
-        )
+        for point, value, segment in theme.unbroken(points, [point.time_ns(figure) for point in points])
     ]
     searched = _search_rows(steps, limit)
     figures += list(dict.fromkeys(row.figure for row in searched))

@@ -59,10 +59,6 @@ class Requirement:
         return self.figure in COUNTS
 
     @property
-    def is_percentile(self) -> bool:
-        return self.figure in PERCENTILE_NAMES
-
-    @property
     def is_share(self) -> bool:
         return self.figure in SHARES
 

@@ -242,7 +242,7 @@ def within(records: list[Record], limit: Limit | None) -> Within | None:
 
 def _lacks(point: CurvePoint, limit: Limit) -> bool:
     """Too few calls for the percentile."""
-    return limit.figure != "mean" and point.percentiles.get(limit.figure) is None
+    return point.time_ns(limit.figure) is None
 
 
 def factor_words(factor: float) -> str:

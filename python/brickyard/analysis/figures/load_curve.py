@@ -86,13 +86,17 @@ class CurvePoint:
         """A response longer than the measured time is of a request that was due before it."""
         return (self.max_ns or 0) > self.measured_ns > 0
 
+    def time_ns(self, figure: str) -> float | None:
+        """The mean, the maximum or a percentile of the response time; None where it is not known."""
+        return {"mean": self.mean_ns, "max": self.max_ns, **self.percentiles}.get(figure)
+
     def document(self) -> Document:
         return {**asdict(self), "overloaded": self.overloaded}
 
 
 @dataclass(frozen=True)
 class Limit:
-    """`mean` or a percentile of the response time, and what it may be at most."""
+    """The mean, the maximum or a percentile of the response time, and what it may be at most."""
 
     figure: str
     above_ns: int
@@ -100,11 +104,9 @@ class Limit:
     def is_kept(self, point: CurvePoint) -> bool:
         if point.overloaded or point.errors or point.max_ns is None or point.mean_ns is None:
             return False
-        if self.figure == "mean":
-            return point.mean_ns <= self.above_ns
-        value: int | None = point.percentiles.get(self.figure)
+        value = point.time_ns(self.figure)
         # Too few samples for the percentile: the largest of all is no smaller.
-        return value <= self.above_ns if value is not None else point.max_ns <= self.above_ns
+        return (point.max_ns if value is None else value) <= self.above_ns
 
 
 def counted_rows(record: Record) -> list[Totals]:
@@ -171,8 +173,8 @@ def growth_of(record: Record) -> float | None:
 
 def step_of(point: CurvePoint, limit: Limit) -> Step:
     """A point as a step of the search for a limit."""
-    value = point.mean_ns if limit.figure == "mean" else point.percentiles.get(limit.figure)
-    return Step(point.offered_per_s, value, limit.is_kept(point), not point.overloaded, point.requests, point.growth)
+    value, holds = point.time_ns(limit.figure), limit.is_kept(point)
+    return Step(point.offered_per_s, value, holds, not point.overloaded, point.requests, point.growth)
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,7 @@ def failures(run: Judged) -> Iterator[RunWarning]:
 
 
 NOTHING_MEASURED = "nothing_measured"
+OVERLOADED = "overloaded"
 LIMITS = (PhaseReason.REQUESTS, PhaseReason.BYTES, PhaseReason.PASSES, PhaseReason.PROGRAM)
 
 

@@ -53,6 +53,12 @@ class Change:
         """Above zero where it got worse, as a share of what it was."""
         return -self.difference.share if self.figure.more_is_better else self.difference.share
 
+    @property
+    def least_worse_by(self) -> float | None:
+        """The end of the interval at which it got worse by the least; None where there is no interval."""
+        low, high = self.difference.low, self.difference.high
+        return low if not self.figure.more_is_better else None if high is None else -high
+
     def document(self) -> Document:
         found = self.difference
         return {

@@ -55,6 +55,8 @@ class PhaseFigures(msgspec.Struct, frozen=True):
     response_p99_ns: float | None
     of: str = ""
     """What of the phase it is, where that is not one load in one condition."""
+    p99_is_of_few_events: bool = False
+    """As in `Latency`."""
 
 
 class WholeFigures(msgspec.Struct, frozen=True):
@@ -115,7 +117,7 @@ def _measurement(record: Record) -> str:
 def _phases(record: Record, at: Record, rows: list[Totals]) -> list[PhaseFigures]:
     """The rate is that of a run's closing line."""
     p99 = FIGURES["response_p99"]
-    times = {item.part.phase: item.value for item in measured_of(at, rows, p99, split=("phase",))}
+    times = {item.part.phase: item for item in measured_of(at, rows, p99, split=("phase",))}
     found = []
     for rate in closing_rates(record):
         counted = rated_rows(row for row in rows if row.phase_name == rate.phase_name)
@@ -124,7 +126,10 @@ def _phases(record: Record, at: Record, rows: list[Totals]) -> list[PhaseFigures
         per_s = rate.metadata_per_s if named else rate.iops
         unit = METADATA if named else units[0] if len(units) == 1 else IOPS
         rated = per_s if rate.is_rated and counted else None
-        found.append(PhaseFigures(rate.phase_name, rated, unit, times.get(rate.phase_name), rate.of))
+        waited = times.get(rate.phase_name)
+        is_of_few = waited is not None and waited.times is not None and p99.point in waited.times.few_events
+        p99_ns = waited.value if waited else None
+        found.append(PhaseFigures(rate.phase_name, rated, unit, p99_ns, rate.of, p99_is_of_few_events=is_of_few))
     return found
 
 

@@ -1,7 +1,7 @@
 """Duty: a record held against a ruler: pass or fail, headroom as a factor, and the figure that decided.
 
-Refusal: a figure that was not measured passes nothing, neither do requests of which some failed, and neither does a run
-that did not come to its end or was not what it was meant to be.
+Refusal: a figure that was not measured passes nothing, unless another one of the same samples proves it; neither do
+requests of which some failed, and neither does a run that did not come to its end or was not what it was meant to be.
 """
 
 from __future__ import annotations
@@ -10,24 +10,39 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from brickyard.analysis.figures.frames import players
-from brickyard.analysis.figures.latency import as_one
+from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, rate_of, rated_rows, totals, waited
 from brickyard.analysis.judging.cached import Doubt, not_lasting
+from brickyard.percentiles import PERCENTILE_NAMES, is_supported, percentile_of
 from brickyard.rulers import Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed, tag_of
 from brickyard.schema.plan import LimitFigure
 from brickyard.store import Record
-from brickyard.units import format_size
+from brickyard.units import format_ns, format_size, told_apart
+
+
+@dataclass(frozen=True)
+class BoundFigure:
+    """A figure of the same samples that decides where the percentile is not known: it is not above their maximum, and
+    not below their minimum or a lower percentile."""
+
+    figure: str
+    value: float
+
+    @property
+    def is_upper(self) -> bool:
+        return self.figure == "max"
 
 
 @dataclass(frozen=True)
 class Finding:
     """One requirement. `value` is in the unit of its threshold, None where it could not be measured.
 
-    `head_room` above 1 is how many times over the requirement is met, below 1 the share of it that is.
+    `head_room` above 1 is how many times over the requirement is met, below 1 the share of it that is; with a `bound`,
+    it is at least or at most that.
     """
 
     requirement: Requirement
@@ -43,13 +58,14 @@ class Finding:
     """False where the requirement is one for another load."""
     stream: str = ""
     """Which stream decided, where several were judged one by one."""
-    is_whole: bool = True
-    """False where a run met it that did not come to its end or was not what it was meant to be, or whose queue grew, or
-    where a cache may have met it."""
+    is_known: bool = True
+    """False where a run met it that did not come to its end or was not what it was meant to be, or whose queue grew,
+    where a cache may have met it, or where what was measured leaves it open."""
+    bound: BoundFigure | None = None
 
     @property
     def word(self) -> str:
-        if not self.is_whole:
+        if not self.is_known:
             return "not known"
         if not self.applies:
             return "not applicable"
@@ -61,10 +77,15 @@ class Finding:
     def reason(self) -> str:
         if self.note:
             return f"{self.note} in stream {self.stream}" if self.stream else self.note
-        if self.value is None:
-            return "not measured"
         failed = f"{self.errors:,} requests failed" if self.errors and not self.requirement.is_share else ""
+        if self.value is None and self.bound is None and not failed:
+            return "not measured"
         return ", ".join(filter(None, (self.stream and f"stream {self.stream}", failed)))
+
+    @property
+    def rank(self) -> tuple[bool, bool, float]:
+        """The least decides: what fails, then what is not known, then the least headroom."""
+        return self.passed, self.word != "fail", self.head_room or 0.0
 
 
 @dataclass(frozen=True)
@@ -83,8 +104,7 @@ class Verdict:
 
     @property
     def decided(self) -> Finding:
-        """The figure that decided: one that fails before one that passes, then the least headroom."""
-        return min(self.findings, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
+        return min(self.findings, key=lambda finding: finding.rank)
 
 
 def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
@@ -116,7 +136,7 @@ def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
         row, length = min(told, key=lambda one: one[1].kept_up)
         # There is no response time at a rate that was not kept; where it was, a longer run may have a greater one.
         stream = row.stream_name if len({one.stream for one in asked}) > 1 else ""
-        return replace(found, passed=False, is_whole=not length.kept_up, note=length.words, stream=stream)
+        return replace(found, passed=False, is_known=not length.kept_up, note=length.words, stream=stream)
 
     findings = (found(requirement) for requirement in ruler.requirements)
     found_of_all = [_of_the_whole(record, finding) for finding in findings]
@@ -129,7 +149,7 @@ def _that_lasts(finding: Finding, doubt: Doubt | None) -> Finding:
     is_kept = finding.requirement.is_share or finding.requirement.is_count or finding.head_room is None
     if doubt is None or not finding.passed or is_kept or (finding.head_room or 0) * doubt.lasting_share >= 1:
         return finding
-    return replace(finding, passed=False, is_whole=False, note=doubt.text, stream="")
+    return replace(finding, passed=False, is_known=False, note=doubt.text, stream="")
 
 
 def _of_the_whole(record: Record, finding: Finding) -> Finding:
@@ -139,7 +159,7 @@ def _of_the_whole(record: Record, finding: Finding) -> Finding:
         return finding
     ended = {"interrupted": "the run was interrupted", "failed": "the run failed"}.get(info.outcome)
     note = f"{ended}, so only a part of it was measured" if ended else f"the run is not valid: {info.invalid}"
-    return replace(finding, passed=False, is_whole=False, note=note, stream="")
+    return replace(finding, passed=False, is_known=False, note=note, stream="")
 
 
 def all_pass(verdicts: list[Verdict]) -> bool:
@@ -215,7 +235,7 @@ def _worst(record: Record, asked: list[Totals], requirement: Requirement) -> Fin
         found = [replace(f, stream=groups[key][0].stream_name) for key, f in zip(sorted(groups), found, strict=True)]
     if not found:
         return Finding(requirement, "", None, None, 0, passed=False)
-    return min(found, key=lambda f: (f.passed, f.head_room if f.head_room is not None else 0.0))
+    return min(found, key=lambda finding: finding.rank)
 
 
 def _asked(rows: list[Totals], requirement: Requirement) -> list[Totals]:
@@ -247,30 +267,64 @@ def _share_failed(rows: list[Totals], requirement: Requirement) -> Finding:
 def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Finding:
     if requirement.is_share:
         return _share_failed(rows, requirement)
-    value = _value(record, rows, requirement)
     errors = sum(row.errors for row in rows if requirement.operation or is_request(row.operation))
-    if value is None:
-        return Finding(requirement, rows[0].phase_name, None, None, errors, passed=False)
-    head_room = value / requirement.threshold if requirement.is_rate else requirement.threshold / max(value, 1.0)
-    return Finding(requirement, rows[0].phase_name, value, head_room, errors, passed=head_room >= 1 and not errors)
-
-
-def _value(record: Record, rows: list[Totals], requirement: Requirement) -> float | None:
+    unmeasured = Finding(requirement, rows[0].phase_name, None, None, errors, passed=False)
     if requirement.is_rate:
-        rate = rate_of(rows)
+        rate = _rate(rows, requirement)
         if rate is None:
-            return None
-        return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
-    timed = rows if requirement.operation else waited(record, rows)
-    figures = as_one(row.measures[requirement.measure] for row in timed if requirement.measure in row.measures)
-    if figures is None:
+            return unmeasured
+        head_room = rate / requirement.threshold
+        return replace(unmeasured, value=rate, head_room=head_room, passed=head_room >= 1 and not errors)
+    times = _times(record, rows, requirement)
+    if times is None:
+        return unmeasured
+    value = _time(times, requirement.figure)
+    bound = _bound(times, requirement) if value is None else None
+    decides = bound.value if bound else value
+    if decides is None:
+        return unmeasured if errors else replace(unmeasured, is_known=False, note=_left_open(times, requirement))
+    head_room = requirement.threshold / max(decides, 1.0)
+    passed = head_room >= 1 and not errors
+    return replace(unmeasured, value=value, head_room=head_room, passed=passed, bound=bound)
+
+
+def _rate(rows: list[Totals], requirement: Requirement) -> float | None:
+    rate = rate_of(rows)
+    if rate is None:
         return None
-    if requirement.figure == "mean":
-        return figures.mean_ns
-    if requirement.figure == "max":
-        return float(figures.max_ns)
-    percentile = figures.percentiles[requirement.figure]
+    return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
+
+
+def _times(record: Record, rows: list[Totals], requirement: Requirement) -> Latency | None:
+    timed = rows if requirement.operation else waited(record, rows)
+    return as_one(row.measures[requirement.measure] for row in timed if requirement.measure in row.measures)
+
+
+def _time(times: Latency, figure: str) -> float | None:
+    if figure == "mean":
+        return times.mean_ns
+    if figure == "max":
+        return float(times.max_ns)
+    percentile = times.percentiles[figure]
     return None if percentile is None else float(percentile)
+
+
+def _bound(times: Latency, requirement: Requirement) -> BoundFigure | None:
+    """What proves that a percentile is within the limit, or beyond it; None where nothing does."""
+    if times.max_ns <= requirement.threshold:
+        return BoundFigure("max", float(times.max_ns))
+    lower = PERCENTILE_NAMES[: PERCENTILE_NAMES.index(requirement.figure)]
+    known = {"min": times.min_ns} | {name: times.percentiles[name] for name in lower}
+    beyond = [
+        BoundFigure(name, float(ns)) for name, ns in known.items() if ns is not None and ns > requirement.threshold
+    ]
+    return beyond[-1] if beyond else None
+
+
+def _left_open(times: Latency, requirement: Requirement) -> str:
+    is_few = not is_supported(times.count, percentile_of(requirement.figure))
+    why = f"fewer than ten samples lie beyond {requirement.figure}" if is_few else f"{requirement.figure} is not known"
+    return f"{why}, and the maximum is {told_apart(format_ns, times.max_ns, requirement.threshold)}"
 
 
 def verdict_document(found: Verdict) -> Document:
@@ -294,6 +348,7 @@ def verdict_document(found: Verdict) -> Document:
                 "threshold": f.requirement.threshold,
                 "value": f.value,
                 "head_room": f.head_room,
+                "bound": {"figure": f.bound.figure, "value": f.bound.value} if f.bound else None,
                 "errors": f.errors,
                 "passed": f.passed,
                 "condition": f.requirement.condition,

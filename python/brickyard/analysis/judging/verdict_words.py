@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from brickyard.analysis.figures.price import Price, costs
 from brickyard.analysis.judging.verdict import Finding, Verdict
 from brickyard.rulers import Requirement
 from brickyard.store import Record
-from brickyard.units import format_iops, format_mib_per_s, format_ns, three_digits
+from brickyard.units import format_iops, format_mib_per_s, format_ns, three_digits, told_apart
 
 VERDICT_COLUMNS = ("requirement", "required", "measured", "headroom", "verdict")
 PRICE_COLUMNS = ("phase", "USD per IOPS", "USD per MiB/s", "USD per TB", "USD per port")
 
 
-def figure_text(requirement: Requirement, value: float) -> str:
+def _form(requirement: Requirement) -> Callable[[float, int], str]:
+    """What writes a figure of a requirement, with more digits where they are asked for."""
     if requirement.figure == "iops":
-        return f"{format_iops(value)} IOPS"
+        return lambda value, more: f"{format_iops(value, more)} IOPS"
     if requirement.figure == "throughput":
-        return f"{format_mib_per_s(value)} MiB/s"
+        return lambda value, more: f"{format_mib_per_s(value, more)} MiB/s"
     if requirement.is_share:
-        return f"{value * 100:.3g} % failed"
+        return lambda value, more: f"{value * 100:.{3 + more}g} % failed"
     if requirement.is_count:
-        return f"{value:,.0f} dropped"
-    return f"{requirement.figure} {format_ns(value)}"
+        return lambda value, _: f"{value:,.0f} dropped"
+    return lambda value, more: f"{requirement.figure} {format_ns(value, more)}"
+
+
+def measured_text(found: Finding) -> str | None:
+    """The figure that decides, with as many digits as tell one that fails from what is required."""
+    asked, value = found.requirement, found.value
+    if found.bound:
+        asked, value = replace(asked, figure=found.bound.figure), found.bound.value
+    if value is None:
+        return None
+    return _form(asked)(value, 0) if found.passed else told_apart(_form(asked), value, asked.threshold)
+
+
+def room_text(found: Finding) -> str | None:
+    if found.head_room is None:
+        return None
+    bound = "" if found.bound is None else " or more" if found.bound.is_upper else " or less"
+    room = three_digits(found.head_room) if found.passed else told_apart(three_digits, found.head_room, 1.0)
+    return f"× {room}{bound}"
 
 
 def threshold_text(requirement: Requirement) -> str:
     condition = f" while {requirement.condition.replace('_', ' ')}" if requirement.condition else ""
-    return f"{'≥' if requirement.is_rate else '≤'} {figure_text(requirement, requirement.threshold)}{condition}"
+    return f"{'≥' if requirement.is_rate else '≤'} {_form(requirement)(requirement.threshold, 0)}{condition}"
 
 
 def verdict_rows(found: Verdict) -> list[list[str]]:
@@ -36,8 +56,8 @@ def verdict_rows(found: Verdict) -> list[list[str]]:
         [
             f.requirement.name,
             threshold_text(f.requirement),
-            "–" if f.value is None else figure_text(f.requirement, f.value),
-            "–" if f.head_room is None else f"× {three_digits(f.head_room)}",
+            measured_text(f) or "–",
+            room_text(f) or "–",
             _outcome(f),
         ]
         for f in found.findings
@@ -63,14 +83,13 @@ def verdict_line(found: Verdict) -> str:
     """`Requirement p99<=5ms: not met, p99 27.0 ms.`: the verdict in the answer of a run."""
     many, decided = len(found.findings), found.decided
     if found.word == "fail" and decided.value is None and decided.reason == "not measured":
-        few = ", or fewer than ten lie beyond the percentile" if decided.requirement.is_percentile else ""
         name = decided.requirement.name
-        return f"Requirement {found.ruler.name}: not met, because {name} was not measured: there were none{few}."
+        return f"Requirement {found.ruler.name}: not met, because {name} was not measured: there were none."
     said = [WORDS.get(found.word, found.word)]
     if many > 1 and found.word in WORDS:
         said.append(f"{sum(f.passed for f in found.findings)} of {many} are; decided by {decided.requirement.name}")
-    if decided.value is not None:
-        said.append(figure_text(decided.requirement, decided.value))
+    if measured := measured_text(decided):
+        said.append(measured)
     if decided.reason and decided.reason != found.word:
         said.append(decided.reason)
     return f"Requirement{'s' if many > 1 else ''} {found.ruler.name}: {', '.join(said)}."
@@ -78,13 +97,13 @@ def verdict_line(found: Verdict) -> str:
 
 def together_line(found: Sequence[tuple[int, Verdict]]) -> str:
     """`Requirement mean<=5ms: met in all 3 runs, least headroom × 1.22 in run 7.`: verdicts of runs by one ruler."""
-    run, worst = min(found, key=lambda item: (item[1].decided.passed, item[1].decided.head_room or 0.0))
+    run, worst = min(found, key=lambda item: item[1].decided.rank)
     ruler, decided = worst.ruler.name, worst.decided
     met = sum(verdict.passed for _, verdict in found)
     if met == len(found):
-        room = "" if decided.head_room is None else f", least headroom × {three_digits(decided.head_room)} in run {run}"
-        return f"Requirement {ruler}: met in all {len(found)} runs{room}."
-    value = "" if decided.value is None else f", {figure_text(decided.requirement, decided.value)}"
+        least = f", least headroom {room} in run {run}" if (room := room_text(decided)) else ""
+        return f"Requirement {ruler}: met in all {len(found)} runs{least}."
+    value = f", {measured}" if (measured := measured_text(decided)) else ""
     return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {_outcome(decided)}{value}."
 
 

@@ -28,7 +28,7 @@ from brickyard.errors import (
     one_line,
 )
 from brickyard.percentiles import TO_P99_9
-from brickyard.reading import parsed_bytes
+from brickyard.reading import parsed_bytes, read_limit
 from brickyard.store import Record, Store
 from brickyard.store.record import RunMarks
 from brickyard.study.running.aim import Aim
@@ -134,16 +134,8 @@ def _request_bytes(text: str, option: str) -> int:
 
 
 def _limit(text: str) -> tuple[str, float]:
-    figure, sign, value = text.partition(":")
-    if not sign or figure not in FIGURES:
-        raise BadInputError(f"--limit {text}: write p99:10ms or mean:5ms; there are {', '.join(FIGURES)}")
-    try:
-        limit_ns = float(_core.parse_limit_ns(value))
-    except ValueError as error:
-        raise BadInputError(f"--limit {text}: {one_line(error)}") from error
-    if limit_ns <= 0:
-        raise BadInputError(f"--limit {text}: no read is that fast; write a time such as 10ms")
-    return figure, limit_ns
+    figure, limit_ns = read_limit(text, FIGURES)
+    return figure, float(limit_ns)
 
 
 def _mapped(

@@ -33,7 +33,8 @@ from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.tables import print_answer, print_warnings, titled
 from brickyard.cli.parts.target import aim_at, split_overrides
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError, Edit, Remedy, one_line
-from brickyard.percentiles import PERCENTILE_NAMES
+from brickyard.reading import read_limit
+from brickyard.rulers import TIMES
 from brickyard.schema import Document
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record, Store
@@ -142,27 +143,8 @@ def _forecast(plan: Plan, phase: Phase, each_ns: int, rates: int, searches: int)
 
 
 def parse_limit(text: str | None) -> Limit | None:
-    """`mean:100ms`, `p99:20ms`."""
-    if text is None:
-        return None
-    figure, _, time = text.partition(":")
-    names = ["mean", *PERCENTILE_NAMES]
-    if figure not in names or not time:
-        said = f"write for example p99:20ms; figures are {', '.join(names)}"
-        raise BadInputError(f"--limit {text}: not FIGURE:TIME", Remedy(said, _of_p99(text)))
-    try:
-        return Limit(figure, _core.parse_limit_ns(time))
-    except ValueError as error:
-        raise BadInputError(f"--limit {text}: {one_line(error)}") from error
-
-
-def _of_p99(text: str) -> Edit | None:
-    """The limit that a time alone was meant for."""
-    try:
-        _core.parse_limit_ns(text)
-    except ValueError:
-        return None
-    return Edit(("--limit", text), ("--limit", f"p99:{text}"))
+    """`mean:100ms`, `p99:20ms`, `max:50ms`."""
+    return None if text is None else Limit(*read_limit(text, TIMES))
 
 
 def parse_levels(text: str) -> tuple[int, ...]:

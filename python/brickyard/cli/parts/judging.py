@@ -6,6 +6,7 @@ Refusal: no judging; `brickyard.analysis` does that.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -29,7 +30,7 @@ from brickyard.analysis.judging.verdict_words import (
 )
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import table
-from brickyard.errors import FAILED, BadInputError
+from brickyard.errors import FAILED, BadInputError, Edit, Remedy
 from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.schema import Document
 from brickyard.store import Record
@@ -180,6 +181,10 @@ def judging(
 def sold_capacity(text: str | None) -> int | None:
     if text is None:
         return None
+    number = re.fullmatch(r"\s*([\d.]*[1-9][\d.]*)\s*", text)
+    if number:
+        in_tb = Edit(("--capacity", text), ("--capacity", f"{number[1]}TB"))
+        raise BadInputError(f"--capacity {text}: needs a unit", Remedy(f"write {number[1]}GB or {number[1]}TB", in_tb))
     capacity_bytes = parsed_bytes(text, "--capacity")
     if capacity_bytes == 0:
         raise BadInputError(f"--capacity {text}: must be above 0")

@@ -260,8 +260,6 @@ def _wanted(
             f"--mttf {mttf:g}: at least {LEAST_MTTF_HOURS:,} (a year) is needed; data sheets state 1,000,000 hours and"
             " more"
         )
-    if capacity is not None and capacity.strip().isdigit() and int(capacity) > 0:
-        raise BadInputError(f"--capacity {capacity}: needs a unit; write {capacity}GB or {capacity}TB")
     conditions = conditioning.modelled_words(conditions)
     plan = buying.plan_of(profile, [*unverified(profile), *overrides], duration)
     timed = duration is not None or any(_is_duration(text) for text in overrides)

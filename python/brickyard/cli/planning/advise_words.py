@@ -12,10 +12,10 @@ from brickyard.advise.assumptions import assumptions
 from brickyard.analysis.figures.workload import plan_words
 from brickyard.analysis.judging.answers import Answer
 from brickyard.analysis.judging.verdict import Finding
-from brickyard.analysis.judging.verdict_words import figure_text, threshold_text
+from brickyard.analysis.judging.verdict_words import measured_text, threshold_text
 from brickyard.cli.parts.output import print_line, stdout, table
 from brickyard.cli.parts.tables import print_answer
-from brickyard.units import format_iops, format_mib_per_s, format_seconds, three_digits
+from brickyard.units import format_iops, format_mib_per_s, format_seconds, three_digits, told_apart
 
 NEAREST = 4
 """So many are shown where none meets the requirements."""
@@ -165,16 +165,18 @@ def _failures(trial: buying.Trial) -> list[str]:
     name, state = list(trial.states.items())[-1]
     lines = []
     for finding in state.failing:
-        value = "not measured" if finding.value is None else figure_text(finding.requirement, finding.value)
-        times = "" if not finding.head_room else f", {three_digits(1 / finding.head_room)} times too {_too(finding)}"
+        value = measured_text(finding) or finding.reason
+        times = f", {_times_too(finding, finding.head_room)}" if finding.head_room else ""
         times += "" if state.holds else f", and still falling after {format_seconds(state.simulated_s)}"
         asked = threshold_text(finding.requirement)
         lines.append(f"{name.replace('_', ' ')}: {value}, {asked} required{times}")
     return lines
 
 
-def _too(finding: Finding) -> str:
-    return "low" if finding.requirement.is_rate else "long"
+def _times_too(finding: Finding, head_room: float) -> str:
+    least = "at least " if finding.bound else ""
+    times = told_apart(three_digits, 1 / head_room, 1.0)
+    return f"{least}{times} times too {'low' if finding.requirement.is_rate else 'long'}"
 
 
 def _row(number: int, trial: buying.Trial, wanted: buying.Wanted) -> list[str]:

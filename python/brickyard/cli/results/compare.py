@@ -55,7 +55,8 @@ def compare(
             negative="",
             show_default=False,
             help="Exit code 1 if a figure got worse by more than the tolerance beyond noise, with all figures judged "
-            "as one family; 2 if no figure was measured more than once on both sides, so that nothing can be judged.",
+            "as one family; 2 if no figure was measured more than once on both sides, so that nothing can be judged. "
+            "An inconclusive figure does not fail; --json has the verdict of each.",
         ),
     ] = False,
     across_loads: Annotated[

@@ -15,8 +15,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.named import IOPS
+from brickyard.analysis.judging.caveats_run import OVERLOADED
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
 from brickyard.analysis.judging.summary import when
@@ -129,10 +131,11 @@ def _headline(figures: RunFigures | None) -> PhaseFigures | None:
 def _figures(of: PhaseFigures | None) -> tuple[str, str]:
     if of is None:
         return DASH, DASH
+    p99 = format_ns(of.response_p99_ns) + (FEW_EVENTS if of.p99_is_of_few_events else "")
     if of.rate_per_s is None:
-        return DASH, format_ns(of.response_p99_ns)
+        return DASH, p99
     unit = "" if of.unit == IOPS else f" {of.unit}"
-    return f"{format_iops(of.rate_per_s)}{unit}", format_ns(of.response_p99_ns)
+    return f"{format_iops(of.rate_per_s)}{unit}", p99
 
 
 def _notes(
@@ -143,6 +146,10 @@ def _notes(
         yield "the runs of a study share one row: --study s1 lists those of s1, --each those of all studies"
     if told:
         yield f"p99: of the response time; {command_on(place, 'show RUN')} has all figures of a run"
+    if any(figures.p99_is_of_few_events for figures in told.values()):
+        yield FEW_EVENTS_WORDS
+    if any(OVERLOADED in row[COLUMNS.index("outcome")] for row in cells):
+        yield f"{OVERLOADED}: part of what was due was never sent, so response times depend on how long the run was"
     of: dict[str, list[int]] = {}
     for run, figures in told.items():
         if figures.of:
@@ -209,7 +216,7 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
     if len(runs) == 1:
         of_study = f"{study}: " if study and not names else ""
         words = of_study + ", ".join(text for text in (first.profile, _load(first)) if text)
-        return [str(first.id), when(first), first.outcome, words, ", ".join(first.targets)]
+        return [str(first.id), when(first), _outcome(first), words, ", ".join(first.targets)]
     targets = list(dict.fromkeys(path for run in runs for path in run.targets))
     many = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
     name = names[first.study].removesuffix(f" on {targets[0]}") if first.study is not None else ""
@@ -220,6 +227,11 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
     alike = [words for words in called if words and len(called) == 1]
     load = ", ".join([*alike, f"{len(runs)} runs ({first.id}-{runs[-1].id})", *_states(runs), *unlike])
     return [study, when(first), worst, f"{name}: {load}", targets[0] + many]
+
+
+def _outcome(run: RunInfo) -> str:
+    is_overloaded = any(warning.id == OVERLOADED for warning in run.warnings)
+    return f"{run.outcome}, {OVERLOADED}" if is_overloaded else run.outcome
 
 
 def since_unix_ns(text: str, now: datetime | None = None) -> int:
