@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Request
@@ -314,6 +315,23 @@ def test_rates_of_unknown_caches_are_not_called_steady(tmp_path: Path) -> None:
     )
     said = cached.words({}, records, "")
     assert "3 of 3 runs that wrote may show the rate of a cache: the size" in said
+
+
+def test_writes_into_an_unknown_cache_are_doubted_before_anyone_relies_on_them(tmp_path: Path) -> None:
+    noted = [{"id": cached.CACHE_UNKNOWN, "severity": "note", "text": "The cache below /dev/a is unknown."}]
+    writes = interval(0, SECOND, cell([MS] * 20, operation="write"))
+    flushed = stream(flush_every={"writes": 1, "call": "fdatasync"}, operations={"read": 0, "write": 100})
+    with Store(tmp_path / "runs.db") as store:
+
+        def said(wrote: dict[str, Any], **asked: Any) -> str:
+            run = add_run(store, [wrote, phase_end()], warnings=noted, **asked)
+            return answer([store.record(run)], {}).belief
+
+        doubt = "The rate of writes may be that of a cache (its size is not known): a longer run may show a lower one."
+        assert doubt in said(writes)
+        assert "that of a cache" not in said(writes, plan_=plan(flushed)), "each write has reached the medium"
+        assert "that of a cache" not in said(writes, io="buffered"), "the host's memory took them, and that is said"
+        assert "that of a cache" not in said(interval(0, SECOND, cell([MS] * 20)))
 
 
 def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_path: Path) -> None:

@@ -91,7 +91,9 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
     said += [*cached.marked_words(done), *cached.unwritten_words(done)]
-    return Answer("", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done)))
+    return Answer(
+        "", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done), _of_caches(done))
+    )
 
 
 def belief(records: Sequence[Record], *others: str) -> str:
@@ -337,6 +339,20 @@ def _cached(records: Sequence[Record]) -> list[str]:
         " is written than it holds."
         for name in dict.fromkeys(taken)
     ]
+
+
+def _of_caches(records: Sequence[Record]) -> str:
+    """Writes to storage that a cache may have taken, where it was not the host's own memory."""
+    whys = [
+        why
+        for record in records
+        if (why := cached.of_writes(record))
+        and not any(_is_taken_by_memory(record, row) for row in analysis.totals(record))
+    ]
+    if not whys:
+        return ""
+    where = "" if len(records) == 1 else f" in {len(whys)} of {len(records)} runs"
+    return f"The rate of writes may be that of a cache{where} ({whys[0]}): a longer run may show a lower one."
 
 
 def _is_taken_by_memory(record: Record, row: Totals) -> bool:

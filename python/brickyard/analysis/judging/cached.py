@@ -240,7 +240,27 @@ def doubted(records: Iterable[Record]) -> dict[int, str]:
 def unknown(records: Iterable[Record]) -> int:
     """How many runs wrote to storage whose caches nobody knows, were not measured until they were steady, and showed
     nothing that speaks of a cache: nothing tells whether their rates last."""
-    return sum(wrote(record) and not _is_steady(record) and held_bytes(record)[0] is None for record in records)
+    return sum(map(_is_unknown, records))
+
+
+def _is_unknown(record: Record) -> bool:
+    return wrote(record) and not _is_steady(record) and held_bytes(record)[0] is None
+
+
+CACHE_UNKNOWN = "cache_unknown"
+
+
+def of_writes(record: Record) -> str | None:
+    """Why the rate of a run's writes to real storage may be that of a cache; None where there is no reason to think so,
+    and on models, whose headline is marked."""
+    if record.info.targets and all(bricks.is_modelled(target) for target in record.info.targets):
+        return None
+    if found := doubt(record):
+        return found
+    phases = record.info.plan.phase
+    is_durable = all(isinstance(phase, Phase) and _is_durable(phase) for phase in phases)
+    is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
+    return "its size is not known" if is_noted and _is_unknown(record) and not is_durable else None
 
 
 def _is_steady(record: Record) -> bool:
