@@ -27,6 +27,7 @@ from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted
 from brickyard.analysis.judging.comparison import repeated
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.replay_answer import replay_answer
+from brickyard.analysis.judging.targets import target_words
 from brickyard.analysis.judging.without_rate import Key, reasons, without_rate
 from brickyard.analysis.studies import pts_points
 from brickyard.analysis.studies.characterization import pattern_words
@@ -60,7 +61,6 @@ from brickyard.report.written import templates, write_page
 from brickyard.store import Record, StudyInfo
 from brickyard.study.snia.stored import pts_answer, stored
 from brickyard.study.snia.tables import pts_tables
-from brickyard.units import format_size
 
 Judge = Callable[[Record], list[tuple[str, tuple[str, ...], list[list[str]]]]]
 """Titles, columns and rows of the verdicts about a record."""
@@ -457,11 +457,7 @@ def _verdicts(records: list[Record], judge: Judge | None) -> list[Table]:
 
 
 def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> str:
-    targets = sorted({path for record in records for path in record.info.targets})
-    where = targets[0] if len(targets) == 1 else f"{len(targets)} targets"
-    opened = records[0].info.opened
-    if len(targets) == 1 and opened and Path(where).name.startswith(("scratch-", "kept-")):
-        where = f"a scratch file of {format_size(opened[0].data_bytes)} in {Path(where).parent}"
+    where = target_words(records)
     if graph:
         return f"Characterization of {where}"
     if study:

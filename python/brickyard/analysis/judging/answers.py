@@ -23,6 +23,7 @@ from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
+from brickyard.analysis.judging.targets import target_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.bricks import far_off, fitted
 from brickyard.bricks.spread import basis_words, kinds_of, limited_words
@@ -85,7 +86,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
         return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts, _moments(done)))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
-    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
+    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record, is_alone=len(records) == 1))]
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
@@ -287,14 +288,17 @@ def _latency_words(figures: analysis.Latency | None) -> str:
     return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
 
 
-def _run_words(record: Record) -> str:
-    """One sentence for each stream, with its name and that of its phase where there are several."""
+def _run_words(record: Record, *, is_alone: bool) -> str:
+    """One sentence for each stream, with its name and that of its phase where there are several. Of several runs,
+    their tables name the targets."""
     results = ramp_results(record)
     rows, of_phase = analysis.totals(at_result(record, results)), headline_words(record, results)
     streams: dict[tuple[int, int], list[Totals]] = {}
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
     head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
+    if is_alone and isinstance(record.info.plan, Plan):
+        head += f" on {target_words([record])}"
     if record.info.condition != "normal":
         head += f", {record.info.condition.replace('_', ' ')}"
     unsent = _unsent_words(record)
