@@ -30,7 +30,7 @@ from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.judging.targets import target_words
 from brickyard.analysis.judging.without_rate import Key, reasons, without_rate
 from brickyard.analysis.studies import pts_points
-from brickyard.analysis.studies.characterization import pattern_words
+from brickyard.analysis.studies.characterization import latency_name, pattern_words
 from brickyard.analysis.studies.curve_words import (
     NAMES,
     RESPONSE,
@@ -265,12 +265,12 @@ def _graph(patterns: Patterns, records: list[Record], without: dict[Key, str]) -
 
 
 def _latency(patterns: Patterns, records: list[Record], without: dict[Key, str]) -> Figure:
-    what = "Percentiles of the service time against request size"
+    measure = latency_name(patterns)
+    what = f"Percentiles of the {measure} against request size"
     pictures, whole = _facets(patterns, charts.latency, "latency", what, records, without)
     no_rate = "a cell has no rate, or " if without else ""
     caption = (
-        f"Service time, from submission to completion. A line has a gap where {no_rate}fewer than ten samples lie "
-        "beyond its percentile."
+        f"Latency is the {measure}. A line has a gap where {no_rate}fewer than ten samples lie beyond its percentile."
     )
     return Figure("Latency against request size", caption, pictures, [], whole)
 

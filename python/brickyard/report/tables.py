@@ -16,7 +16,7 @@ from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.comparison import Repeated
 from brickyard.analysis.judging.further import further_tables
-from brickyard.analysis.studies.characterization import footnotes, pattern_words
+from brickyard.analysis.studies.characterization import footnotes, latency_name, pattern_words
 from brickyard.schema import HangEvent, Timed, is_on_data, is_request
 from brickyard.store import METADATA, FailedRequest, Record
 from brickyard.units import (
@@ -152,6 +152,7 @@ OUTSIDE = "a percentile over all requests may lie outside the interval, which co
 def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], records: list[Record]) -> list[Table]:
     """One table for each pattern; "% of best" compares with the best request size of the same pattern."""
     over = cells.over_columns(item.cell.row for ranked in patterns.values() for item in ranked)
+    measure = latency_name(patterns)
     columns = [
         "request size",
         *over,
@@ -167,7 +168,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
         ("", 1 + len(over)),
         ("requests per second", 2),
         ("throughput", 2),
-        ("service time", len(LATENCY_COLUMNS)),
+        (measure, len(LATENCY_COLUMNS)),
         ("", 2),
     )
     return [
@@ -182,7 +183,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
                     format_percent(item.iops_share),
                     cells.mib_per_s(item.cell.row) + item.cell.mark,
                     format_percent(item.throughput_share),
-                    *latency_cells(item.cell.service),
+                    *latency_cells(item.cell.row.latency),
                     cells.variation(item.cell.row.variation),
                     format_count(item.cell.row.errors),
                 ]
@@ -190,7 +191,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
             ],
             text_columns=1 + len(over),
             groups=groups,
-            note="; ".join(words for words in (pattern_words(records, ranked), *footnotes(ranked)) if words),
+            note="; ".join(filter(None, (pattern_words(records, ranked), f"latency: {measure}", *footnotes(ranked)))),
         )
         for (address, operation), ranked in patterns.items()
     ]

@@ -277,7 +277,7 @@ def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str
     size = format_size(typical.cell.request_bytes)
     if why := without.get(("random", operation, typical.cell.request_bytes)):
         return f"{operation} no figure of {size} ({why})"
-    return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.service)}"
+    return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.row.latency)}"
 
 
 def _latency_words(figures: analysis.Latency | None) -> str:
@@ -426,7 +426,7 @@ _NOUNS: dict[str, str] = {FRAME: " frames", COMMIT: ""}
 def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False) -> str:
     if row.requests and not row.phase_requests and is_request(row.operation):
         return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
-    measure = (row.response or row.service) if with_times else None
+    measure = row.latency if with_times else None
     if row.requests and not row.is_rated:
         return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{_latency_words(measure)}"
     noun = _NOUNS.get(row.operation, " chains" if row.operation in CHAINS else " requests")
