@@ -138,14 +138,18 @@ def repetitions_table(records: Sequence[Record], found: Sequence[Repeated]) -> T
     for item in found:
         text, of = item.figure.text, item.sample
         interval = cells.DASH if of.low is None or of.high is None else f"{text(of.low)} to {text(of.high)}"
-        spread = f"{text(min(of.values))} to {text(max(of.values))}"
-        rows.append([format_name(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
+        spread = f"{text(min(of.values))} to {text(max(of.values))}" if of.values else cells.DASH
+        rows.append([format_name(item.name), item.figure.title, str(item.runs), text(of.centre), interval, spread])
     counted = [record for record in records if record.info.is_valid]
     note = [workload_words(counted), T_INTERVAL, *([OUTSIDE] if any(i.sample.is_outside for i in found) else [])]
+    note += [ONLY_MERGED] if any(not i.sample.values for i in found) else []
     return Table("Repetitions together", list(TOGETHER), rows, 2, note="; ".join(words for words in note if words))
 
 
 T_INTERVAL = "the interval is Student's t, computed on the logarithms of the figures of the single runs"
+ONLY_MERGED = (
+    f"{cells.DASH}: fewer than two runs have ten samples beyond that percentile; all requests together have them"
+)
 OUTSIDE = "a percentile over all requests may lie outside the interval, which comes from those of the single runs"
 
 
