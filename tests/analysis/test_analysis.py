@@ -22,7 +22,7 @@ from brickyard.analysis.figures.latency import as_one, together
 from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.series import latency_edges, pieces
 from brickyard.analysis.judging import summary
-from brickyard.analysis.judging.comparison import repeated
+from brickyard.analysis.judging.comparison import repeated, together_words
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
@@ -32,6 +32,7 @@ from brickyard.cli.parts.tables import print_run
 from brickyard.facts import OwnIo
 from brickyard.percentiles import is_supported
 from brickyard.report import export
+from brickyard.report import page as page_of_runs
 from brickyard.report.tables import repetitions_table, totals_tables
 from brickyard.rulers import read as ruler
 from brickyard.schema import AllWritten, TargetFacts, TargetKind, Unwritten, UnwrittenBytes, UnwrittenUnknown
@@ -433,6 +434,9 @@ def test_streams_and_operations_together_have_a_row_with_the_figures_that_lists_
     assert [row[1] for row in merged.rows] == ["IOPS", "mean response time", "p99 of the response time"]
     assert merged.rows[2][2:] == ["2", format_ns(MS), cells.DASH, cells.DASH]
     assert merged.note.endswith("all requests together have them")
+    (said,) = together_words(repeated(few))
+    assert said.startswith("2 runs together, a-load, read: IOPS 600 (95 % interval 600 to 600); mean response time 1.")
+    assert f"<p>{said}</p>" in page_of_runs.render(few, None, [])
     # One row alone is all there is.
     assert not all_rates(record, rows[:1])
     assert not all_times(record, rows[:1])

@@ -24,7 +24,7 @@ from brickyard.analysis.judging.groups import StorageState, group_of, none_share
 from brickyard.errors import BadInputError
 from brickyard.schema import Document, Timed, is_on_data
 from brickyard.store import Record, RunInfo
-from brickyard.units import format_runs
+from brickyard.units import format_name, format_runs
 
 COMPARED = ("iops", "response_mean", "response_p99")
 SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
@@ -347,6 +347,29 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
                 together = sample(_values(side, figure), whole=whole, confidence=confidence)
                 found += _one_of_all(name, figure, together, whole, len(side.found))
     return [*found, *_repeated_together(single, apart, default_figures(records), confidence)]
+
+
+LOADS_TOLD = 3
+"""Loads of repetitions that have a sentence each; of more, their table says it all."""
+
+
+def together_words(found: Sequence[Repeated]) -> list[str]:
+    """The figures of repetitions together, in a sentence for each load and operation."""
+    names = list(dict.fromkeys(item.name for item in found))
+    if len(names) > LOADS_TOLD:
+        return []
+    said = []
+    for name in names:
+        own = [item for item in found if item.name == name]
+        figures = "; ".join(f"{item.figure.title} {_centre_words(item)}" for item in own)
+        said.append(f"{own[0].runs} runs together, {format_name(name)}: {figures}.")
+    return said
+
+
+def _centre_words(item: Repeated) -> str:
+    text, of = item.figure.text, item.sample
+    between = "" if of.low is None or of.high is None else f" (95 % interval {text(of.low)} to {text(of.high)})"
+    return f"{text(of.centre)}{between}"
 
 
 _AllOf = list[tuple[Record, AllRow]]
