@@ -291,6 +291,23 @@ FEW = ("--parts", "wd2500jd", "--parts", "linux-md")
             ["predict", "overland-exchange", "sim:wd2500jd", "--limit", "p99:1ms", "--stream", "x"],
             "no such stream; there are database-read",
         ),
+        (
+            ["buy", "sqlio-random-read-4", "--require", "exchange"],
+            "is for streams named database*, and the profile has",
+        ),
+        (
+            ["buy", "sqlio-random-read-4", "--require", "etcd"],
+            "is for operation flush, which the profile does not have",
+        ),
+        (["buy", "sqlio-random-read-4", "--require", "hd-video:720p 24 fps"], "is for sequential streams, and stream"),
+        (
+            ["buy", "sqlio-random-read-4", "--require", "video"],
+            "counts dropped frames, and the profile has no streams of",
+        ),
+        (
+            ["buy", "sqlio-random-read-4", "--require", "write.p99<=9ms"],
+            "is for operation write, which the profile does",
+        ),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--parts", "floppy"], "floppy"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--level", "raid7"], "raid7"),
         (["buy", "sqlio-random-read-4", "--require", "iops>=1", "--condition", "sleepy"], "sleepy"),

@@ -22,7 +22,7 @@ from brickyard.analysis.figures.latency import as_one, together
 from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.series import latency_edges, pieces
 from brickyard.analysis.judging import summary
-from brickyard.analysis.judging.comparison import repeated
+from brickyard.analysis.judging.comparison import repeated, together_words
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
@@ -32,7 +32,8 @@ from brickyard.cli.parts.tables import print_run
 from brickyard.facts import OwnIo
 from brickyard.percentiles import is_supported
 from brickyard.report import export
-from brickyard.report.tables import totals_tables
+from brickyard.report import page as page_of_runs
+from brickyard.report.tables import repetitions_table, totals_tables
 from brickyard.rulers import read as ruler
 from brickyard.schema import AllWritten, TargetFacts, TargetKind, Unwritten, UnwrittenBytes, UnwrittenUnknown
 from brickyard.store import Json, Record, Store
@@ -427,6 +428,15 @@ def test_streams_and_operations_together_have_a_row_with_the_figures_that_lists_
     assert [item.figure.name for item in together] == ["iops", "response_mean", "response_p99"]
     assert together[0].sample.values == (1_500, 2_500)
     assert together[2].sample.centre == pytest.approx(9 * MS, rel=0.02)  # of the 4,000 requests of both, 50 took 9 ms
+    # Of 600 requests, 6 lie beyond the p99; of the 1,200 of both runs, 12 do.
+    few = [record_of(tmp_path, interval(0, SECOND, cell([MS] * 600)), phase_end()) for _ in range(2)]
+    merged = repetitions_table(few, repeated(few))
+    assert [row[1] for row in merged.rows] == ["IOPS", "mean response time", "p99 of the response time"]
+    assert merged.rows[2][2:] == ["2", format_ns(MS), cells.DASH, cells.DASH]
+    assert merged.note.endswith("all requests together have them")
+    (said,) = together_words(repeated(few))
+    assert said.startswith("2 runs together, a-load, read: IOPS 600 (95 % interval 600 to 600); mean response time 1.")
+    assert f"<p>{said}</p>" in page_of_runs.render(few, None, [])
     # One row alone is all there is.
     assert not all_rates(record, rows[:1])
     assert not all_times(record, rows[:1])

@@ -358,6 +358,8 @@ def test_verdicts_stand_in_table_document_and_report(
     page = (tmp_path / "r" / "report.html").read_text()
     assert 'id="verdicts"' in page
     assert "obl-load: pass; decided by mean response" in page
+    summary = page[page.index('id="summary"') : page.index("Before you rely on it")]
+    assert "<p>Requirement obl-load: met, mean " in summary
     assert main(["report", "--output", str(tmp_path / "r")]) == 0
     assert 'id="verdicts"' not in (tmp_path / "r" / "report.html").read_text()
 

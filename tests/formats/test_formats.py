@@ -850,3 +850,10 @@ def test_a_command_line_with_a_job_file_gives_the_job_its_defaults(
         assert 'duration = "20s"' in found["text"]
         assert 'request = "8KiB"' in found["text"]
         assert any(note.endswith("not those of the command line: bs") for note in found["notes"])
+        (line,) = (note for note in found["notes"] if "no target" in note)
+        assert "In its source, the target is x;" in line, "the profile does not hold it"
+        assert "In its source, the target is x;" in found["text"]
+    (tmp_path / "dev.fio").write_text("[dev]\nfilename=/dev/nvme7n1\nrw=randread\nsize=1g\ndirect=1\nioengine=libaio\n")
+    assert main(["import", "dev.fio", "-o", "dev.toml"]) == 0
+    assert "`brickyard run dev.toml /dev/nvme7n1`" in capsys.readouterr().err
+    assert "`brickyard run PROFILE /dev/nvme7n1`" in (tmp_path / "dev.toml").read_text()

@@ -429,6 +429,27 @@ def test_a_characterization_that_was_cut_short_says_how_much_of_it_there_is(tmp_
     assert "A line has a gap where a cell has no rate, or fewer" in drawn[48][1].caption
 
 
+def test_the_latency_of_a_characterization_is_the_response_time_as_in_the_answer_of_each_of_its_runs(
+    tmp_path: Path,
+) -> None:
+    """By Little's law, one worker of 4 requests in flight at 2,000 per second waits 2 ms for each."""
+    with Store(tmp_path / "runs.db") as store:
+        for size in (4096, 65536):
+            both = cell([2 * MS] * 2000, request_bytes=size)
+            both["measures"]["service"] = cell([MS] * 2000)["measures"]["service"]
+            asked = stream(request=[{"size": size, "share": 100.0}], address={"kind": "random"}, depth=4)
+            add_run(store, [interval(0, SECOND, both), phase_end()], plan_=plan(asked))
+        records = [store.record(run.id) for run in store.runs()]
+    found = characterization(records)
+    for said in (answer(records, found), answer(records[:1], {})):
+        assert "half of them answered within 2.00 ms" in said.sentences[0]
+    (table,) = characterization_tables(found, records)
+    mean = table.columns.index("mean")
+    assert [row[mean] for row in table.rows] == ["2.00 ms"] * 2
+    assert ("response time", table.columns.index("variation") - mean) in table.groups
+    assert "latency: response time" in table.note, "it stands beside the table also where that scrolls"
+
+
 def test_the_highest_rate_of_what_is_left_is_no_answer_for_cells_that_failed(tmp_path: Path) -> None:
     """The largest size, which would be the fastest, failed; another run did not end well."""
     with Store(tmp_path / "runs.db") as store:

@@ -492,7 +492,11 @@ def test_tables_without_a_run_name_their_study(capsys: pytest.CaptureFixture[str
     assert main(["study", str(file), "--dry-run"]) == 0
     assert ", 1 combination excluded" in capsys.readouterr().out
     assert main(["baseline", "save", "m", "1"]) == 0
-    assert main(["baseline", "save", "m", "2"]) == 0
+    assert main(["baseline", "save", "m", "1"]) == 0
+    assert main(["baseline", "save", "m", "2"]) == 2
+    assert "m: is a baseline already, of run 1, saved " in (told := capsys.readouterr().err)
+    assert "--replace" in told
+    assert main(["baseline", "save", "m", "2", "--replace"]) == 0
     assert "baseline m: run 2, instead of run 1" in capsys.readouterr().out
 
 

@@ -63,7 +63,9 @@ def test_a_title_names_what_the_user_changed_of_the_load(capsys: pytest.CaptureF
     assert (
         main(["run", "sqlio-random-read-4", "sim:terraserver-2003", "--set", "depth=32", "--set", "duration=2s"]) == 0
     )
-    assert f"Run 1, {own}, but depth=32, duration=2s: read " in " ".join(capsys.readouterr().out.split())
+    assert f"Run 1, {own}, but depth=32, duration=2s on sim:terraserver-2003: read " in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert main(["runs"]) == 0
     assert " depth=32, duration=2s " in capsys.readouterr().out
 

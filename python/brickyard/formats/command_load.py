@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
-from brickyard.formats.fio_job import Imported
+from brickyard.formats.fio_job import Imported, named_targets
 from brickyard.formats.profile_parts import (
     RANDOM,
     SEQUENTIAL,
@@ -86,9 +86,10 @@ def profile_of(name: str, program: str, loads: list[Load]) -> Imported:
                 targets.append(file)
             phase.streams.extend(_streams(load, targets.index(file), threads or load.threads, size_bytes))
         phases.append(phase)
-    about = [f"Imported from {'a command line' if len(loads) == 1 else 'command lines'} of {program}.", *notes]
+    lines = "a command line" if len(loads) == 1 else "command lines"
+    about = [f"Imported from {lines} of {program}.", *notes, named_targets(targets)]
     made = toml_text.profile_text(name, f"{program}: {name}", f"{program} command line", about, phases, **top)
-    return Imported(made, targets, notes)
+    return Imported(made, targets, notes, are_named=True)
 
 
 def _address(load: Load, threads: int) -> Address:

@@ -5,6 +5,7 @@ Refusal: an option that changes the load and has no counterpart is refused by it
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -31,6 +32,23 @@ class Imported:
     text: str
     targets: list[str]
     notes: list[str]
+    are_named: bool = False
+    """Whether the source names them itself; otherwise the names are those of files that the other tool makes."""
+
+
+def named_targets(targets: list[str], profile: str = "PROFILE") -> str:
+    """That a profile holds no target, which those of its source were, and how a run names them."""
+    words = " ".join(map(shlex.quote, targets)) if all(target.startswith("/") for target in targets) else "TARGET"
+    command = f"`brickyard run {profile} {words}`; without {'it' if len(targets) == 1 else 'them'}, a run measures"
+    if len(targets) == 1:
+        return (
+            f"The profile holds no target. In its source, the target is {targets[0]}; name it in each run: {command} a "
+            "scratch file."
+        )
+    return (
+        f"The profile holds no targets. In its source, they are, in this order: {', '.join(targets)}. Name them in "
+        f"each run: {command} scratch files."
+    )
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,7 @@ class _Load:
 @dataclass
 class _Import:
     targets: list[str] = field(default_factory=list)
+    are_named: bool = False
     notes: list[str] = field(default_factory=list)
     top: dict[str, str | int] = field(default_factory=dict)
     cache: CacheUse = field(default_factory=CacheUse)
@@ -88,7 +107,7 @@ def import_fio_command(name: str, words: list[str], directory: Path = Path()) ->
     if not kept:
         return made
     said = f"as in fio, the job file's own options hold, not those of the command line: {', '.join(kept)}"
-    return Imported(made.text, made.targets, [*made.notes, said])
+    return replace(made, notes=[*made.notes, said])
 
 
 NAMELESS = ("fio", "command")
@@ -114,9 +133,11 @@ def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = Non
         state.note(said)
     about = [f"Imported from a {source.removesuffix(f' {name}')}."] if title is None else []
     about += state.notes
+    if state.are_named and title is None:
+        about.append(named_targets(state.targets))
     called = job_names(job.name for job in jobs) if name in NAMELESS else name
     made = toml_text.profile_text(name, title or f"fio: {called}", source, about, phases, **state.top)
-    return Imported(made, state.targets, state.notes)
+    return Imported(made, state.targets, state.notes, state.are_named)
 
 
 def _groups(jobs: list[Job]) -> Iterator[list[Job]]:
@@ -200,6 +221,7 @@ def _clones(state: _Import, job: Job, work: Work, jobs: int) -> list[ProfileStre
     """The `numjobs` clones: workers of one stream where that is the same, otherwise streams of their own."""
     asked, stream = job.asked, work.stream
     names = file_names(job, jobs)
+    state.are_named |= bool(asked.filename or asked.directory)
     step = asked.offset_increment
     has_step = bool(step.rstrip("%").strip("0"))
     if jobs > 1 and len(names) == 1 and stream.address == SEQUENTIAL and not has_step:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
-from brickyard.formats.fio_job import Imported
+from brickyard.formats.fio_job import Imported, named_targets
 from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Address, Limits, ProfilePhase, ProfileStream
 from brickyard.units import SECTOR_BYTES
 
@@ -100,8 +100,10 @@ def import_icf(name: str, text: str) -> Imported:
             name_of = title + (f"-depth-{depth}" if len(depths) > 1 else "")
             phases.append(ProfilePhase(name_of, limits, _merged(streams)))
     about = ["Imported from an Iometer configuration.", *notes]
+    if targets:
+        about.append(named_targets(targets))
     made = toml_text.profile_text(name, f"Iometer: {name}", f"Iometer configuration {name}", about, phases, **top)
-    return Imported(made, targets, notes)
+    return Imported(made, targets, notes, are_named=bool(targets))
 
 
 def _at_work(setup: Setup, notes: list[str]) -> list[Worker]:

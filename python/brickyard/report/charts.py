@@ -14,6 +14,7 @@ from brickyard.analysis import HeatCell, Point, RankedCell
 from brickyard.analysis.figures.series import IOPS, pieces
 from brickyard.analysis.judging.slow import CauseShare
 from brickyard.analysis.judging.without_rate import Key
+from brickyard.analysis.studies.characterization import latency_name
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.report import theme
 from brickyard.report.pictures import inlined
@@ -120,8 +121,9 @@ class _PercentilePoint(msgspec.Struct, frozen=True):
     segment: int
 
 
-def _service(item: RankedCell, name: str) -> float | None:
-    return item.cell.service.percentiles[name] if item.cell.service else None
+def _percentile(item: RankedCell, name: str) -> float | None:
+    figures = item.cell.row.latency
+    return figures.percentiles[name] if figures else None
 
 
 def latency(
@@ -133,11 +135,11 @@ def latency(
     width: int = 380,
     height: int = 250,
 ) -> Any:
-    """Percentiles of the service time against request size; a point is missing where too few samples lie beyond."""
+    """Percentiles of the latency against request size; a point is missing where too few samples lie beyond."""
     rows = [
         _PercentilePoint(item.cell.request_bytes, name, value, segment)
         for name in PERCENTILE_NAMES
-        for item, value, segment in _unbroken(pattern, cells, without, partial(_service, name=name))
+        for item, value, segment in _unbroken(pattern, cells, without, partial(_percentile, name=name))
     ]
     low = min((row.time_ns for row in rows), default=1)
     high = max((row.time_ns for row in rows), default=10)
@@ -154,7 +156,7 @@ def latency(
             detail="segment:N",
             y=alt.Y(
                 "time_ns:Q",
-                title="service time",
+                title=latency_name({pattern: cells}),
                 scale=alt.Scale(type="log", nice=False, domain=[low * 0.8, high * 1.25]),
                 axis=alt.Axis(labelExpr=theme.TIME_LABEL, values=theme.log_ticks(low * 0.8, high * 1.25)),
             ),

@@ -6,7 +6,7 @@ Refusal: the page makes no network request and runs no script; its own policy he
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -24,12 +24,13 @@ from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
-from brickyard.analysis.judging.comparison import repeated
+from brickyard.analysis.judging.comparison import repeated, together_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.replay_answer import replay_answer
+from brickyard.analysis.judging.targets import target_words
 from brickyard.analysis.judging.without_rate import Key, reasons, without_rate
 from brickyard.analysis.studies import pts_points
-from brickyard.analysis.studies.characterization import pattern_words
+from brickyard.analysis.studies.characterization import latency_name, pattern_words
 from brickyard.analysis.studies.curve_words import (
     NAMES,
     RESPONSE,
@@ -60,7 +61,6 @@ from brickyard.report.written import templates, write_page
 from brickyard.store import Record, StudyInfo
 from brickyard.study.snia.stored import pts_answer, stored
 from brickyard.study.snia.tables import pts_tables
-from brickyard.units import format_size
 
 Judge = Callable[[Record], list[tuple[str, tuple[str, ...], list[list[str]]]]]
 """Titles, columns and rows of the verdicts about a record."""
@@ -109,10 +109,17 @@ def default_directory(records: Sequence[Record], study: StudyInfo | None) -> Pat
     return Path(f"brickyard-report-{moment:%Y%m%d-%H%M%S}")
 
 
-def write_report(records: list[Record], study: StudyInfo | None, place: Path, judge: Judge | None = None) -> Path:
+def write_report(
+    records: list[Record],
+    study: StudyInfo | None,
+    place: Path,
+    judge: Judge | None = None,
+    judged: Sequence[str] = (),
+) -> Path:
     """Writes `report.html` and `pictures/` into a directory, and gives back the page's absolute path.
 
-    A place that ends in .html is the page itself, with its pictures beside it.
+    A place that ends in .html is the page itself, with its pictures beside it. `judged` are the verdicts of `judge` in
+    words, which end the answer.
     """
     lead, every = _lead(records, study), records
     records = [record for record in records if not is_of_search(record)] or records
@@ -121,7 +128,7 @@ def write_report(records: list[Record], study: StudyInfo | None, place: Path, ju
         *([] if lead and lead.is_whole else draw_figures(records, _planned(study))),
     ]
     where = report_place(place)
-    html = render(records, study, figures, judge, lead, every=every, pictures=where.pictures.name)
+    html = render(records, study, figures, judge, lead, judged=judged, every=every, pictures=where.pictures.name)
     return write_page(where, html, (picture for figure in figures for picture in figure.files))
 
 
@@ -265,12 +272,12 @@ def _graph(patterns: Patterns, records: list[Record], without: dict[Key, str]) -
 
 
 def _latency(patterns: Patterns, records: list[Record], without: dict[Key, str]) -> Figure:
-    what = "Percentiles of the service time against request size"
+    measure = latency_name(patterns)
+    what = f"Percentiles of the {measure} against request size"
     pictures, whole = _facets(patterns, charts.latency, "latency", what, records, without)
     no_rate = "a cell has no rate, or " if without else ""
     caption = (
-        f"Service time, from submission to completion. A line has a gap where {no_rate}fewer than ten samples lie "
-        "beyond its percentile."
+        f"Latency is the {measure}. A line has a gap where {no_rate}fewer than ten samples lie beyond its percentile."
     )
     return Figure("Latency against request size", caption, pictures, [], whole)
 
@@ -376,6 +383,7 @@ def render(
     judge: Judge | None = None,
     lead: Lead | None = None,
     *,
+    judged: Sequence[str] = (),
     every: list[Record] | None = None,
     pictures: str = "pictures",
 ) -> str:
@@ -390,6 +398,8 @@ def render(
         tables = database_tables(records)
     together = [] if lead or graph or replayed else repeated(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
+    said = _answer(records, patterns, lead, _planned(study))
+    said = replace(said, sentences=(*together_words(together), *said.sentences, *judged))
     return (
         templates()
         .get_template("report.html.j2")
@@ -405,7 +415,7 @@ def render(
             circumstances=lead.circumstances if lead and lead.circumstances else summaries.circumstances(records),
             workload=workload,
             counted=counted_words(every, study.notes if study else [], len(outcomes)),
-            answer=_answer(records, patterns, lead, _planned(study)),
+            answer=said,
             together=repetitions_table(records, together) if together else None,
             figures=figures,
             tables=lead.tables if lead else tables,
@@ -457,11 +467,7 @@ def _verdicts(records: list[Record], judge: Judge | None) -> list[Table]:
 
 
 def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> str:
-    targets = sorted({path for record in records for path in record.info.targets})
-    where = targets[0] if len(targets) == 1 else f"{len(targets)} targets"
-    opened = records[0].info.opened
-    if len(targets) == 1 and opened and Path(where).name.startswith(("scratch-", "kept-")):
-        where = f"a scratch file of {format_size(opened[0].data_bytes)} in {Path(where).parent}"
+    where = target_words(records)
     if graph:
         return f"Characterization of {where}"
     if study:

@@ -16,7 +16,7 @@ from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.comparison import Repeated, length_lines
 from brickyard.analysis.judging.further import further_tables
-from brickyard.analysis.studies.characterization import footnotes, pattern_words
+from brickyard.analysis.studies.characterization import footnotes, latency_name, pattern_words
 from brickyard.schema import HangEvent, Timed, is_on_data, is_request
 from brickyard.store import METADATA, FailedRequest, Record
 from brickyard.units import (
@@ -138,8 +138,8 @@ def repetitions_table(records: Sequence[Record], found: Sequence[Repeated]) -> T
     for item in found:
         text, of = item.figure.text, item.sample
         interval = cells.DASH if of.low is None or of.high is None else f"{text(of.low)} to {text(of.high)}"
-        spread = f"{text(min(of.values))} to {text(max(of.values))}"
-        rows.append([format_name(item.name), item.figure.title, str(of.n), text(of.centre), interval, spread])
+        spread = f"{text(min(of.values))} to {text(max(of.values))}" if of.values else cells.DASH
+        rows.append([format_name(item.name), item.figure.title, str(item.runs), text(of.centre), interval, spread])
     counted = [record for record in records if record.info.is_valid]
     note = [
         workload_words(counted),
@@ -147,16 +147,21 @@ def repetitions_table(records: Sequence[Record], found: Sequence[Repeated]) -> T
         T_INTERVAL,
         *([OUTSIDE] if any(i.sample.is_outside for i in found) else []),
     ]
+    note += [ONLY_MERGED] if any(not i.sample.values for i in found) else []
     return Table("Repetitions together", list(TOGETHER), rows, 2, note="; ".join(words for words in note if words))
 
 
 T_INTERVAL = "the interval is Student's t, computed on the logarithms of the figures of the single runs"
+ONLY_MERGED = (
+    f"{cells.DASH}: fewer than two runs have ten samples beyond that percentile; all requests together have them"
+)
 OUTSIDE = "a percentile over all requests may lie outside the interval, which comes from those of the single runs"
 
 
 def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], records: list[Record]) -> list[Table]:
     """One table for each pattern; "% of best" compares with the best request size of the same pattern."""
     over = cells.over_columns(item.cell.row for ranked in patterns.values() for item in ranked)
+    measure = latency_name(patterns)
     columns = [
         "request size",
         *over,
@@ -172,7 +177,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
         ("", 1 + len(over)),
         ("requests per second", 2),
         ("throughput", 2),
-        ("service time", len(LATENCY_COLUMNS)),
+        (measure, len(LATENCY_COLUMNS)),
         ("", 2),
     )
     return [
@@ -187,7 +192,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
                     format_percent(item.iops_share),
                     cells.mib_per_s(item.cell.row) + item.cell.mark,
                     format_percent(item.throughput_share),
-                    *latency_cells(item.cell.service),
+                    *latency_cells(item.cell.row.latency),
                     cells.variation(item.cell.row.variation),
                     format_count(item.cell.row.errors),
                 ]
@@ -195,7 +200,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
             ],
             text_columns=1 + len(over),
             groups=groups,
-            note="; ".join(words for words in (pattern_words(records, ranked), *footnotes(ranked)) if words),
+            note="; ".join(filter(None, (pattern_words(records, ranked), f"latency: {measure}", *footnotes(ranked)))),
         )
         for (address, operation), ranked in patterns.items()
     ]

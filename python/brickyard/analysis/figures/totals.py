@@ -70,6 +70,11 @@ class Totals:
         return self.measures.get(Timed.RESPONSE)
 
     @property
+    def latency(self) -> Latency | None:
+        """What an answer gives: the response time, or the service time where a tool reports no other."""
+        return self.response or self.service
+
+    @property
     def lateness(self) -> Latency | None:
         """None in a closed loop."""
         return self.measures.get(Timed.LATENESS)

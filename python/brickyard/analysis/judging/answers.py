@@ -23,6 +23,7 @@ from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS, OVERLOADED
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
+from brickyard.analysis.judging.targets import target_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.bricks import far_off, fitted
 from brickyard.bricks.spread import basis_words, kinds_of, limited_words
@@ -86,7 +87,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
         return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts, _moments(done)))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
-    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record))]
+    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record, is_alone=len(records) == 1))]
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
@@ -279,7 +280,7 @@ def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str
     size = format_size(typical.cell.request_bytes)
     if why := without.get(("random", operation, typical.cell.request_bytes)):
         return f"{operation} no figure of {size} ({why})"
-    return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.service)}"
+    return f"{operation} {format_iops(typical.cell.row.iops)} IOPS of {size}{_latency_words(typical.cell.row.latency)}"
 
 
 def _latency_words(figures: analysis.Latency | None) -> str:
@@ -290,14 +291,17 @@ def _latency_words(figures: analysis.Latency | None) -> str:
     return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
 
 
-def _run_words(record: Record) -> str:
-    """One sentence for each stream, with its name and that of its phase where there are several."""
+def _run_words(record: Record, *, is_alone: bool) -> str:
+    """One sentence for each stream, with its name and that of its phase where there are several. Of several runs,
+    their tables name the targets."""
     results = ramp_results(record)
     rows, of_phase = analysis.totals(at_result(record, results)), headline_words(record, results)
     streams: dict[tuple[int, int], list[Totals]] = {}
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
     head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
+    if is_alone and isinstance(record.info.plan, Plan):
+        head += f" on {target_words([record])}"
     if record.info.condition != "normal":
         head += f", {record.info.condition.replace('_', ' ')}"
     lengths, unsent = length_told(record), _unsent_words(record)
@@ -468,7 +472,7 @@ _NOUNS: dict[str, str] = {FRAME: " frames", COMMIT: ""}
 def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False) -> str:
     if row.requests and not row.phase_requests and is_request(row.operation):
         return f"{row.operation}: {_count(row.requests, 'request')} ended after the measured time, so no rate is given"
-    measure = (row.response or row.service) if with_times else None
+    measure = row.latency if with_times else None
     if row.requests and not row.is_rated:
         return f"{row.operation}: {_count(row.requests, 'request')}, no rate is given{_latency_words(measure)}"
     noun = _NOUNS.get(row.operation, " chains" if row.operation in CHAINS else " requests")

@@ -25,7 +25,7 @@ from brickyard.analysis.judging.groups import StorageState, group_of, none_share
 from brickyard.errors import BadInputError
 from brickyard.schema import Document, Timed, is_on_data
 from brickyard.store import Record, RunInfo
-from brickyard.units import format_runs
+from brickyard.units import format_name, format_runs
 
 COMPARED = ("iops", "response_mean", "response_p99")
 SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
@@ -325,6 +325,15 @@ class Repeated:
     name: Name
     figure: Figure
     sample: Sample
+    runs: int
+    """A percentile may be of more runs than have one each: only together are their requests enough."""
+
+
+def _one_of_all(name: Name, figure: Figure, of: Sample | None, whole: float | None, runs: int) -> list[Repeated]:
+    """Of repetitions: none of fewer than two, but for a percentile that only their merged histogram has."""
+    if of is not None and of.n > 1:
+        return [Repeated(name, figure, of, of.n)]
+    return [Repeated(name, figure, Sample((), whole, None, None), runs)] if whole is not None and runs > 1 else []
 
 
 def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> list[Repeated]:
@@ -341,10 +350,33 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
             if not apart:
                 name = with_called(name, side.found[0][0].info)
             for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
-                together = _sample(side, figure, confidence)
-                if together is not None and together.n > 1:
-                    found.append(Repeated(name, figure, together))
+                whole = _whole(side, figure)
+                together = sample(_values(side, figure), whole=whole, confidence=confidence)
+                found += _one_of_all(name, figure, together, whole, len(side.found))
     return [*found, *_repeated_together(single, apart, default_figures(records), confidence)]
+
+
+LOADS_TOLD = 3
+"""Loads of repetitions that have a sentence each; of more, their table says it all."""
+
+
+def together_words(found: Sequence[Repeated]) -> list[str]:
+    """The figures of repetitions together, in a sentence for each load and operation."""
+    names = list(dict.fromkeys(item.name for item in found))
+    if len(names) > LOADS_TOLD:
+        return []
+    said = []
+    for name in names:
+        own = [item for item in found if item.name == name]
+        figures = "; ".join(f"{item.figure.title} {_centre_words(item)}" for item in own)
+        said.append(f"{own[0].runs} runs together, {format_name(name)}: {figures}.")
+    return said
+
+
+def _centre_words(item: Repeated) -> str:
+    text, of = item.figure.text, item.sample
+    between = "" if of.low is None or of.high is None else f" (95 % interval {text(of.low)} to {text(of.high)})"
+    return f"{text(of.centre)}{between}"
 
 
 _AllOf = list[tuple[Record, AllRow]]
@@ -364,9 +396,9 @@ def _repeated_together(
             for figure in (FIGURES[name_] for name_ in names):
                 values = [value for _, row in own if (value := _value_of_all(row, figure)) is not None]
                 times = [row.times for _, row in own] if figure.measure == Timed.RESPONSE else []
-                together = sample(values, whole=percentile_of_all(figure, times), confidence=confidence)
-                if together is not None and together.n > 1:
-                    found.append(Repeated(name, figure, together))
+                whole = percentile_of_all(figure, times)
+                together = sample(values, whole=whole, confidence=confidence)
+                found += _one_of_all(name, figure, together, whole, len(own))
     return found
 
 

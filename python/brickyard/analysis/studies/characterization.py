@@ -5,10 +5,9 @@ Refusal: runs that mix sizes, operations or streams belong to no cell and are le
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.totals import Totals, shares_of_best, totals
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.cached import doubt
@@ -40,10 +39,6 @@ class Cell:
         """What stands beside its figures."""
         return FILLS if self.fills_caches and self.row.is_rated else ""
 
-    @property
-    def service(self) -> Latency | None:
-        return self.row.service
-
 
 @dataclass(frozen=True)
 class RankedCell:
@@ -58,6 +53,12 @@ def pattern_words(records: Sequence[Record], ranked: Iterable[RankedCell]) -> st
     """Of the cells of one pattern of a characterization: nothing of the writes of another stands beside its reads."""
     runs = {item.cell.run for item in ranked}
     return workload_words([record for record in records if record.info.id in runs], "cell")
+
+
+def latency_name(patterns: Mapping[tuple[str, str], Sequence[RankedCell]]) -> str:
+    """Which time the latencies of cells are; a tool may report no other than the service time."""
+    rows = [item.cell.row for ranked in patterns.values() for item in ranked]
+    return "service time" if any(row.latency is not row.response for row in rows) else "response time"
 
 
 def cell_of(record: Record) -> Cell | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from cyclopts import Parameter
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, print_text, stderr
 from brickyard.errors import BadInputError, one_line
+from brickyard.formats.fio_job import named_targets
 from brickyard.formats.recognize import (
     FORMATS,
     RESULT_FORMATS,
@@ -87,6 +89,7 @@ def import_(
         imported = import_profile(found, name, text, place.parent)
     if output is not None:
         _write(output, imported.text)
+    notes = [*imported.notes, *_of_targets(imported.targets if imported.are_named else [], output)]
     if json:
         emit(
             {
@@ -94,16 +97,21 @@ def import_(
                 "output": str(output) if output else None,
                 "text": imported.text,
                 "targets": imported.targets,
-                "notes": imported.notes,
+                "notes": notes,
             }
         )
     elif output is None:
         print_text(imported.text)
-    for note in imported.notes:
+    for note in notes:
         print_line(stderr(), f"note: {note}")
-    if len(imported.targets) > 1:
+    if len(imported.targets) > 1 and not imported.are_named:
         print_line(stderr(), f"note: targets in this order: {', '.join(imported.targets)}")
     return 0
+
+
+def _of_targets(targets: list[str], output: Path | None) -> list[str]:
+    """The note on targets, with the profile that was written."""
+    return [named_targets(targets, shlex.quote(str(output)) if output else "PROFILE")] if targets else []
 
 
 @contextmanager
@@ -180,6 +188,8 @@ def _import_tool_result(
                 f"{place.name}: does not describe its workload well enough for a profile; leave --output out"
             )
         _write(output, result.profile)
+        for note in _of_targets(result.targets, output):
+            print_line(stderr(), f"note: {note}")
     with Store(store) as kept:
         name = place.stem if place.stem.startswith(result.tool) else f"{result.tool}-{place.stem}"
         with _of_file(place):

@@ -118,6 +118,10 @@ class Judging:
         """The verdicts for the answer of a run, a line each."""
         return [verdict_line(item) for item in self.verdicts(record)]
 
+    def summary(self, records: Sequence[Record]) -> list[str]:
+        """The verdicts on one run or on several together, a line for each ruler."""
+        return self.lines(records[0]) if len(records) == 1 else self.together_lines(records)
+
     def tables(self, record: Record) -> list[tuple[str, tuple[str, ...], list[list[str]]]]:
         """Title, columns and rows of each."""
         found: list[tuple[str, tuple[str, ...], list[list[str]]]] = [

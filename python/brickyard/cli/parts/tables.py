@@ -25,7 +25,7 @@ from brickyard.analysis.judging.answers import Answer, answer
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.judging.further import further_tables, further_words
 from brickyard.analysis.judging.merging import distinct_warnings
-from brickyard.analysis.studies.characterization import RankedCell, footnotes, pattern_words
+from brickyard.analysis.studies.characterization import RankedCell, footnotes, latency_name, pattern_words
 from brickyard.cli.parts.output import print_labelled, print_line, table, warning_text
 from brickyard.percentiles import MEDIAN_AND_TAILS
 from brickyard.schema import HangEvent, Timed, is_on_data, is_request
@@ -33,7 +33,7 @@ from brickyard.store import METADATA, Record
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
-SERVICE = ("mean", *MEDIAN_AND_TAILS, "max")
+LATENCY = ("mean", *MEDIAN_AND_TAILS, "max")
 """Columns of the service time in a characterization."""
 
 
@@ -214,14 +214,14 @@ def print_characterization(
         ("% of best", RIGHT),
         ("MiB/s", RIGHT),
         ("% of best", RIGHT),
-        *((name, RIGHT) for name in SERVICE),
+        *((name, RIGHT) for name in LATENCY),
         ("errors", RIGHT),
     ]
     for (address, operation), ranked in patterns.items():
         rows = []
         for item in ranked:
-            row, service = item.cell.row, item.cell.service
-            shown = service.percentiles if service else {}
+            row, latency = item.cell.row, item.cell.row.latency
+            shown = latency.percentiles if latency else {}
             rows.append(
                 [
                     format_size(item.cell.request_bytes),
@@ -230,13 +230,13 @@ def print_characterization(
                     format_percent(item.iops_share),
                     cells.mib_per_s(row) + item.cell.mark,
                     format_percent(item.throughput_share),
-                    format_ns(service.mean_ns if service else None),
+                    format_ns(latency.mean_ns if latency else None),
                     *(format_ns(shown.get(name)) for name in MEDIAN_AND_TAILS),
-                    format_ns(service.max_ns if service else None),
+                    format_ns(latency.max_ns if latency else None),
                     format_count(row.errors),
                 ]
             )
-        heads = ["service time" if name in SERVICE else "" for name, _ in columns]
+        heads = [latency_name(patterns) if name in LATENCY else "" for name, _ in columns]
         console.print(
             table(
                 titled(f"{address.capitalize()} {operation}", pattern_words(records, ranked)),

@@ -56,7 +56,7 @@ def _document(item: Repeated) -> dict[str, object]:
     return {
         "load": list(item.name),
         "figure": item.figure.name,
-        "n": of.n,
+        "n": item.runs,
         "centre": of.centre,
         "low": of.low,
         "high": of.high,

@@ -18,6 +18,7 @@ from brickyard.advise.candidates import MEMBERS, Candidate, candidates
 from brickyard.advise.costs import Terms
 from brickyard.advise.simulate import here, unverified
 from brickyard.analysis.figures.workload import plan_words
+from brickyard.analysis.judging.applying import unfit
 from brickyard.analysis.judging.idle import idle_switch_lines
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts.judging import sold_capacity
@@ -262,10 +263,17 @@ def _wanted(
         )
     conditions = conditioning.modelled_words(conditions)
     plan = buying.plan_of(profile, [*unverified(profile), *overrides], duration)
+    asked = tuple(rulers.read(word) for word in require)
+    for ruler in asked:
+        if said := unfit(plan, ruler):
+            raise BadInputError(
+                f"--require {ruler.name}: not applicable to {profile}: {said}; name a profile with such a load, or "
+                "write a requirement, such as --require 'p99<=20ms'"
+            )
     timed = duration is not None or any(_is_duration(text) for text in overrides)
     return buying.Wanted(
         plan=plan,
-        rulers=tuple(rulers.read(word) for word in require),
+        rulers=asked,
         conditions=conditions or buying.CONDITIONS,
         capacity_bytes=sold_capacity(capacity) or 0,
         budget_usd=budget,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_text, stdout, table
 from brickyard.cli.parts.selection import kept_baseline, open_store, select
 from brickyard.cli.results.runs import documents, print_runs
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, Edit, Remedy
 from brickyard.report.comparison_words import sitting_words
 from brickyard.schema import Document
 from brickyard.store import Baseline, Store
@@ -56,13 +57,23 @@ def show_baseline(name: str, /, *, store: options.StorePlace = None, json: optio
 
 
 @app.command(name="save")
-def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, json: options.Json = False) -> int:
+def save_baseline(
+    name: str,
+    /,
+    *runs: str,
+    replace: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Save these runs instead of those that the name has."),
+    ] = False,
+    store: options.StorePlace = None,
+    json: options.Json = False,
+) -> int:
     """Save runs under a name for `compare --baseline NAME`.
 
     Parameters
     ----------
     name
-        The baseline's name; an existing baseline of that name is replaced by these runs.
+        The baseline's name.
     runs
         Runs (12 or 3-7,9), a study (s2, NAME or NAME@LABEL) or latest; without any, the newest study or run.
     """
@@ -74,6 +85,10 @@ def save_baseline(name: str, /, *runs: str, store: options.StorePlace = None, js
         if not good:
             raise BadInputError("none of these runs is finished and valid; name others for the baseline")
         replaced = kept.baselines().get(name)
+        if replaced and replaced.runs != good and not replace:
+            said = f"{name}: is a baseline already, of {format_runs(replaced.runs)}, saved {_saved(replaced)}"
+            remedy = "--replace saves these runs instead; or choose another name"
+            raise BadInputError(said, Remedy(remedy, Edit((), ("--replace",))))
         kept.add_baseline(name, good)
     notes = sitting_words([record for record in records if record.info.id in good])
     if json:

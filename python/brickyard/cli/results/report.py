@@ -46,9 +46,8 @@ def report(
         return 0
     if not any(record.intervals for record in chosen.records):
         raise BadInputError(f"these runs have no measurements; {command_on(kept.place, 'runs')} lists all runs")
-    page = write_report(
-        chosen.records, chosen.study, output or default_directory(chosen.records, chosen.study), judge.tables
-    )
+    place = output or default_directory(chosen.records, chosen.study)
+    page = write_report(chosen.records, chosen.study, place, judge.tables, judge.summary(chosen.records))
     if json:
         judged = [{"run": r.info.id, **judge.document(r)} for r in chosen.records] if judge.is_asked else []
         emit(
