@@ -19,7 +19,7 @@ from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import VIRTUAL, demand_words
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
-from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS, OVERLOADED
+from brickyard.analysis.judging.caveats_run import BACKLOG, DAMAGE_WORDS, OVERLOADED
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
@@ -43,7 +43,6 @@ LEVEL_SIZES = 2  # request sizes that have one rate, so that it is called the st
 STREAMS_TOLD = 6
 """Streams of one run that have a sentence each."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
-BACKLOG = "backlog"
 ALL_MODELLED = "All figures were computed by models, not measured."
 QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", CPU_SHARED, CPU_WAITED, "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""

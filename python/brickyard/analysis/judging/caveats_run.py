@@ -105,7 +105,7 @@ def failures(run: Judged) -> Iterator[RunWarning]:
 
 
 NOTHING_MEASURED = "nothing_measured"
-OVERLOADED = "overloaded"
+OVERLOADED, BACKLOG = "overloaded", "backlog"
 LIMITS = (PhaseReason.REQUESTS, PhaseReason.BYTES, PhaseReason.PASSES, PhaseReason.PROGRAM)
 
 
@@ -366,7 +366,7 @@ def overload(run: Judged) -> Iterator[RunWarning]:
             unsent, due = sum(part.unsent for part in parts), sum(part.due for part in parts)
             noun = f"{told.noun} of {{streams}}" if told.behind else told.noun
             yield warned(
-                "overloaded",
+                OVERLOADED,
                 "warning",
                 f"{IN_PHASE} {{unsent}} of {{due}} {noun} that were due ({{share}}) were never sent: the {what} "
                 "did not keep up.",
@@ -385,7 +385,7 @@ def backlog(run: Judged) -> Iterator[RunWarning]:
         told = run.sent.get(end.phase)
         for one in told.growing if told is not None and told.kept_up else ():
             yield warned(
-                "backlog",
+                BACKLOG,
                 "warning",
                 f"{IN_PHASE} requests of {{stream}} came faster than they were answered: the queue grew, so response "
                 "times depend on how long the run was. Their mean was {first} in the first quarter and {last} in the "

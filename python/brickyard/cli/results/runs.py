@@ -18,7 +18,7 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.named import IOPS
-from brickyard.analysis.judging.caveats_run import OVERLOADED
+from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
 from brickyard.analysis.judging.summary import when
@@ -149,7 +149,10 @@ def _notes(
     if any(figures.p99_is_of_few_events for figures in told.values()):
         yield FEW_EVENTS_WORDS
     if any(OVERLOADED in row[COLUMNS.index("outcome")] for row in cells):
-        yield f"{OVERLOADED}: part of what was due was never sent, so response times depend on how long the run was"
+        yield (
+            f"{OVERLOADED}: part of what was due was never sent, or the queue grew, so response times depend on how "
+            "long the run was"
+        )
     of: dict[str, list[int]] = {}
     for run, figures in told.items():
         if figures.of:
@@ -230,7 +233,7 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
 
 
 def _outcome(run: RunInfo) -> str:
-    is_overloaded = any(warning.id == OVERLOADED for warning in run.warnings)
+    is_overloaded = any(warning.id in (OVERLOADED, BACKLOG) for warning in run.warnings)
     return f"{run.outcome}, {OVERLOADED}" if is_overloaded else run.outcome
 
 
