@@ -258,6 +258,7 @@ HABITS = {
         ("--bsrange 4k-8k", "sim:msr-2003-wd --bssplit 4k/50:8k/50`"), ("--bsrange 4k-1m", "--bssplit 4k/60:64k/40."),
         ("--offset=1m", "sim:msr-2003-wd --set region=1MiB..100%`"), ("--offset 20%", "region=20%..100%"),
         ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--stonewall", "read from jobs alone"),
+        ("-o o.html", "brickyard report RUN -o NAME"), ("-o8", "Write --iodepth 8"),
     ),
     "characterize /tmp/none": (
         ("--rw=randread", "brickyard run --rw randread"), ("--bs=4k", "--set request=4k"), ("--runs 3", "s1 s2"),

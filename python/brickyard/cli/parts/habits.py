@@ -357,6 +357,8 @@ def _habit(given: Sequence[str], word: str) -> Remedy | None:
         name, value = name[0], value or word[2:]
     elif not joined and (value := _value_behind(given, word)):
         written = (word, value)
+    if word == "-o" and not value:  # with a number it is diskspd's depth
+        name = "output"
     has_profile = not any(one.startswith("--rw") for one in given)
     remedy = BY_NAME[name].remedy(given[0], value, has_profile=has_profile) if name in BY_NAME else None
     if remedy and remedy.words:
