@@ -137,3 +137,19 @@ def test_times_that_tell_the_length_of_runs_are_not_compared_nor_averaged(tmp_pa
     assert length_lines(before) == [
         "runs 1-3 are overloaded: response times tell how long they were, and are not among the figures"
     ]
+
+
+def ramped(above: str) -> Record:
+    limit = f'limit = {{ when = "mean", above = "{above}" }}'
+    ramp = f'ramp = {{ knob = "rate", from = 60, to = 150, factor = 1.05, every = "10s", {limit}, search = 2 }}'
+    return simulate(plan_of(f"title = 't'\n[[phase]]\n{ramp}\n{paced(60)}"), Brick(DRIVE))
+
+
+def test_the_step_that_a_ramp_found_may_have_a_queue_that_grows() -> None:
+    record = ramped("1s")
+    found = answer([record], {})
+    assert "The queue grew" in " ".join(found.sentences), "the single search ends above the 75 that the drive does"
+    assert "of the step" in " ".join(found.sentences)
+    assert "neither the storage nor the generator" not in " ".join(found.belief)
+    assert verdict(record, rulers.read("mean<=1s")).word == "not known"
+    assert verdict(ramped("40ms"), rulers.read("mean<=40ms")).passed

@@ -39,11 +39,11 @@ class Growing:
 
 
 def growing(record: Record, phase: int) -> tuple[Growing, ...]:
-    """The streams of a phase with an open loop, or the instants of a trace, whose backlog grew; none of a ramp, whose
-    rate changes on purpose, and none where there are fewer than four intervals."""
+    """The streams of a phase with an open loop, or the instants of a trace, whose backlog grew; none over several
+    steps of a ramp, whose rate changes on purpose, and none where there are fewer than four intervals."""
     asked = profile_phase(record, phase)
     spans = sorted(rated_intervals(record, phase), key=lambda span: span.start_ns)
-    if asked is None or asked.ramp is not None or len(spans) < QUARTERS:
+    if asked is None or len(spans) < QUARTERS or len({span.knob for span in spans}) > 1:
         return ()
     starts = [spans[len(spans) * number // QUARTERS].start_ns for number in range(QUARTERS)]
     edges = list(zip(starts, [*starts[1:], spans[-1].end_ns], strict=True))

@@ -109,20 +109,21 @@ class Length:
 
 def length_told(record: Record) -> dict[tuple[int, int], Length]:
     """By phase and stream, those whose response times are not those of the rate that was asked for: much of what was
-    due was not sent (all open streams of a phase where it is not known which), or the backlog grew. None of a ramp,
-    which goes beyond what the storage does on purpose."""
+    due was not sent (all open streams of a phase where it is not known which; of a ramp, which goes beyond what the
+    storage does on purpose, it says nothing), or the backlog grew."""
     found = dict[tuple[int, int], Length]()
     for end in record.of(PhaseEnd):
-        asked = profile_phase(record, end.phase)
-        if asked is not None and asked.ramp is not None:
-            continue
-        told = sent(record, end.phase)
+        asked, told = profile_phase(record, end.phase), sent(record, end.phase)
         for grew in told.growing:
             times = " and ".join(
                 f"{format_ns(mean_ns)} in the {which} quarter"
                 for mean_ns, which in ((grew.first_mean_ns, "first"), (grew.last_mean_ns, "last"))
             )
-            found[end.phase, grew.stream] = Length(f"the queue grew: mean response time {times} of the run", True)
+            found[end.phase, grew.stream] = Length(
+                f"the queue grew: mean response time {times} of the measured time", True
+            )
+        if asked is not None and asked.ramp is not None:
+            continue
         if told.behind:
             found |= {(one.phase, one.stream): _unsent_length(one, told.noun) for one in told.behind}
         elif not told.kept_up:
@@ -134,7 +135,7 @@ def length_told(record: Record) -> dict[tuple[int, int], Length]:
 
 def _unsent_length(told: Sent | SentStream, noun: str) -> Length:
     share = format_percent(told.sent / told.due)
-    return Length(f"only {share} of the {noun} that were due could be sent", False)
+    return Length(f"only {share} of the {noun} that were due could be sent", kept_up=False)
 
 
 def _is_closed(asked: Stream | OtherStream | None) -> bool:

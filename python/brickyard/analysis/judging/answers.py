@@ -294,7 +294,8 @@ def _run_words(record: Record, *, is_alone: bool) -> str:
     """One sentence for each stream, with its name and that of its phase where there are several. Of several runs,
     their tables name the targets."""
     results = ramp_results(record)
-    rows, of_phase = analysis.totals(at_result(record, results)), headline_words(record, results)
+    at = at_result(record, results)
+    rows, of_phase = analysis.totals(at), headline_words(record, results)
     streams: dict[tuple[int, int], list[Totals]] = {}
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
@@ -303,7 +304,7 @@ def _run_words(record: Record, *, is_alone: bool) -> str:
         head += f" on {target_words([record])}"
     if record.info.condition != "normal":
         head += f", {record.info.condition.replace('_', ' ')}"
-    lengths, unsent = length_told(record), _unsent_words(record)
+    lengths, unsent = length_told(at), _unsent_words(record) or _backlog_words(at)
 
     def words(group: list[Totals]) -> str:
         of = f"{said}: " if group and (said := of_phase.get(group[0].phase)) else ""
@@ -433,7 +434,7 @@ def _has_program(phase: Phase | None) -> bool:
 def _unsent_words(record: Record) -> str:
     """Where much that was due was never sent, the times of the rest say how long the run was, and little else."""
     if not any(warning.id == OVERLOADED for warning in record.info.warnings):
-        return _backlog_words(record)
+        return ""
     phases = [told for end in record.of(PhaseEnd) if not (told := sent(record, end.phase)).kept_up] or [sent(record)]
     noun = phases[0].noun if len({told.noun for told in phases}) == 1 else "requests and chains"
     behind = [one for told in phases for one in told.behind]
@@ -449,18 +450,18 @@ def _unsent_words(record: Record) -> str:
     return f" Only {share} of the {noun} of {of} that were due could be sent, so {times} not known."
 
 
-def _backlog_words(record: Record) -> str:
-    """Where requests came faster than they were answered, the times say how long the run was."""
-    if not any(warning.id == BACKLOG for warning in record.info.warnings):
-        return ""
-    grew = [one for end in record.of(PhaseEnd) for one in sent(record, end.phase).growing]
+def _backlog_words(at: Record) -> str:
+    """Where requests came faster than they were answered, the times say how long the run or the ramp's step was."""
+    grew = [one for end in at.of(PhaseEnd) for one in sent(at, end.phase).growing]
     if not grew:
         return ""
     worst = max(grew, key=lambda one: one.share)
-    of = f" of {worst.name}" if len(record.info.plan.phase) > 1 or len(record.info.plan.phase[0].stream) > 1 else ""
+    plan = at.info.plan
+    of = f" of {worst.name}" if len(plan.phase) > 1 or len(plan.phase[0].stream) > 1 else ""
+    what = "step" if (asked := profile_phase(at, worst.phase)) and asked.ramp else "run"
     return (
         f" The queue{of} grew: the mean response time was {format_ns(worst.first_mean_ns)} in the first quarter of the "
-        f"run and {format_ns(worst.last_mean_ns)} in the last, so it depends on how long the run was."
+        f"{what} and {format_ns(worst.last_mean_ns)} in the last, so it depends on how long the {what} was."
     )
 
 
@@ -560,6 +561,9 @@ def _is_paced(record: Record) -> bool:
     """Whether every request was due at an instant of its own, and all were sent."""
     plan = record.info.plan
     if not isinstance(plan, Plan) or any(warning.id in (OVERLOADED, BACKLOG) for warning in record.info.warnings):
+        return False
+    at = at_result(record)
+    if any(sent(at, end.phase).growing for end in at.of(PhaseEnd)):
         return False
     streams = [stream for phase in plan.phase for stream in phase.stream]
     return bool(streams) and all(

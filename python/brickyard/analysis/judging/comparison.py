@@ -430,7 +430,7 @@ def _sides(records: Sequence[Record], apart: _Apart, *, by_load: bool = False) -
     for record in records:
         for step, part in by_step(record):
             batches = Batches(part)
-            for row in lasting(record, totals(part)):
+            for row in lasting(part, totals(part)):
                 name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
                 name = (*name[:-1], step, name[-1]) if step else name
                 side = found.setdefault(name, _Side([], []))

@@ -112,7 +112,7 @@ def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
     advice does, need not ask."""
     results = ramp_results(record)
     rows, every = totals(at_result(record, results)), totals(record)
-    lengths = length_told(record)
+    lengths = length_told(at_result(record, results))
     lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
 
     def found(requirement: Requirement) -> Finding:
