@@ -35,7 +35,16 @@ from brickyard.report import export
 from brickyard.report import page as page_of_runs
 from brickyard.report.tables import repetitions_table, totals_tables
 from brickyard.rulers import read as ruler
-from brickyard.schema import AllWritten, TargetFacts, TargetKind, Unwritten, UnwrittenBytes, UnwrittenUnknown
+from brickyard.schema import (
+    AllWritten,
+    TargetFacts,
+    TargetKind,
+    TargetSheet,
+    Unwritten,
+    UnwrittenBytes,
+    UnwrittenUnknown,
+)
+from brickyard.schema.target_sheet import MountSheet
 from brickyard.store import Json, Record, Store
 from brickyard.study.running.circumstances import ours
 from brickyard.units import format_iops, format_ns
@@ -378,13 +387,20 @@ def test_what_verification_checked_is_told(tmp_path: Path) -> None:
 
 
 def test_unwritten_is_a_count_of_bytes() -> None:
-    def words(unwritten: Unwritten | None) -> str:
+    def words(unwritten: Unwritten | None, sheet: TargetSheet | None = None) -> str:
         opened = TargetFacts(kind=TargetKind.FILE, path="/a", size_bytes=4 << 30, data_bytes=4 << 30)
-        return summary.unwritten_words(msgspec.structs.replace(opened, unwritten=unwritten))
+        return summary.unwritten_words(msgspec.structs.replace(opened, unwritten=unwritten), sheet)
 
     assert words(UnwrittenBytes(bytes=1 << 30)) == "1 GiB (25 %) of it never written"
     assert words(AllWritten()) == "all of it written before the run"
     assert words(UnwrittenUnknown()) == words(None) == "unwritten share unknown"
+    # Of a file that has no header, its file system knows it.
+    full = TargetSheet(path="/a", mount=MountSheet(file_system="ext4"), hole_bytes=0, unwritten_bytes=0)
+    assert words(UnwrittenUnknown(), full) == "all of it written before the run"
+    sparse = msgspec.structs.replace(full, hole_bytes=4 << 30)
+    assert words(UnwrittenUnknown(), sparse) == "4 GiB (100 %) of it never written"
+    packed = msgspec.structs.replace(full, mount=MountSheet(file_system="btrfs"))
+    assert words(UnwrittenUnknown(), packed) == "unwritten share unknown"
 
 
 def test_the_p99_of_a_moment_is_of_all_its_requests(tmp_path: Path) -> None:

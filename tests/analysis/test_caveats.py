@@ -15,7 +15,17 @@ from brickyard import schema
 from brickyard.analysis.figures.sending import Sent
 from brickyard.analysis.judging import caveats
 from brickyard.analysis.judging.judged import IntervalSums, Judged
-from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, OtherPlan, Plan
+from brickyard.schema.plan import (
+    EngineChoice,
+    IoMode,
+    Operations,
+    OtherKind,
+    OtherPlan,
+    Phase,
+    Plan,
+    RandomAddress,
+    Stream,
+)
 
 GIB = 1 << 30
 SECOND = 10**9
@@ -170,6 +180,19 @@ def test_a_sound_record_has_no_warning() -> None:
 
 def test_an_empty_record_has_no_warning() -> None:
     assert caveats.warnings(Judged()) == []
+
+
+def test_streams_that_read_the_same_blocks_in_order_are_noted() -> None:
+    def found(*streams: Stream) -> list[str]:
+        return [one.text for one in caveats.warnings(Judged(plan=Plan(phase=[Phase(name="a", stream=list(streams))])))]
+
+    clone = Stream(region="0B..1GiB")
+    (text,) = found(clone, clone, clone)
+    assert text.startswith("In phase a, 3 streams read the same blocks in order")
+    writes = Operations(read=0.0, write=100.0, flush=0.0, trim=0.0)
+    changes: list[dict[str, Any]] = [{"region": "1GiB..2GiB"}, {"target": 1}, {"address": RandomAddress()}]
+    for change in (*changes, {"operations": writes}):
+        assert found(clone, msgspec.structs.replace(clone, **change)) == []
 
 
 CASES: list[tuple[str, str, dict[str, Any], str]] = [

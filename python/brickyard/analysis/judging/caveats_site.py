@@ -7,12 +7,14 @@ but for the caches that its model has.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brickyard.analysis.judging.cached import CACHED_SHARE_MAX
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
+from brickyard.analysis.judging.unwritten import never_written_bytes
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
 from brickyard.schema import (
@@ -23,12 +25,9 @@ from brickyard.schema import (
     Identity,
     IoPath,
     RunWarning,
-    TargetFacts,
     TargetKind,
     TargetSheet,
     Unit,
-    UnwrittenBytes,
-    UnwrittenUnknown,
     WatchSheet,
     asks_databases,
     flushed,
@@ -37,7 +36,7 @@ from brickyard.schema import (
     warned,
     writes_data,
 )
-from brickyard.schema.plan import Plan
+from brickyard.schema.plan import Plan, SequentialAddress
 from brickyard.schema.warning import Value, tally
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
@@ -384,31 +383,13 @@ def device_cache(run: Judged) -> Iterator[RunWarning]:
             )
 
 
-def _never_written_bytes(run: Judged, index: int, opened: TargetFacts) -> int | None:
-    """None where nobody knows. A file that no header of ours describes is one that the run did not write: what the file
-    system said of it before the run still holds, but for file systems whose blocks are fewer since they compress."""
-    if isinstance(opened.unwritten, UnwrittenBytes):
-        return opened.unwritten.bytes
-    sheet = run.targets[index] if index < len(run.targets) else None
-    told = (sheet.hole_bytes, sheet.unwritten_bytes) if sheet else (None, None)
-    known = sum(size for size in told if size)
-    if not isinstance(opened.unwritten, UnwrittenUnknown):
-        # Facts are gathered before preparation, which fills the holes and says "none".
-        return known if opened.unwritten is None else 0
-    compresses = sheet is None or sheet.mount is None or sheet.mount.file_system in COMPRESSING
-    return None if compresses or (None in told and not known) else known
-
-
-COMPRESSING = ("btrfs", "zfs", "bcachefs", "f2fs", "ntfs", "ntfs3")
-"""File systems on which a file that was written in full may have fewer blocks than its size."""
-
-
 def unwritten(run: Judged) -> Iterator[RunWarning]:
     if run.is_simulated or run.start is None:
         return
     for index, opened in enumerate(run.start.targets):
-        empty, whole = _never_written_bytes(run, index, opened), target_bytes(run, index, None)
-        if empty is None:
+        sheet = run.targets[index] if index < len(run.targets) else None
+        empty, whole = never_written_bytes(opened, sheet), target_bytes(run, index, None)
+        if empty is None and opened.unwritten is not None:
             yield warned(
                 "unwritten_unknown",
                 "warning",
@@ -427,6 +408,28 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
                 size=size(empty),
                 target=opened.path,
                 share=Unit.SHARE_TENTHS.of(min(empty / whole, 1.0) if whole else 0.0),
+            )
+
+
+def shared_reads(run: Judged) -> Iterator[RunWarning]:
+    """Also on models, whose caches answer the same reads."""
+    for number, phase in enumerate(run.plan.phase if isinstance(run.plan, Plan) else ()):
+        in_order = [
+            stream
+            for stream in phase.stream
+            if isinstance(stream.address, SequentialAddress) and stream.operations.read and not stream.address.apart
+        ]
+        own = [s for s in in_order if not (s.chain or s.program or s.trace)]
+        together = max(Counter((stream.target, stream.region) for stream in own).values(), default=0)
+        if together > 1:
+            yield warned(
+                "shared_reads",
+                "note",
+                "In {phase:phase|phases} {phase}, {streams} streams read the same blocks in order, each with a cursor "
+                "of its own: caches of the drive, the controller or the host may answer all but the first.",
+                "Give each stream a region of its own (`offset_increment` in fio).",
+                phase=run.phase_name(number),
+                streams=Unit.NUMBER.of(together),
             )
 
 

@@ -25,10 +25,10 @@ from brickyard.analysis.judging import slow
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, wait_share
 from brickyard.analysis.judging.further import further_document
 from brickyard.analysis.judging.judged import IntervalSums
+from brickyard.analysis.judging.unwritten import never_written_bytes
 from brickyard.bricks import caches
 from brickyard.ready import ready
 from brickyard.schema import (
-    AllWritten,
     Bound,
     Cpu,
     DeviceSheet,
@@ -41,7 +41,6 @@ from brickyard.schema import (
     TargetKind,
     TargetSheet,
     Timed,
-    UnwrittenBytes,
     VerifiedEvent,
     is_request,
 )
@@ -289,7 +288,7 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
                 _joined(
                     f"{format_size(opened.data_bytes or opened.size_bytes)} of a {kind}",
                     f"alignment {format_size(opened.align_bytes)}" if opened.align_bytes else "",
-                    unwritten_words(opened),
+                    unwritten_words(opened, facts),
                 ),
             )
         )
@@ -314,16 +313,13 @@ def _database_words(opened: TargetFacts) -> str:
     )
 
 
-def unwritten_words(opened: TargetFacts) -> str:
+def unwritten_words(opened: TargetFacts, sheet: TargetSheet | None) -> str:
     """How much of a target was never written."""
-    whole = opened.data_bytes or opened.size_bytes
-    match opened.unwritten:
-        case AllWritten():
-            return "all of it written before the run"
-        case UnwrittenBytes(bytes=never):
-            share = f" ({format_percent(never / whole)})" if whole else ""
-            return f"{format_size(never)}{share} of it never written"
-    return "unwritten share unknown"
+    whole, never = opened.data_bytes or opened.size_bytes, never_written_bytes(opened, sheet)
+    if never is None:
+        return "unwritten share unknown"
+    share = f" ({format_percent(min(never / whole, 1.0))})" if whole else ""
+    return f"{format_size(never)}{share} of it never written" if never else "all of it written before the run"
 
 
 def _device_lines(facts: TargetSheet | None) -> list[tuple[str, str]]:
