@@ -43,6 +43,10 @@ def of_a_ruler(text: str) -> int:
     )
 
 
+def of_a_capacity(text: str) -> int | None:
+    return sold_capacity(f"{text}B" if text.isdigit() else text)
+
+
 def of_a_rate(text: str) -> int | None:
     return parse_rate(f"{text}B/s" if text.isdigit() else f"{text}/s")
 
@@ -53,7 +57,7 @@ READERS: list[Callable[[str], int | None]] = [
     of_a_brick,
     of_a_ruler,
     parse_size,
-    sold_capacity,
+    of_a_capacity,
     of_a_rate,
 ]
 

@@ -65,6 +65,15 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert events_of(record, "phase_end")[0]["reason"] == "stop"
 
 
+def test_a_run_is_modelled_where_each_of_its_targets_is(tmp_path: Path) -> None:
+    of = {"model": ["sim:a", "sim:b,members=2"], "both": ["sim:a", "/data/a"], "real": ["/data/sim:a"]}
+    with Store(tmp_path / "runs.db") as store:
+        for targets in of.values():
+            add_run(store, [phase_end()], targets=targets)
+        assert [run.is_modelled for run in store.runs()] == [True, False, False]
+        assert [head.is_modelled for head in store.heads()] == [True, False, False]
+
+
 def test_events_are_decoded_once(tmp_path: Path) -> None:
     """A study of 250 phases asks for its phases' ends 2,000 times; decoding each time took it ten times as long."""
     with Store(tmp_path / "runs.db") as store:

@@ -15,15 +15,13 @@ from brickyard import shipped
 from brickyard.bricks.resolved import Described, ModelledBrick, Resolved, read_described, read_resolved
 from brickyard.errors import BadInputError, near, one_line
 from brickyard.schema import RunOptions
+from brickyard.schema.modelled import MODELLED as MODELLED
+from brickyard.schema.modelled import all_modelled as all_modelled
+from brickyard.schema.modelled import is_modelled as is_modelled
 from brickyard.store import default_place
 
 CACHE_WORDS = {"write_cache_on": "write_cache=true", "write_cache_off": "write_cache=false"}
 KINDS = ("arrays", "controllers", "drives")
-MODELLED = "sim:"
-
-
-def is_modelled(target: str) -> bool:
-    return target.startswith(MODELLED)
 
 
 def own_directory() -> Path:
@@ -99,7 +97,7 @@ def resolved_of(targets: list[str], options: RunOptions) -> list[ModelledBrick]:
 def made_of(targets: list[str], options: RunOptions) -> list[Resolved]:
     """What the modelled targets of a run came to; none where they are real or another version made the record."""
     texts, overrides = options.texts, options.changes
-    if not texts or not all(is_modelled(target) for target in targets):
+    if not texts or not all_modelled(targets):
         return []
     from brickyard import _core
 

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 
+from brickyard.schema.modelled import is_modelled
 from brickyard.schema.sheets import Reasons, not_known
 from brickyard.schema.target_sheet import DeviceSheet, StorePlace, TargetSheet
 
@@ -35,7 +36,7 @@ def target_facts(path: str, show_serial: bool, roots: Roots) -> TargetSheet:
 
 def describe(path: str, show_serial: bool, roots: Roots) -> TargetSheet:
     if NO_PATH.match(path):
-        kind = "sim" if path.startswith("sim:") else "service"
+        kind = "sim" if is_modelled(path) else "service"
         reason = not_known("a simulated brick" if kind == "sim" else "a service, not a path")
         return TargetSheet(path=path, kind=kind, unknown={"stack": reason})
     mode = mode_of(path)

@@ -33,6 +33,7 @@ from brickyard.schema import (
     watch_of,
 )
 from brickyard.schema.load_hash import load_hash
+from brickyard.schema.modelled import all_modelled
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.schema.titles import PlanTitles
 
@@ -230,6 +231,11 @@ class RunHead:
     def is_valid(self) -> bool:
         """Whether it came to its end and was what it was meant to be: only such runs are compared and charted."""
         return self.outcome == "done" and not self.invalid
+
+    @property
+    def is_modelled(self) -> bool:
+        """Whether models computed all of it, in virtual time, and nothing real was touched."""
+        return all_modelled(self.targets)
 
     @property
     def marks(self) -> RunMarks:

@@ -20,7 +20,7 @@ from brickyard.analysis.figures.totals import (
     totals,
     waited,
 )
-from brickyard.bricks import is_modelled
+from brickyard.bricks import all_modelled
 from brickyard.percentiles import MEDIAN_AND_P99, PERCENTILE_NAMES, TO_P99
 from brickyard.schema import (
     Document,
@@ -269,8 +269,7 @@ def unwatched(record: Record) -> list[str]:
         for fleet in (fleet_of(record),)
         if fleet is not None
         for host in fleet.hosts
-        if host.host not in watched
-        and not (host.targets and all(is_modelled(names[at].partition(":")[2]) for at in host.targets))
+        if host.host not in watched and not all_modelled([names[at].partition(":")[2] for at in host.targets])
     ]
 
 

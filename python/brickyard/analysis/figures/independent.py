@@ -12,7 +12,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard import bricks
 from brickyard.schema import plan_values
 from brickyard.store import Record
 
@@ -70,7 +69,7 @@ def determined_by(record: Record) -> str | None:
     if (result := same_result(record)) is not None:
         return result
     info = record.info
-    if not info.targets or not all(bricks.is_modelled(target) for target in info.targets):
+    if not info.is_modelled:
         return None
     what = [
         plan_values(info.plan),

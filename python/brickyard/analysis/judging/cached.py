@@ -128,7 +128,7 @@ def held_bytes(record: Record) -> tuple[int | None, bool]:
     """What the caches below a run's targets hold that end writes, as far as its record knows; and whether they are of a
     model."""
     info = record.info
-    if info.targets and all(bricks.is_modelled(target) for target in info.targets):
+    if info.is_modelled:
         found = bricks.resolved_of(info.targets, info.asked)
         opened = info.start.targets if info.start else []
         of_host = sum(_dirty_bytes(target.page_cache) for target in opened if target.page_cache)
@@ -171,7 +171,7 @@ def _from_memory(record: Record) -> float:
 
 def mark(record: Record) -> str | None:
     """Why the headline of a run on models is not the storage's own; None where it is, and on real storage."""
-    if not record.info.targets or not all(bricks.is_modelled(target) for target in record.info.targets):
+    if not record.info.is_modelled:
         return None
     found = doubt(record)
     share = _from_memory(record)
@@ -253,7 +253,7 @@ CACHE_UNKNOWN = "cache_unknown"
 def of_writes(record: Record) -> str | None:
     """Why the rate of a run's writes to real storage may be that of a cache; None where there is no reason to think so,
     and on models, whose headline is marked."""
-    if record.info.targets and all(bricks.is_modelled(target) for target in record.info.targets):
+    if record.info.is_modelled:
         return None
     if found := doubt(record):
         return found

@@ -98,7 +98,7 @@ def slow_words(record: Record) -> list[str]:
         if sheet is None:
             continue
         if sheet.slow is None:
-            if "slow" in sheet.unknown and not record.info.targets[0].startswith("sim:"):
+            if "slow" in sheet.unknown and not is_modelled(record.info.targets[0]):
                 found.append(f"No watch beside the run: {sheet.why('slow', 'older store')}.")
             continue
         told = sheet.slow

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from brickyard import bricks, schema
+from brickyard import schema
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import (
@@ -139,7 +139,7 @@ def steady_rule(asked: SteadyRule) -> str:
 def _noisy_remedy(record: Record, *, few: bool) -> str:
     if few:
         return "Measure with longer intervals."
-    if record.info.targets and all(bricks.is_modelled(target) for target in record.info.targets):
+    if record.info.is_modelled:
         return "A model has no other load: look at its course, and use a longer warm-up if its caches were filling."
     return "Look for other load on host and device, and repeat the run to see how much the means differ."
 

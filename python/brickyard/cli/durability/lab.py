@@ -13,6 +13,7 @@ from brickyard.errors import BadInputError
 from brickyard.lab import disks, power
 from brickyard.lab.disks import About, Status, Wanted
 from brickyard.reading import parsed_bytes
+from brickyard.schema.modelled import is_modelled
 from brickyard.units import format_ns, format_size
 
 app = App(name="lab", help="Emulated disks under real software, and what a power cut leaves on them.")
@@ -65,7 +66,7 @@ def up(
         raise BadInputError(f"--speed {speed:g}: use a factor from 0.001 to 1,000,000")
     if at is not None and fs is None:
         raise BadInputError("--at needs --fs, since only a file system can be mounted; add --fs ext4")
-    if model is not None and not model.startswith("sim:"):
+    if model is not None and not is_modelled(model):
         raise BadInputError(f"--model {model}: not a modelled brick; see brickyard bricks, such as sim:msr-2003-wd")
     size_bytes = parsed_bytes(size, "--size") if size else None
     if size_bytes is not None and size_bytes < LEAST_BYTES:

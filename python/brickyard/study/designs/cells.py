@@ -451,7 +451,7 @@ class Specs:
 
     def _modelled(self, cell: StudyCell) -> RunOptions:
         """The condition is one of the model's own."""
-        if not all(bricks.is_modelled(target) for target in cell.targets):
+        if not bricks.all_modelled(cell.targets):
             raise BadInputError("real and modelled targets have different clocks; name targets of one kind only")
         overrides = (
             *(c for c in self._wishes.changes if bricks.is_override(c)),

@@ -64,7 +64,7 @@ def _beside(design: Design, found: Results, cells: Cells, changes: Sequence[str]
         return _Source([f"Not compared with the source, since --set {' '.join(others)} makes it another workload."], [])
     pivots = found.observed.pivots
     drawn = [*judged(pivots, design.conclusions, cells), *demartek.judged(design.name, found.counted, cells)]
-    modelled = bool(found.counted) and all(bricks.is_modelled(t) for r in found.counted for t in r.info.targets)
+    modelled = bool(found.counted) and all(record.info.is_modelled for record in found.counted)
     agreed = agreement(drawn, is_modelled=modelled)
     tables = [
         *conclusion_table(drawn),

@@ -35,7 +35,7 @@ class Aim:
 
 def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_bytes_per_s: int | None = None) -> Aim:
     """Modelled bricks: nothing is touched, so nothing has to be allowed."""
-    if not all(bricks.is_modelled(target) for target in targets):
+    if not bricks.all_modelled(targets):
         raise BadInputError("real and modelled targets have different clocks; name targets of one kind only")
     found = [bricks.resolve(target, brick_overrides) for target in targets]
     if rebuild_bytes_per_s is not None:

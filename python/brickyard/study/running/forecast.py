@@ -59,7 +59,7 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
         lasts = "until its limits are reached"
     else:
         lasts = ("at most " if expected.ends_earlier else "") + format_seconds(expected.duration_s)
-    if targets and all(map(bricks.is_modelled, targets)):
+    if bricks.all_modelled(targets):
         return [f"duration: {lasts} of the model's time", MODELLED_WRITES]
     if not expected.writes:
         # A target that exists and is not Brickyard's own is read as it is.
