@@ -193,7 +193,12 @@ def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
 
 
 def _percentile_cell(point: CurvePoint, name: str) -> str:
-    return format_ns(point.percentiles.get(name)) + (FEW_EVENTS if name in point.few_events else "")
+    return format_ns(point.percentiles.get(name)) + (FEW_EVENTS if name in _of_few(point) else "")
+
+
+def _of_few(point: CurvePoint) -> tuple[str, ...]:
+    """No stall explains the times of a queue that grows."""
+    return () if point.overloaded else point.few_events
 
 
 def achieved_words(point: CurvePoint) -> str:
@@ -217,7 +222,7 @@ def curve_notes(records: Sequence[Record], rows: list[list[str]], curve: Curve) 
         said.append(f"rates are of {reads}writes, response times of {each}writes and flushes alike")
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
-    if any(name in point.few_events for point in curve.points for name in MEDIAN_AND_P99):
+    if any(name in _of_few(point) for point in curve.points for name in MEDIAN_AND_P99):
         said.append(FEW_EVENTS_WORDS)
     if any("±" in row[NAMES.index("achieved/s")] for row in rows):
         said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")
