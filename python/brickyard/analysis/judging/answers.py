@@ -14,6 +14,7 @@ from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
 from brickyard.analysis.figures.sending import Sent, SentStream, length_told, sent
+from brickyard.analysis.figures.stalls import stalls
 from brickyard.analysis.figures.totals import asked_stream, profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import VIRTUAL, demand_words
@@ -101,7 +102,7 @@ def belief(records: Sequence[Record], *others: str) -> str:
     there are is said where they are listed, and nowhere else."""
     found = list(records)
     limits = [_limit(found), *_late(found)]
-    said = [*others, *_unfinished(found), *_failures(found), *limits, *modelled_words(found)]
+    said = [*others, *_unfinished(found), *_failures(found), *_stalled(found), *limits, *modelled_words(found)]
     return " ".join(text for text in said if text)
 
 
@@ -497,6 +498,19 @@ def _failures(records: Sequence[Record]) -> list[str]:
     if hangs:
         said.append(f"{format_count(hangs)} requests hung for longer than the limit.")
     return said or _none_failed(records)
+
+
+def _stalled(records: Sequence[Record]) -> list[str]:
+    """The longest of all: a percentile does not show a time in which nothing was counted."""
+    found = [(stall, record) for record in records for stall in stalls(record)]
+    if not found:
+        return []
+    worst, record = max(found, key=lambda pair: pair[0].lasted_ns)
+    where = "" if len(records) == 1 else _where_words(record)
+    return [
+        f"No request ended for at least {format_ns(worst.lasted_ns)}, from {format_ns(worst.at_ns)} of the run on"
+        f"{where}, although requests were in flight."
+    ]
 
 
 def _none_failed(records: Sequence[Record]) -> list[str]:
