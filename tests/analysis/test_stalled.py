@@ -47,3 +47,21 @@ def test_what_is_no_stall_is_not_called_one(tmp_path: Path) -> None:
     ramp = {"knob": "workers", "from": 1, "to": 4, "factor": 2, "every": "1s"}
     waited = [2 * SECOND] * 4
     assert not found("ramp", QUIET, [], waited, QUIET, asked=plan(stream(), ramp=ramp))
+
+
+def test_a_stream_of_several_phases_has_its_times_in_each(tmp_path: Path) -> None:
+    names = ("before", "during", "after")
+    load = plan(stream())
+    load["phase"] = [{**load["phase"][0], "name": name, "stream": [stream(name=s) for s in "abc"]} for name in names]
+    told = []
+    for phase, slower in enumerate((1, 20, 1)):
+        cells = [cell([slower * MS] * 100, stream=0), *(cell([MS] * 100, stream=number) for number in (1, 2))]
+        told += [
+            interval(phase * SECOND, (phase + 1) * SECOND, *cells, phase=phase),
+            phase_end(phase=phase, end_ns=(phase + 1) * SECOND),
+        ]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, told, plan_=load))
+    said = answer([record], {}).sentences[0]
+    assert "9 streams in 3 phases" in said
+    assert "Mean response times over the phases: a 1.00 ms in before, 20.0 ms in during, 1.00 ms in after; b " in said

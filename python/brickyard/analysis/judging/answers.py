@@ -12,6 +12,7 @@ from brickyard import analysis, bricks
 from brickyard.analysis import RankedCell, Totals
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
+from brickyard.analysis.figures.named import FIGURES, Measured, measured_of
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
 from brickyard.analysis.figures.sending import Sent, SentStream, length_told, sent
 from brickyard.analysis.figures.stalls import stalls
@@ -41,6 +42,8 @@ Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 LEVEL_SIZES = 2  # request sizes that have one rate, so that it is called the storage's
+PHASES_COMPARED = 4
+"""Phases of which a sentence compares a stream's times."""
 STREAMS_TOLD = 6
 """Streams of one run that have a sentence each."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
@@ -321,7 +324,7 @@ def _run_words(record: Record, *, is_alone: bool) -> str:
     if len(streams) == 1:
         return f"{head}: {words(rows)}.{unsent}"
     if len(streams) > STREAMS_TOLD:
-        return f"{head}: {_many_words(streams)}{unsent}"
+        return f"{head}: {_many_words(streams)}{_over_phases(record, rows)}{unsent}"
     sentences = [f"{analysis.full_stream_name(record, *key)}: {words(group)}." for key, group in streams.items()]
     return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
 
@@ -376,6 +379,21 @@ def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:
     rates = [sum(row.iops for row in rated) for group in streams.values() if (rated := list(rated_rows(group)))]
     span = f", {format_iops(min(rates))} to {format_iops(max(rates))} requests/s each" if rates else ""
     return f"{how}{span}; the table has the figures of each."
+
+
+def _over_phases(record: Record, rows: Sequence[Totals]) -> str:
+    """What became of the response times of streams that several phases have, for which such profiles are made."""
+    found: dict[str, list[Measured]] = {}
+    for item in measured_of(record, rows, FIGURES["response_mean"], split=("phase", "stream")):
+        found.setdefault(item.part.stream, []).append(item)
+    shared = {name: times for name, times in found.items() if 1 < len(times) <= PHASES_COMPARED}
+    if not shared or len(shared) > SENTENCES_MAX:
+        return ""
+    said = "; ".join(
+        f"{name} {', '.join(f'{format_ns(one.value)} in {one.part.phase}' for one in times if one.value is not None)}"
+        for name, times in shared.items()
+    )
+    return f" Mean response times over the phases: {said}."
 
 
 def _ended(records: Sequence[Record]) -> list[str]:
