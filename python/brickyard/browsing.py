@@ -10,7 +10,7 @@ import io
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
@@ -21,7 +21,6 @@ import msgspec
 from brickyard import analysis, outputs, rulers
 from brickyard.analysis.databases.pgbench import is_pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
-from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.figures.moments import HEAT_EDGES_NS, Moment, moments
 from brickyard.analysis.figures.samples import quantile
 from brickyard.analysis.figures.workload import workload_words
@@ -277,7 +276,7 @@ def shown(store: Store, run: int, listing: Listing) -> ShownRun:
         when=summaries.when(record.info),
         workload=workload_words([record]),
         circumstances=summaries.circumstance_lines(record),
-        tables=[_footnoted(table) for table in [*tables, slowest_table([record])] if table.rows],
+        tables=[table for table in [*tables, slowest_table([record])] if table.rows],
         warnings=distinct_warnings([record]),
         said=store.annotations().get(run, Annotation()),
         baselines=[name for name, (_, runs) in known.items() if run in runs],
@@ -306,13 +305,6 @@ def together(store: Store, record: Record, listing: Listing) -> list[Table]:
 
 TOGETHER_MAX = 20
 """Repetitions that the page of one of them reads; of more, `report` has the table."""
-
-
-def _footnoted(table: Table) -> Table:
-    """With what the mark behind a percentile means."""
-    if not any(cell.endswith(FEW_EVENTS) for row in table.rows for cell in row):
-        return table
-    return replace(table, note="; ".join(words for words in (table.note, FEW_EVENTS_WORDS) if words))
 
 
 def _found(record: Record) -> tuple[Answer, list[Table]]:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis.figures.cells import OF_LENGTH_WORDS
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.judging.run_figures import FORMULA, RunFigures, run_figures
 from brickyard.cli import main
+from brickyard.report.tables import totals_tables
 from brickyard.store import Json, Store
 from brickyard.store.damage import DamagedRunError
 from brickyard.store.heads import read_heads
@@ -95,6 +97,16 @@ def test_a_run_keeps_its_summary_at_its_end(tmp_path: Path, capsys: pytest.Captu
     out = capsys.readouterr().out
     assert "done, overloaded" in out
     assert "overloaded: part of what was due was never sent" in out
+    assert main(["show", "1", "--store", str(place)]) == 0
+    shown = capsys.readouterr().out
+    assert "response †" in shown
+    assert "service †" not in shown
+    with Store(place) as store:
+        (latency,) = [table for table in totals_tables([store.record(1)]) if table.title == "Latency"]
+    assert not any(cell.endswith("*") for row in latency.rows if "response †" in row for cell in row)
+    for told in (" ".join(shown.split()), latency.note):
+        assert OF_LENGTH_WORDS in told
+    assert not re.search(r"(response|lateness) †.*\*", shown)
 
 
 def test_figures_of_a_fixed_record_belong_to_this_formula(old: Path) -> None:

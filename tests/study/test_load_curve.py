@@ -512,18 +512,25 @@ def test_a_limit_that_no_rate_keeps_has_the_lowest_rate_and_no_remedy(
 
 def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval() -> None:
     said = line_of(140, 150, 160)
-    assert said.endswith(
-        "150/s, 95 % interval 127 to 179/s, from the spread of the searches alone "
-        "(3 searches, each with its own arrivals and offsets, found 140, 150 and 160)"
+    assert said == (
+        "mean response time within 5.00 ms: 150 requests/s (95 % interval 127 to 179, from the spread of the searches "
+        "alone). The 3 searches, each with its own arrivals and offsets, found 140, 150 and 160"
     )
-    assert "95 % interval 150 to 152/s" in line_of(150, 150, 150), "a search tells its rate to 1 %"
-    assert line_of(140).endswith("about 140/s. A single search gives no interval: use --searches 3")
+    assert "95 % interval 150 to 152," in line_of(150, 150, 150), "a search tells its rate to 1 %"
+    assert line_of(140).endswith(": 140 requests/s. A single search gives no interval: use --searches 3")
     assert line_of(140, None).endswith("at no measured rate in 1 of 2 searches; otherwise up to 140/s")
     assert line_of(None).endswith("at no measured rate; at 1.00/s it is 1.00 ms")
     few = line_of(140, 150, 160, requests=200)
     assert (
         "The smallest step has 200 requests; with fewer than 1,000 for the mean, a search finds a rate that is" in few
     )
+    one_at_a_time = Curve(100.0, [], Limit("mean", 5 * MS), [carried([Step(150.0, MS, True, requests=2000)])])
+    assert found_lines(one_at_a_time)[1].startswith(
+        "mean response time within 5.00 ms: 100 requests/s in the profile's own closed loop, where requests wait for "
+        "one another; if they arrive independently of one another and overlap, 150 requests/s."
+    )
+    assert "smallest step" not in line_of(140, 150, 160, requests=950), "fewer than 1,000 by chance"
+    assert "smallest step" in line_of(140, 150, 160, requests=900)
     assert line_of().endswith("up to 100/s; not at 200")
     kept = line_of(points=[point(100, MS)])
     assert "at least 100/s" in kept, "the limit was never reached"
@@ -555,6 +562,7 @@ def test_levels_that_contradict_the_searches_are_said() -> None:
     said = " ".join(found_lines(curve))
     assert "But 2 lower levels broke it, with 9.00 ms at 100/s: the target's performance varied over time" in said
     assert "a search overloaded it at 300/s" in said
+    assert "knee: between 130/s, the highest level, and 300/s, where a search overloaded the target" in said
     assert "ended before saturation" not in said
     (within, *_) = curve_marks(curve)
     drawn = picture_of(levels, curve_marks(curve), curve.limit).svg
@@ -569,9 +577,7 @@ def test_a_rate_that_the_closed_loop_achieved_is_within_the_capacity() -> None:
     assert last.overloaded
     assert not last.saturated
     (line,) = [line for line in found_lines(curve) if line.startswith("capacity")]
-    assert line == (
-        "capacity: about 23,966/s, the highest rate that was achieved (in the closed loop; in open loops, 19,568/s)"
-    )
+    assert line == ("capacity: about 23,966/s, as achieved in the closed loop. Open loops achieved up to 19,568/s")
     assert curve_row(last, 23_966.0)[-1] == "overloaded: requests were left unsent"
     assert curve_row(point(1000, MS, achieved_per_s=900.0), 1000.0)[-1] == "overloaded"
 
@@ -585,6 +591,7 @@ def test_a_limit_that_every_level_keeps_is_searched_up_to_the_capacity(
     assert found["usable"]["rate_per_s"] > 2 * max(level["offered_per_s"] for level in found["points"])
     said = " ".join(found["answer"])
     assert "Above this rate, the target is overloaded; below, it kept the limit" in said
+    assert "from the spread of the searches alone; with the model's error as well, " in said
 
 
 def test_levels_that_are_left_out_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

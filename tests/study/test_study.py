@@ -332,3 +332,23 @@ def test_a_long_phase_is_never_tried_for_the_short_ones_that_follow_it() -> None
     assert [len(loads) for loads, _ in placed] == [len(plans)] * 3
     assert all(phase.duration for _, phase in placed[0][0])
     assert not any(phase.duration for loads, _ in placed[1:] for _, phase in loads)
+
+
+ARRAYS = """
+[base]
+profile = "characterize"
+target = "sim:wd2500jd"
+set = ["duration=200ms", "warmup=0s", "interval=100ms", "depth=8"]
+[factor.members]
+levels = [1, 4]
+set = { members = "{value}", level = "raid0" }
+[[table]]
+rows = "members"
+"""
+
+
+def test_a_level_changes_a_modelled_target_as_set_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = study_file(tmp_path, ARRAYS)
+    one, four = (cell["value"] for cell in answer(capsys, "study", file)["tables"][0]["cells"])
+    assert four > 2 * one
+    assert "factor members sets members" in complaint(capsys, "study", file, "--set", "members=2")

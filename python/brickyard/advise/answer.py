@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from brickyard.advise.buy import RISKY, Found, Trial, Wanted
-from brickyard.analysis.figures.samples import Sample
-from brickyard.analysis.figures.search import COVERED
 from brickyard.analysis.judging.answers import SENTENCES_MAX, Answer
+from brickyard.analysis.studies.sustained import Sustained, sustained_words
 from brickyard.bricks import far_off
-from brickyard.bricks.spread import KINDS, Spread, limited_words
+from brickyard.bricks.spread import KINDS, limited_words
 from brickyard.units import format_iops, format_seconds, three_digits
 
-OVERLAPPING_FACTOR = 1.1
-"""An open loop that reaches so many times what the profile's closed loop does has more requests in flight than it."""
 COMPUTED = "All figures are computed by models, not measured."
 SMALLEST = (
     "No capacity was required: volumes have the smallest size that meets the requirements, and cost more with more; "
@@ -177,44 +173,6 @@ def _with_room(trial: Trial) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Sustained:
-    """The rate within a limit in one condition, and the rate without one."""
-
-    condition: str
-    rates: Sample | None
-    unlimited_per_s: float
-    is_open: bool = False
-    """Whether the profile has rates of its own: the rate without a limit is then the one that it asks for."""
-    spread: Spread | None = None
-    kind: str | None = None
-    """Of modelled storage, as `spread.kind_of` has it."""
-    cap_per_s: float | None = None
-    """What its storage can have at most."""
-    streams: str = ""
-    """Whose requests these are; empty where they are those of all streams."""
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """The interval of the searches, with what the model may be off by on top of it."""
-        if self.rates is None or self.spread is None:
-            return None
-        least, most = self._searched(self.rates)
-        return self.spread.ends(least)[0], self.spread.ends(most, self.cap_per_s)[1]
-
-    @property
-    def is_capped(self) -> bool:
-        """Whether a cap of the storage ends that interval."""
-        if self.rates is None or self.spread is None:
-            return False
-        return self.spread.is_capped(self._searched(self.rates)[1], self.cap_per_s)
-
-    @staticmethod
-    def _searched(rates: Sample) -> tuple[float, float]:
-        """The interval of the searches; the rate itself where there was one."""
-        return (rates.centre, rates.centre) if rates.low is None or rates.high is None else (rates.low, rates.high)
-
-
 def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str], *, is_modelled: bool) -> Answer:
     """A sentence for each condition; of many, the best and the worst."""
     shown = list(found)
@@ -231,26 +189,11 @@ def prediction(question: str, found: Sequence[Sustained], doubts: Sequence[str],
 def _sustained(item: Sustained, *, named: bool) -> str:
     where = f"{item.condition.replace('_', ' ').capitalize()}: " if named else ""
     how = "at the profile's own rate, an open loop," if item.is_open else "without a limit and in a closed loop"
-    whose = f" of {item.streams}" if item.streams else ""
     unlimited = f"{how} it does {format_iops(item.unlimited_per_s)}/s"
     if item.rates is None:
         return f"{where}No rate keeps the limit; {unlimited}."
-    rates = item.rates
-    about = []
-    if rates.low is not None and rates.high is not None:
-        about.append(f"95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}, {COVERED}")
-    if item.spread is not None and (ends := item.ends):
-        about.append(
-            f"with the model's error as well, {format_iops(ends[0])} to {format_iops(ends[1])}: a factor of "
-            f"{item.spread.factor:.2f}, found on rates without a limit"
-        )
-    found = f"{format_iops(rates.centre)} requests/s{whose}" + (f" ({'; '.join(about)})" if about else "")
-    if not item.is_open and rates.centre > item.unlimited_per_s * OVERLAPPING_FACTOR:
-        return (
-            f"{where}{format_iops(item.unlimited_per_s)} requests/s{whose} in the profile's own closed loop, where "
-            f"requests wait for one another; if they arrive independently of one another and overlap, {found}."
-        )
-    return f"{where}{found}; {unlimited}."
+    said = f"{where}{sustained_words(item, item.rates)}"
+    return f"{said}." if item.is_overlapping else f"{said}; {unlimited}."
 
 
 def fitted(target: str, sentence: str, spoken: str, doubts: Sequence[str], first: Sequence[str]) -> Answer:

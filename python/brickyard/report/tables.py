@@ -10,6 +10,7 @@ from brickyard.analysis import RankedCell, Totals
 from brickyard.analysis.figures import background, cells, power
 from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
 from brickyard.analysis.figures.cells import LATENCY_COLUMNS, latency_cells
+from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
@@ -200,7 +201,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
             ],
             text_columns=1 + len(over),
             groups=groups,
-            note="; ".join(filter(None, (pattern_words(records, ranked), f"latency: {measure}", *footnotes(ranked)))),
+            note="; ".join(filter(None, (pattern_words(records, ranked), f"latency: {measure}", *_footnotes(ranked)))),
         )
         for (address, operation), ranked in patterns.items()
     ]
@@ -257,8 +258,9 @@ def totals_tables(records: list[Record]) -> list[Table]:
         for record, rows in rows_of
         for row in all_rates(record, rows)
     ]
+    lengths = {record.info.id: length_told(record) for record in records}
     latency = [
-        [*name_cells(record, row), measure, *latency_cells(row.measures[measure])]
+        [*name_cells(record, row), *cells.timed_cells(row, measure, lengths[record.info.id])]
         for record, row in [*found, *chains, *named]
         for measure in row.measures
     ]
@@ -291,9 +293,19 @@ def totals_tables(records: list[Record]) -> list[Table]:
             else []
         ),
         *apart,
-        Table("Latency", [*names, "time", *LATENCY_COLUMNS], latency, text_columns=len(names) + 1, note=note),
+        Table(
+            "Latency",
+            [*names, "time", *LATENCY_COLUMNS],
+            latency,
+            text_columns=len(names) + 1,
+            note="; ".join(filter(None, [note, *cells.mark_words(latency)])),
+        ),
         *more_tables(records),
     ]
+
+
+def _footnotes(ranked: list[RankedCell]) -> list[str]:
+    return [*footnotes(ranked), *cells.mark_words(latency_cells(item.cell.row.latency) for item in ranked)]
 
 
 def tool_tables(records: list[Record]) -> list[Table]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from brickyard.analysis.figures.latency import FEW_EVENTS, Latency
+from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS, Latency
+from brickyard.analysis.figures.sending import FROM_DUE, Length
 from brickyard.analysis.figures.totals import Totals
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.schema import COMMIT, is_on_data
@@ -97,6 +99,27 @@ def latency_cells(figures: Latency | None) -> list[str]:
         return [DASH] * len(LATENCY_COLUMNS)
     shown = [percentile_cell(figures, name) for name in PERCENTILE_NAMES]
     return [format_ns(figures.mean_ns), *shown, format_ns(figures.max_ns)]
+
+
+def timed_cells(row: Totals, measure: str, lengths: Mapping[tuple[int, int], Length]) -> list[str]:
+    """A measure and its times. `lengths` are those of `length_told`: no stall explains the times of such a queue."""
+    figures = row.measures[measure]
+    if measure in FROM_DUE and (row.phase, row.stream) in lengths:
+        return [f"{measure} {OF_LENGTH}", *latency_cells(replace(figures, few_events=frozenset()))]
+    return [measure, *latency_cells(figures)]
+
+
+OF_LENGTH = "†"
+OF_LENGTH_WORDS = (
+    f"{OF_LENGTH}: the queue grew, or requests that were due were not sent: these times tell how long the run was"
+)
+
+
+def mark_words(rows: Iterable[Sequence[str]]) -> list[str]:
+    """What the marks in the cells of a table mean."""
+    shown = [cell for row in rows for cell in row]
+    marks = ((FEW_EVENTS, FEW_EVENTS_WORDS), (OF_LENGTH, OF_LENGTH_WORDS))
+    return [words for mark, words in marks if any(cell.endswith(mark) for cell in shown)]
 
 
 def percentile_cell(figures: Latency, name: str) -> str:

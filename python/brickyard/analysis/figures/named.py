@@ -15,7 +15,7 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.condition import condition_samples
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.ramp import steps
-from brickyard.analysis.figures.sending import length_told
+from brickyard.analysis.figures.sending import FROM_DUE, length_told
 from brickyard.analysis.figures.totals import Totals, rate_of, rated_rows, totals, waited
 from brickyard.percentiles import MEDIAN, TO_P99_9
 from brickyard.schema import Counted, is_on_data, is_request, is_timed
@@ -151,9 +151,6 @@ class Part:
 
     def named(self, names: Iterable[str]) -> dict[str, str]:
         return {name: str(getattr(self, name)) for name in names}
-
-
-FROM_DUE = ("response", "lateness")
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def steps(record: Record) -> list[Step]:
             within=told.within,
             overloaded=told.overloaded,
             judged=told.figure,
-            judged_words=_figure_words(ramp_limit(record, step.phase), told.figure),
+            judged_words=figure_words(ramp_limit(record, step.phase), told.figure),
         )
         if (told := judged.get(key))
         else step
@@ -72,7 +72,7 @@ def step_spans(record: Record, step: Step) -> set[int]:
     }
 
 
-def _figure_words(limit: RampLimit | None, figure: float) -> str:
+def figure_words(limit: RampLimit | None, figure: float) -> str:
     if limit is None:
         return ""
     if limit.when is LimitFigure.IOPS:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.conditions import mean_words
-from brickyard.analysis.figures.ramp import Step, ramp_limit, step_spans, step_words, steps, turned
+from brickyard.analysis.figures.ramp import Step, figure_words, ramp_limit, step_spans, step_words, steps, turned
 from brickyard.analysis.figures.totals import PhaseRate, phase_name, phase_rates
 from brickyard.schema import RampEnd, RampStep
 from brickyard.store import Record
@@ -47,7 +47,17 @@ def _result(record: Record, end: RampEnd | None, phase: int, own: list[Step]) ->
         return RampResult(None, mean, "the ramp did not come to its end")
     if end.found is None:
         return RampResult(None, f"no step kept the limit; {mean}", "no step of the ramp kept its limit")
-    return RampResult(end.found, f"at {knob} {step_words(turned(knob, end.found.value))}, the step that the ramp found")
+    at = f"at {knob} {step_words(turned(knob, end.found.value))}, the step that the ramp found"
+    return RampResult(end.found, at + _beyond_words(record, end))
+
+
+def _beyond_words(record: Record, end: RampEnd) -> str:
+    """The other end of what the limit lies between, with its figure."""
+    told = next((s for s in record.of(RampStep) if (s.phase, s.value) == (end.phase, end.beyond)), None)
+    if told is None:
+        return ""
+    figure = figure_words(ramp_limit(record, end.phase), told.figure)
+    return f", since {end.knob} {step_words(turned(end.knob, told.value))} had {figure}"
 
 
 def at_result(record: Record, results: Mapping[int, RampResult] | None = None) -> Record:

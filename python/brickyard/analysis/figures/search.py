@@ -27,6 +27,7 @@ OWN = "each with its own arrivals and offsets"
 LEAST_SHARE = 1 / 64  # of the first rate: so little load that nothing waits, and less of it would change nothing
 SURE = 10  # times the requests that a percentile needs: with fewer, searches end too high (docs/statistics.md)
 GROWN = 2.0  # near saturation, chance alone doubles a queue; that the step was too short to tell is as true then
+CHANCE_DEVIATIONS = 3.0  # of a Poisson count, by which arrivals hardly ever fall short of their mean
 OTHERS_MIN = 1000  # requests of a step for the mean and the largest, for the same reason
 
 
@@ -135,6 +136,8 @@ def growing(found: Sequence[Carried]) -> int:
 
 
 def fewest(found: Sequence[Carried], figure: str) -> int | None:
-    """The fewest requests of a step that kept up; None where all had enough, or none kept up."""
+    """The fewest requests of a step that kept up; None where all had enough, or none kept up. A step that was planned
+    for enough of them has a few less by chance."""
     least = min((step.requests for one in found for step in one.steps if step.kept_up), default=None)
-    return least if least is not None and least < enough(figure) else None
+    wanted = enough(figure)
+    return least if least is not None and least < wanted - CHANCE_DEVIATIONS * math.sqrt(wanted) else None

@@ -19,6 +19,8 @@ from brickyard.units import format_ns, format_percent
 
 UNSENT_SHARE_MAX = 0.01
 """More that was due and not sent makes another load of it: percentiles up to p99 are then those of what was sent."""
+FROM_DUE = ("response", "lateness")
+"""Measures that begin when a request is due, so that a queue that grows is in them."""
 UNSENT_MIN = 10
 """A stream beside others fell behind if it left at least so many: at the end of a phase a few are due all the same."""
 

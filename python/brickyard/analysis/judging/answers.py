@@ -12,8 +12,10 @@ from brickyard import analysis, bricks
 from brickyard.analysis import RankedCell, Totals
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
+from brickyard.analysis.figures.named import FIGURES, Measured, measured_of
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
 from brickyard.analysis.figures.sending import Sent, SentStream, length_told, sent
+from brickyard.analysis.figures.stalls import stalls
 from brickyard.analysis.figures.totals import asked_stream, profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import VIRTUAL, demand_words
@@ -40,6 +42,8 @@ Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 LEVEL_SIZES = 2  # request sizes that have one rate, so that it is called the storage's
+PHASES_COMPARED = 4
+"""Phases of which a sentence compares a stream's times."""
 STREAMS_TOLD = 6
 """Streams of one run that have a sentence each."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
@@ -101,7 +105,7 @@ def belief(records: Sequence[Record], *others: str) -> str:
     there are is said where they are listed, and nowhere else."""
     found = list(records)
     limits = [_limit(found), *_late(found)]
-    said = [*others, *_unfinished(found), *_failures(found), *limits, *modelled_words(found)]
+    said = [*others, *_unfinished(found), *_failures(found), *_stalled(found), *limits, *modelled_words(found)]
     return " ".join(text for text in said if text)
 
 
@@ -320,7 +324,7 @@ def _run_words(record: Record, *, is_alone: bool) -> str:
     if len(streams) == 1:
         return f"{head}: {words(rows)}.{unsent}"
     if len(streams) > STREAMS_TOLD:
-        return f"{head}: {_many_words(streams)}{unsent}"
+        return f"{head}: {_many_words(streams)}{_over_phases(record, rows)}{unsent}"
     sentences = [f"{analysis.full_stream_name(record, *key)}: {words(group)}." for key, group in streams.items()]
     return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
 
@@ -375,6 +379,21 @@ def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:
     rates = [sum(row.iops for row in rated) for group in streams.values() if (rated := list(rated_rows(group)))]
     span = f", {format_iops(min(rates))} to {format_iops(max(rates))} requests/s each" if rates else ""
     return f"{how}{span}; the table has the figures of each."
+
+
+def _over_phases(record: Record, rows: Sequence[Totals]) -> str:
+    """What became of the response times of streams that several phases have, for which such profiles are made."""
+    found: dict[str, list[Measured]] = {}
+    for item in measured_of(record, rows, FIGURES["response_mean"], split=("phase", "stream")):
+        found.setdefault(item.part.stream, []).append(item)
+    shared = {name: times for name, times in found.items() if 1 < len(times) <= PHASES_COMPARED}
+    if not shared or len(shared) > SENTENCES_MAX:
+        return ""
+    said = "; ".join(
+        f"{name} {', '.join(f'{format_ns(one.value)} in {one.part.phase}' for one in times if one.value is not None)}"
+        for name, times in shared.items()
+    )
+    return f" Mean response times over the phases: {said}."
 
 
 def _ended(records: Sequence[Record]) -> list[str]:
@@ -497,6 +516,19 @@ def _failures(records: Sequence[Record]) -> list[str]:
     if hangs:
         said.append(f"{format_count(hangs)} requests hung for longer than the limit.")
     return said or _none_failed(records)
+
+
+def _stalled(records: Sequence[Record]) -> list[str]:
+    """The longest of all: a percentile does not show a time in which nothing was counted."""
+    found = [(stall, record) for record in records for stall in stalls(record)]
+    if not found:
+        return []
+    worst, record = max(found, key=lambda pair: pair[0].lasted_ns)
+    where = "" if len(records) == 1 else _where_words(record)
+    return [
+        f"No request ended for at least {format_ns(worst.lasted_ns)}, from {format_ns(worst.at_ns)} of the run on"
+        f"{where}, although requests were in flight."
+    ]
 
 
 def _none_failed(records: Sequence[Record]) -> list[str]:

@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     caveats_run.nothing_measured,
     caveats_run.verification,
     caveats_run.hangs,
+    caveats_run.stalled,
     caveats_run.generator,
     caveats_run.depth_reached,
     caveats_run.overload,

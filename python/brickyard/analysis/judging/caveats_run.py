@@ -210,6 +210,24 @@ def hangs(run: Judged) -> Iterator[RunWarning]:
         )
 
 
+def stalled(run: Judged) -> Iterator[RunWarning]:
+    """The longest of each phase."""
+    for phase in dict.fromkeys(stall.phase for stall in run.stalls):
+        worst = max((stall for stall in run.stalls if stall.phase == phase), key=lambda stall: stall.lasted_ns)
+        yield warned(
+            "stalled",
+            "warning",
+            f"{IN_PHASE} no request ended for at least {{lasted}}, from {{at}} of the run on, although requests were "
+            "in flight.",
+            "Look for resets and timeouts of the device at that time in the kernel's log; `brickyard watch` beside the "
+            "next run shows what the device did.",
+            gravity=worst.lasted_ns,
+            phase=run.phase_name(phase),
+            lasted=Unit.NS.of(worst.lasted_ns),
+            at=Unit.NS.of(worst.at_ns),
+        )
+
+
 def generator(run: Judged) -> Iterator[RunWarning]:
     for end in run.phase_ends:
         if end.generator_bound:

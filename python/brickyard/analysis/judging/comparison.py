@@ -15,10 +15,10 @@ from brickyard.analysis.figures.batches import Batches
 from brickyard.analysis.figures.independent import Repeat, independent, is_same_computation, same_result
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.marked import marks_words
-from brickyard.analysis.figures.named import FIGURES, FROM_DUE, Figure, figure_of, percentile_of_all
+from brickyard.analysis.figures.named import FIGURES, Figure, figure_of, percentile_of_all
 from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
-from brickyard.analysis.figures.sending import length_told
+from brickyard.analysis.figures.sending import FROM_DUE, length_told
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart

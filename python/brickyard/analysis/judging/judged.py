@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from brickyard.analysis.figures.sending import Sent
+from brickyard.analysis.figures.stalls import Stall
 from brickyard.schema import (
     Engine,
     HangEvent,
@@ -52,6 +53,7 @@ class Judged:
     intervals: list[IntervalSums] = field(default_factory=list)
     sent: dict[int, Sent] = field(default_factory=dict)
     """Of each phase, what of that which was due was sent."""
+    stalls: list[Stall] = field(default_factory=list)
     phase_ends: list[PhaseEnd] = field(default_factory=list)
     hangs: list[HangEvent] = field(default_factory=list)
     power_cuts: list[PowerCut] = field(default_factory=list)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from brickyard import _core
 from brickyard.analysis.figures.cells import DASH
@@ -32,7 +32,6 @@ from brickyard.analysis.figures.load_curve import (
     usable,
 )
 from brickyard.analysis.figures.search import (
-    COVERED,
     GROWN,
     OWN,
     SEARCHES,
@@ -44,8 +43,11 @@ from brickyard.analysis.figures.search import (
     growing,
     rates,
 )
+from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
+from brickyard.analysis.studies.sustained import Sustained, of_model, sustained_words
+from brickyard.bricks.spread import spread_of
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema.operations import commits, reads_data
 from brickyard.schema.plan import Plan
@@ -70,6 +72,16 @@ class Curve:
     searches: list[Carried] = field(default_factory=list)
     is_cut: bool = False
     """It was interrupted or failed: rates that it would have offered were not."""
+    noun: str = "requests"
+    model: tuple[str, float | None] | None = None
+    """As `of_model` has it."""
+
+    @property
+    def sustained(self) -> Sustained:
+        kind, cap_per_s = self.model or (None, None)
+        spread = spread_of(kind) if kind else None
+        found = rates(self.searches)
+        return Sustained("", found, self.maximum_per_s, False, spread, kind, cap_per_s, noun=self.noun)
 
     @property
     def steps(self) -> list[Step]:
@@ -155,6 +167,8 @@ def limit_of(study: StudyInfo) -> Limit | None:
 
 def curve_answer(curve: Curve, records: Sequence[Record], notes: Sequence[str] = ()) -> Answer:
     """`notes` are those of the study."""
+    if records:
+        curve = replace(curve, noun=sent(records[0]).noun, model=of_model(records[0]))
     first, *rest = found_lines(curve)
     limits = [f"{_capital(line)}." for line in (*notes, first)]
     return Answer(QUESTION, tuple(f"{_capital(line)}." for line in rest), belief(records, *limits))
@@ -179,7 +193,12 @@ def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
 
 
 def _percentile_cell(point: CurvePoint, name: str) -> str:
-    return format_ns(point.percentiles.get(name)) + (FEW_EVENTS if name in point.few_events else "")
+    return format_ns(point.percentiles.get(name)) + (FEW_EVENTS if name in _of_few(point) else "")
+
+
+def _of_few(point: CurvePoint) -> tuple[str, ...]:
+    """No stall explains the times of a queue that grows."""
+    return () if point.overloaded else point.few_events
 
 
 def achieved_words(point: CurvePoint) -> str:
@@ -203,7 +222,7 @@ def curve_notes(records: Sequence[Record], rows: list[list[str]], curve: Curve) 
         said.append(f"rates are of {reads}writes, response times of {each}writes and flushes alike")
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
-    if any(name in point.few_events for point in curve.points for name in MEDIAN_AND_P99):
+    if any(name in _of_few(point) for point in curve.points for name in MEDIAN_AND_P99):
         said.append(FEW_EVENTS_WORDS)
     if any("±" in row[NAMES.index("achieved/s")] for row in rows):
         said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")
@@ -233,8 +252,10 @@ def found_lines(curve: Curve) -> list[str]:
         )
     elif most:
         offered = max(point.achieved_per_s for point in curve.points)
-        by = f" (in the closed loop; in open loops, {format_iops(offered)}/s)" if offered < most else ""
-        lines.append(f"capacity: about {format_iops(most)}/s, the highest rate that was achieved{by}")
+        by = "the highest rate that was achieved"
+        if offered < most:
+            by = f"as achieved in the closed loop. Open loops achieved up to {format_iops(offered)}/s"
+        lines.append(f"capacity: about {format_iops(most)}/s, {by}")
     elif sound := [point for point in curve.points if not point.overloaded]:
         last = max(sound, key=lambda point: point.offered_per_s)
         best = _best_kept_up(curve)
@@ -311,8 +332,9 @@ def knee_words(found: Knee, overload_per_s: float | None = None, step: Step | No
         return "at or below the lowest offered rate. Offer lower rates with --levels"
     if overload_per_s is not None and overload_per_s > found.end.offered_per_s:
         return (
-            f"not reached. The highest level is {format_iops(found.end.offered_per_s)}/s, and a search overloaded the "
-            f"target at {format_iops(overload_per_s)}/s. Continue with --max-rate {math.ceil(overload_per_s)}"
+            f"between {format_iops(found.end.offered_per_s)}/s, the highest level, and "
+            f"{format_iops(overload_per_s)}/s, where a search overloaded the target. "
+            f"--max-rate {math.ceil(overload_per_s)} adds the levels between"
         )
     most = max(found.end.offered_per_s, step.rate_per_s if step else 0.0)
     return (
@@ -422,12 +444,10 @@ def _within_words(curve: Curve, limit: Limit) -> str:
         most = f" in {count - len(each)} of {count} searches; otherwise up to {', '.join(each)}/s" if each else ""
         return f"at no measured rate{most}"
     end = AT_CAPACITY if all(_ends_at_capacity(one) for one in curve.searches) else ""
-    if found.low is None or found.high is None:
-        return f"about {each[0]}/s{end}. A single search gives no interval: use --searches {SEARCHES}"
-    return (
-        f"{format_iops(found.centre)}/s, 95 % interval {format_iops(found.low)} to {format_iops(found.high)}/s, "
-        f"{COVERED} ({len(each)} searches, {OWN}, found {', '.join(each[:-1])} and {each[-1]}){end}"
-    )
+    said = sustained_words(curve.sustained, found)
+    if len(each) < 2:
+        return f"{said}{end}. A single search gives no interval: use --searches {SEARCHES}"
+    return f"{said}. The {len(each)} searches, {OWN}, found {', '.join(each[:-1])} and {each[-1]}{end}"
 
 
 def _ends_at_capacity(found: Carried) -> bool:

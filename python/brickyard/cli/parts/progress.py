@@ -261,7 +261,8 @@ class Terminal:
 
     def _at(self, spent_ns: int, done: float | None) -> str:
         """For lines alone: a bar shows it. A model has a time of its own, so that of this computer is said as well."""
-        spent = format_seconds(spent_ns / 1e9)
+        # The last answers come after the planned time.
+        spent = format_seconds(min(spent_ns, self._planned_ns or spent_ns) / 1e9)
         of = f" of {format_seconds(self._planned_ns / 1e9)}" if self._planned_ns else ""
         if not self._is_modelled:
             return f"{spent}{of}: "

@@ -16,7 +16,7 @@ from brickyard.analysis.databases import pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.all_rows import all_rates, all_times
-from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
+from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.totals import Totals
 from brickyard.analysis.figures.workload import workload_words
@@ -87,12 +87,12 @@ def print_totals(console: Console, record: Record) -> None:
             if requests or (chains and apart is named):
                 console.print()
             _print_apart(console, record, title, noun, apart)
+    lengths = length_told(record)
     latencies = [
         [
             analysis.full_stream_name(record, row.phase, row.stream),
             row.operation,
-            measure,
-            *cells.latency_cells(row.measures[measure]),
+            *cells.timed_cells(row, measure, lengths),
         ]
         for row in [*requests, *chains, *named]
         for measure in row.measures
@@ -190,8 +190,8 @@ def print_dash(console: Console, rows: list[list[str]], tool: str = "") -> None:
     if any(cells.DASH in row for row in rows):
         why = f"not printed by {tool}, or " if tool else ""
         console.print(Text(f"{cells.DASH}: {why}fewer than ten samples lie beyond that percentile", style="dim"))
-    if any(cell.endswith(FEW_EVENTS) for row in rows for cell in row):
-        console.print(Text(FEW_EVENTS_WORDS, style="dim"))
+    for words in cells.mark_words(rows):
+        console.print(Text(words, style="dim"))
 
 
 def print_further(console: Console, record: Record) -> None:

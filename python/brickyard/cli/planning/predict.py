@@ -16,13 +16,14 @@ from msgspec.structs import replace
 
 from brickyard import bricks, profiles
 from brickyard.advise import predict as predicting
-from brickyard.advise.answer import Sustained, prediction
+from brickyard.advise.answer import prediction
 from brickyard.advise.predict import Limited
 from brickyard.advise.simulate import Brick, dearest, filled, simulate, unverified
 from brickyard.analysis.figures import search
 from brickyard.analysis.figures.samples import Sample
 from brickyard.analysis.figures.search import SEARCHES
 from brickyard.analysis.studies.curve_words import growing_words, search_words
+from brickyard.analysis.studies.sustained import Sustained
 from brickyard.bricks import far_off, fitted
 from brickyard.bricks.caps import caps_of
 from brickyard.bricks.spread import KINDS, Spread, kind_of, spread_of

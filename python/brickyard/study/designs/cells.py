@@ -410,17 +410,19 @@ class Specs:
         if cell.recipe.profile == KIND:
             return self._pgbench(cell, repetition)
         text = self._profile(str(cell.recipe.profile))
-        changes = [f"seed={seed_of(self._design.seed, repetition)}", *cell.recipe.changes]
-        changes += cell.recipe.modelled_changes if cell.is_modelled else ()
-        own = self._wishes.changes
-        changes += [change for change in own if not (cell.is_modelled and bricks.is_override(change))]
-        plan = profiles.validate(text, changes)
+        changes = [change for change in self._changes(cell) if not (cell.is_modelled and bricks.is_override(change))]
+        plan = profiles.validate(text, [f"seed={seed_of(self._design.seed, repetition)}", *changes])
         if cell.recipe.hosts is not None:
             spec = RunSpec(text.name, plan, list(cell.targets), RunOptions(hosts=cell.recipe.hosts, share=cell.share))
             return self._labelled(spec, cell, repetition)
         options = self._modelled(cell) if cell.is_modelled else self._real(cell, plan)
         spec = RunSpec(text.name, plan, list(cell.targets), options, condition=cell.condition)
         return self._labelled(spec, cell, repetition)
+
+    def _changes(self, cell: StudyCell) -> tuple[str, ...]:
+        """Of profile and modelled bricks; what the user changes comes last."""
+        on_models = cell.recipe.modelled_changes if cell.is_modelled else ()
+        return (*cell.recipe.changes, *on_models, *self._wishes.changes)
 
     def _pgbench(self, cell: StudyCell, repetition: int) -> RunSpec:
         """Its server is made when the first run of its set begins."""
@@ -454,7 +456,7 @@ class Specs:
         if not bricks.all_modelled(cell.targets):
             raise BadInputError("real and modelled targets have different clocks; name targets of one kind only")
         overrides = (
-            *(c for c in self._wishes.changes if bricks.is_override(c)),
+            *(change for change in self._changes(cell) if bricks.is_override(change)),
             bricks.condition_override(cell.condition),
         )
         found = [self._resolved(target, overrides) for target in cell.targets]

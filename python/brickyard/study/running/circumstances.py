@@ -14,6 +14,7 @@ from brickyard.analysis.databases import pgbench, replay_runs, replay_warnings
 from brickyard.analysis.figures.hosts import fleet_of, host_note, host_warnings
 from brickyard.analysis.figures.moments import planned_ns
 from brickyard.analysis.figures.sending import sent
+from brickyard.analysis.figures.stalls import stalls
 from brickyard.analysis.figures.totals import asked_stream
 from brickyard.analysis.judging import caveats
 from brickyard.analysis.judging.alike import hosts_alike
@@ -217,6 +218,7 @@ def warnings(
             start=info.start,
             intervals=interval_sums(record),
             sent={end.phase: sent(record, end.phase) for end in record.of(PhaseEnd)},
+            stalls=stalls(record),
             phase_ends=record.of(PhaseEnd),
             hangs=record.of(HangEvent),
             write_bytes=_written(record),
