@@ -506,11 +506,16 @@ def test_a_given_pace_has_no_limit_and_lateness_is_said(tmp_path: Path) -> None:
     paced = plan(stream(pace={"loop": "open", "rate": 20.0, "arrivals": "constant"}))
     with Store(tmp_path / "runs.db") as store:
         found = []
-        for late in ([0] * 20, [MS] * 20):
-            told = cell([2 * MS] * 20)
+        for late, times in (
+            ([0] * 20, [2 * MS] * 20),
+            ([MS] * 20, [2 * MS] * 20),
+            ([0] * 20, [2 * MS] + [90 * MS] * 19),
+        ):
+            told = cell(times)
             told["measures"]["lateness"] = {**cell(late)["measures"]["service"]}
             found.append(store.record(add_run(store, [interval(0, SECOND, told), phase_end()], plan_=paced)))
-    punctual, late_one = (answer([record], {}) for record in found)
+    punctual, late_one, crowded = (answer([record], {}) for record in found)
+    assert "The profile set the rate; how close it is to the storage's limit is not known." in crowded.belief
     assert "neither the storage nor the generator was at its limit" in punctual.belief
     assert "lateness" not in punctual.belief
     assert "The generator was not the limit. Lateness is 50 % of the mean response time" in late_one.belief

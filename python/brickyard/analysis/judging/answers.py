@@ -42,6 +42,10 @@ Patterns = dict[tuple[str, str], list[RankedCell]]
 TYPICAL_BYTES = 4096  # the page of most file systems and of memory
 NEAR_BEST = 0.9
 LEVEL_SIZES = 2  # request sizes that have one rate, so that it is called the storage's
+IDLE_IN_FLIGHT = 0.5
+"""With so few requests in flight on average, none is for at least half of the time."""
+QUICK = 2
+"""Times the shortest service time; a mean below had little waiting in it."""
 PHASES_COMPARED = 4
 """Phases of which a sentence compares a stream's times."""
 STREAMS_TOLD = 6
@@ -566,6 +570,8 @@ def _limit(records: Sequence[Record]) -> str:
         if qualified or _lateness(records) or 0 < paced < len(records):
             return "The generator was not the limit."
         if paced:
+            if not all(map(_is_idle_or_quick, records)):
+                return "The profile set the rate; how close it is to the storage's limit is not known."
             return "The profile set the rate, and neither the storage nor the generator was at its limit."
         if any(map(_pauses, records)):
             return "The profile pauses between requests, and neither the storage nor the generator was at its limit."
@@ -604,6 +610,20 @@ def _is_paced(record: Record) -> bool:
         else isinstance(stream.pace, OpenPace) and not stream.frames and not stream.program
         for stream in streams
     )
+
+
+def _is_idle_or_quick(record: Record) -> bool:
+    """Whether requests that were due hardly waited: the mean response time is below twice the shortest service time, or
+    so few were in flight on average (Little's law) that the storage had none for most of the time."""
+    rows = [row for row in analysis.totals(record) if is_request(row.operation) and row.response and row.service]
+    in_flight: dict[int, float] = {}
+    for row in rows:
+        if row.service and row.phase_ns:
+            own = row.service.mean_ns * row.phase_requests / row.phase_ns
+            in_flight[row.phase] = in_flight.get(row.phase, 0.0) + own
+    if max(in_flight.values(), default=0.0) <= IDLE_IN_FLIGHT:
+        return True
+    return all(row.response.mean_ns < QUICK * (row.service.min_ns or 0) for row in rows if row.response and row.service)
 
 
 def _pauses(record: Record) -> bool:
