@@ -19,7 +19,7 @@ import pytest
 from brickyard import _core
 from brickyard.analysis import PhaseRate
 from brickyard.cli import main
-from brickyard.cli.parts.progress import closing, describe
+from brickyard.cli.parts.progress import Terminal, closing, describe
 from brickyard.cli.results.runs import since_unix_ns
 from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan
@@ -570,3 +570,9 @@ def test_progress_names_the_step_of_a_curve_and_the_phase_of_many() -> None:
         assert describe(RunSpec("p", plan, ["sim:wd2500jd"], marks=marks)) == said
     rates = [PhaseRate(str(number), 100.0 * number, 0.0, 0, is_rated=True) for number in range(1, 6)]
     assert closing(rates) == "5 phases, 100 to 500 IOPS"
+
+
+def test_a_line_of_progress_is_never_beyond_the_planned_time() -> None:
+    terminal = Terminal()
+    terminal._planned_ns = 10 * SECOND
+    assert terminal._at(11 * SECOND, None) == "10 s of 10 s: "
