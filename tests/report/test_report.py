@@ -287,6 +287,9 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
         preempted = store.record(add_run(store, [measured, waiting], warnings=[waited]))
         bound = phase_end(generator_bound=True, generator_bound_reason="cpu")
         busy = store.record(add_run(store, [measured, bound]))
+        # Requests that end inside the call which submits them leave a thread nothing to wait for but its CPU.
+        spent = interval(0, SECOND, cell([MS] * 20), cpu={"user_ns": 80 * MS, "system_ns": 840 * MS})
+        inline = store.record(add_run(store, [spent, phase_end(loops=1, cpu_wait_share=0.03)]))
     assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([stolen], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([preempted], {}).belief
@@ -295,6 +298,8 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
     assert "60" not in of_preempted.split("waited for a CPU", maxsplit=1)[0].rsplit("Generator", 1)[-1]
     assert "the limit" not in of_preempted
     assert "The processor was the limit, including the kernel" in answer([busy], {}).belief
+    assert "The processor was the limit, including the kernel" in answer([inline], {}).belief
+    assert "the generator was the limit" in str(circumstances([inline]))
     mixed = answer([busy, stolen, quiet], {}).belief
     assert "In 1 of 3 runs the processor was the limit" in mixed
     assert "did not have all the CPU time that it wanted in 1 of 3 runs, so there the limit is not known." in mixed
