@@ -27,6 +27,7 @@ from brickyard.report.load_curve import load_curve
 from brickyard.report.page import default_directory, write_report
 from brickyard.report.pictures import draw
 from brickyard.report.tables import characterization_tables, totals_tables
+from brickyard.report.written import templates
 from brickyard.store import Store
 from brickyard.units import MIB, format_count
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, plan, stream
@@ -104,6 +105,13 @@ def test_nothing_in_the_page_points_elsewhere(page: Path) -> None:
     assert "://" not in text
     assert not re.search(r"<(script|link|iframe|img|object|embed)\b|@import|url\((?!#)", text)
     assert "default-src 'none'" in text
+
+
+def test_a_line_does_not_end_within_an_option() -> None:
+    """A browser breaks lines behind hyphens."""
+    said = templates().from_string("{{ text | whole_options }}").render(text="Use --full, a-b <or> --only x--y.")
+    option = '<span class="option">--{}</span>'
+    assert said == f"Use {option.format('full')}, a-b &lt;or&gt; {option.format('only')} x--y."
 
 
 def test_ids_are_unique_and_references_resolve(page: Path) -> None:
