@@ -323,8 +323,8 @@ def test_rates_of_unknown_caches_are_not_called_steady(tmp_path: Path) -> None:
         records = [store.record(add_run(store, [wrote, phase_end()])) for _ in range(3)]
     said = cached.words({records[0].info.id: "its rate fell by 28 %"}, records, "")
     assert said == (
-        "1 of 3 runs that wrote may show the rate of a cache (in one, its rate fell by 28 %). The others may show the "
-        "rate of a cache as well: the size of their write cache is not known."
+        "1 of 3 runs that wrote may show the rate of a cache: its rate fell by 28 %. For 2 more this is not known, "
+        "since the size of their write cache is not known."
     )
     said = cached.words({}, records, "")
     assert "3 of 3 runs that wrote may show the rate of a cache: the size" in said
