@@ -14,6 +14,8 @@ from brickyard.advise.simulate import Brick, filled, simulate
 from brickyard.analysis.figures.pivot import Axis, Observation, TableSpec, Where, pivot
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging.answers import _characterized
+from brickyard.analysis.judging.conclusions import rivals_of
+from brickyard.analysis.studies.answer import _against_base
 from brickyard.analysis.studies.characterization import Cell, RankedCell
 from brickyard.analysis.studies.published import Cells, Conclusion, Published, agreement, beside, judged
 from brickyard.cli import main
@@ -282,6 +284,13 @@ def repeated(a: tuple[float, ...], b: tuple[float, ...]) -> list[Observation]:
         for number, (name, values) in enumerate([("a", a), ("b", b)])
         for repetition, value in enumerate(values)
     ]
+
+
+def test_a_level_that_is_a_number_stands_beside_its_factor() -> None:
+    numbered = Axis("array", "depth", {"a": "4", "b": "1"}, {})
+    found = pivot(SPEC, [numbered], repeated((101, 102, 103), (100, 101, 102)))
+    said = _against_base(numbered, "IOPS", rivals_of([found], "array"), "b", {"array": numbered})
+    assert said.startswith("IOPS compared with depth 1: depth 4: +")
 
 
 @pytest.mark.parametrize(

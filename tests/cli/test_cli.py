@@ -137,6 +137,10 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "/nowhere/f", "--dry-run"], "/nowhere does not exist"),
     (["run", "sqlio-random-read-4", "/dev/null", "--dry-run"], "neither a file nor a block device"),
     (["run", "sqlio-random-read-4", "/etc/hostname", "/etc/hosts", "--dry-run"], "1 target, but 2 were named"),
+    (
+        ["run", "sqlio-random-read-4", "--check", "p99<=1ms", "iops>=10"],
+        "each requirement needs a --check (or --ruler)",
+    ),
     (["doctor", "/nowhere/at/all"], "no such file, directory or device"),
     (["characterize", "--quick", "--full"], "exclude each other"),
     (["characterize", "--set", "depth=many"], "--set depth=many: a whole number from 0"),

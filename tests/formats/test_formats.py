@@ -855,5 +855,8 @@ def test_a_command_line_with_a_job_file_gives_the_job_its_defaults(
         assert "In its source, the target is x;" in found["text"]
     (tmp_path / "dev.fio").write_text("[dev]\nfilename=/dev/nvme7n1\nrw=randread\nsize=1g\ndirect=1\nioengine=libaio\n")
     assert main(["import", "dev.fio", "-o", "dev.toml"]) == 0
-    assert "`brickyard run dev.toml /dev/nvme7n1`" in capsys.readouterr().err
+    assert main(["import", "dev.toml"]) == 2
+    assert "dev.toml: is a profile of Brickyard already; run it: `brickyard run dev.toml`" in capsys.readouterr().err
+    assert main(["import", "dev.fio", "-o", "again.toml"]) == 0
+    assert "`brickyard run again.toml /dev/nvme7n1`" in capsys.readouterr().err
     assert "`brickyard run PROFILE /dev/nvme7n1`" in (tmp_path / "dev.toml").read_text()

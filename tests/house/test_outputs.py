@@ -32,6 +32,10 @@ def test_files_of_the_user_s_own_stay(tmp_path: Path, capsys: pytest.CaptureFixt
     refused(capsys, rows, "export", "latest", "--format", "csv", "-o", str(rows))
     refused(capsys, profile, "import", "--command", "diskspd -b8K -d6 x.dat", "-o", str(profile))
     refused(capsys, profile, "terraserver", "mapping", "-o", str(profile))
+    for words in (["report", "latest"], STUDY, ["characterize", "sim:gp3", "--quick"]):
+        assert main([*words, "-o", str(tmp_path / "mistyped" / "page")]) == 2
+        assert "page: cannot be written: its directory does not exist; make it first" in capsys.readouterr().err
+    assert not (tmp_path / "mistyped").exists()
     folder = tmp_path / "study"
     folder.mkdir()
     refused(capsys, folder / "report.html", *STUDY, "-o", str(folder))

@@ -27,6 +27,7 @@ from brickyard.report.load_curve import load_curve
 from brickyard.report.page import default_directory, write_report
 from brickyard.report.pictures import draw
 from brickyard.report.tables import characterization_tables, totals_tables
+from brickyard.report.written import templates
 from brickyard.store import Store
 from brickyard.units import MIB, format_count
 from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, plan, stream
@@ -104,6 +105,13 @@ def test_nothing_in_the_page_points_elsewhere(page: Path) -> None:
     assert "://" not in text
     assert not re.search(r"<(script|link|iframe|img|object|embed)\b|@import|url\((?!#)", text)
     assert "default-src 'none'" in text
+
+
+def test_a_line_does_not_end_within_an_option() -> None:
+    """A browser breaks lines behind hyphens."""
+    said = templates().from_string("{{ text | whole_options }}").render(text="Use --full, a-b <or> --only x--y.")
+    option = '<span class="option">--{}</span>'
+    assert said == f"Use {option.format('full')}, a-b &lt;or&gt; {option.format('only')} x--y."
 
 
 def test_ids_are_unique_and_references_resolve(page: Path) -> None:
@@ -287,6 +295,9 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
         preempted = store.record(add_run(store, [measured, waiting], warnings=[waited]))
         bound = phase_end(generator_bound=True, generator_bound_reason="cpu")
         busy = store.record(add_run(store, [measured, bound]))
+        # Requests that end inside the call which submits them leave a thread nothing to wait for but its CPU.
+        spent = interval(0, SECOND, cell([MS] * 20), cpu={"user_ns": 80 * MS, "system_ns": 840 * MS})
+        inline = store.record(add_run(store, [spent, phase_end(loops=1, cpu_wait_share=0.03)]))
     assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([stolen], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([preempted], {}).belief
@@ -295,6 +306,8 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
     assert "60" not in of_preempted.split("waited for a CPU", maxsplit=1)[0].rsplit("Generator", 1)[-1]
     assert "the limit" not in of_preempted
     assert "The processor was the limit, including the kernel" in answer([busy], {}).belief
+    assert "The processor was the limit, including the kernel" in answer([inline], {}).belief
+    assert "the generator was the limit" in str(circumstances([inline]))
     mixed = answer([busy, stolen, quiet], {}).belief
     assert "In 1 of 3 runs the processor was the limit" in mixed
     assert "did not have all the CPU time that it wanted in 1 of 3 runs, so there the limit is not known." in mixed
@@ -310,8 +323,8 @@ def test_rates_of_unknown_caches_are_not_called_steady(tmp_path: Path) -> None:
         records = [store.record(add_run(store, [wrote, phase_end()])) for _ in range(3)]
     said = cached.words({records[0].info.id: "its rate fell by 28 %"}, records, "")
     assert said == (
-        "1 of 3 runs that wrote may show the rate of a cache (in one, its rate fell by 28 %). The others may show the "
-        "rate of a cache as well: the size of their write cache is not known."
+        "1 of 3 runs that wrote may show the rate of a cache: its rate fell by 28 %. For 2 more this is not known, "
+        "since the size of their write cache is not known."
     )
     said = cached.words({}, records, "")
     assert "3 of 3 runs that wrote may show the rate of a cache: the size" in said

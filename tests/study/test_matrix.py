@@ -186,7 +186,9 @@ def test_sentences_count_who_beats_whom() -> None:
     made = pivot(spec(), [MIRROR, STATE], seen(values, "mirror", "condition"))
     said = conclusions([made])
     (line,) = (line for line in said if line.startswith("Mirror, by IOPS: software beats 3ware in 1 of 2 cells; no"))
-    assert re.search(r"no difference seen \([\d.]+ % or more would have been seen\) in 1\.$", line), line
+    assert re.search(
+        r"no difference seen \(these runs find one of [\d.]+ % or more in four of five cases\) in 1\.$", line
+    ), line
     assert any(s.startswith("Volume Rebuild compared with Normal, by IOPS: ") for s in said)
     once = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): 100.0, ("hardware", "normal"): 80.0,
                                                 ("software", "rebuilding"): 50.0, ("hardware", "rebuilding"): 50.1},
@@ -393,8 +395,8 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
-    assert "power against 5 %: in four of five cases, so many runs find one figure that alone is worse by " in told
-    assert " or more for the steadiest, " in told
+    assert "power against 5 %: in four of five cases, these runs find a figure that is worse by " in told
+    assert " or more if it is the steadiest, by " in told
 
 
 def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

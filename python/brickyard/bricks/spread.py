@@ -159,10 +159,9 @@ class Spread:
         held = sum(source.held or 0 for source in others)
         if not others:
             return ""
-        worse = "Other products may be further off: " if held < COVERAGE * figures else ""
         return (
-            f". {worse}{'if' if worse else 'If'} the factor is computed without the source of a figure, {held} of the "
-            f"other {figures} figures lie within it"
+            f", {'but only' if held < COVERAGE * figures else 'and'} {held} of {figures} from smaller sources if it is "
+            "computed without these"
         )
 
     @property
@@ -340,8 +339,11 @@ def basis_words(kind: str) -> str:
         return f"How far models of {KINDS[kind]} are off is not known: too few figures are published"
     above = ""
     if made.above_cap >= 1.005:
-        above = f"; nine of ten of those above their limits were so by at most {made.above_cap - 1:.0%}"
-    return f"Nine of ten published figures of {KINDS[kind]} {made.claim}{above}{made.largest_words}{made.others_words}"
+        above = f"; of those above their limits, nine of ten exceed them by at most {made.above_cap - 1:.0%}"
+    return (
+        f"Nine of ten published figures of {KINDS[kind]} lie within {made.words} of models{made.others_words}{above} "
+        "(docs/truth.md)"
+    )
 
 
 def spread(kind: str, every: Iterable[SpreadRow]) -> Spread | None:

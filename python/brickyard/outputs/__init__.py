@@ -27,6 +27,7 @@ from brickyard.outputs.files import (
 )
 from brickyard.outputs.folders import (
     check_folder,
+    check_parent,
     copy_tree,
     folder,
     fresh_folder,
@@ -49,6 +50,7 @@ __all__ = [
     "check_database",
     "check_file",
     "check_folder",
+    "check_parent",
     "check_place",
     "check_report",
     "connect",

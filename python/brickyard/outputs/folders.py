@@ -28,6 +28,13 @@ def check_folder(path: Path) -> Path:
     return path
 
 
+def check_parent(path: Path) -> Path:
+    """Refuses a name in a folder that does not exist, which is more often mistyped than meant."""
+    if not path.absolute().parent.exists():
+        raise refuse(path, "cannot be written: its directory does not exist", "make it first")
+    return path
+
+
 def may_hold_files(directory: Path) -> bool:
     """Whether files are made in this folder: it is neither among devices nor in a file system of the kernel."""
     handle = os.open(directory, _DIRECTORY)

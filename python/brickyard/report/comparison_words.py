@@ -105,13 +105,15 @@ def lack_words(item: Lack) -> str:
 def _power_words(judged: Gate, tolerance: float) -> str:
     """What the gate would find. Of figures with more noise, only larger changes are detected."""
     least, most = sees_words(judged.lone_shares[0]), sees_words(judged.lone_shares[-1])
-    lone = least if least == most else f"{least} for the steadiest, {most} for the noisiest"
-    head = f"power against {_share(tolerance)}: in four of five cases, so many runs find"
+    head = (
+        f"power against {_share(tolerance)}: in four of five cases, these runs find a figure that is worse by {least}"
+    )
     count = len(judged.tested)
     if count == 1:
-        return f"{head} the figure if it is worse by {lone}"
+        return head
+    range_words = "" if least == most else f" if it is the steadiest, by {most} if it is the noisiest"
     every = sees_words(judged.all_share or 0.0)
-    return f"{head} one figure that alone is worse by {lone}; all {count} if each is worse by {every}"
+    return f"{head}{range_words}. They find all {count} if each is worse by {every}"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:

@@ -67,7 +67,7 @@ def draw(name: str, alt_text: str, chart: Any, *, width: int | None = None, note
     dressed_chart = _printable(dressed(chart, width=width).to_dict(validate=False))
     if note:
         letters = max(int((width or DEFAULT_WIDTH) / LETTER), LEAST_LETTERS)
-        _subtitled(dressed_chart, textwrap.wrap(note, letters))
+        _subtitled(dressed_chart, textwrap.wrap(note, letters, break_on_hyphens=False))
         alt_text = f"{alt_text}; {note}"
     svg = vl_convert.vegalite_to_svg(dressed_chart, VEGALITE_VERSION, allowed_base_urls=[])
     return Picture(name, alt_text, svg)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from brickyard.errors import BadInputError, one_line
 from brickyard.outputs import PAGE_MARK, ReportPlace, check_file, check_report, folder, write_whole
@@ -24,9 +25,17 @@ class Beside:
     mark: re.Pattern[bytes]
 
 
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+
+
+def whole_options(text: str) -> Markup:
+    """A sentence whose options are not broken at their hyphens, which they would be at the end of a line."""
+    return Markup(OPTION.sub(r'<span class="option">\g<0></span>', str(escape(printable(text, lines=True)))))  # noqa: S704
+
+
 def templates() -> Environment:
     """What is put into a page is escaped, and controls in it are made visible."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("brickyard.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -34,6 +43,8 @@ def templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value, lines=True) if type(value) is str else value,
     )
+    made.filters["whole_options"] = whole_options
+    return made
 
 
 def write_page(place: ReportPlace, html: str, pictures: Iterable[Picture], beside: Iterable[Beside] = ()) -> Path:

@@ -22,7 +22,7 @@ from brickyard.analysis.figures.workload import VIRTUAL, demand_words
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.caveats_run import BACKLOG, DAMAGE_WORDS, OVERLOADED
-from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED
+from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.analysis.judging.targets import target_words
@@ -555,7 +555,7 @@ def _limit(records: Sequence[Record]) -> str:
     rows = [row for record in records for row in analysis.totals(record)]
     if rows and all(row.requests and not row.phase_requests for row in rows):
         return "What the limit was is not known, since no request ended within the measured time: measure for longer."
-    bound = [r for r in records if any(end.generator_bound for end in r.of(PhaseEnd))]
+    bound = [r for r in records if any(is_limit(r, end) for end in r.of(PhaseEnd))]
     if not bound and any(map(unwatched, records)):
         return (
             "No worker was at its limit. Other load on the hosts is not recorded, so whether storage or generator was "
@@ -581,9 +581,9 @@ def _limit(records: Sequence[Record]) -> str:
 
 def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:
     """Of runs among which some were limited by the generator."""
-    ends = [end for record in bound for end in record.of(PhaseEnd) if end.generator_bound]
+    ends = [end for record in bound for end in record.of(PhaseEnd) if is_limit(record, end)]
     who = "the generator, not the storage, was the limit"
-    if any(end.generator_bound_reason is Bound.CPU for end in ends):
+    if any(end.generator_bound_reason is Bound.CPU or not end.generator_bound for end in ends):
         who = "the processor was the limit, including the kernel's work for the storage"
     if len(bound) == len(records):
         return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."

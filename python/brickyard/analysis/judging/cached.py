@@ -276,10 +276,12 @@ def words(found: dict[int, str], records: Sequence[Record], more: str) -> str:
     first: Sequence[str] = sorted(found.values())
     said = []
     if found:
-        said.append(f"{len(found)} of {among} runs that wrote may show the rate of a cache (in one, {first[0]})")
+        said.append(f"{len(found)} of {among} runs that wrote may show the rate of a cache: {first[0]}")
     if others:
-        whose = "The others" if others + len(found) == among and found else f"{others} of {among} runs that wrote"
-        also = " as well" if found else ""
-        said.append(f"{whose} may show the rate of a cache{also}: the size of their write cache is not known")
+        if found:
+            said.append(f"For {others} more this is not known, since the size of their write cache is not known")
+        else:
+            why = "the size of the write cache is not known"
+            said.append(f"{others} of {among} runs that wrote may show the rate of a cache: {why}")
     text = ". ".join(said)
     return f"{text}{more}." if text else ""

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.schema import Engine, PhaseEnd, Start, Unit, WatchSheet
+from brickyard.schema.plan import OpenPace, Plan
 from brickyard.schema.warning import Value, wording_of
+from brickyard.store import Record
 
 BUSY_SHARE_MAX = 0.85
 OTHERS_SHARE_MAX = 0.2
@@ -24,6 +26,39 @@ CPU_WAIT_SHARE = 0.1
 def waited(end: PhaseEnd) -> bool:
     """Whether a phase's figures depend on how long the generator waited for a CPU, and not on its own work."""
     return (end.cpu_wait_share or 0.0) >= CPU_WAIT_SHARE and not end.generator_bound
+
+
+BUSY_LOOPS_SHARE = 0.9
+"""Our choice: storage that answered at once could not make loops faster by more than a ninth that waited for it in a
+tenth of their time."""
+JUDGED_NS = 100_000_000  # CPU time is counted in ticks of up to 10 ms
+
+
+def is_busy(record: Record, end: PhaseEnd) -> bool:
+    """Whether the threads of a phase hardly waited for the storage: they were on a CPU, in their own work or in the
+    kernel's, or for a short time waited for one. Not known of other programs, of open loops, whose rate the profile
+    sets, and where something took the CPUs."""
+    start = record.info.start
+    is_own = start is not None and start.engine in (Engine.IO_URING, Engine.PSYNC)
+    if not is_own or not end.loops or waited(end) or _has_open_loop(record):
+        return False
+    costs = [cost for cost in record.costs if cost.phase == end.phase and not cost.drain]
+    lasted_ns = sum(cost.end_ns - cost.start_ns for cost in costs)
+    on_cpu_ns = sum(cost.cpu_user_ns + cost.cpu_system_ns for cost in costs)
+    if lasted_ns < JUDGED_NS:
+        return False
+    return on_cpu_ns / (lasted_ns * end.loops) + (end.cpu_wait_share or 0.0) >= BUSY_LOOPS_SHARE
+
+
+def _has_open_loop(record: Record) -> bool:
+    plan = record.info.plan
+    streams = [stream for phase in plan.phase for stream in phase.stream] if isinstance(plan, Plan) else []
+    return any(isinstance(stream.pace, OpenPace) for stream in streams)
+
+
+def is_limit(record: Record, end: PhaseEnd) -> bool:
+    """Whether the generator, or the processor that it ran on, may have been the limit of a phase."""
+    return end.generator_bound or is_busy(record, end)
 
 
 def wait_share(ends: Sequence[PhaseEnd]) -> float | None:

@@ -22,7 +22,7 @@ from brickyard.analysis.figures.tools import tool_document
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
-from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, wait_share
+from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit, wait_share
 from brickyard.analysis.judging.further import further_document
 from brickyard.analysis.judging.judged import IntervalSums
 from brickyard.analysis.judging.unwritten import never_written_bytes
@@ -352,7 +352,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
         return []
     clock, said = start.clock, schema.reasons_of(start)
     ends = record.of(PhaseEnd)
-    bound = any(end.generator_bound for end in ends)
+    bound = any(is_limit(record, end) for end in ends)
     busy = "" if record.info.is_by_tool else work_words(ends)
     cost = cpu_per_request_ns(record)
     cost_ns = clock.read_cost_ns  # 0 where it was not measured
@@ -518,7 +518,7 @@ def _generator_range(records: list[Record]) -> str:
     costs = [sum(cost) for record in records if (cost := cpu_per_request_ns(record))]
     ends = [record.of(PhaseEnd) for record in records]
     busy = work_words([end for own in ends for end in own])
-    bound = sum(any(end.generator_bound for end in own) for own in ends)
+    bound = sum(any(is_limit(record, end) for end in record.of(PhaseEnd)) for record in records)
     if not busy and not any(costs):
         return ""
     known = not any(record.info.is_by_tool for record in records)

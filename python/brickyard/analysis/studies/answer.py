@@ -9,6 +9,7 @@ Refusal: no figure that the tables do not have, and at most three sentences.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import median
@@ -197,8 +198,17 @@ def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str, axes: Mapp
     if len(found) > LEVELS_MAX:
         ordered = sorted(found, key=lambda level: median(duel.apart.share for duel in found[level]))
         found = {level: found[level] for level in (ordered[0], ordered[-1])}
-    parts = [f"{axis.label(level)} {_duel_words(of_level, axis, axes)}" for level, of_level in found.items()]
-    return f"{figure} compared with {axis.label(base)}: {', '.join(parts)}" if parts else ""
+    parts = [f"{_named(axis, level)} {_duel_words(of_level, axis, axes)}" for level, of_level in found.items()]
+    return f"{figure} compared with {_named(axis, base).rstrip(':')}: {', '.join(parts)}" if parts else ""
+
+
+def _named(axis: Axis, level: str) -> str:
+    """A level beside a figure: a number with its factor, as in `queue depth 4:`."""
+    label = axis.label(level)
+    return f"{axis.title} {label}:" if NUMBER.fullmatch(label) else label
+
+
+NUMBER = re.compile(r"[\d.,]+")
 
 
 def _best_and_worst(axis: Axis, figure: str, rounds: Rounds, axes: Mapping[str, Axis]) -> str:

@@ -45,6 +45,8 @@ Format = Literal[
     "elbencho-result",
 ]
 
+PROFILE = re.compile(r"(?m)^\s*\[\[\s*phase\s*\]\]")
+
 
 def import_(
     file: str,
@@ -127,6 +129,8 @@ def _format(file: str, text: str, asked: str | None) -> str:
     """Raises BadInputError where a text is no load, or nothing tells whose it is."""
     with _of_file(Path(file)):
         refuse_results(text)
+    if asked is None and PROFILE.search(text):
+        raise BadInputError(f"{file}: is a profile of Brickyard already; run it: `brickyard run {shlex.quote(file)}`")
     known_as = recognize(text)
     if asked and known_as in RESULT_FORMATS and asked != known_as:
         raise BadInputError(f"{Path(file).name}: these are results, of the format {known_as}; leave --format out")

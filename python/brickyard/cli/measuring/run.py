@@ -23,7 +23,7 @@ from brickyard.cli.parts.output import emit, print_line, stderr, stdout
 from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.target import aim_at, aim_directories, split_overrides
 from brickyard.cli.parts.told import tell
-from brickyard.errors import BadInputError, one_line
+from brickyard.errors import BadInputError, Edit, Remedy, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.schema import RunOptions, plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
@@ -378,6 +378,10 @@ def _targets(count: int) -> str:
 
 def _refuse_count(name: str, plan: Plan, targets: tuple[str, ...]) -> None:
     wanted = _target_count(plan)
+    asked = next((word for word in targets if "<" in word or ">" in word), None)
+    if asked is not None and not Path(asked).exists():
+        said = f"{asked}: stands where a target is named; each requirement needs a --check (or --ruler) of its own"
+        raise BadInputError(said, Remedy(f"write --check '{asked}'", Edit((asked,), ("--check", asked))))
     if targets and len(targets) != wanted:
         each = "; --each runs every stream on each of them" if wanted == 1 else ""
         raise BadInputError(f"{name}: uses {_targets(wanted)}, but {len(targets)} were named{each}")

@@ -54,6 +54,16 @@ def _check_store(path: Path) -> None:
         outputs.check_database(path, APPLICATION_ID)
 
 
+def _check_folder(path: Path) -> None:
+    outputs.check_parent(path)
+    outputs.check_folder(path)
+
+
+def check_report(path: Path) -> None:
+    outputs.check_parent(path)
+    outputs.check_report(path)
+
+
 def _check_export(path: Path) -> None:
     from brickyard.report.export import EXPORT_MARK
 
@@ -75,7 +85,7 @@ class Count:
 READ = Read()
 STORE = Written(_check_store)
 FILE, STREAM = Written(outputs.check_place), Written(partial(outputs.check_file, stream=True))
-FOLDER, REPORT = Written(outputs.check_folder), Written(outputs.check_report)
+FOLDER, REPORT = Written(_check_folder), Written(check_report)
 
 StorePlace = Annotated[
     Path | None,

@@ -27,7 +27,7 @@ from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.progress import Working
 from brickyard.cli.planning.advise_words import Bought
 from brickyard.errors import BadInputError
-from brickyard.outputs import check_folder, check_report, folder, report_place
+from brickyard.outputs import check_folder, check_parent, folder, report_place
 from brickyard.report.picture import Picture, is_picture, room_for
 from brickyard.store import Json
 
@@ -49,11 +49,11 @@ PartWords = Annotated[
 
 def _check_place(place: Path) -> None:
     if not is_picture(place):
-        check_report(place)
+        options.check_report(place)
         return
+    check_parent(place)
     check_folder(place.parent)
-    if place.parent.is_dir():
-        room_for(place.parent, place.stem)
+    room_for(place.parent, place.stem)
 
 
 AdvicePlace = Annotated[

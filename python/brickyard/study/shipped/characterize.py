@@ -139,7 +139,7 @@ def forecast_lines(mode: Mode, target: str, options: RunOptions, overrides: list
     lasts = format_seconds(TIMING[mode].total_s + REPORT_S)
     return [
         f"duration: about {lasts}, longer where filling what was never written takes most of it",
-        f"writes: if the target may be written, what fills it, and {AS_MUCH} in half of that time",
+        f"writes, if the target may be written: what was never written is filled; then {AS_MUCH} in half of that time",
     ]
 
 
