@@ -56,6 +56,7 @@ from brickyard.store import Annotation, Baseline, Cursor, Record, RunHead, Store
 from brickyard.store.damage import DamagedRunError
 from brickyard.store.record import RUNNING, RunMarks
 from brickyard.study.running.summaries import kept_figures
+from brickyard.units import format_runs
 
 __all__ = [
     "HEAT_EDGES_NS",
@@ -561,12 +562,18 @@ def load() -> None:
 
 
 def pin(store: Store, name: str, runs: Sequence[int]) -> None:
-    """Keeps runs as a baseline under a name; one of the same name is replaced."""
+    """Keeps runs as a baseline under a name. Raises BadInputError where the name has other runs already."""
     if not BASELINE.fullmatch(name):
         raise BadInputError("the name of a baseline is a letter and then letters, digits, - . or _")
     for record in (store.record(run) for run in runs):
         if not record.info.is_valid:
             raise BadInputError(f"run {record.info.id}: did not end validly, so it cannot be a baseline")
+    known = store.baselines().get(name)
+    if known and list(known.runs) != list(runs):
+        command = f"`brickyard baseline save {name} {' '.join(map(str, runs))} --replace`"
+        raise BadInputError(
+            f"{name}: is a baseline already, of {format_runs(known.runs)}; choose another name, or run {command}"
+        )
     store.add_baseline(name, runs)
 
 

@@ -80,6 +80,9 @@ def test_a_run_stands_beside_its_thresholds_the_baseline_and_the_run_before(clie
     page = client.get("/results/3").text
     assert page.index("Thresholds") < page.index("Difference to the last run") < page.index("Circumstances")
     assert client.post("/api/baselines", {"name": "old", "runs": [1, 2]}).status == 200
+    again = client.post("/api/baselines", {"name": "old", "runs": [3]})
+    assert again.status == 400
+    assert "old: is a baseline already, of runs 1-2" in again.text
     page = client.get("/results/3").text
     assert "Difference to the baseline old" in page
     assert "/compare?before=1,2&amp;after=3" in page

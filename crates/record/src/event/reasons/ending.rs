@@ -112,7 +112,11 @@ impl Display for StartLate {
 
 impl Display for FailedStream {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{}, {} ({} requests", self.phase, self.stream, self.requests)?;
+        f.write_str(&self.phase)?;
+        if self.stream != self.phase {
+            write!(f, ", {}", self.stream)?;
+        }
+        write!(f, " ({} requests", self.requests)?;
         if let Some(error) = &self.error {
             write!(f, ", {error}")?;
         }
@@ -176,5 +180,20 @@ impl Display for EndReason {
             Other { text } => text,
         };
         f.write_str(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FailedStream;
+
+    #[test]
+    fn a_stream_with_the_name_of_its_phase_is_named_once() {
+        let named = |phase: &str, stream: &str| {
+            let (phase, stream) = (phase.to_owned(), stream.to_owned());
+            FailedStream { phase, stream, requests: 3, error: Some("No space left".to_owned()) }.to_string()
+        };
+        assert_eq!(named("ad-hoc", "ad-hoc"), "ad-hoc (3 requests, No space left)");
+        assert_eq!(named("reads", "all"), "reads, all (3 requests, No space left)");
     }
 }
