@@ -112,7 +112,9 @@ def test_drivers_with_calls_send_the_part_of_those_without(
     words: list[str | Path] = [log, "--map", mapping, "--to", shop, "--pace", "fixed:60", "--again"]
     words += ["--duration", "2s", "--drivers", "3"]
     document, ends = replayed(capsys, *words, "--check", store=place)
-    assert sorted(end["calls"] + sum(end["unsent_by_brick"]) for end in ends) == [0, 0, 120]
+    *others, sent = sorted(end["calls"] + sum(end["unsent_by_brick"]) for end in ends)
+    assert others == [0, 0]
+    assert sent in (119, 120), "the last call is due at the end"
     assert not [item for item in document["runs"][0]["warnings"] if item["id"] == "rate_unoffered"]
 
 
