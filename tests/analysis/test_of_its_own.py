@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +12,9 @@ from brickyard import profiles, rulers
 from brickyard.advise.simulate import Brick, simulate
 from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.comparison import compare, repeated
+from brickyard.analysis.judging.history import histories
+from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import Verdict, verdict, verdict_document
 from brickyard.analysis.judging.verdict_words import verdict_line, verdict_rows
 from brickyard.schema.plan import Plan
@@ -21,14 +25,19 @@ RAID5 = ["level=raid5", "members=4", "spares=1"]
 FAST, SLOW = [90_000] * 5000, [25 * MS] * 30
 
 
-def loop(seconds: int = 40, warmup: int = 0) -> Plan:
-    head = f"title = 't'\n[[phase]]\nduration = '{seconds}s'\nwarmup = '{warmup}s'\n"
+def loop(seconds: int, warmup: int, seed: int) -> Plan:
+    head = f"title = 't'\nseed = {seed}\n[[phase]]\nduration = '{seconds}s'\nwarmup = '{warmup}s'\n"
     text = f"{head}[[phase.stream]]\nrequest = '8KiB'\naddress = 'random'\ndepth = 4\n"
     return profiles.validate(profiles.ProfileText("t", text, ""), [])
 
 
-def failing(*changes: str, seconds: int = 40, warmup: int = 0) -> Record:
-    return simulate(loop(seconds, warmup), Brick("terraserver-2003"), overrides=[*RAID5, *changes])
+def failing(*changes: str, warmup: int = 0, seed: int = 1) -> Record:
+    return simulate(loop(40, warmup, seed), Brick("terraserver-2003"), overrides=[*RAID5, *changes])
+
+
+def again(record: Record, number: int) -> Record:
+    """As a run of a store with others."""
+    return replace(record, info=replace(record.info, id=number, profile="load", outcome="done"))
 
 
 def judged(record: Record, word: str) -> Verdict:
@@ -102,3 +111,21 @@ def test_a_stream_that_would_not_meet_by_itself_what_all_requests_do_is_named(tm
     assert document(met)["stream_alone"]["stream"] == "heavy"
     assert verdict_rows(met)[0][4].startswith("pass over all requests together; stream heavy alone has p50 2")
     assert "alone" not in verdict_line(judged(record, "p50<=30ms"))
+
+
+def test_each_condition_is_compared_averaged_and_listed_by_itself() -> None:
+    early, late = ([again(failing(f"fail_at={at}s", seed=seed), seed + at) for seed in (1, 2)] for at in (10, 30))
+    found = compare(early, late)
+    names = [change.name for change in found.changes if change.figure.name == "iops"]
+    assert [name[-2:] for name in names] == [("normal", "read"), ("rebuilding", "read")]
+    rates = {change.name[-2]: change.difference for change in found.changes if change.figure.name == "iops"}
+    assert all(abs(rate.share) < 0.1 for rate in rates.values()), "as one, rebuilding for a shorter time is faster"
+    together = {one.name[-2]: one.sample.centre for one in repeated(early) if one.figure.name == "iops"}
+    assert together == {"normal": pytest.approx(191, rel=0.05), "rebuilding": pytest.approx(74, rel=0.05)}
+    whole = again(failing(seed=7), 7)
+    assert {change.name[-2] for change in compare(early, [whole]).changes} == {"normal"}
+    listed = {part.condition: part.values["iops"] for part in run_figures(early[0]).parts}
+    assert listed == {"normal": pytest.approx(191, rel=0.05), "rebuilding": pytest.approx(74, rel=0.05)}
+    heads = [(record.info, run_figures(record)) for record in early]
+    shown = histories(heads, "iops", lambda run: next(record for record in early if record.info.id == run))
+    assert [one.name[-2:] for one in shown] == [("normal", "read"), ("rebuilding", "read")]
