@@ -10,6 +10,8 @@ import pytest
 
 from brickyard import profiles, rulers
 from brickyard.advise.simulate import Brick, simulate
+from brickyard.analysis.figures.observe import observations
+from brickyard.analysis.figures.pivot import TableSpec
 from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.comparison import compare, repeated
@@ -122,6 +124,8 @@ def test_each_condition_is_compared_averaged_and_listed_by_itself() -> None:
     assert all(abs(rate.share) < 0.1 for rate in rates.values()), "as one, rebuilding for a shorter time is faster"
     together = {one.name[-2]: one.sample.centre for one in repeated(early) if one.figure.name == "iops"}
     assert together == {"normal": pytest.approx(191, rel=0.05), "rebuilding": pytest.approx(74, rel=0.05)}
+    table = TableSpec("t", "IOPS", "iops", ("repetition",), (), {}, (), {}, None, {}, "mean", None)
+    assert observations(early, table).troubles == ["mean over the conditions normal and rebuilding"]
     whole = again(failing(seed=7), 7)
     assert {change.name[-2] for change in compare(early, [whole]).changes} == {"normal"}
     listed = {part.condition: part.values["iops"] for part in run_figures(early[0]).parts}

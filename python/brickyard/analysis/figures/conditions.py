@@ -91,11 +91,12 @@ def _row(span: Span) -> list[str]:
 def of_words(record: Record, phase: int) -> str:
     """Which condition the figures of a phase are of, or which ones they are a mean over; empty where its targets were
     in the condition of the run throughout."""
-    rated, own = rated_intervals(record, phase), asked_targets(record, phase)
+    found = stretches(record)
+    rated = rated_intervals(record, phase) if found else []
     if not rated:
         return ""
     from_ns, to_ns = rated[0].start_ns, rated[-1].end_ns
-    many = [name.replace("_", " ") for name in names_within(stretches(record), own, from_ns, to_ns)]
+    many = [name.replace("_", " ") for name in names_within(found, asked_targets(record, phase), from_ns, to_ns)]
     if len(many) > 1:
         return f"mean over the conditions {', '.join(many[:-1])} and {many[-1]}"
     return f"{many[0]} throughout" if many and many[0] not in (BEFORE, record.info.condition.replace("_", " ")) else ""

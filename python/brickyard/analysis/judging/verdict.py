@@ -142,7 +142,7 @@ class _Judge:
         at = at_result(record, results)
         self._parts = _parts(at)
         # Failures count wherever they were.
-        self._every = [_Part("", totals(record)), *_parts(record)] if len(self._parts) > 1 or results else self._parts
+        self._every = [_Part("", totals(record)), *_parts(record)] if len(self._parts) != 1 or results else self._parts
         self._lengths = length_told(at)
         self._lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
 
