@@ -157,8 +157,8 @@ class _Judge:
             )
         if requirement.is_count:
             return _dropped(record, requirement)
-        asked = {part.condition: _asked(part.rows, requirement) for part in parts}
-        rows = [row for own in asked.values() for row in own]
+        asked = [(part.condition, _asked(part.rows, requirement)) for part in parts]
+        rows = [row for _, own in asked for row in own]
         if note := _other_load(record, rows, requirement):
             return replace(_unasked(requirement, note), applies=False)
         lacking = self._lacking
@@ -166,7 +166,7 @@ class _Judge:
             return _unasked(requirement, trouble)
         judged = [
             replace(_worst(record, own, requirement), condition=self._told(condition))
-            for condition, own in asked.items()
+            for condition, own in asked
             if own or not rows
         ]
         found = min(judged, key=lambda finding: finding.rank)
