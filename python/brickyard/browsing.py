@@ -234,7 +234,8 @@ def _row(head: RunHead, said: Annotation | None, figures: RunFigures | None) -> 
 
 def _row_figures(part: PartFigures) -> RowFigures:
     of = part.values.get
-    return RowFigures(part.operation, of("iops"), of("mib_per_s"), of("response_p50"), of("response_p99"))
+    called = ", ".join(filter(None, (part.operation, part.condition.replace("_", " "))))
+    return RowFigures(called, of("iops"), of("mib_per_s"), of("response_p50"), of("response_p99"))
 
 
 @dataclass(frozen=True)

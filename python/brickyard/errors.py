@@ -82,6 +82,10 @@ class BadInputError(BrickyardError):
     exit_code = BAD_INPUT
 
 
+class NoRequirementError(BadInputError):
+    """A verdict was asked for, and no requirement is known to judge by."""
+
+
 class NotFoundError(BadInputError):
     """What is named is not in the store."""
 

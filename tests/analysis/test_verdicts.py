@@ -329,6 +329,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> None:
         (["--check", "iops>=50"], 0),
         (["--check", "iops>=50", "--ruler", "mean<=1us"], 1),
         (["--check", "obl-load"], 0),
+        (["--check", "iops>=50", "--check", "mean<=1s"], 0),
+        (["--check", "iops>=50", "--check=iops>=500"], 1),
         (["--check"], 2),
         (["--ports", "2"], 2),
         (["--price", "0"], 2),
@@ -338,6 +340,15 @@ def run(capsys: pytest.CaptureFixture[str]) -> None:
 def test_check_sets_the_exit_code(arguments: list[str], code: int, run: None) -> None:
     assert main(["show", "1", *arguments]) == code
     assert main(["show", *arguments]) == code  # and the ruler is not taken for the run
+
+
+def test_what_follows_check_and_is_no_ruler_is_named(run: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "1", "--check", "nope"]) == 2
+    assert "--check: nope is no ruler; `brickyard rulers` lists them" in capsys.readouterr().err
+    assert main(["show", "1", "--check", "hd-vidio"]) == 2
+    assert "did you mean hd-video?" in capsys.readouterr().err
+    assert main(["show", "1", "--check", "iops>=1", "--check", "nope"]) == 2
+    assert "nope: no such ruler" in capsys.readouterr().err
 
 
 def test_verdicts_stand_in_table_document_and_report(

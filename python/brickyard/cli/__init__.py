@@ -14,7 +14,17 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from brickyard.errors import BAD_INPUT, FAILED, INTERRUPTED, UNREAD, BadInputError, BrickyardError, Remedy, one_line
+from brickyard.errors import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    UNREAD,
+    BadInputError,
+    BrickyardError,
+    NoRequirementError,
+    Remedy,
+    one_line,
+)
 from brickyard.printable import json_text, printable
 
 if TYPE_CHECKING:
@@ -90,6 +100,10 @@ def _run(given: list[str]) -> int:
             help_on_error=False,
             result_action="return_value",
         )
+    except NoRequirementError as error:
+        from brickyard.cli.parts.judging import no_ruler
+
+        raise no_ruler(given, error) from None
     except cyclopts.CycloptsError as error:
         from brickyard.cli.parts.habits import complaint
 

@@ -38,8 +38,8 @@ class Requirement:
     """One threshold. `threshold` is in requests/s, bytes/s or ns; rates must reach it, times must not pass it.
 
     `stream` is a pattern with `*`; `operation` and `stream` choose what is looked at, all of it where they are None.
-    With `stream`, times and shares must hold in each stream that matches; without, in all requests taken together.
-    Rates add up.
+    With `stream`, times and shares must hold in each stream that matches; without, in all requests to each target taken
+    together. Rates add up.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Requirement:
     operation: str | None = None
     stream: str | None = None
     condition: str | None = None
-    """Only runs in this condition are judged; without one, this is not measured."""
+    """Only runs and parts of runs in this condition are judged; without one, this is not measured."""
     address: str | None = None
     request_bytes_min: int | None = None
     """What the streams must be for the figure to mean anything: their addresses, and their smallest request."""

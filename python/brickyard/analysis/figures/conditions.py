@@ -88,14 +88,48 @@ def _row(span: Span) -> list[str]:
     ]
 
 
-def mean_words(record: Record, phase: int) -> str:
-    """Which conditions the figures of a phase are a mean over; empty where its targets were in one."""
-    rated, own = rated_intervals(record, phase), asked_targets(record, phase)
+def of_words(record: Record, phase: int) -> str:
+    """Which condition the figures of a phase are of, or which ones they are a mean over; empty where its targets were
+    in the condition of the run throughout."""
+    found = stretches(record)
+    rated = rated_intervals(record, phase) if found else []
     if not rated:
         return ""
     from_ns, to_ns = rated[0].start_ns, rated[-1].end_ns
-    many = [name.replace("_", " ") for name in names_within(stretches(record), own, from_ns, to_ns)]
-    return f"mean over the conditions {', '.join(many[:-1])} and {many[-1]}" if len(many) > 1 else ""
+    many = [name.replace("_", " ") for name in names_within(found, asked_targets(record, phase), from_ns, to_ns)]
+    if len(many) > 1:
+        return f"mean over the conditions {', '.join(many[:-1])} and {many[-1]}"
+    return f"{many[0]} throughout" if many and many[0] not in (BEFORE, record.info.condition.replace("_", " ")) else ""
+
+
+def by_condition(record: Record) -> list[tuple[str, Record]]:
+    """The record in parts that were measured in one condition each, with its name; an interval in which a condition
+    changed is in none of them. Phases on targets whose condition never changed stay whole, without a name."""
+    found = stretches(record)
+    if not found:
+        return [("", record)]
+    parts: dict[str, set[tuple[int, int]]] = {}
+    rated = set()
+    for phase in dict.fromkeys(cost.phase for cost in record.costs):
+        own = [stretch for stretch in found if stretch[0] in asked_targets(record, phase)]
+        rated |= {(phase, cost.start_ns) for cost in rated_intervals(record, phase)}
+        for cost in (cost for cost in record.costs if cost.phase == phase):
+            if not any(cost.start_ns < start_ns < cost.end_ns for _, _, start_ns, _ in own):
+                parts.setdefault(_at(own, cost.start_ns), set()).add((phase, cost.start_ns))
+    return [(name, only(record, wanted)) for name, wanted in parts.items() if wanted & rated]
+
+
+def _at(own: Iterable[Stretch], at_ns: int) -> str:
+    """The condition at an instant; what is still in flight at the end is answered in the last one."""
+    latest = {target: name for target, name, start_ns, _ in own if start_ns <= at_ns}
+    return ", ".join(dict.fromkeys(latest.values()))
+
+
+def only(record: Record, wanted: Collection[tuple[int, int]]) -> Record:
+    """With the intervals alone that are of these phases and began then."""
+    costs = [cost for cost in record.costs if (cost.phase, cost.start_ns) in wanted]
+    intervals = [item for item in record.intervals if (item.phase, item.start_ns) in wanted]
+    return replace(record, intervals=intervals, costs=costs)
 
 
 def names_within(found: Iterable[Stretch], targets: Collection[int], from_ns: int, to_ns: int) -> list[str]:
@@ -140,7 +174,7 @@ def _stretches(record: Record) -> Iterator[Stretch]:
     for target in sorted({change.target for change in changes}):
         own = sorted((c for c in changes if c.target == target), key=lambda c: c.at_ns)
         starts = [0, *(c.at_ns for c in own)]
-        names = [BEFORE, *(NORMAL_AGAIN if c.condition == BEFORE else c.condition for c in own)]
+        names = [record.info.condition, *(NORMAL_AGAIN if c.condition == BEFORE else c.condition.value for c in own)]
         for name, start_ns, end_ns in zip(names, starts, [*starts[1:], max(ends, default=0)], strict=True):
             yield target, name, start_ns, max(start_ns, end_ns)
 

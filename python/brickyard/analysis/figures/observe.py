@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import _core
+from brickyard.analysis.figures.conditions import of_words
 from brickyard.analysis.figures.named import FIGURES, PARTS, measured
 from brickyard.analysis.figures.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.store import Record
@@ -13,7 +14,7 @@ from brickyard.store import Record
 
 @dataclass(frozen=True)
 class Observed:
-    """Tables of a study, and why some runs gave no value."""
+    """Tables of a study, why some runs gave no value, and whose values are means over several conditions."""
 
     pivots: list[Pivot]
     troubles: list[str]
@@ -50,6 +51,8 @@ def observations(records: Sequence[Record], spec: TableSpec) -> Found:
             continue
         fixed = {name: wanted[0] for name, wanted in of_parts.items() if len(wanted) == 1}
         found = measured(record, FIGURES[spec.figure], split=split, where=of_parts, limit_ns=limit_ns, usd=marks.usd)
+        if FIGURES[spec.figure].kind != "span":
+            troubles += [words for phase in range(len(record.info.plan.phase)) if (words := of_words(record, phase))]
         for item in found:
             if item.trouble:
                 troubles.append(item.trouble)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from brickyard.analysis.figures.conditions import mean_words
+from brickyard.analysis.figures.conditions import of_words, only
 from brickyard.analysis.figures.ramp import Step, figure_words, ramp_limit, step_spans, step_words, steps, turned
 from brickyard.analysis.figures.totals import PhaseRate, phase_name, phase_rates
 from brickyard.schema import RampEnd, RampStep
@@ -88,26 +88,19 @@ def by_step(record: Record) -> list[tuple[str, Record]]:
     if not results:
         return [("", record)]
     parts = []
-    plain = _only(record, {(cost.phase, cost.start_ns) for cost in record.costs if cost.phase not in results})
+    plain = only(record, {(cost.phase, cost.start_ns) for cost in record.costs if cost.phase not in results})
     if plain.costs:
         parts.append(("", plain))
     for phase, result in results.items():
         if result.found is not None:
             found = at_result(record, {phase: result})
             own = {(cost.phase, cost.start_ns) for cost in found.costs if cost.phase == phase}
-            parts.append(("the step that the ramp found", _only(found, own)))
+            parts.append(("the step that the ramp found", only(found, own)))
             continue
         for step in (step for step in steps(record) if step.phase == phase):
             own = {(phase, start_ns) for start_ns in step_spans(record, step)}
-            parts.append((f"{step.knob} {step_words(step.value)}", _only(record, own)))
+            parts.append((f"{step.knob} {step_words(step.value)}", only(record, own)))
     return parts
-
-
-def _only(record: Record, wanted: set[tuple[int, int]]) -> Record:
-    """With the intervals alone that are of these phases and began then."""
-    costs = [cost for cost in record.costs if (cost.phase, cost.start_ns) in wanted]
-    intervals = [item for item in record.intervals if (item.phase, item.start_ns) in wanted]
-    return replace(record, intervals=intervals, costs=costs)
 
 
 def closing_rates(record: Record) -> list[PhaseRate]:
@@ -122,7 +115,7 @@ def headline_words(record: Record, results: Mapping[int, RampResult]) -> dict[in
     """What the figures of a phase are of, where that is not one load in one condition."""
     at = at_result(record, results)
     found = {
-        phase: [results[phase].words if phase in results else "", mean_words(at, phase)]
+        phase: [results[phase].words if phase in results else "", of_words(at, phase)]
         for phase in dict.fromkeys(cost.phase for cost in at.costs)
     }
     return {phase: ", ".join(filter(None, parts)) for phase, parts in found.items() if any(parts)}

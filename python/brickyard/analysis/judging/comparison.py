@@ -7,11 +7,12 @@ pooled; what has no counterpart is told.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
 from brickyard.analysis.figures.batches import Batches
+from brickyard.analysis.figures.conditions import BEFORE, by_condition, stretches
 from brickyard.analysis.figures.independent import Repeat, independent, is_same_computation, same_result
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.marked import marks_words
@@ -243,10 +244,11 @@ def compare(
 ) -> Comparison:
     (before, one_repeats), (after, other_repeats) = independent(before), independent(after)
     apart = _apart(before, after)
-    one, other = _sides(before, apart), _sides(after, apart)
+    changing = _changes(*before, *after)
+    one, other = _sides(before, apart, changing), _sides(after, apart, changing)
     if not any(name in other for name in one) and one and other:
         # The same load under another name, such as a job that another program ran.
-        alike = [_sides(side, apart, by_load=True) for side in (before, after)]
+        alike = [_sides(side, apart, changing, by_load=True) for side in (before, after)]
         if any(name in alike[1] for name in alike[0]):
             one, other = _with_own_names(alike[0], alike[1])
     one, other, unlike = _like(one, other)
@@ -342,7 +344,7 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
     did together comes last."""
     single, _ = independent([record for record in records if record.info.is_valid])
     found, apart = [], _apart(single)
-    for pooled, sides in _sides(single, apart).items():
+    for pooled, sides in _sides(single, apart, _changes(*single)).items():
         groups = sides.groups()
         told = told_apart(groups) if len(groups) > 1 else {}
         for group, side in groups.items():
@@ -405,12 +407,32 @@ def _repeated_together(
 def _all_of(records: Sequence[Record], apart: _Apart) -> dict[Name, _AllOf]:
     """The rows `all` of each load; the steps of a ramp have none."""
     found: dict[Name, _AllOf] = {}
+    changing = _changes(*records)
     for record in records:
-        for part in (part for step, part in by_step(record) if not step):
+        for condition, part in ((condition, part) for step, condition, part in _parts(record) if not step):
             rows = totals(part)
             for row in (*all_rates(part, rows), *all_times(part, rows)):
-                found.setdefault(_name(record, row, apart), []).append((record, row))
+                name = _with_words(_name(record, row, apart), _stood(record, condition, changing))
+                found.setdefault(name, []).append((record, row))
     return found
+
+
+def _changes(*records: Record) -> bool:
+    """Whether a condition changed in any of the runs: the others are then said to be normal, which they are compared
+    as."""
+    return any(stretches(record) for record in records)
+
+
+def _stood(record: Record, words: str, changing: bool) -> str:
+    """The condition of a part for its name, which has that of the run if it is not normal."""
+    own = record.info.condition
+    said = words or (own if changing else "")
+    return "" if said == own != BEFORE else said
+
+
+def _with_words(name: Name, *words: str) -> Name:
+    """Before the operation."""
+    return (*name[:-1], *filter(None, words), name[-1])
 
 
 def _value_of_all(row: AllRow, figure: Figure) -> float | None:
@@ -425,18 +447,24 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
     return COMPARED if has_response else SERVICE_COMPARED
 
 
-def _sides(records: Sequence[Record], apart: _Apart, *, by_load: bool = False) -> dict[Name, _Side]:
+def _sides(records: Sequence[Record], apart: _Apart, changing: bool, *, by_load: bool = False) -> dict[Name, _Side]:
     found: dict[Name, _Side] = {}
     for record in records:
-        for step, part in by_step(record):
+        for step, condition, part in _parts(record):
             batches = Batches(part)
             for row in lasting(part, totals(part)):
                 name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
-                name = (*name[:-1], step, name[-1]) if step else name
-                side = found.setdefault(name, _Side([], []))
+                side = found.setdefault(_with_words(name, step, _stood(record, condition, changing)), _Side([], []))
                 side.found.append((record, row))
                 side.batches.append(batches)
     return found
+
+
+def _parts(record: Record) -> Iterator[tuple[str, str, Record]]:
+    """What of a run was one load in one condition, with words for both."""
+    for step, whole in by_step(record):
+        for condition, part in by_condition(whole):
+            yield step, condition, part
 
 
 def lasting(record: Record, rows: Sequence[Totals]) -> list[Totals]:

@@ -86,7 +86,7 @@ def histories(
         for part in figures.parts:
             if (value := part.values.get(figure)) is not None:
                 state = known_state(figures.state)
-                key = (*figures.name, part.phase, part.stream, *state, part.operation, figures.load)
+                key = (*figures.name, part.phase, part.stream, part.condition, *state, part.operation, figures.load)
                 point = Point(head.id, head.began_unix_ns or head.created_unix_ns, value)
                 if is_repeat:
                     repeats.setdefault(key, []).append(head.id)

@@ -9,9 +9,11 @@ Refusal: nothing is computed here.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 
 import msgspec
 
+from brickyard.analysis.figures.conditions import by_condition
 from brickyard.analysis.figures.independent import determined_by
 from brickyard.analysis.figures.latency import together
 from brickyard.analysis.figures.named import (
@@ -32,17 +34,20 @@ from brickyard.analysis.judging.groups import state_of
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 10
+FORMULA = 11
 METADATA = "metadata/s"
 
 
 class PartFigures(msgspec.Struct, frozen=True):
-    """One operation of one stream of one phase: its figures by name; one that it has no value of is left out."""
+    """One operation of one stream of one phase in one condition: its figures by name; one that it has no value of is
+    left out."""
 
     phase: str
     stream: str
     operation: str
     values: dict[str, float]
+    condition: str = ""
+    """Empty where none changed."""
 
 
 class PhaseFigures(msgspec.Struct, frozen=True):
@@ -94,19 +99,24 @@ def run_figures(record: Record) -> RunFigures:
     # Of a ramp that found no step within its limit, nothing compares.
     nothing = {phase for phase, result in results.items() if result.found is None and ramp_limit(record, phase)}
     rows = [row for row in totals(at) if row.phase not in nothing]
-    parts: dict[Part, dict[str, float]] = {}
-    for name in COMPARABLE:
-        for item in measured_of(at, rows, FIGURES[name], split=PARTS):
-            if item.value is not None:
-                parts.setdefault(item.part, {})[name] = item.value
     return RunFigures(
         name=record_name(record),
         load=load_hash(record),
         state=state_of(record.info),
         measurement=_measurement(record),
-        parts=[PartFigures(part.phase, part.stream, part.operation, values) for part, values in parts.items()],
+        parts=[figures for condition, part in by_condition(at) for figures in _of_part(at, condition, part, nothing)],
         phases=_phases(record, at, rows),
     )
+
+
+def _of_part(at: Record, condition: str, part: Record, nothing: Collection[int]) -> list[PartFigures]:
+    rows = [row for row in totals(part) if row.phase not in nothing]
+    found: dict[Part, dict[str, float]] = {}
+    for name in COMPARABLE:
+        for item in measured_of(at, rows, FIGURES[name], split=PARTS):
+            if item.value is not None:
+                found.setdefault(item.part, {})[name] = item.value
+    return [PartFigures(of.phase, of.stream, of.operation, values, condition) for of, values in found.items()]
 
 
 def _measurement(record: Record) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from brickyard.analysis.figures.conditions import BEFORE, NORMAL_AGAIN, by_condition
 from brickyard.analysis.figures.frames import players
 from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import length_told
-from brickyard.analysis.figures.totals import Totals, asked_stream, rate_of, rated_rows, totals, waited
+from brickyard.analysis.figures.totals import Totals, asked_stream, asked_targets, rate_of, rated_rows, totals, waited
 from brickyard.analysis.judging.cached import Doubt, not_lasting
 from brickyard.percentiles import PERCENTILE_NAMES, is_supported, percentile_of
-from brickyard.rulers import Requirement, Ruler
+from brickyard.rulers import TIMES, Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed, tag_of
 from brickyard.schema.plan import LimitFigure
 from brickyard.store import Record
@@ -58,6 +59,14 @@ class Finding:
     """False where the requirement is one for another load."""
     stream: str = ""
     """Which stream decided, where several were judged one by one."""
+    condition: str = ""
+    """In which condition the figure that decided was measured, where the run was in another one than it began with."""
+    target: str = ""
+    """Which target decided, where each was judged by itself."""
+    targets_together: int = 1
+    """Over how many targets a rate was added up."""
+    alone: Finding | None = None
+    """A stream that would not meet by itself what all requests together do."""
     is_known: bool = True
     """False where a run met it that did not come to its end or was not what it was meant to be, or whose queue grew,
     where a cache may have met it, or where what was measured leaves it open."""
@@ -107,41 +116,100 @@ class Verdict:
         return min(self.findings, key=lambda finding: finding.rank)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What of a run was measured in one condition; an empty one stands for all of the run."""
+
+    condition: str
+    rows: list[Totals]
+
+
 def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
     """`lasting`: a requirement is met only by figures that the storage sustains; whoever filled its caches before, as
     advice does, need not ask."""
-    results = ramp_results(record)
-    rows, every = totals(at_result(record, results)), totals(record)
-    lengths = length_told(at_result(record, results))
-    lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
+    judge = _Judge(record)
+    found_of_all = [_of_the_whole(record, judge.finding(requirement)) for requirement in ruler.requirements]
+    doubt = not_lasting(record) if lasting and any(finding.passed for finding in found_of_all) else None
+    return Verdict(ruler, tuple(_that_lasts(finding, doubt) for finding in found_of_all))
 
-    def found(requirement: Requirement) -> Finding:
-        if requirement.condition not in (None, record.info.condition):
-            note = f"this run was {record.info.condition}, not {requirement.condition}"
-            return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False)
+
+class _Judge:
+    """Judges a record by one requirement after another."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        results = ramp_results(record)
+        at = at_result(record, results)
+        self._parts = _parts(at)
+        # Failures count wherever they were.
+        self._every = [_Part("", totals(record)), *_parts(record)] if len(self._parts) != 1 or results else self._parts
+        self._lengths = length_told(at)
+        self._lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
+
+    def finding(self, requirement: Requirement) -> Finding:
+        record = self._record
+        parts = self._of_condition(requirement)
+        if not parts:
+            stood = " and ".join(self._conditions(self._parts)) or record.info.condition
+            apart = f"this run was {stood}, not {requirement.condition}"
+            return _unasked(
+                requirement, apart if requirement.condition else "no interval was in one condition throughout"
+            )
         if requirement.is_count:
             return _dropped(record, requirement)
-        # Failures count wherever they were.
-        asked = _asked(every if requirement.is_share else rows, requirement)
-        if note := _other_load(record, asked, requirement):
-            return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False, applies=False)
-        if not requirement.is_share and (trouble := next((lacking[r.phase] for r in asked if r.phase in lacking), "")):
-            return Finding(requirement, "", None, None, 0, passed=False, note=trouble, asked=False)
-        found = _worst(record, asked, requirement)
-        if not requirement.is_response or not found.passed:
-            return found
-        told = [(row, length) for row in asked if (length := lengths.get((row.phase, row.stream)))]
+        asked = [(part.condition, _asked(part.rows, requirement)) for part in parts]
+        rows = [row for _, own in asked for row in own]
+        if note := _other_load(record, rows, requirement):
+            return replace(_unasked(requirement, note), applies=False)
+        lacking = self._lacking
+        if not requirement.is_share and (trouble := next((lacking[r.phase] for r in rows if r.phase in lacking), "")):
+            return _unasked(requirement, trouble)
+        judged = [
+            replace(_worst(record, own, requirement), condition=self._told(condition))
+            for condition, own in asked
+            if own or not rows
+        ]
+        found = min(judged, key=lambda finding: finding.rank)
+        alone = [finding.alone for finding in judged if finding.alone]
+        found = replace(found, alone=min(alone, key=lambda finding: finding.rank, default=None))
+        return self._of_its_rate(found, rows) if requirement.is_response and found.passed else found
+
+    def _of_condition(self, requirement: Requirement) -> list[_Part]:
+        """Those that a requirement is for."""
+        parts = self._every if requirement.is_share else self._parts
+        if requirement.condition is None:
+            return parts
+        if requirement.is_count or not any(part.condition for part in parts):
+            return parts if requirement.condition == self._record.info.condition else []
+        return [part for part in parts if _plain(part.condition) == requirement.condition]
+
+    @staticmethod
+    def _conditions(parts: list[_Part]) -> list[str]:
+        return [part.condition.replace("_", " ") for part in parts if part.condition]
+
+    def _told(self, condition: str) -> str:
+        return "" if [self._record.info.condition] == self._conditions(self._parts) else condition
+
+    def _of_its_rate(self, found: Finding, asked: list[Totals]) -> Finding:
+        """There is no response time at a rate that was not kept; where it was, a longer run may have a greater one."""
+        told = [(row, length) for row in asked if (length := self._lengths.get((row.phase, row.stream)))]
         if not told:
             return found
         row, length = min(told, key=lambda one: one[1].kept_up)
-        # There is no response time at a rate that was not kept; where it was, a longer run may have a greater one.
         stream = row.stream_name if len({one.stream for one in asked}) > 1 else ""
         return replace(found, passed=False, is_known=not length.kept_up, note=length.words, stream=stream)
 
-    findings = (found(requirement) for requirement in ruler.requirements)
-    found_of_all = [_of_the_whole(record, finding) for finding in findings]
-    doubt = not_lasting(record) if lasting and any(finding.passed for finding in found_of_all) else None
-    return Verdict(ruler, tuple(_that_lasts(finding, doubt) for finding in found_of_all))
+
+def _parts(record: Record) -> list[_Part]:
+    return [_Part(condition, totals(part)) for condition, part in by_condition(record)]
+
+
+def _plain(condition: str) -> str:
+    return BEFORE if condition == NORMAL_AGAIN else condition
+
+
+def _unasked(requirement: Requirement, note: str) -> Finding:
+    return Finding(requirement, "", None, None, 0, passed=False, note=note, asked=False)
 
 
 def _that_lasts(finding: Finding, doubt: Doubt | None) -> Finding:
@@ -223,19 +291,60 @@ def _other_load(record: Record, rows: list[Totals], requirement: Requirement) ->
 def _worst(record: Record, asked: list[Totals], requirement: Requirement) -> Finding:
     """A requirement holds for a run when it holds in each of its phases; phases without such requests are none.
 
-    Where it names streams, each of them by itself has to keep times and shares: many fast requests of one stream would
-    hide the slow ones of another.
+    Rates add up. Times and shares have to be kept on each target by itself, and, where the requirement names streams,
+    by each of them: many fast requests would hide the slow ones of another.
     """
-    streams_count = requirement.stream is not None and not requirement.is_rate
-    groups: dict[tuple[int, int], list[Totals]] = {}
+    groups: dict[tuple[int, int, int], list[Totals]] = {}
     for row in asked:
-        groups.setdefault((row.phase, row.stream if streams_count else 0), []).append(row)
-    found = [_finding(record, rows, requirement) for _, rows in sorted(groups.items())]
-    if streams_count and len(groups) > 1:
-        found = [replace(f, stream=groups[key][0].stream_name) for key, f in zip(sorted(groups), found, strict=True)]
+        groups.setdefault(_group_of(record, row, requirement), []).append(row)
+    found = [_of_group(record, rows, asked, requirement) for _, rows in sorted(groups.items())]
     if not found:
         return Finding(requirement, "", None, None, 0, passed=False)
-    return min(found, key=lambda finding: finding.rank)
+    alone = [other for rows in groups.values() if (other := _alone(record, rows, requirement))]
+    worst = min(found, key=lambda finding: finding.rank)
+    return replace(worst, alone=min(alone, key=lambda finding: finding.rank, default=None)) if worst.passed else worst
+
+
+def _group_of(record: Record, row: Totals, requirement: Requirement) -> tuple[int, int, int]:
+    """Phase, target and stream, as far as rows of each are judged by themselves."""
+    if requirement.is_rate:
+        return row.phase, 0, 0
+    return row.phase, _target(record, row), 0 if requirement.stream is None else row.stream
+
+
+def _of_group(record: Record, rows: list[Totals], asked: list[Totals], requirement: Requirement) -> Finding:
+    found = _finding(record, rows, requirement)
+    if requirement.is_rate:
+        return replace(found, targets_together=len({_target(record, row) for row in rows}))
+    several = len({_target(record, row) for row in asked}) > 1
+    names_stream = requirement.stream is not None and len({(row.phase, row.stream) for row in asked}) > 1
+    return replace(
+        found,
+        target=record.info.targets[_target(record, rows[0])] if several else "",
+        stream=rows[0].stream_name if names_stream else "",
+    )
+
+
+def _target(record: Record, row: Totals) -> int:
+    targets = asked_targets(record, row.phase)
+    return targets[row.stream] if row.stream < len(targets) else 0
+
+
+def _alone(record: Record, rows: list[Totals], requirement: Requirement) -> Finding | None:
+    """Of streams that are judged together, the one that by itself is furthest from a limit that it does not meet."""
+    streams: dict[int, list[Totals]] = {}
+    for row in rows:
+        streams.setdefault(row.stream, []).append(row)
+    if len(streams) < 2 or requirement.figure not in TIMES:
+        return None
+    found = [replace(_finding(record, own, requirement), stream=own[0].stream_name) for own in streams.values()]
+    failed = [finding for finding in found if finding.word == "fail" and measured_value(finding) is not None]
+    return min(failed, key=lambda finding: finding.rank, default=None)
+
+
+def measured_value(found: Finding) -> float | None:
+    """Of the figure that decides."""
+    return found.bound.value if found.bound else found.value
 
 
 def _asked(rows: list[Totals], requirement: Requirement) -> list[Totals]:
@@ -344,6 +453,10 @@ def verdict_document(found: Verdict) -> Document:
                 "operation": f.requirement.operation,
                 "stream": f.requirement.stream,
                 "decided_by_stream": f.stream or None,
+                "decided_by_target": f.target or None,
+                "decided_by_condition": f.condition or None,
+                "targets_together": f.targets_together,
+                "stream_alone": {"stream": f.alone.stream, "value": measured_value(f.alone)} if f.alone else None,
                 "unit": unit(f.requirement),
                 "threshold": f.requirement.threshold,
                 "value": f.value,

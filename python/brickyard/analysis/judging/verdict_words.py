@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from brickyard.analysis.figures.price import Price, costs
-from brickyard.analysis.judging.verdict import Finding, Verdict
+from brickyard.analysis.judging.verdict import Finding, Verdict, measured_value
 from brickyard.rulers import Requirement
 from brickyard.store import Record
 from brickyard.units import format_iops, format_mib_per_s, format_ns, three_digits, told_apart
@@ -29,13 +29,26 @@ def _form(requirement: Requirement) -> Callable[[float, int], str]:
 
 
 def measured_text(found: Finding) -> str | None:
-    """The figure that decides, with as many digits as tell one that fails from what is required."""
-    asked, value = found.requirement, found.value
-    if found.bound:
-        asked, value = replace(asked, figure=found.bound.figure), found.bound.value
+    """The figure that decides and what it is of, with as many digits as tell one that fails from what is required."""
+    asked, value = found.requirement, measured_value(found)
     if value is None:
         return None
-    return _form(asked)(value, 0) if found.passed else told_apart(_form(asked), value, asked.threshold)
+    if found.bound:
+        asked = replace(asked, figure=found.bound.figure)
+    text = _form(asked)(value, 0) if found.passed else told_apart(_form(asked), value, asked.threshold)
+    of = ", ".join(filter(None, (found.condition.replace("_", " "), "" if found.stream else found.target)))
+    return f"{of}: {text}" if of else f"{text}{_together(found.targets_together)}"
+
+
+def _together(targets: int) -> str:
+    return (
+        "" if targets == 1 else " of both targets together" if targets == 2 else f" of all {targets} targets together"
+    )
+
+
+def _alone_words(found: Finding) -> str:
+    """The stream that would not meet by itself what all requests together do; empty where there is none."""
+    return f"stream {found.alone.stream} alone has {measured_text(found.alone)}" if found.passed and found.alone else ""
 
 
 def room_text(found: Finding) -> str | None:
@@ -65,6 +78,8 @@ def verdict_rows(found: Verdict) -> list[list[str]]:
 
 
 def _outcome(found: Finding) -> str:
+    if alone := _alone_words(found):
+        return f"{found.word} over all requests together; {alone}"
     return f"{found.word}: {found.reason}" if found.reason else found.word
 
 
@@ -85,14 +100,17 @@ def verdict_line(found: Verdict) -> str:
     if found.word == "fail" and decided.value is None and decided.reason == "not measured":
         name = decided.requirement.name
         return f"Requirement {found.ruler.name}: not met, because {name} was not measured: there were none."
-    said = [WORDS.get(found.word, found.word)]
+    alone = next((words for finding in found.findings if (words := _alone_words(finding))), "")
+    together = " over all requests together" if alone and found.passed else ""
+    said = [f"{WORDS.get(found.word, found.word)}{together}"]
     if many > 1 and found.word in WORDS:
         said.append(f"{sum(f.passed for f in found.findings)} of {many} are; decided by {decided.requirement.name}")
     if measured := measured_text(decided):
         said.append(measured)
     if decided.reason and decided.reason != found.word:
         said.append(decided.reason)
-    return f"Requirement{'s' if many > 1 else ''} {found.ruler.name}: {', '.join(said)}."
+    words = "; ".join(filter(None, (", ".join(said), alone)))
+    return f"Requirement{'s' if many > 1 else ''} {found.ruler.name}: {words}."
 
 
 def together_line(found: Sequence[tuple[int, Verdict]]) -> str:
@@ -102,7 +120,9 @@ def together_line(found: Sequence[tuple[int, Verdict]]) -> str:
     met = sum(verdict.passed for _, verdict in found)
     if met == len(found):
         least = f", least headroom {room} in run {run}" if (room := room_text(decided)) else ""
-        return f"Requirement {ruler}: met in all {len(found)} runs{least}."
+        said = (words for _, verdict in found for finding in verdict.findings if (words := _alone_words(finding)))
+        alone = next((f"; {words}" for words in said), "")
+        return f"Requirement {ruler}: met in all {len(found)} runs{least}{alone}."
     value = f", {measured}" if (measured := measured_text(decided)) else ""
     return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {_outcome(decided)}{value}."
 

@@ -30,7 +30,7 @@ from brickyard.analysis.judging.verdict_words import (
 )
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import table
-from brickyard.errors import FAILED, BadInputError, Edit, Remedy
+from brickyard.errors import FAILED, BadInputError, Edit, NoRequirementError, Remedy, nearest
 from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.schema import Document
 from brickyard.store import Record
@@ -52,7 +52,8 @@ Check = Annotated[
         group=options.JUDGING,
         negative="",
         show_default=False,
-        help="Exit with 1 unless each verdict is pass. A requirement may follow: --check hd-video, --check 'p99<=5ms'.",
+        help="Exit with 1 unless each verdict is pass. A requirement may follow: --check hd-video, --check 'p99<=5ms'. "
+        "May be repeated.",
     ),
 ]
 Usd = Annotated[float | None, Parameter(name="--price", group=options.JUDGING, help="What the storage costs, in USD.")]
@@ -169,7 +170,7 @@ def judging(
 ) -> Judging:
     """Everything is read before anything is measured, so that a mistake costs nobody a run."""
     if check and not words:
-        raise BadInputError(
+        raise NoRequirementError(
             "--check: no requirement to compare with; name one, such as --check hd-video or --check 'p99<=5ms'"
         )
     if usd is None and (capacity is not None or ports is not None):
@@ -196,18 +197,30 @@ def sold_capacity(text: str | None) -> int | None:
 
 
 def spread_check(given: list[str]) -> list[str]:
-    """`--check RULER` becomes `--check --ruler RULER`; what follows and is no ruler stays an argument of its own."""
+    """`--check RULER` becomes `--check --ruler RULER`, and `--check` stands once; what follows and is no ruler stays an
+    argument of its own, unless the option is repeated, which is for rulers alone."""
+    ours = given[: given.index("--")] if "--" in given else given
+    is_repeated = sum(word.startswith("--check=") or word == "--check" for word in ours) > 1
     spread: list[str] = []
-    for number, word in enumerate(given):
-        if word == "--":
-            return spread + given[number:]
+    for number, word in enumerate(ours):
+        is_after = number > 0 and ours[number - 1] == "--check"
         if word.startswith("--check="):
             spread += ["--check", "--ruler", word.removeprefix("--check=")]
-        elif number and given[number - 1] == "--check" and _names_a_ruler(word):
+        elif is_after and (_names_a_ruler(word) or (is_repeated and not word.startswith("-"))):
             spread += ["--ruler", word]
         else:
             spread.append(word)
-    return spread
+    first = spread.index("--check") if "--check" in spread else 0
+    return [word for number, word in enumerate(spread) if word != "--check" or number == first] + given[len(ours) :]
+
+
+def no_ruler(given: list[str], error: NoRequirementError) -> BadInputError:
+    """What follows `--check`, where that was meant to be a requirement."""
+    after = given[given.index("--check") + 1 :] if "--check" in given else []
+    if not after or after[0].startswith("-"):
+        return error
+    remedy = nearest(after[0], rulers.names(), f"`brickyard rulers` lists them; or {rulers.HOW}; or --ruler FILE")
+    return BadInputError(f"--check: {after[0]} is no ruler", remedy)
 
 
 def _names_a_ruler(word: str) -> bool:
