@@ -54,7 +54,7 @@ class Batches:
             return [
                 item.value
                 for batch in self._batches(row.phase, count)
-                for item in measured_of(self.record, batch, figure, split=PARTS, where=where)
+                for item in measured_of(self.record, batch, figure, split=PARTS, where=where, lengths={})
                 if item.value is not None
             ]
 

@@ -7,7 +7,7 @@ Refusal: phases are never mixed; whoever has several must say which one is meant
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.background import rebuild_pace
@@ -15,7 +15,7 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.condition import condition_samples
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.ramp import steps
-from brickyard.analysis.figures.sending import FROM_DUE, length_told
+from brickyard.analysis.figures.sending import FROM_DUE, Length, length_told
 from brickyard.analysis.figures.totals import Totals, rate_of, rated_rows, totals, waited
 from brickyard.percentiles import MEDIAN, TO_P99_9
 from brickyard.schema import Counted, is_on_data, is_request, is_timed
@@ -187,19 +187,20 @@ def measured_of(
     where: dict[str, tuple[str, ...]] | None = None,
     limit_ns: int | None = None,
     usd: float | None = None,
+    lengths: Mapping[tuple[int, int], Length] | None = None,
 ) -> list[Measured]:
     """As `measured`, of the rows of `totals`, for whoever needs several figures of one record. Times from when requests
-    were due are none where they tell how long the run was."""
+    were due are none where they tell how long the run was, as in `lengths`, or else in `length_told` of the record."""
     chosen = [row for row in _of_figure(record, rows, figure, split, where or {}) if _is_asked(row, where or {})]
     groups: dict[Part, list[Totals]] = {}
     for row in chosen:
         groups.setdefault(_part(row, split), []).append(row)
     if figure.kind != "time" or figure.measure not in FROM_DUE:
         return [_one(record, figure, part, same, limit_ns, usd) for part, same in groups.items()]
-    lengths = length_told(record)
+    known = length_told(record) if lengths is None else lengths
     found = []
     for part, same in groups.items():
-        told = next((lengths[key] for row in same if (key := (row.phase, row.stream)) in lengths), None)
+        told = next((known[key] for row in same if (key := (row.phase, row.stream)) in known), None)
         found.append(Measured(part, None, told.words) if told else _one(record, figure, part, same, limit_ns, usd))
     return found
 

@@ -27,6 +27,7 @@ from brickyard.analysis.figures.named import (
 )
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
+from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import Totals, rated_intervals, rated_rows, totals
 from brickyard.analysis.judging.comparison import record_name
 from brickyard.analysis.judging.differing import load_hash
@@ -104,16 +105,17 @@ def run_figures(record: Record) -> RunFigures:
         load=load_hash(record),
         state=state_of(record.info),
         measurement=_measurement(record),
-        parts=[figures for condition, part in by_condition(at) for figures in _of_part(at, condition, part, nothing)],
+        parts=[figures for condition, part in by_condition(at) for figures in _of_part(condition, part, nothing)],
         phases=_phases(record, at, rows),
     )
 
 
-def _of_part(at: Record, condition: str, part: Record, nothing: Collection[int]) -> list[PartFigures]:
+def _of_part(condition: str, part: Record, nothing: Collection[int]) -> list[PartFigures]:
     rows = [row for row in totals(part) if row.phase not in nothing]
     found: dict[Part, dict[str, float]] = {}
+    lengths = length_told(part)
     for name in COMPARABLE:
-        for item in measured_of(at, rows, FIGURES[name], split=PARTS):
+        for item in measured_of(part, rows, FIGURES[name], split=PARTS, lengths=lengths):
             if item.value is not None:
                 found.setdefault(item.part, {})[name] = item.value
     return [PartFigures(of.phase, of.stream, of.operation, values, condition) for of, values in found.items()]

@@ -14,7 +14,7 @@ from brickyard.analysis.figures.frames import players
 from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
-from brickyard.analysis.figures.sending import length_told
+from brickyard.analysis.figures.sending import Length, length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, asked_targets, rate_of, rated_rows, totals, waited
 from brickyard.analysis.judging.cached import Doubt, not_lasting
 from brickyard.percentiles import PERCENTILE_NAMES, is_supported, percentile_of
@@ -122,6 +122,8 @@ class _Part:
 
     condition: str
     rows: list[Totals]
+    lengths: dict[tuple[int, int], Length]
+    """By phase and stream, whose response times tell how long it was."""
 
 
 def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
@@ -142,8 +144,8 @@ class _Judge:
         at = at_result(record, results)
         self._parts = _parts(at)
         # Failures count wherever they were.
-        self._every = [_Part("", totals(record)), *_parts(record)] if len(self._parts) != 1 or results else self._parts
-        self._lengths = length_told(at)
+        whole = [_Part("", totals(record), {}), *_parts(record)]
+        self._every = whole if len(self._parts) != 1 or results else self._parts
         self._lacking = {phase: result.trouble for phase, result in results.items() if result.trouble}
 
     def finding(self, requirement: Requirement) -> Finding:
@@ -157,22 +159,21 @@ class _Judge:
             )
         if requirement.is_count:
             return _dropped(record, requirement)
-        asked = [(part.condition, _asked(part.rows, requirement)) for part in parts]
+        asked = [(part, _asked(part.rows, requirement)) for part in parts]
         rows = [row for _, own in asked for row in own]
         if note := _other_load(record, rows, requirement):
             return replace(_unasked(requirement, note), applies=False)
         lacking = self._lacking
         if not requirement.is_share and (trouble := next((lacking[r.phase] for r in rows if r.phase in lacking), "")):
             return _unasked(requirement, trouble)
-        judged = [
-            replace(_worst(record, own, requirement), condition=self._told(condition))
-            for condition, own in asked
-            if own or not rows
-        ]
+        judged = [self._judged(part, own, requirement) for part, own in asked if own or not rows]
         found = min(judged, key=lambda finding: finding.rank)
         alone = [finding.alone for finding in judged if finding.alone]
-        found = replace(found, alone=min(alone, key=lambda finding: finding.rank, default=None))
-        return self._of_its_rate(found, rows) if requirement.is_response and found.passed else found
+        return replace(found, alone=min(alone, key=lambda finding: finding.rank, default=None))
+
+    def _judged(self, part: _Part, rows: list[Totals], requirement: Requirement) -> Finding:
+        found = replace(_worst(self._record, rows, requirement), condition=self._told(part.condition))
+        return _of_its_rate(found, rows, part.lengths) if requirement.is_response and found.passed else found
 
     def _of_condition(self, requirement: Requirement) -> list[_Part]:
         """Those that a requirement is for."""
@@ -190,18 +191,25 @@ class _Judge:
     def _told(self, condition: str) -> str:
         return "" if [self._record.info.condition] == self._conditions(self._parts) else condition
 
-    def _of_its_rate(self, found: Finding, asked: list[Totals]) -> Finding:
-        """There is no response time at a rate that was not kept; where it was, a longer run may have a greater one."""
-        told = [(row, length) for row in asked if (length := self._lengths.get((row.phase, row.stream)))]
-        if not told:
-            return found
-        row, length = min(told, key=lambda one: one[1].kept_up)
-        stream = row.stream_name if len({one.stream for one in asked}) > 1 else ""
-        return replace(found, passed=False, is_known=not length.kept_up, note=length.words, stream=stream)
+
+def _of_its_rate(found: Finding, asked: list[Totals], lengths: dict[tuple[int, int], Length]) -> Finding:
+    """There is no response time at a rate that was not kept; where it was, a longer run may have a greater one."""
+    told = [(row, length) for row in asked if (length := lengths.get((row.phase, row.stream)))]
+    if not told:
+        return found
+    row, length = min(told, key=lambda one: one[1].kept_up)
+    stream = row.stream_name if len({one.stream for one in asked}) > 1 else ""
+    return replace(found, passed=False, is_known=not length.kept_up, note=length.words, stream=stream)
 
 
 def _parts(record: Record) -> list[_Part]:
-    return [_Part(condition, totals(part)) for condition, part in by_condition(record)]
+    """What was left unsent is only known of the whole; whether a queue grew, of each part."""
+    unsent = {key: told for key, told in length_told(record).items() if not told.kept_up}
+
+    def lengths(part: Record) -> dict[tuple[int, int], Length]:
+        return {key: told for key, told in length_told(part).items() if told.kept_up} | unsent
+
+    return [_Part(condition, totals(part), lengths(part)) for condition, part in by_condition(record)]
 
 
 def _plain(condition: str) -> str:
