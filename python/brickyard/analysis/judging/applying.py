@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from brickyard.rulers import Requirement, Ruler
 from brickyard.schema import tag_of
-from brickyard.schema.plan import Moves, Plan, Stream
+from brickyard.schema.plan import Moves, OtherStream, Plan, Stream
 from brickyard.units import format_size
 
 JUDGED = (*Moves, "flush")
@@ -18,7 +18,7 @@ def unfit(plan: Plan, ruler: Ruler) -> str:
     empty where every one is."""
     streams = [stream for phase in plan.phase for stream in phase.stream]
     for requirement in ruler.requirements:
-        if said := next(_reasons(streams, requirement), ""):
+        if said := next(filter(None, _reasons(streams, requirement)), ""):
             name = "" if requirement.name == ruler.name else f"its requirement `{requirement.name}` "
             return f"{name}{said}"
     return ""
@@ -34,7 +34,7 @@ def _reasons(streams: list[Stream], requirement: Requirement) -> Iterator[str]:
     if requirement.operation in JUDGED and all(_lacks(stream, requirement.operation or "") for stream in named):
         yield f"is for operation {requirement.operation}, which the profile does not have there"
     for stream in named:
-        yield from _of_another_kind(stream, requirement)
+        yield of_another_kind(stream, stream.name, requirement)
 
 
 def _lacks(stream: Stream, operation: str) -> bool:
@@ -44,13 +44,15 @@ def _lacks(stream: Stream, operation: str) -> bool:
     return not own and not flushes and not getattr(stream.operations, operation)
 
 
-def _of_another_kind(stream: Stream, requirement: Requirement) -> Iterator[str]:
-    address = tag_of(type(stream.address))
-    if requirement.address not in (None, address):
-        yield f"is for {requirement.address} streams, and stream {stream.name} is {address}"
-    least = requirement.request_bytes_min
-    if least is not None and stream.request and (smallest := min(item.size for item in stream.request)) < least:
-        yield (
-            f"is for requests of {format_size(least)} or more, and stream {stream.name} has requests of "
-            f"{format_size(smallest)}"
-        )
+def of_another_kind(stream: Stream | OtherStream | None, name: str, requirement: Requirement) -> str:
+    """Why a requirement says nothing of a stream; empty where it does. What a plan does not state is not held against
+    it."""
+    address = tag_of(type(stream.address)) if stream and stream.address else None
+    if requirement.address is not None and address not in (None, requirement.address):
+        return f"is for {requirement.address} streams, and stream {name} is {address}"
+    smallest = min((item.size for item in (stream.request if stream else None) or []), default=None)
+    least = requirement.request_bytes_min or 0
+    if smallest is not None and smallest < least:
+        has = f"stream {name} has requests of {format_size(smallest)}"
+        return f"is for requests of {format_size(least)} or more, and {has}"
+    return ""

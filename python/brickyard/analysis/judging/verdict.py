@@ -16,13 +16,14 @@ from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import Length, length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, asked_targets, rate_of, rated_rows, totals, waited
+from brickyard.analysis.judging.applying import of_another_kind
 from brickyard.analysis.judging.cached import Doubt, not_lasting
 from brickyard.percentiles import PERCENTILE_NAMES, is_supported, percentile_of
 from brickyard.rulers import TIMES, Requirement, Ruler
-from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed, tag_of
+from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed
 from brickyard.schema.plan import LimitFigure
 from brickyard.store import Record
-from brickyard.units import format_ns, format_size, told_apart
+from brickyard.units import format_ns, told_apart
 
 
 @dataclass(frozen=True)
@@ -279,21 +280,10 @@ def _dropped(record: Record, requirement: Requirement) -> Finding:
 
 
 def _other_load(record: Record, rows: list[Totals], requirement: Requirement) -> str:
-    """Why a requirement says nothing of this load; empty where it does. What a plan does not state is not held
-    against it."""
-    for row in rows:
-        stream = asked_stream(record, row.phase, row.stream)
-        address = tag_of(type(stream.address)) if stream and stream.address else None
-        if requirement.address is not None and address not in (None, requirement.address):
-            return f"stream {row.stream_name} is {address}; this requirement is for {requirement.address} streams"
-        sizes = [item.size for item in (stream.request if stream else None) or []]
-        if requirement.request_bytes_min is not None and sizes and min(sizes) < requirement.request_bytes_min:
-            least = format_size(requirement.request_bytes_min)
-            return (
-                f"stream {row.stream_name} has requests of {format_size(min(sizes))}; this requirement is for "
-                f"{least} or more"
-            )
-    return ""
+    """Why a requirement says nothing of this load; empty where it does."""
+    asked = ((asked_stream(record, row.phase, row.stream), row.stream_name) for row in rows)
+    said = next(filter(None, (of_another_kind(stream, name, requirement) for stream, name in asked)), "")
+    return said and f"this requirement {said}"
 
 
 def _worst(record: Record, asked: list[Totals], requirement: Requirement) -> Finding:
