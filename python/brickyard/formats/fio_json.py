@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Annotated
 
 import msgspec
+from msgspec import structs
 
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_options import canonical
@@ -60,11 +61,27 @@ class FioDirection(msgspec.Struct, frozen=True):
 
     @property
     def times(self) -> FioTimes:
-        """From submission to completion, or in all where fio did not split them."""
-        found = self.clat_ns if self.clat_ns is not None and self.clat_ns.timed else self.lat_ns
+        """With the call that submits a request (`lat_ns`), as our service time; percentiles and bins without it
+        (`clat_ns`) where fio has no others."""
+        clat, lat = (one if one and one.timed else None for one in (self.clat_ns, self.lat_ns))
+        if clat is not None and lat is not None:
+            return structs.replace(clat, mean=lat.mean, max=max(lat.max, clat.max)) if self.is_completion else lat
+        found = clat or lat or self.lat_ns
         if found is None:
             raise BadInputError("fio's JSON has requests and no times of them (clat_ns, lat_ns)")
         return found
+
+    @property
+    def is_completion(self) -> bool:
+        """Whether percentiles leave out the call that submits a request, although fio has its mean."""
+        lat = self.lat_ns
+        has_more = self.clat_ns is not None and self.clat_ns.timed and (self.clat_ns.percentile or self.clat_ns.bins)
+        return bool(lat and lat.timed and has_more and not (lat.percentile or lat.bins))
+
+    @property
+    def submission_ns(self) -> float:
+        """The mean of the call that submits a request, where `is_completion`."""
+        return max(0.0, self.lat_ns.mean - self.clat_ns.mean) if self.lat_ns and self.clat_ns else 0.0
 
 
 class FioSyncs(msgspec.Struct, frozen=True):

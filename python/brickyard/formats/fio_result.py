@@ -1,9 +1,10 @@
 """Duty: what fio printed of a run → the events of a run, so that it can stand in the store beside ours.
 
 Means, maxima and percentiles stay those that fio printed (event `imported`). Bins of JSON+ become a histogram as they
-are; plain JSON has percentiles only, whose histogram has steps, and a warning says so. `clat` runs from submission to
-completion, as our service time does; fio knows no due instant, so there is no response time. The times of `fsync` and
-`fdatasync` are in `sync`, apart from the writes; they become the stream's flushes.
+are; plain JSON has percentiles only, whose histogram has steps, and a warning says so. Our service time begins before
+the call that submits a request, as fio's `lat` does. fio prints percentiles of that only with `lat_percentiles=1`;
+those of `clat` leave the call out, and a warning says so. fio knows no due instant, so there is no response time. The
+times of `fsync` and `fdatasync` are in `sync`, apart from the writes; they become the stream's flushes.
 
 Refusal: what fio's JSON means is for `fio_json` to say.
 """
@@ -43,12 +44,13 @@ from brickyard.schema import (
     RunWarning,
     Start,
     Timed,
+    Unit,
     other_end,
     warned,
 )
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
-from brickyard.store.record import RunMarks
+from brickyard.store.record import COMPLETIONS, RunMarks
 
 CPU_MAX_PERCENT = 1e6  # more than any host has
 DEPTHS = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": LARGEST}
@@ -72,6 +74,17 @@ SEVERAL_JOBS = warned(
     "their workers, depths, sizes and rates are not known.",
     "run fio without group_reporting",
 )
+
+
+def _completions(calls_ns: list[float]) -> RunWarning:
+    return warned(
+        COMPLETIONS,
+        "warning",
+        "Percentiles are of fio's completion latency (clat), which leaves out the call that submits a request (on "
+        "average {call}); means and maxima include it.",
+        "set lat_percentiles=1 in the job, and percentiles include it too",
+        call=Unit.NS.of(max(calls_ns)),
+    )
 
 
 def stored_result(store: Store, printed: PrintedByFio) -> int | None:
@@ -117,7 +130,14 @@ def store_result(
     outcome = RunOutcome.INTERRUPTED if is_stopped else RunOutcome.FAILED if failed else RunOutcome.DONE
     message = f"fio: job {failed.jobname} ended with error {failed.error}" if failed else ""
     is_rebuilt = any(one.is_rebuilt for phase in phases for one in phase.moved)
-    found = [REBUILT] * is_rebuilt + [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
+    calls_ns = [
+        one.submission_ns
+        for job in document.jobs
+        for one in job.directions.values()
+        if one.total_ios and one.is_completion
+    ]
+    found = [REBUILT] * is_rebuilt + ([_completions(calls_ns)] if calls_ns else [])
+    found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
     store.end_run(
         run, End(end_ns=phases[-1].end_ns, outcome=outcome, message=other_end(message)), None, [*warnings, *found]
     )

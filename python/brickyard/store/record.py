@@ -122,6 +122,8 @@ class IntervalCost:
 
 
 FIO = "fio"
+COMPLETIONS = "fio-clat"
+"""The warning of a result whose percentiles leave out the call that submits a request."""
 OTHER_TOOLS: dict[str, str] = {
     Engine.FIO: FIO,
     Engine.DISKSPD: "diskspd",

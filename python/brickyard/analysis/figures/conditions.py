@@ -160,7 +160,9 @@ class Stood:
         return self.within(phase, stream, rated[0].start_ns, rated[-1].end_ns) if rated else self.throughout
 
     def _named(self, targets: Collection[int], from_ns: int, to_ns: int) -> str:
-        return ", ".join(names_within(self._stretches, targets, from_ns, to_ns)) or self._record.info.condition
+        own = [stretch for stretch in self._stretches if stretch[0] in targets]
+        found = ", ".join(names_within(own, targets, from_ns, to_ns))
+        return found or _at(own, from_ns) or self._record.info.condition  # the drain is behind all stretches
 
 
 def stretches(record: Record) -> list[Stretch]:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard import bricks
+from brickyard.analysis.figures.conditions import by_condition
 from brickyard.analysis.figures.load_curve import HALVES_MIN
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import full_intervals
@@ -208,7 +209,13 @@ def _dirty_bytes(cache: PageCacheFacts) -> int:
 
 
 def _fell(record: Record, phase: int) -> float | None:
-    """By which share the writes of the second half are fewer than those of the first, if more than by chance."""
+    """As `_fell_within`, the most in any condition: a rebuild is no cache that fills."""
+    found = (_fell_within(part, phase) for _, part in by_condition(record))
+    return max((fell for fell in found if fell is not None), default=None)
+
+
+def _fell_within(record: Record, phase: int) -> float | None:
+    """By which share the requests of the second half are fewer than those of the first, if more than by chance."""
     spans = sorted(full_intervals(record, phase), key=lambda span: span.start_ns)
     if len(spans) < HALVES_MIN:
         return None

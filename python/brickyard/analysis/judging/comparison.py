@@ -26,6 +26,7 @@ from brickyard.analysis.judging.groups import StorageState, group_of, none_share
 from brickyard.errors import BadInputError
 from brickyard.schema import Document, Timed, is_on_data
 from brickyard.store import Record, RunInfo
+from brickyard.store.record import COMPLETIONS
 from brickyard.units import format_name, format_runs
 
 COMPARED = ("iops", "response_mean", "response_p99")
@@ -338,6 +339,11 @@ def _one_of_all(name: Name, figure: Figure, of: Sample | None, whole: float | No
     return [Repeated(name, figure, Sample((), whole, None, None), runs)] if whole is not None and runs > 1 else []
 
 
+def _runs(found: Sequence[tuple[Record, object]]) -> int:
+    """How many runs rows are of: one may have a row of rates and one of times, or several streams of one name."""
+    return len({record.info.id for record, _ in found})
+
+
 def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> list[Repeated]:
     """Figures of valid repetitions that are independent of each other, with their intervals; none of fewer than two.
     Runs on other storage, or in another condition, are no repetitions of each other. What several streams or operations
@@ -354,7 +360,7 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
             for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
                 whole = _whole(side, figure)
                 together = sample(_values(side, figure), whole=whole, confidence=confidence)
-                found += _one_of_all(name, figure, together, whole, len(side.found))
+                found += _one_of_all(name, figure, together, whole, _runs(side.found))
     return [*found, *_repeated_together(single, apart, default_figures(records), confidence)]
 
 
@@ -400,7 +406,7 @@ def _repeated_together(
                 times = [row.times for _, row in own] if figure.measure == Timed.RESPONSE else []
                 whole = percentile_of_all(figure, times)
                 together = sample(values, whole=whole, confidence=confidence)
-                found += _one_of_all(name, figure, together, whole, len(own))
+                found += _one_of_all(name, figure, together, whole, _runs(own))
     return found
 
 
@@ -444,7 +450,11 @@ def _value_of_all(row: AllRow, figure: Figure) -> float | None:
 def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
     """Those of response times, or of service times where a side has no others (fio knows no due instant)."""
     has_response = all(any(i.measure == "response" for i in record.intervals) for side in sides for record in side)
-    return COMPARED if has_response else SERVICE_COMPARED
+    if has_response:
+        return COMPARED
+    # fio's percentiles may leave out the call that submits a request; its means do not.
+    kinds = {any(w.id == COMPLETIONS for w in record.info.warnings) for side in sides for record in side}
+    return SERVICE_COMPARED if len(kinds) < 2 else tuple(n for n in SERVICE_COMPARED if not FIGURES[n].is_percentile)
 
 
 def _sides(records: Sequence[Record], apart: _Apart, changing: bool, *, by_load: bool = False) -> dict[Name, _Side]:

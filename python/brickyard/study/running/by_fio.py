@@ -41,11 +41,12 @@ from brickyard.study.running import circumstances
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import EVENT_WAIT_MS, Listener, RunResult, RunSpec
 
+GLOBAL = "[global]\n"
 WAIT_S = 0.1  # how soon the end of fio is seen
 NO_RESPONSE = warned(
     "by-fio",
     "note",
-    "Measured by fio: one interval for each phase; its completion latency is the service time.",
+    "Measured by fio: one interval for each phase; its latency, with the submission (lat), is the service time.",
     "leave --engine out to see the course over time",
 )
 
@@ -74,7 +75,8 @@ def run_fio(
     with _held(plan, spec) as held:
         data = [(target.data_start_bytes, target.data_bytes) for target in held]
         files = [target.file for target in held]
-        told, is_stopped = _carry_out(place, export_fio(plan, _paths(files), data), files, interrupt)
+        job = export_fio(plan, _paths(files), data).replace(GLOBAL, f"{GLOBAL}lat_percentiles=1\n", 1)
+        told, is_stopped = _carry_out(place, job, files, interrupt)
     run = store_result(
         store,
         read_result(told),
@@ -86,7 +88,7 @@ def run_fio(
         io=opened.io,
         study=study,
         labels=spec.marks,
-        warnings=[NO_RESPONSE],
+        warnings=[NO_RESPONSE, *circumstances.of_targets(opened, facts, plan)],
         is_stopped=is_stopped,
     )
     info = store.record(run).info

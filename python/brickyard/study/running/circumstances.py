@@ -174,6 +174,12 @@ class HostSeen:
     watched: HostWatched | None = None
 
 
+def of_targets(start: Start, told: RunFacts, plan: Plan) -> list[RunWarning]:
+    """What a reader must know of the targets of a run that another program made."""
+    judged = Judged(host=told.host or HostSheet(), targets=told.targets, start=start, plan=plan)
+    return caveats.warnings(judged, caveats.OF_TARGETS)
+
+
 def of_hosts(record: Record, seen: Sequence[HostSeen]) -> list[RunWarning]:
     """What a run on each host alone would be warned of."""
     found = {}
