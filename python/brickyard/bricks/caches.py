@@ -1,8 +1,11 @@
-"""Duty: which caches of a resolved brick end writes, in figures and in words. Refusal: no parsing; no files."""
+"""Duty: which caches of a resolved brick end writes or answer reads, in figures and in words.
+
+Refusal: no parsing; no files.
+"""
 
 from __future__ import annotations
 
-from brickyard.bricks.resolved import CloudVolume, ModelledBrick, ModelledDrive, ModelledKeeper
+from brickyard.bricks.resolved import CloudVolume, ModelledBrick, ModelledDrive, ModelledKeeper, RotatingDrive
 from brickyard.units import format_size
 
 
@@ -35,6 +38,17 @@ def to_write_bytes(brick: ModelledBrick) -> int:
         if caches_writes(brick, drive)
     )
     return of_drives + (back.cache_bytes if back else 0) + dirty_bytes(brick)
+
+
+def to_read_bytes(brick: ModelledBrick) -> int:
+    """How much the caches that answer reads again hold: those of disks, and the controller's."""
+    counts = [brick.members - brick.other_members, brick.other_members]
+    of_drives = sum(
+        count * drive.cache_bytes
+        for drive, count in zip(brick.drives, counts, strict=False)
+        if isinstance(drive, RotatingDrive)
+    )
+    return of_drives + (brick.keeper.cache_bytes if brick.keeper else 0)
 
 
 def dirty_bytes(brick: ModelledBrick) -> int:

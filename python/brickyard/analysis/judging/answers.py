@@ -16,7 +16,7 @@ from brickyard.analysis.figures.named import FIGURES, Measured, measured_of
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
 from brickyard.analysis.figures.sending import Sent, SentStream, length_told, sent
 from brickyard.analysis.figures.stalls import stalls
-from brickyard.analysis.figures.totals import asked_stream, profile_phase, rated_rows
+from brickyard.analysis.figures.totals import profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import VIRTUAL, demand_words
 from brickyard.analysis.judging import cached
@@ -29,7 +29,7 @@ from brickyard.analysis.judging.targets import target_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.bricks import far_off, fitted
 from brickyard.bricks.spread import basis_words, kinds_of, limited_words
-from brickyard.schema import COMMIT, Bound, Document, HangEvent, IoPath, PhaseEnd, flushes, is_request
+from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_request
 from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import listed
 from brickyard.store import CHAINS, FRAME, Record
@@ -345,7 +345,7 @@ def _cached(records: Sequence[Record]) -> list[str]:
         for name, row in zip(names, rows, strict=True)
         if (words := remembered_words(record, row))
     ]
-    taken = [name for name, row in zip(names, rows, strict=True) if _is_taken_by_memory(record, row)]
+    taken = [name for name, row in zip(names, rows, strict=True) if cached.is_taken_by_memory(record, row)]
     return said + [
         f"Writes of {name} went into the page cache without flushes: rate and times are those of memory, until far more"
         " is written than it holds."
@@ -359,21 +359,12 @@ def _of_caches(records: Sequence[Record]) -> str:
         why
         for record in records
         if (why := cached.of_writes(record))
-        and not any(_is_taken_by_memory(record, row) for row in analysis.totals(record))
+        and not any(cached.is_taken_by_memory(record, row) for row in analysis.totals(record))
     ]
     if not whys:
         return ""
     where = "" if len(records) == 1 else f" in {len(whys)} of {len(records)} runs"
     return f"The rate of writes may be that of a cache{where} ({whys[0]}): a longer run may show a lower one."
-
-
-def _is_taken_by_memory(record: Record, row: Totals) -> bool:
-    """A measured row of writes that end in the page cache."""
-    start = record.info.start
-    if row.operation != "write" or start is None or start.io is not IoPath.BUFFERED or start.clock.source == VIRTUAL:
-        return False
-    asked = asked_stream(record, row.phase, row.stream)
-    return isinstance(asked, Stream) and not flushes(asked)
 
 
 def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:

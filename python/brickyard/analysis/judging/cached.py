@@ -21,20 +21,23 @@ from brickyard import bricks
 from brickyard.analysis.figures.conditions import by_condition
 from brickyard.analysis.figures.load_curve import HALVES_MIN
 from brickyard.analysis.figures.steady import State, steady
-from brickyard.analysis.figures.totals import full_intervals
+from brickyard.analysis.figures.totals import Totals, asked_stream, full_intervals
+from brickyard.analysis.figures.workload import VIRTUAL
 from brickyard.bricks import caches
 from brickyard.schema import (
     BrickCaches,
     BrickMembers,
+    IoPath,
     PageCache,
     PageCacheFacts,
     Unit,
+    flushes,
     flushes_each_write,
     is_request,
     writes_data,
 )
-from brickyard.schema.plan import Phase, SyncMode
-from brickyard.store import Record
+from brickyard.schema.plan import Phase, Stream, SyncMode
+from brickyard.store import Interval, Record
 from brickyard.units import format_percent, format_size
 
 CACHE_TIMES = 4
@@ -65,10 +68,25 @@ def not_lasting(record: Record) -> Doubt | None:
     found = _doubt(record)
     if found:
         return Doubt(f"it may be the rate of a cache: {found.text}", found.lasting_share)
+    if any(is_taken_by_memory(record, item) for item in record.intervals):
+        return Doubt("its writes went into the page cache without flushes, so it is the rate of memory")
+    if any(w.id == SMALLER_THAN_CACHE for w in record.info.warnings) and any(
+        item.operation == "read" and item.bytes for item in record.intervals
+    ):
+        return Doubt("its reads may have come from the caches of the target, since it works in a small part of it")
     share = never_written_share(record)
     if share <= CACHED_SHARE_MAX:
         return None
     return Doubt(f"{format_percent(share)} of what may be read was never written", 1 - share)
+
+
+def is_taken_by_memory(record: Record, row: Totals | Interval) -> bool:
+    """Measured writes that end in the page cache."""
+    start = record.info.start
+    if row.operation != "write" or start is None or start.io is not IoPath.BUFFERED or start.clock.source == VIRTUAL:
+        return False
+    asked = asked_stream(record, row.phase, row.stream)
+    return isinstance(asked, Stream) and not flushes(asked)
 
 
 def never_written_share(record: Record) -> float:
@@ -80,7 +98,7 @@ def never_written_share(record: Record) -> float:
     return max((float(figure.most) for figure in figures if figure.unit is Unit.SHARE_TENTHS), default=0.0)
 
 
-NEVER_WRITTEN = "unwritten"
+NEVER_WRITTEN, SMALLER_THAN_CACHE = "unwritten", "smaller_than_cache"
 
 
 def _doubt(record: Record) -> Doubt | None:

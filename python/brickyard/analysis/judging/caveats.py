@@ -35,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     caveats_site.memory,
     caveats_site.modelled_page_cache,
     caveats_site.device_cache,
+    caveats_site.modelled_read_cache,
     caveats_site.unwritten,
     caveats_site.shared_reads,
     caveats_site.neighbours,

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brickyard.analysis.judging.cached import CACHED_SHARE_MAX
+from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, SMALLER_THAN_CACHE
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.analysis.judging.unwritten import never_written_bytes
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
+from brickyard.profiles.room import reached_bytes
 from brickyard.schema import (
     ArrayState,
     DeviceSheet,
@@ -256,6 +257,12 @@ def target_bytes(run: Judged, index: int, target: TargetSheet | None) -> int | N
     return next((value for value in (*told, target.size_bytes if target else None) if value), None)
 
 
+def reached(run: Judged, index: int, target: TargetSheet | None) -> int | None:
+    """How much of a target its streams work in."""
+    whole = target_bytes(run, index, target)
+    return reached_bytes(run.plan, index, whole) if whole and isinstance(run.plan, Plan) else whole
+
+
 def memory(run: Judged) -> Iterator[RunWarning]:
     total = run.host.memory_bytes
     if run.start is None or run.start.io is not IoPath.BUFFERED or run.is_simulated or not total:
@@ -265,7 +272,7 @@ def memory(run: Judged) -> Iterator[RunWarning]:
         if is_directory(run, index):
             yield from fits_memory(run, target, total, is_flushed)
             continue
-        here = target_bytes(run, index, target)
+        here = reached(run, index, target)
         if here and here < total and (is_flushed is None or is_flushed.reads):
             what = "writes were flushed, but reads" if is_flushed else "this buffered run"
             yield warned(
@@ -354,7 +361,7 @@ def fits_memory(run: Judged, target: TargetSheet, total: int, is_flushed: Flushe
 
 def device_cache(run: Judged) -> Iterator[RunWarning]:
     for index, target in enumerate(targets(run)):
-        cache, here = target.cache_bytes, target_bytes(run, index, target)
+        cache, here = target.cache_bytes, reached(run, index, target)
         if cache is None:
             if target.kind in ("service", "sim") or is_directory(run, index):
                 continue
@@ -370,12 +377,34 @@ def device_cache(run: Judged) -> Iterator[RunWarning]:
             )
         elif here and here < CACHE_FACTOR * cache:
             yield warned(
-                "smaller_than_cache",
+                SMALLER_THAN_CACHE,
                 "warning",
-                "{target} {target:has|have} {size}, only {times} times the {cache} of cache below {target:it|them}.",
-                "Use a target of at least {enough}, four times the cache.",
+                "The run works in {size} of {target}, only {times} times the {cache} of cache below {target:it|them}.",
+                "Use at least {enough}, four times the cache.",
                 gravity=cache / here,
                 target=target.path,
+                size=size(here),
+                times=Unit.TENTHS.of(here / cache),
+                cache=size(cache),
+                enough=size(CACHE_FACTOR * cache),
+            )
+
+
+def modelled_read_cache(run: Judged) -> Iterator[RunWarning]:
+    """Reads of a part of a modelled target that its own caches hold."""
+    if not run.is_simulated or run.start is None or not isinstance(run.plan, Plan):
+        return
+    streams = [stream for phase in run.plan.phase for stream in phase.stream]
+    for index, (opened, cache) in enumerate(zip(run.start.targets, run.read_caches_bytes, strict=False)):
+        here = reached(run, index, None)
+        if here and here < CACHE_FACTOR * cache and any(s.operations.read and s.target == index for s in streams):
+            yield warned(
+                SMALLER_THAN_CACHE,
+                "warning",
+                "The run works in {size} of {target}, only {times} times the {cache} of caches there that answer reads.",
+                "Use at least {enough}, four times the caches, to see the drives.",
+                gravity=cache / here,
+                target=opened.path,
                 size=size(here),
                 times=Unit.TENTHS.of(here / cache),
                 cache=size(cache),

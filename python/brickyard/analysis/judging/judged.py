@@ -63,6 +63,8 @@ class Judged:
     """When members of modelled targets were to fail."""
     page_caches: list[PageCache] = field(default_factory=list)
     """What modelled page caches did."""
+    read_caches_bytes: list[int] = field(default_factory=list)
+    """What the caches of each modelled target hold that answer reads."""
     volatile_caches: list[VolatileCaches] = field(default_factory=list)
     write_bytes: int | None = None
     """By the run itself; None where that is not known."""

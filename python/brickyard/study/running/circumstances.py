@@ -231,6 +231,9 @@ def warnings(
             power_cuts=record.of(PowerCut),
             page_caches=record.of(PageCache),
             power_cuts_ns=bricks.power_cuts_ns(info.targets, info.asked),
+            read_caches_bytes=[caches.to_read_bytes(brick) for brick in bricks.resolved_of(info.targets, info.asked)]
+            if info.is_modelled
+            else [],
             volatile_caches=_volatile_caches(record),
             failures_ns=bricks.failures_ns(info.targets, info.asked),
             plan=info.plan,
