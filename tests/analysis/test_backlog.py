@@ -153,3 +153,29 @@ def test_the_step_that_a_ramp_found_may_have_a_queue_that_grows() -> None:
     assert "neither the storage nor the generator" not in " ".join(found.belief)
     assert verdict(record, rulers.read("mean<=1s")).word == "not known"
     assert verdict(ramped("40ms"), rulers.read("mean<=40ms")).passed
+
+
+def ended(record: Record, number: int) -> Record:
+    return replace(record, info=replace(record.info, id=number, outcome="done"))
+
+
+def test_neither_one_run_nor_one_target_named_twice_is_a_repetition(tmp_path: Path) -> None:
+    single = ended(simulated(paced(20, name="a"), paced(20, name="b"), seconds=30), 1)
+    assert repeated([single]) == [], "it has a row of rates and one of times for all streams"
+    load = plan(stream(name="reads"), stream(name="reads", target=1))
+    with Store(tmp_path / "runs.db") as store:
+        cells = interval(0, SECOND, cell([MS] * 2000), cell([MS] * 2000, stream=1))
+        number = add_run(store, [cells, phase_end()], plan_=load, targets=["/a", "/a"])
+        assert [one for one in repeated([store.record(number)]) if one.sample.n > 1] == []
+
+
+def test_times_of_some_repetitions_alone_are_none() -> None:
+    """Those of the others would be of the runs that happened to be faster."""
+    every = [ended(simulated(paced(75), seed=seed), seed) for seed in range(1, 9)]
+    grew = [record for record in every if sent(record).growing]
+    sound = [record for record in every if record not in grew]
+    assert len(sound) > 1
+    assert {one.figure.name for one in repeated(sound)} >= {"iops", "response_mean"}
+    assert {one.figure.name for one in repeated([*sound, grew[0]])} == {"iops"}
+    (line,) = length_lines([*sound, grew[0]])
+    assert line.endswith("and neither are those of the other runs beside them")

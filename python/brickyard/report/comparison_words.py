@@ -127,27 +127,26 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
         told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
         said.append(f"{_figures(len(judged.tested))} judged together against {_share(tolerance)}: {told}")
         said.append(_power_words(judged, tolerance))
-    apart = [change for change in unclear if change.worse_by > tolerance]
     said += [
         f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}{_why_open(c, judged)}"
-        for c in sorted(apart, key=lambda change: -change.worse_by)[:INCONCLUSIVE_SHOWN]
+        for c in sorted(unclear, key=lambda change: -change.worse_by)[:INCONCLUSIVE_SHOWN]
     ]
-    if len(apart) > INCONCLUSIVE_SHOWN:
-        said.append(
-            f"inconclusive: {len(apart) - INCONCLUSIVE_SHOWN} more figures that are worse by more than the tolerance"
-        )
-    return [*said, *_repetition_lines(judged, len(unclear), tolerance), *_once_lines(once, len(judged.judged))]
+    if len(unclear) > INCONCLUSIVE_SHOWN:
+        said.append(f"inconclusive: {len(unclear) - INCONCLUSIVE_SHOWN} more figures, of those that are less worse")
+    return [*said, *_repetition_lines(judged, len(unclear)), *_once_lines(once, len(judged.judged))]
 
 
 def _why_open(change: Change, judged: Gate) -> str:
-    """Why a figure that got worse by more than the tolerance does not fail the gate."""
+    """Why a figure neither fails the gate nor is shown to have held."""
     least, share = change.least_worse_by, _share(judged.tolerance)
+    if change.worse_by <= judged.tolerance:
+        return f"; its interval reaches beyond {share}"
     if least is None or least <= judged.tolerance:
         return f"; its interval includes less than {share}"
     return f"; its interval is beyond {share}, but of {_figures(len(judged.tested))} some intervals are so by chance"
 
 
-def _repetition_lines(judged: Gate, unclear: int, tolerance: float) -> Iterator[str]:
+def _repetition_lines(judged: Gate, unclear: int) -> Iterator[str]:
     """How many would decide what is open."""
     needed = judged.repetitions
     if needed:
@@ -159,8 +158,8 @@ def _repetition_lines(judged: Gate, unclear: int, tolerance: float) -> Iterator[
         )
     if unclear > len(needed):
         yield (
-            f"{_figures(unclear - len(needed))} may stay inconclusive with any number of repetitions: the difference "
-            f"is too close to {_share(tolerance)} for its noise"
+            f"{_figures(unclear - len(needed))} may stay inconclusive with any number of repetitions, if differences "
+            "and noise stay as seen"
         )
 
 

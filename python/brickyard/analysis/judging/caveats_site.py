@@ -401,7 +401,7 @@ def modelled_read_cache(run: Judged) -> Iterator[RunWarning]:
             yield warned(
                 SMALLER_THAN_CACHE,
                 "warning",
-                "The run works in {size} of {target}, only {times} times the {cache} of caches there that answer reads.",
+                "The run works in {size} of {target}, only {times} times the {cache} of caches that answer reads.",
                 "Use at least {enough}, four times the caches, to see the drives.",
                 gravity=cache / here,
                 target=opened.path,

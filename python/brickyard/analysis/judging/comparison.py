@@ -7,6 +7,7 @@ pooled; what has no counterpart is told.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -403,6 +404,8 @@ def _repeated_together(
             name = (*pooled[:-1], told[group], pooled[-1]) if told else pooled
             for figure in (FIGURES[name_] for name_ in names):
                 values = [value for _, row in own if (value := _value_of_all(row, figure)) is not None]
+                if figure.measure == Timed.RESPONSE and any(length_told(record) for record, _ in own):
+                    continue
                 times = [row.times for _, row in own] if figure.measure == Timed.RESPONSE else []
                 whole = percentile_of_all(figure, times)
                 together = sample(values, whole=whole, confidence=confidence)
@@ -459,14 +462,25 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
 
 def _sides(records: Sequence[Record], apart: _Apart, changing: bool, *, by_load: bool = False) -> dict[Name, _Side]:
     found: dict[Name, _Side] = {}
+    overloaded = set[Name]()
     for record in records:
+        of_record = Counter[Name]()
         for step, condition, part in _parts(record):
-            batches = Batches(part)
-            for row in lasting(part, totals(part)):
+            batches, lengths = Batches(part), length_told(part)
+            for row in totals(part):
                 name = (asked_words(record, row), row.operation) if by_load else _name(record, row, apart)
-                side = found.setdefault(_with_words(name, step, _stood(record, condition, changing)), _Side([], []))
+                name = _with_words(name, step, _stood(record, condition, changing))
+                of_record[name] += 1
+                if of_record[name] > 1:  # such as one model twice, which is no repetition of itself
+                    name = _with_words(name, f"no. {of_record[name]}")
+                side = found.setdefault(name, _Side([], []))
                 side.found.append((record, row))
                 side.batches.append(batches)
+                if (row.phase, row.stream) in lengths:
+                    overloaded.add(name)
+    # Without the times of some runs alone, those of the others would be of the runs that happened to be faster.
+    for name in overloaded:
+        found[name].found = [(record, _without_length(row)) for record, row in found[name].found]
     return found
 
 
@@ -477,16 +491,8 @@ def _parts(record: Record) -> Iterator[tuple[str, str, Record]]:
             yield step, condition, part
 
 
-def lasting(record: Record, rows: Sequence[Totals]) -> list[Totals]:
-    """Rows without times that tell how long the run was."""
-    lengths = length_told(record)
-
-    def kept(row: Totals) -> Totals:
-        if (row.phase, row.stream) not in lengths:
-            return row
-        return replace(row, measures={name: times for name, times in row.measures.items() if name not in FROM_DUE})
-
-    return [kept(row) for row in rows]
+def _without_length(row: Totals) -> Totals:
+    return replace(row, measures={name: times for name, times in row.measures.items() if name not in FROM_DUE})
 
 
 def length_lines(records: Sequence[Record]) -> list[str]:
@@ -494,7 +500,9 @@ def length_lines(records: Sequence[Record]) -> list[str]:
     if not (runs := [record.info.id for record in records if length_told(record)]):
         return []
     are, they = ("is", "it was") if len(runs) == 1 else ("are", "they were")
-    return [f"{format_runs(runs)} {are} overloaded: response times tell how long {they}, and are not among the figures"]
+    more = "" if len(runs) == len(records) else ", and neither are those of the other runs beside them"
+    told = f"response times tell how long {they}, and are not among the figures{more}"
+    return [f"{format_runs(runs)} {are} overloaded: {told}"]
 
 
 def _apart(*sides: Sequence[Record]) -> _Apart:
