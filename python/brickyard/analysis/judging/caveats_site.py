@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from brickyard.analysis.figures.reach import reached_bytes
 from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, SMALLER_THAN_CACHE
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.analysis.judging.unwritten import never_written_bytes
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
-from brickyard.profiles.room import reached_bytes
 from brickyard.schema import (
     ArrayState,
     DeviceSheet,
