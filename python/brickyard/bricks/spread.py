@@ -159,10 +159,8 @@ class Spread:
         held = sum(source.held or 0 for source in others)
         if not others:
             return ""
-        return (
-            f", {'but only' if held < COVERAGE * figures else 'and'} {held} of {figures} from smaller sources if it is "
-            "computed without these"
-        )
+        only = "only " if held < COVERAGE * figures else ""
+        return f"; of {figures} from smaller sources, {only}{held} lie in the interval that other sources give"
 
     @property
     def claim(self) -> str:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 
 from brickyard import schema
+from brickyard.analysis.figures.conditions import stretches
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import (
@@ -139,6 +140,8 @@ def steady_rule(asked: SteadyRule) -> str:
 def _noisy_remedy(record: Record, *, few: bool) -> str:
     if few:
         return "Measure with longer intervals."
+    if stretches(record):
+        return "Its conditions differ: their table has the figures of each."
     if record.info.is_modelled:
         return "A model has no other load: look at its course, and use a longer warm-up if its caches were filling."
     return "Look for other load on host and device, and repeat the run to see how much the means differ."
