@@ -78,7 +78,7 @@ def test_an_answer_of_a_model_says_how_far_off_such_models_are(capsys: pytest.Ca
     volumes = spread_of("cloud")
     assert volumes is not None
     said = belief("sim:gp3")
-    assert f"Nine of ten published figures of volumes lie within {volumes.words} of models, " in said
+    assert f"Nine of ten published figures of volumes lie within {volumes.words} of models; " in said
     assert "; of those above their limits, nine of ten exceed them by at most " in said
     durable = belief("sim:wd-blue-3d-1000", "--set", "operations={ write = 100 }", "--set", "sync=dsync")
     assert "Durable writes of flash: " in durable
