@@ -345,6 +345,8 @@ def test_writes_into_an_unknown_cache_are_doubted_before_anyone_relies_on_them(t
         assert "that of a cache" not in said(writes, plan_=plan(flushed)), "each write has reached the medium"
         assert "that of a cache" not in said(writes, io="buffered"), "the host's memory took them, and that is said"
         assert "that of a cache" not in said(interval(0, SECOND, cell([MS] * 20)))
+        again = interval(0, SECOND, cell([MS] * 20, request_bytes=64 << 20))
+        assert "The rate of reads may be that of a cache (1.2 GiB were read of " in said(again)
 
 
 def test_nothing_is_called_the_limit_where_fio_worked_or_the_load_paused(tmp_path: Path) -> None:

@@ -354,7 +354,20 @@ def _cached(records: Sequence[Record]) -> list[str]:
 
 
 def _of_caches(records: Sequence[Record]) -> str:
-    """Writes to storage that a cache may have taken, where it was not the host's own memory."""
+    """Writes to storage that a cache may have taken, where it was not the host's own memory, and reads that it may have
+    answered."""
+    return " ".join(filter(None, (_of_writes(records), _of_reads(records))))
+
+
+def _of_reads(records: Sequence[Record]) -> str:
+    whys = [why for record in records if (why := cached.of_reads(record))]
+    if not whys:
+        return ""
+    where = "" if len(records) == 1 else f" in {len(whys)} of {len(records)} runs"
+    return f"The rate of reads may be that of a cache{where} ({whys[0]}): a larger part may show a lower one."
+
+
+def _of_writes(records: Sequence[Record]) -> str:
     whys = [
         why
         for record in records

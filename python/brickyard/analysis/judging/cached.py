@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from brickyard import bricks
 from brickyard.analysis.figures.conditions import by_condition
 from brickyard.analysis.figures.load_curve import HALVES_MIN
+from brickyard.analysis.figures.reach import reached_bytes
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import Totals, asked_stream, full_intervals
 from brickyard.analysis.figures.workload import VIRTUAL
@@ -36,7 +37,7 @@ from brickyard.schema import (
     is_request,
     writes_data,
 )
-from brickyard.schema.plan import Phase, Stream, SyncMode
+from brickyard.schema.plan import Phase, Plan, Stream, SyncMode
 from brickyard.store import Interval, Record
 from brickyard.units import format_percent, format_size
 
@@ -286,6 +287,20 @@ def of_writes(record: Record) -> str | None:
     is_durable = all(isinstance(phase, Phase) and _is_durable(phase) for phase in phases)
     is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
     return "its size is not known" if is_noted and _is_unknown(record) and not is_durable else None
+
+
+def of_reads(record: Record) -> str | None:
+    """Why the rate of a run's reads of real storage may be that of a cache: it read more than the part that it worked
+    in has, and nobody knows what is below. None where there is no reason to think so."""
+    start, plan = record.info.start, record.info.plan
+    is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
+    if record.info.is_modelled or not is_noted or start is None or not isinstance(plan, Plan):
+        return None
+    area = sum(reached_bytes(plan, number, target.data_bytes) for number, target in enumerate(start.targets))
+    read = sum(i.bytes for i in record.intervals if i.operation == "read" and i.measure == "service")
+    if not 0 < area < read:
+        return None
+    return f"{format_size(read)} were read of {format_size(area)}, and its size is not known"
 
 
 def _is_steady(record: Record) -> bool:

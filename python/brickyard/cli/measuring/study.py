@@ -272,7 +272,8 @@ def _dry_run(
     print_line(console, f"{len(planned)} runs, {plan.done} of them in the store{left}")
     for note in layout.notes:
         print_line(console, note)
-    print_line(console, f"duration of the missing runs: {plan.duration_words()}")
+    if plan.done < len(planned):
+        print_line(console, f"duration of the missing runs: {plan.duration_words()}")
     for target in plan.missing_targets:
         remedy = "check the path" if target.startswith("/dev/") else "check the path, or make it with --size"
         print_line(console, f"{target}: does not exist, so its runs would be refused; {remedy}")
