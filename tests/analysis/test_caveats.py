@@ -182,17 +182,19 @@ def test_an_empty_record_has_no_warning() -> None:
     assert caveats.warnings(Judged()) == []
 
 
-def test_streams_that_read_the_same_blocks_in_order_are_noted() -> None:
+def test_streams_that_go_through_the_same_blocks_in_order_are_told() -> None:
     def found(*streams: Stream) -> list[str]:
         return [one.text for one in caveats.warnings(Judged(plan=Plan(phase=[Phase(name="a", stream=list(streams))])))]
 
     clone = Stream(region="0B..1GiB")
     (text,) = found(clone, clone, clone)
-    assert text.startswith("In phase a, 3 streams read the same blocks in order")
+    assert text.startswith("In phase a, 3 streams read or write the same blocks in order")
     writes = Operations(read=0.0, write=100.0, flush=0.0, trim=0.0)
     changes: list[dict[str, Any]] = [{"region": "1GiB..2GiB"}, {"target": 1}, {"address": RandomAddress()}]
-    for change in (*changes, {"operations": writes}):
+    for change in changes:
         assert found(clone, msgspec.structs.replace(clone, **change)) == []
+    wrote = msgspec.structs.replace(clone, operations=writes)
+    assert len(found(wrote, wrote)) == 1, "caches join writes of the same blocks"
 
 
 CASES: list[tuple[str, str, dict[str, Any], str]] = [

@@ -75,10 +75,20 @@ def not_lasting(record: Record) -> Doubt | None:
         item.operation == "read" and item.bytes for item in record.intervals
     ):
         return Doubt("its reads may have come from the caches of the target, since it works in a small part of it")
+    if (streams := _sharing(record)) > 1:
+        said = f"{streams} streams read or write the same blocks in order, so that caches may answer all but the first"
+        return Doubt(said, 1 / streams)
     share = never_written_share(record)
     if share <= CACHED_SHARE_MAX:
         return None
     return Doubt(f"{format_percent(share)} of what may be read was never written", 1 - share)
+
+
+def _sharing(record: Record) -> int:
+    """How many streams go through the same blocks in order."""
+    told = [item.wording for item in record.info.warnings if item.id == SHARED_BLOCKS]
+    figures = [figure for wording in told if wording for figure in wording.figures.values()]
+    return max((int(figure.most) for figure in figures if figure.unit is Unit.NUMBER), default=0)
 
 
 def is_taken_by_memory(record: Record, row: Totals | Interval) -> bool:
@@ -99,7 +109,7 @@ def never_written_share(record: Record) -> float:
     return max((float(figure.most) for figure in figures if figure.unit is Unit.SHARE_TENTHS), default=0.0)
 
 
-NEVER_WRITTEN, SMALLER_THAN_CACHE = "unwritten", "smaller_than_cache"
+NEVER_WRITTEN, SMALLER_THAN_CACHE, SHARED_BLOCKS = "unwritten", "smaller_than_cache", "shared_blocks"
 
 
 def _doubt(record: Record) -> Doubt | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.reach import reached_bytes
-from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, SMALLER_THAN_CACHE
+from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, SHARED_BLOCKS, SMALLER_THAN_CACHE
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.analysis.judging.unwritten import never_written_bytes
@@ -440,22 +440,24 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
             )
 
 
-def shared_reads(run: Judged) -> Iterator[RunWarning]:
-    """Also on models, whose caches answer the same reads."""
+def shared_blocks(run: Judged) -> Iterator[RunWarning]:
+    """Also on models, whose caches answer the same reads and join the same writes."""
     for number, phase in enumerate(run.plan.phase if isinstance(run.plan, Plan) else ()):
         in_order = [
             stream
             for stream in phase.stream
-            if isinstance(stream.address, SequentialAddress) and stream.operations.read and not stream.address.apart
+            if isinstance(stream.address, SequentialAddress)
+            and (stream.operations.read or stream.operations.write)
+            and not stream.address.apart
         ]
         own = [s for s in in_order if not (s.chain or s.program or s.trace)]
         together = max(Counter((stream.target, stream.region) for stream in own).values(), default=0)
         if together > 1:
             yield warned(
-                "shared_reads",
-                "note",
-                "In {phase:phase|phases} {phase}, {streams} streams read the same blocks in order, each with a cursor "
-                "of its own: caches of the drive, the controller or the host may answer all but the first.",
+                SHARED_BLOCKS,
+                "warning",
+                "In {phase:phase|phases} {phase}, {streams} streams read or write the same blocks in order, each with "
+                "a cursor of its own: caches of the drive, the controller or the host may answer all but the first.",
                 "Give each stream a region of its own (`offset_increment` in fio).",
                 phase=run.phase_name(number),
                 streams=Unit.NUMBER.of(together),
