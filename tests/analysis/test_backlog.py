@@ -179,3 +179,13 @@ def test_times_of_some_repetitions_alone_are_none() -> None:
     assert {one.figure.name for one in repeated([*sound, grew[0]])} == {"iops"}
     (line,) = length_lines([*sound, grew[0]])
     assert line.endswith("and neither are those of the other runs beside them")
+
+
+def test_a_time_that_a_cache_may_have_met_is_not_known_however_much_of_the_rate_lasts() -> None:
+    load = "operations = { read = 0, write = 100 }\nrequest = '8KiB'\naddress = 'random'\ndepth = 16\n"
+    pace = "pace = { loop = 'open', rate = 1500, arrivals = 'poisson' }\n"
+    text = f"title = 't'\n[[phase]]\nduration = '20s'\n[[phase.stream]]\n{load}{pace}"
+    record = ended(simulate(plan_of(text), Brick("overland-2007-sata")), 1)
+    times, rate = (verdict(record, rulers.read(word), lasting=True) for word in ("p99<=10ms", "iops>=100"))
+    assert (times.word, rate.word) == ("not known", "pass"), "after 30 s, the p99 is seconds"
+    assert "may be the rate of a cache" in verdict_line(times)

@@ -222,9 +222,11 @@ def _unasked(requirement: Requirement, note: str) -> Finding:
 
 
 def _that_lasts(finding: Finding, doubt: Doubt | None) -> Finding:
-    """A requirement that the lasting share of a figure would not meet is not known to be met."""
+    """A requirement that the lasting share of a rate would not meet is not known to be met. A time has no such share:
+    what waits for the storage may wait for any time."""
     is_kept = finding.requirement.is_share or finding.requirement.is_count or finding.head_room is None
-    if doubt is None or not finding.passed or is_kept or (finding.head_room or 0) * doubt.lasting_share >= 1:
+    lasting = (finding.head_room or 0) * doubt.lasting_share if doubt and finding.requirement.is_rate else 0
+    if doubt is None or not finding.passed or is_kept or lasting >= 1:
         return finding
     return replace(finding, passed=False, is_known=False, note=doubt.text, stream="")
 
