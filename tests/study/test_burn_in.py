@@ -158,11 +158,11 @@ def test_one_that_is_refused_ends_no_other(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_a_burn_in_that_is_refused_leaves_what_was_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    brick, logs = tmp_path / "brick", tmp_path / "made" / "logs"
+    brick, logs = tmp_path / "brick", tmp_path / "logs"
     words = (str(brick), *SMALL, "--duration", "1s", "--logs", str(logs))
     brick.write_bytes(b"precious" * 1000)
     assert burned(capsys, *words, code=2)["devices"][0]["refused"]
-    assert not logs.parent.exists()
+    assert not logs.exists()
     brick.unlink()
     burned(capsys, *words)
     kept = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}
