@@ -376,18 +376,7 @@ def device_cache(run: Judged) -> Iterator[RunWarning]:
                 size=size(here or 0),
             )
         elif here and here < CACHE_FACTOR * cache:
-            yield warned(
-                SMALLER_THAN_CACHE,
-                "warning",
-                "The run works in {size} of {target}, only {times} times the {cache} of cache below {target:it|them}.",
-                "Use at least {enough}, four times the cache.",
-                gravity=cache / here,
-                target=target.path,
-                size=size(here),
-                times=Unit.TENTHS.of(here / cache),
-                cache=size(cache),
-                enough=size(CACHE_FACTOR * cache),
-            )
+            yield _smaller_than_cache(target.path, here, cache)
 
 
 def modelled_read_cache(run: Judged) -> Iterator[RunWarning]:
@@ -398,18 +387,22 @@ def modelled_read_cache(run: Judged) -> Iterator[RunWarning]:
     for index, (opened, cache) in enumerate(zip(run.start.targets, run.read_caches_bytes, strict=False)):
         here = reached(run, index, None)
         if here and here < CACHE_FACTOR * cache and any(s.operations.read and s.target == index for s in streams):
-            yield warned(
-                SMALLER_THAN_CACHE,
-                "warning",
-                "The run works in {size} of {target}, only {times} times the {cache} of caches that answer reads.",
-                "Use at least {enough}, four times the caches, to see the drives.",
-                gravity=cache / here,
-                target=opened.path,
-                size=size(here),
-                times=Unit.TENTHS.of(here / cache),
-                cache=size(cache),
-                enough=size(CACHE_FACTOR * cache),
-            )
+            yield _smaller_than_cache(opened.path, here, cache)
+
+
+def _smaller_than_cache(path: str, here: int, cache: int) -> RunWarning:
+    return warned(
+        SMALLER_THAN_CACHE,
+        "warning",
+        "The run works in {size} of {target}, only {times} times the {cache} of cache below {target:it|them}.",
+        "Use at least {enough}, four times the cache.",
+        gravity=cache / here,
+        target=path,
+        size=size(here),
+        times=Unit.TENTHS.of(here / cache),
+        cache=size(cache),
+        enough=size(CACHE_FACTOR * cache),
+    )
 
 
 def unwritten(run: Judged) -> Iterator[RunWarning]:
