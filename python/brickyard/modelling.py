@@ -25,7 +25,8 @@ from brickyard.advise.simulate import Brick, dearest, filled, rates, simulate, u
 from brickyard.analysis.figures.latency import together
 from brickyard.analysis.figures.samples import sample
 from brickyard.analysis.figures.totals import totals, waited
-from brickyard.analysis.judging.answers import Answer, modelled_words
+from brickyard.analysis.judging.answers import Answer
+from brickyard.analysis.judging.models import modelled_words
 from brickyard.bricks.resolved import Resolved
 from brickyard.errors import BadInputError
 from brickyard.reading import parsed_bytes

@@ -110,9 +110,20 @@ def test_a_stream_that_would_not_meet_by_itself_what_all_requests_do_is_named(tm
     said = verdict_line(met)
     assert said.startswith("Requirement p50<=1ms: met over all requests together, p50 9")
     assert "; stream heavy alone has p50 2" in said
-    assert document(met)["stream_alone"]["stream"] == "heavy"
+    assert document(met)["alone"]["stream"] == "heavy"
     assert verdict_rows(met)[0][4].startswith("pass over all requests together; stream heavy alone has p50 2")
     assert "alone" not in verdict_line(judged(record, "p50<=30ms"))
+
+
+def test_an_operation_that_would_not_meet_by_itself_what_both_do_is_named(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        cells: list[Json] = [cell(FAST), cell(SLOW, operation="write")]
+        record = store.record(add_run(store, [interval(0, SECOND, *cells), phase_end()], plan_=plan(stream())))
+    met = judged(record, "p50<=1ms")
+    assert "met over all requests together, p50 9" in verdict_line(met)
+    assert "; its writes alone have p50 2" in verdict_line(met)
+    assert document(met)["alone"]["operation"] == "write"
+    assert judged(record, "write.p50<=1ms").word == "fail"
 
 
 def test_each_condition_is_compared_averaged_and_listed_by_itself() -> None:

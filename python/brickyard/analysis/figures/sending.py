@@ -67,7 +67,7 @@ class Sent:
         return is_kept_up(self.unsent, self.due) and not self.behind
 
 
-def is_kept_up(unsent: int, due: int) -> bool:
+def is_kept_up(unsent: float, due: float) -> bool:
     return unsent <= UNSENT_SHARE_MAX * due
 
 

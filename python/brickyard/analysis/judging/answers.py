@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard import analysis, bricks
+from brickyard import analysis
 from brickyard.analysis import RankedCell, Totals
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
@@ -18,19 +18,18 @@ from brickyard.analysis.figures.sending import Sent, SentStream, length_told, se
 from brickyard.analysis.figures.stalls import stalls
 from brickyard.analysis.figures.totals import profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
-from brickyard.analysis.figures.workload import VIRTUAL, demand_words
+from brickyard.analysis.figures.workload import demand_words
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.caveats_run import BACKLOG, DAMAGE_WORDS, OVERLOADED
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit
 from brickyard.analysis.judging.merging import distinct_warnings
+from brickyard.analysis.judging.models import ALL_MODELLED, modelled_words
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.analysis.judging.targets import target_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
-from brickyard.bricks import far_off, fitted
-from brickyard.bricks.spread import basis_words, kinds_of, limited_words
 from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_request
-from brickyard.schema.plan import IoMode, OpenPace, Phase, Plan, Stream, TraceTiming
+from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import listed
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.store.record import COUNT_ERRORS
@@ -51,7 +50,6 @@ PHASES_COMPARED = 4
 STREAMS_TOLD = 6
 """Streams of one run that have a sentence each."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
-ALL_MODELLED = "All figures were computed by models, not measured."
 QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", CPU_SHARED, CPU_WAITED, "smaller_than_memory")
 """Warnings that name a third limit beside storage and generator."""
 MOMENT_NS = 900_000_000
@@ -127,47 +125,6 @@ def _warned_words(records: Sequence[Record], notes: int) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def modelled_words(records: Sequence[Record]) -> list[str]:
-    """That models computed figures, and how far models of such storage are off."""
-    modelled = sum((start := r.info.start) is not None and start.clock.source == VIRTUAL for r in records)
-    if not modelled:
-        return []
-    if modelled == len(records):
-        # How far a rate of a controller's cache is off is not asked; in buffered runs, a cache is what is modelled.
-        lasting = [record for record in records if cached.mark(record) is None or _is_buffered(record)]
-        return [ALL_MODELLED, *(_held_against(lasting) if lasting else [])]
-    return [f"{modelled} of {len(records)} runs were computed by models, not measured."]
-
-
-def _is_buffered(record: Record) -> bool:
-    plan = record.info.plan
-    return isinstance(plan, Plan) and plan.io is IoMode.BUFFERED
-
-
-def _held_against(records: Sequence[Record]) -> list[str]:
-    """How far figures of such models are off, by the kinds of storage and of loads that these are; of a fitted model,
-    what its fit found."""
-    known: dict[str, set[str]] = {}
-    own: set[str] = set()
-    far: set[str] = set()
-    for record in records:
-        plan = record.info.plan
-        known_plan = plan if isinstance(plan, Plan) else None
-        asked = f"{record.info.targets} {record.info.asked.changes} {record.info.load_hash}"
-        if asked not in known:
-            known[asked] = set()
-            for made in bricks.made_of(record.info.targets, record.info.asked):
-                of_fit = fitted.words(made.texts, known_plan)
-                own |= {of_fit} if of_fit else set()
-                known[asked] |= set() if of_fit else set(kinds_of(made.brick, known_plan))
-        far |= set(far_off.words(known[asked])) if known_plan else set()
-    kinds = sorted(set().union(*known.values()))
-    is_search = any(record.info.marks.searched_per_s is not None for record in records)
-    limited = limited_words(kinds) if is_search else []
-    said = [*map(basis_words, kinds), *sorted(own), *sorted(far)]
-    return [f"{text[:1].upper()}{text[1:]}." for text in said] + limited
 
 
 def _unfinished(records: Sequence[Record]) -> list[str]:

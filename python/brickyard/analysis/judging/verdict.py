@@ -18,6 +18,7 @@ from brickyard.analysis.figures.sending import Length, length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, asked_targets, rate_of, rated_rows, totals, waited
 from brickyard.analysis.judging.applying import of_another_kind
 from brickyard.analysis.judging.cached import Doubt, not_lasting
+from brickyard.analysis.judging.offered import is_near, offer
 from brickyard.percentiles import PERCENTILE_NAMES, is_supported, percentile_of
 from brickyard.rulers import TIMES, Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed
@@ -67,7 +68,9 @@ class Finding:
     targets_together: int = 1
     """Over how many targets a rate was added up."""
     alone: Finding | None = None
-    """A stream that would not meet by itself what all requests together do."""
+    """A stream, or an operation, that would not meet by itself what all requests together do."""
+    operation: str = ""
+    """Of a finding that is `alone`, where it is of one operation."""
     is_known: bool = True
     """False where a run met it that did not come to its end or was not what it was meant to be, or whose queue grew,
     where a cache may have met it, or where what was measured leaves it open."""
@@ -173,7 +176,7 @@ class _Judge:
         return replace(found, alone=min(alone, key=lambda finding: finding.rank, default=None))
 
     def _judged(self, part: _Part, rows: list[Totals], requirement: Requirement) -> Finding:
-        found = replace(_worst(self._record, rows, requirement), condition=self._told(part.condition))
+        found = replace(_worst(self._record, rows, requirement, part), condition=self._told(part.condition))
         return _of_its_rate(found, rows, part.lengths) if requirement.is_response and found.passed else found
 
     def _of_condition(self, requirement: Requirement) -> list[_Part]:
@@ -288,7 +291,7 @@ def _other_load(record: Record, rows: list[Totals], requirement: Requirement) ->
     return said and f"this requirement {said}"
 
 
-def _worst(record: Record, asked: list[Totals], requirement: Requirement) -> Finding:
+def _worst(record: Record, asked: list[Totals], requirement: Requirement, part: _Part) -> Finding:
     """A requirement holds for a run when it holds in each of its phases; phases without such requests are none.
 
     Rates add up. Times and shares have to be kept on each target by itself, and, where the requirement names streams,
@@ -298,11 +301,32 @@ def _worst(record: Record, asked: list[Totals], requirement: Requirement) -> Fin
     for row in asked:
         groups.setdefault(_group_of(record, row, requirement), []).append(row)
     found = [_of_group(record, rows, asked, requirement) for _, rows in sorted(groups.items())]
+    if requirement.is_rate:
+        offered = zip(found, (rows for _, rows in sorted(groups.items())), strict=True)
+        found = [_of_the_offer(record, finding, rows, part) for finding, rows in offered]
     if not found:
         return Finding(requirement, "", None, None, 0, passed=False)
     alone = [other for rows in groups.values() if (other := _alone(record, rows, requirement))]
     worst = min(found, key=lambda finding: finding.rank)
     return replace(worst, alone=min(alone, key=lambda finding: finding.rank, default=None)) if worst.passed else worst
+
+
+def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Part) -> Finding:
+    """Storage that answered all that the profile offers has not missed a required rate: it was offered that rate, or
+    less than that."""
+    behind = any((row.phase, row.stream) in part.lengths for row in rows)
+    if found.passed or found.errors or found.value is None or behind:
+        return found
+    offered = offer(record, rows, found.requirement)
+    if offered is None:
+        return found
+    if offered.per_s < found.requirement.threshold:
+        note = f"the profile offers only {offered.words}, which the storage kept up with"
+        return replace(found, is_known=False, note=note)
+    if is_near(found.value, offered.per_s) or (offered.is_all_sent and not part.condition):
+        note = f"the profile offers {offered.words}, and all of it was answered"
+        return replace(found, passed=True, head_room=offered.per_s / found.requirement.threshold, note=note)
+    return found
 
 
 def _group_of(record: Record, row: Totals, requirement: Requirement) -> tuple[int, int, int]:
@@ -331,15 +355,26 @@ def _target(record: Record, row: Totals) -> int:
 
 
 def _alone(record: Record, rows: list[Totals], requirement: Requirement) -> Finding | None:
-    """Of streams that are judged together, the one that by itself is furthest from a limit that it does not meet."""
+    """Of streams and of operations that are judged together, the one that by itself is furthest from a limit that it
+    does not meet; a stream before its operations."""
+    if requirement.figure not in TIMES:
+        return None
     streams: dict[int, list[Totals]] = {}
+    operations: dict[str, list[Totals]] = {}
     for row in rows:
         streams.setdefault(row.stream, []).append(row)
-    if len(streams) < 2 or requirement.figure not in TIMES:
-        return None
-    found = [replace(_finding(record, own, requirement), stream=own[0].stream_name) for own in streams.values()]
-    failed = [finding for finding in found if finding.word == "fail" and measured_value(finding) is not None]
-    return min(failed, key=lambda finding: finding.rank, default=None)
+    for row in waited(record, rows):
+        operations.setdefault(row.operation, []).append(row)
+    of_streams = [replace(_finding(record, own, requirement), stream=own[0].stream_name) for own in streams.values()]
+    of_operations = [
+        replace(_finding(record, own, replace(requirement, operation=name)), requirement=requirement, operation=name)
+        for name, own in operations.items()
+    ]
+    for found in (of_streams, of_operations):
+        failed = [finding for finding in found if finding.word == "fail" and measured_value(finding) is not None]
+        if len(found) > 1 and failed:
+            return min(failed, key=lambda finding: finding.rank)
+    return None
 
 
 def measured_value(found: Finding) -> float | None:
@@ -436,6 +471,10 @@ def _left_open(times: Latency, requirement: Requirement) -> str:
     return f"{why}, and the maximum is {told_apart(format_ns, times.max_ns, requirement.threshold)}"
 
 
+def _alone_document(found: Finding) -> Document:
+    return {"stream": found.stream or None, "operation": found.operation or None, "value": measured_value(found)}
+
+
 def verdict_document(found: Verdict) -> Document:
     return {
         "ruler": found.ruler.name,
@@ -456,7 +495,7 @@ def verdict_document(found: Verdict) -> Document:
                 "decided_by_target": f.target or None,
                 "decided_by_condition": f.condition or None,
                 "targets_together": f.targets_together,
-                "stream_alone": {"stream": f.alone.stream, "value": measured_value(f.alone)} if f.alone else None,
+                "alone": _alone_document(f.alone) if f.alone else None,
                 "unit": unit(f.requirement),
                 "threshold": f.requirement.threshold,
                 "value": f.value,

@@ -47,8 +47,12 @@ def _together(targets: int) -> str:
 
 
 def _alone_words(found: Finding) -> str:
-    """The stream that would not meet by itself what all requests together do; empty where there is none."""
-    return f"stream {found.alone.stream} alone has {measured_text(found.alone)}" if found.passed and found.alone else ""
+    """The part that would not meet by itself what all requests together do; empty where there is none."""
+    alone = found.alone if found.passed else None
+    if alone is None:
+        return ""
+    who = f"its {alone.operation}s alone have" if alone.operation else f"stream {alone.stream} alone has"
+    return f"{who} {measured_text(alone)}"
 
 
 def room_text(found: Finding) -> str | None:
@@ -94,8 +98,8 @@ def verdict_title(found: Verdict) -> str:
 WORDS = {"pass": "met", "fail": "not met"}
 
 
-def verdict_line(found: Verdict) -> str:
-    """`Requirement p99<=5ms: not met, p99 27.0 ms.`: the verdict in the answer of a run."""
+def verdict_line(found: Verdict, doubt: str = "") -> str:
+    """`Requirement p99<=5ms: not met, p99 27.0 ms.`: the verdict in the answer of a run, and what leaves it open."""
     many, decided = len(found.findings), found.decided
     if found.word == "fail" and decided.value is None and decided.reason == "not measured":
         name = decided.requirement.name
@@ -109,22 +113,31 @@ def verdict_line(found: Verdict) -> str:
         said.append(measured)
     if decided.reason and decided.reason != found.word:
         said.append(decided.reason)
-    words = "; ".join(filter(None, (", ".join(said), alone)))
+    words = "; ".join(filter(None, (", ".join(said), alone, doubt)))
     return f"Requirement{'s' if many > 1 else ''} {found.ruler.name}: {words}."
 
 
-def together_line(found: Sequence[tuple[int, Verdict]]) -> str:
-    """`Requirement mean<=5ms: met in all 3 runs, least headroom × 1.22 in run 7.`: verdicts of runs by one ruler."""
-    run, worst = min(found, key=lambda item: item[1].decided.rank)
+def worst_of(found: Sequence[Verdict]) -> int:
+    """Which of the verdicts by one ruler decides."""
+    return min(range(len(found)), key=lambda number: found[number].decided.rank)
+
+
+def together_line(runs: Sequence[int], found: Sequence[Verdict], doubt: str = "") -> str:
+    """`Requirement mean<=5ms: met in each of 3 runs, least headroom × 1.22 in run 7.`: verdicts of runs by one ruler,
+    and what leaves the one that decides open."""
+    number = worst_of(found)
+    run, worst = runs[number], found[number]
     ruler, decided = worst.ruler.name, worst.decided
-    met = sum(verdict.passed for _, verdict in found)
+    met = sum(verdict.passed for verdict in found)
+    open_words = f"; {doubt}" if doubt else ""
     if met == len(found):
         least = f", least headroom {room} in run {run}" if (room := room_text(decided)) else ""
-        said = (words for _, verdict in found for finding in verdict.findings if (words := _alone_words(finding)))
+        said = (words for verdict in found for finding in verdict.findings if (words := _alone_words(finding)))
         alone = next((f"; {words}" for words in said), "")
-        return f"Requirement {ruler}: met in all {len(found)} runs{least}{alone}."
+        each = "both runs" if met == 2 else f"each of {met} runs"
+        return f"Requirement {ruler}: met in {each}{least}{alone}{open_words}."
     value = f", {measured}" if (measured := measured_text(decided)) else ""
-    return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {_outcome(decided)}{value}."
+    return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {_outcome(decided)}{value}{open_words}."
 
 
 def price_rows(record: Record, price: Price) -> list[list[str]]:

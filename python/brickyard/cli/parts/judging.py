@@ -18,6 +18,7 @@ from brickyard import rulers
 from brickyard.analysis.figures.price import Price, price_document
 from brickyard.analysis.figures.servers import server_failures
 from brickyard.analysis.judging.failing import too_much, without_figures
+from brickyard.analysis.judging.models import near_words
 from brickyard.analysis.judging.verdict import Verdict, all_pass, verdict, verdict_document
 from brickyard.analysis.judging.verdict_words import (
     PRICE_COLUMNS,
@@ -27,6 +28,7 @@ from brickyard.analysis.judging.verdict_words import (
     verdict_line,
     verdict_rows,
     verdict_title,
+    worst_of,
 )
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import table
@@ -96,7 +98,11 @@ class Judging:
     def together_lines(self, records: Sequence[Record]) -> list[str]:
         """What repetitions come to, a line for each ruler."""
         runs = [record.info.id for record in records]
-        return [together_line(list(zip(runs, found, strict=True))) for found in self._of_each_ruler(records)]
+        said = []
+        for found in self._of_each_ruler(records):
+            worst = worst_of(found)
+            said.append(together_line(runs, found, near_words(records[worst], found[worst])))
+        return said
 
     def together_document(self, records: Sequence[Record]) -> Document:
         """Keys to add to the document of repetitions; none where nothing was asked."""
@@ -117,7 +123,7 @@ class Judging:
 
     def lines(self, record: Record) -> list[str]:
         """The verdicts for the answer of a run, a line each."""
-        return [verdict_line(item) for item in self.verdicts(record)]
+        return [verdict_line(item, near_words(record, item)) for item in self.verdicts(record)]
 
     def summary(self, records: Sequence[Record]) -> list[str]:
         """The verdicts on one run or on several together, a line for each ruler."""

@@ -1,0 +1,92 @@
+"""A required rate where the profile sets the rate, and verdicts that the models' error leaves open."""
+
+from __future__ import annotations
+
+import pytest
+
+from brickyard import profiles, rulers
+from brickyard.advise.simulate import Brick, simulate
+from brickyard.analysis.judging.models import near_words
+from brickyard.analysis.judging.verdict import Finding, verdict
+from brickyard.analysis.judging.verdict_words import verdict_line
+from brickyard.store import Record
+
+DRIVE = "msr-2003-wd"
+"""Does 75 random reads of 4 KiB a second, whatever waits."""
+
+
+def paced(rate: int, *, name: str = "reads", share: int = 100, target: int = 0, size: str = "4KiB") -> str:
+    loop = f"pace = {{ loop = 'open', rate = {rate}, arrivals = 'poisson' }}"
+    mix = f"operations = {{ read = {share}, write = {100 - share} }}"
+    return (
+        f"[[phase.stream]]\nname = '{name}'\ntarget = {target}\nrequest = '{size}'\naddress = 'random'\ndepth = 256\n"
+        f"{loop}\n{mix}\n"
+    )
+
+
+CLOSED = "[[phase.stream]]\nname = 'closed'\nrequest = '4KiB'\naddress = 'random'\n"
+
+
+def simulated(*streams: str, seconds: int = 20, seed: int = 1, ramp: str = "") -> Record:
+    text = f"title = 't'\nseed = {seed}\n[[phase]]\nduration = '{seconds}s'\n{ramp}" + "".join(streams)
+    return simulate(profiles.validate(profiles.ProfileText("t", text, ""), []), Brick(DRIVE))
+
+
+def found(record: Record, wanted: str) -> Finding:
+    return verdict(record, rulers.read(wanted)).decided
+
+
+def line(record: Record, wanted: str) -> str:
+    return verdict_line(verdict(record, rulers.read(wanted)))
+
+
+def test_storage_that_answers_all_that_is_offered_meets_the_offered_rate() -> None:
+    records = [simulated(paced(60), seed=seed) for seed in range(6)]
+    assert min(found(record, "iops>=60").value or 0 for record in records) < 60, "chance brings fewer, too"
+    assert all(found(record, "iops>=60").passed for record in records)
+    below = next(record for record in records if (found(record, "iops>=60").value or 0) < 60)
+    assert line(below, "iops>=60").endswith("the profile offers 60.0/s, and all of it was answered.")
+    assert found(below, "throughput>=240KiB/s").passed
+    assert found(below, "iops>=40").note == ""
+
+
+def test_a_rate_above_the_offered_one_is_neither_met_nor_missed() -> None:
+    record = simulated(paced(60))
+    assert found(record, "iops>=100").word == "not known"
+    assert not verdict(record, rulers.read("iops>=100")).passed
+    assert "the profile offers only 60.0/s, which the storage kept up with" in line(record, "iops>=100")
+    assert found(record, "throughput>=1MiB/s").word == "not known"
+
+
+@pytest.mark.parametrize("wanted", ["iops>=90", "iops>=100", "throughput>=360KiB/s"])
+def test_storage_that_does_not_keep_up_misses_the_rate(wanted: str) -> None:
+    assert found(simulated(paced(90)), wanted).word == "fail"
+
+
+def test_a_share_of_the_offer_is_offered() -> None:
+    record = simulated(paced(50, share=70))
+    assert found(record, "iops>=50").word == "pass"
+    assert found(record, "iops>=51").word == "not known"
+    assert found(record, "read.iops>=35").word == "pass"
+    assert found(record, "read.iops>=45").word == "not known"
+
+
+def test_streams_of_an_offer_add_up_and_a_closed_loop_has_none() -> None:
+    both = simulated(paced(30, name="a"), paced(30, name="b"))
+    assert found(both, "iops>=60").passed
+    assert found(both, "iops>=70").word == "not known"
+    beside = simulated(paced(30), CLOSED)
+    assert found(beside, "iops>=500").word == "fail"
+    assert found(simulated(CLOSED), "iops>=500").word == "fail"
+
+
+def test_a_verdict_that_the_models_error_leaves_open_says_so() -> None:
+    record = simulated(CLOSED)
+    rate = found(record, "iops>=1").value or 0.0
+    for factor, said in ((0.9, "so a real one may fail it"), (1.1, "so a real one may meet it"), (0.2, ""), (5.0, "")):
+        words = near_words(record, verdict(record, rulers.read(f"iops>={rate * factor:.2f}")))
+        assert words.endswith(said) if said else not words
+    near = verdict(record, rulers.read(f"iops>={rate:.0f}"))
+    assert near_words(record, near).startswith("models of disks may be off by a factor of")
+    offered = simulated(paced(60))
+    assert not near_words(offered, verdict(offered, rulers.read("iops>=60")))
