@@ -240,7 +240,7 @@ def test_a_dry_run_tells_and_touches_nothing(tmp_path: Path, capsys: pytest.Capt
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert "at most 1 min" in out
-    assert "writes: 7.8 MiB" in out
+    assert "writes: at most 7.8 MiB" in out
     assert "nothing was touched" in out
     document = answer(capsys, *arguments)
     assert document["forecast"] == {

@@ -147,9 +147,12 @@ def test_what_fio_does_with_the_cache_of_buffered_jobs_is_said() -> None:
     assert notes_of(f"[a]\n{timed}invalidate=0\nfadvise_hint=0") == []
     # Once over the file in the first phase is what a profile does too; so is a write without a read.
     assert notes_of("[a]\nrw=write\nsize=1m") == []
-    (second,) = notes_of("[a]\nrw=write\nsize=1m\n[b]\nrw=write\nsize=1m\nstonewall")
+    assert notes_of("[a]\nrw=write\nsize=1m\n[b]\nrw=write\nsize=1m\nstonewall") == [], (
+        "who reads nothing finds nothing there"
+    )
+    second = notes_of("[a]\nrw=write\nsize=1m\n[b]\nrw=read\nsize=1m\nstonewall")[0]
     assert second.startswith("Buffered job b: ")
-    many = "".join(f"[j{n}]\nrw=write\nsize=1m\nstonewall\n" for n in range(9))
+    many = "".join(f"[j{n}]\nrw=read\nsize=1m\nstonewall\n" for n in range(9))
     assert notes_of(many)[0].startswith("Buffered jobs j1, j2, j3, j4, j5 and 3 more: ")
     # What later jobs do with the cache does not decide what happens before the first phase.
     later = fio("[a]\nrw=read\nsize=1m\n[b]\nrw=read\nsize=1m\nstonewall\ninvalidate=0")
@@ -160,6 +163,40 @@ def test_timeout_is_runtime_and_limits_have_their_names() -> None:
     plan = fio("[j]\ntimeout=60\ntime_based\nnumber_ios=5")
     assert plan["phase"][0]["duration"] == f"{60 * S}ns"
     assert fio("[j]\nnumber_ios=500\nnumjobs=2\nfilename=x\nrw=randread")["phase"][0]["requests"] == 1000
+
+
+def test_amounts_of_jobs_that_run_together_are_summed() -> None:
+    both = "[global]\nfilename=x\nsize=16m\nrw=read\n{0}\n[fast]\n[slow]\nthinktime=5ms\n"
+    assert fio(both.format("io_size=4m"))["phase"][0]["bytes"] == 8 << 20
+    assert fio(both.format("number_ios=300"))["phase"][0]["requests"] == 600
+    assert [note for note in notes_of(both.format("io_size=4m")) if "one amount of their phase" in note]
+    assert fio(both.format(""))["phase"][0]["passes"] == 1, "each stream goes through its own"
+    assert not [note for note in notes_of(both.format("")) if "amount" in note]
+    files = fio("[j]\nfilename=x:y\nsize=16m\nio_size=4m\nrw=read\niodepth=2\nioengine=libaio")
+    assert files["phase"][0]["bytes"] == 4 << 20, "a part of it for each file"
+
+
+def test_a_job_that_has_gone_through_its_file_ends_before_its_number_of_requests() -> None:
+    (phase,) = fio("[j]\nfilename=x\nsize=1m\nrw=read\nnumber_ios=1000")["phase"]
+    assert (phase["requests"], phase["passes"]) == (1000, 1)
+
+
+def test_a_mix_with_flushes_tells_which_fio_does_the_same() -> None:
+    (said,) = [note for note in notes_of("[j]\nrw=randrw\nsize=1m\nfsync=4\ndirect=1") if "fsync" in note]
+    assert said.startswith("fsync=4: here a flush follows each such number of writes, as in fio from 3.38 on")
+    assert not [note for note in notes_of("[j]\nrw=randwrite\nsize=1m\nfsync=4\ndirect=1") if "fsync" in note]
+
+
+def test_a_misspelt_option_leads_to_the_right_one() -> None:
+    with pytest.raises(BadInputError, match=r"iodpeth=16 has no counterpart here; did you mean iodepth\?"):
+        fio("[j]\nrw=read\nsize=1m\niodpeth=16")
+
+
+def test_a_search_for_a_depth_of_one_is_none() -> None:
+    (said,) = [
+        note for note in notes_of("[j]\nrw=randread\nsize=1m\nlatency_target=2ms\ndirect=1") if "latency" in note
+    ]
+    assert "there is nothing to search" in said
 
 
 def test_jobs_at_different_times_are_phases_in_turn() -> None:
@@ -769,6 +806,24 @@ def test_flushes_of_fio_have_their_own_row(form: str, tmp_path: Path, capsys: py
     assert (service["mean_ns"], service["max_ns"]) == (printed["mean"], printed["max"])
     assert service["p90_ns" if "p90_ns" in service else "p90"] == printed["percentile"]["90.000000"]
     assert ("fio-percentiles" in [warning["id"] for warning in run["warnings"]]) == (form == "json")
+
+
+def test_fdatasyncs_that_fio_counts_as_short_reads_are_no_failures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = "[log]\ngroup_reporting\nfilename=log\nrw=write\nbs=4k\nsize=1m\nfdatasync=1"
+    out = fio_json(tmp_path, "json", f"group_reporting\nrw=randread\nbs=4k\nsize=2m\n{log}")
+    (job,) = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"]
+    flushed = job["sync"]["lat_ns"]["N"]
+    assert job["read"]["short_ios"] in (0, flushed), "0 where fio counts fdatasync by itself"
+    assert flushed >= 255
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["totals"]
+    assert {row["operation"]: (row["requests"], row["errors"]) for row in rows} == {
+        "read": (512, 0),
+        "write": (256, 0),
+        "flush": (flushed, 0),
+    }
 
 
 @pytest.mark.parametrize("more", ["", "\nlat_percentiles=1"])

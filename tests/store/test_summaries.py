@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from brickyard.analysis.figures.cells import OF_LENGTH_WORDS
+from brickyard.analysis.figures.cells import OF_LENGTH, OF_LENGTH_WORDS
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.judging.run_figures import FORMULA, RunFigures, run_figures
+from brickyard.analysis.studies.characterization import FILLS
 from brickyard.cli import main
+from brickyard.report.matrix_tables import WITHIN_NOISE
 from brickyard.report.tables import totals_tables
 from brickyard.store import Json, Store
 from brickyard.store.damage import DamagedRunError
@@ -86,6 +88,10 @@ def test_summaries_of_every_kind_of_run_are_what_the_records_say(old: Path, tmp_
     assert sum(len(part.values) for made in of_records.values() for part in made.parts) > 30
 
 
+def test_marks_have_one_meaning_each() -> None:
+    assert len({FEW_EVENTS, OF_LENGTH, FILLS, WITHIN_NOISE}) == 4
+
+
 def test_a_run_keeps_its_summary_at_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "runs.db"
     too_much = ["--set", "duration=3s", "--set", 'pace={ loop = "open", rate = 500 }']
@@ -99,14 +105,14 @@ def test_a_run_keeps_its_summary_at_its_end(tmp_path: Path, capsys: pytest.Captu
     assert "overloaded: part of what was due was never sent" in out
     assert main(["show", "1", "--store", str(place)]) == 0
     shown = capsys.readouterr().out
-    assert "response †" in shown
-    assert "service †" not in shown
+    assert "response ‡" in shown
+    assert "service ‡" not in shown
     with Store(place) as store:
         (latency,) = [table for table in totals_tables([store.record(1)]) if table.title == "Latency"]
-    assert not any(cell.endswith("*") for row in latency.rows if "response †" in row for cell in row)
+    assert not any(cell.endswith("*") for row in latency.rows if "response ‡" in row for cell in row)
     for told in (" ".join(shown.split()), latency.note):
         assert OF_LENGTH_WORDS in told
-    assert not re.search(r"(response|lateness) †.*\*", shown)
+    assert not re.search(r"(response|lateness) ‡.*\*", shown)
 
 
 def test_figures_of_a_fixed_record_belong_to_this_formula(old: Path) -> None:

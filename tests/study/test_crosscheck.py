@@ -14,10 +14,15 @@ from typing import Any
 
 import pytest
 
+from brickyard import profiles
 from brickyard.analysis.judging.crosscheck import Comparison, compare, comparison_document, verdict
 from brickyard.cli import main
 from brickyard.cli.measuring.crosscheck import rates_words
+from brickyard.errors import BadInputError
+from brickyard.formats.fio_export import export_fio
+from brickyard.schema.plan import Plan
 from brickyard.store import Store, default_place
+from brickyard.study.running.by_fio import refuse_flushes
 from support import MS, SECOND, add_run, cell, interval, phase_end
 
 MIB = 1 << 20
@@ -29,6 +34,22 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
     capsys.readouterr()
     assert main([*arguments, "--json"]) == code
     return json.loads(capsys.readouterr().out)
+
+
+def test_a_fio_that_flushes_after_reads_does_no_mix_with_flushes() -> None:
+    flushed = "[[phase.stream]]\nrequest = '4KiB'\nflush_every = { writes = 4 }"
+
+    def plan(operations: str) -> Plan:
+        text = f"title = 't'\n[[phase]]\nduration = '1s'\n{flushed}\noperations = {operations}\n"
+        return profiles.validate(profiles.ProfileText("t", text, ""), [])
+
+    both = plan("{ read = 70, write = 30 }")
+    with pytest.raises(BadInputError, match=r"fio-3\.33 flushes again after each read .*; use fio 3\.38 or later"):
+        refuse_flushes(both, "fio-3.33")
+    refuse_flushes(both, "fio-3.38")
+    refuse_flushes(both, "fio-3.42-12-gabc")
+    refuse_flushes(plan("{ write = 100 }"), "fio-3.33")
+    assert "; before version 3.38, fio flushes again after reads" in export_fio(both)
 
 
 def test_run_by_fio_is_recorded_in_the_same_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

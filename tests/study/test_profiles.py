@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from brickyard import profiles, rulers
 from brickyard.analysis.judging.without_rate import SIZES_BYTES
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.schema import plan_document
-from brickyard.schema.plan import Plan
+from brickyard.schema.plan import Plan, Trace
 from brickyard.store import Store
 from brickyard.study.designs import texts
 from brickyard.study.running.forecast import forecast
@@ -113,6 +114,10 @@ def test_a_forecast_says_what_is_known_and_no_more() -> None:
     assert counted.written_bytes == 1000 * 8192
     reads = forecast(profiles.validate(profiles.read("sqlio-random-read-4"), []), [GIB])
     assert (reads.writes, reads.written_bytes) == (False, 0)
+    (phase,) = plan_with().phase
+    trace = Trace(file="t.byt", reads=7, writes=3, flushes=0, discards=0, largest=8192, reach=GIB)
+    traced = structs.replace(phase, stream=[structs.replace(phase.stream[0], trace=trace)])
+    assert forecast(structs.replace(plan_with(), phase=[traced]), [GIB]).written_bytes == 3 * 8192
 
 
 def test_what_ships_and_what_is_named_by_path_is_found_alike(tmp_path: Path) -> None:

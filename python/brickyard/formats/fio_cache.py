@@ -29,7 +29,7 @@ class CacheUse:
     def add(self, job: Job, *, is_first: bool, reads: bool) -> None:
         """A buffered job; `is_first` where it runs in the first phase, before which a profile drops the cache too."""
         asked = job.asked
-        if fio_flag("invalidate", asked.invalidate) and (not is_first or _begins_anew(asked)):
+        if reads and fio_flag("invalidate", asked.invalidate) and (not is_first or _begins_anew(asked)):
             self.dropped.append(job.name)
         hint = ("1" if reads else "0") if asked.fadvise_hint is None else asked.fadvise_hint
         if hint not in ("0", "none", "false"):

@@ -15,6 +15,7 @@ from brickyard.formats.fio_json import FioDocument, FioJobResult
 from brickyard.formats.fio_options import FioOptions, understood
 from brickyard.formats.fio_stream import DIRECTIONS
 from brickyard.formats.fio_units import by_direction, fio_bytes, fio_int, fio_time_us
+from brickyard.schema import Counted
 
 SLACK, SLACK_MS, LATE_MS = 1.05, 20, 1_000
 """Times of one job agree within a few ms; the last requests may end after its runtime."""
@@ -50,13 +51,13 @@ def _contradictions(job: FioJobResult, asked: FioOptions, jobs: int) -> Iterator
     levels = job.iodepth_level or {}
     yield any(levels.get(name) and least > depth for name, least in LEVELS.items())
     if not is_verified:
-        yield from (_is_other(job, asked, kind, depth * jobs) for kind in ("read", "write", "trim"))
+        yield from (_is_other(job, asked, kind, depth * jobs) for kind in job.directions)
 
 
-def _is_other(job: FioJobResult, asked: FioOptions, kind: str, in_flight: int) -> bool:
+def _is_other(job: FioJobResult, asked: FioOptions, kind: Counted, in_flight: int) -> bool:
     """Whether the requests of a direction cannot be those of these options; of requests that were in flight when the
     warm-up ended, fio may count bytes alone."""
-    done = getattr(job, kind)
+    done = job.directions[kind]
     allowed = DIRECTIONS.get(asked.rw.partition(":")[0].lower(), ("any",))[0]
     if done.total_ios and allowed not in (kind, "any") and (allowed != "mixed" or kind == "trim"):
         return True

@@ -263,7 +263,12 @@ def _phases(state: _Import, loads: list[_Load]) -> list[ProfilePhase]:
     alike = all(load.ends.limits == first.limits for load in loads)
     if alike and not any(load.ends.start_us for load in loads):
         streams = [stream for load in loads for stream in load.streams]
-        return [ProfilePhase(_plain(loads[0].job.name), first.limits, streams)]
+        if len(loads) > 1 and (first.limits.bytes or first.limits.requests):
+            state.note(
+                "Amounts of jobs that run together (io_size, number_ios) are one amount of their phase here: where one"
+                " is faster than the others, it does more of it than in fio."
+            )
+        return [ProfilePhase(_plain(loads[0].job.name), first.of_jobs(len(loads)), streams)]
     if not all(load.ends.is_timed() for load in loads):
         late = next(load for load in loads if load.ends.limits != first.limits or load.ends.start_us)
         raise BadInputError(

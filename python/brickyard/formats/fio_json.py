@@ -87,7 +87,15 @@ class FioDirection(msgspec.Struct, frozen=True):
 class FioSyncs(msgspec.Struct, frozen=True):
     """What fsync and fdatasync took, apart from the writes before them."""
 
+    total_ios: Count = 0
     lat_ns: FioTimes | None = None
+
+    @property
+    def counted_as_short(self) -> int:
+        """fio counts fsync and has no count of fdatasync: it adds each fdatasync to the place behind that count, which
+        is that of short reads."""
+        timed = (self.lat_ns and self.lat_ns.timed) or 0
+        return max(0, timed - self.total_ios)
 
 
 class FioJobResult(msgspec.Struct, frozen=True):
@@ -114,7 +122,9 @@ class FioJobResult(msgspec.Struct, frozen=True):
 
     @property
     def directions(self) -> dict[Counted, FioDirection]:
-        return {Counted.READ: self.read, Counted.WRITE: self.write, Counted.TRIM: self.trim}
+        no_reads = self.sync.counted_as_short if self.sync else 0
+        read = structs.replace(self.read, short_ios=max(0, self.read.short_ios - no_reads))
+        return {Counted.READ: read, Counted.WRITE: self.write, Counted.TRIM: self.trim}
 
     @property
     def flushes(self) -> FioDirection:

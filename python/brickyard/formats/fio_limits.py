@@ -28,7 +28,17 @@ class Ends:
     start_us: int
     duration_us: int
     limits: Limits
+    bytes_moved: int | None = None
+    """What `limits.bytes` says."""
     notes: tuple[str, ...] = field(default=())
+
+    def of_jobs(self, count: int) -> Limits:
+        """Of a phase of so many jobs that end alike: bytes and requests are those of all of them together."""
+        return replace(
+            self.limits,
+            requests=self.limits.requests and self.limits.requests * count,
+            bytes=None if self.bytes_moved is None else toml_text.size(self.bytes_moved * count),
+        )
 
     def is_timed(self) -> bool:
         """Whether time alone ends it, so that its end is known beforehand."""
@@ -44,18 +54,20 @@ class Ends:
 def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int) -> Ends:
     """`clones` are fio's processes, `lanes` how many of them are workers of one stream (else each is a stream)."""
     notes: list[str] = []
-    limits = Limits()
+    limits, bytes_moved = Limits(), None
     start_us = _start(asked)
     runtime = fio_time_us("runtime", asked.runtime, default="s")
     if runtime:
         limits = replace(limits, duration=toml_text.duration(runtime))
     if not (runtime and fio_flag("time_based", asked.time_based)):
-        limits = _amount(asked, limits, clones, lanes)
+        limits, bytes_moved = _amount(asked, limits, clones, lanes)
     if asked.fill_device is not None and not is_harmless("fill_device", asked.fill_device):
         notes.append("fill_device: goes through the region once; the target is not filled until it is full.")
     warmup = fio_time_us("ramp_time", asked.ramp_time, default="s")
     if asked.latency_target is not None:
-        notes.append("latency_target: here the depth grows until the target is missed; fio searches up and down.")
+        searched = "here the depth grows until the target is missed; fio searches up and down"
+        alone = "at a depth of 1 there is nothing to search; the run stops when the target is missed"
+        notes.append(f"latency_target: {searched if depth > 1 else alone}.")
         limits = _latency(asked, asked.latency_target, limits, depth)
     if asked.max_latency is not None:
         most = toml_text.duration(fio_time_us("max_latency", asked.max_latency, default="us"))
@@ -67,7 +79,7 @@ def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int) -> Ends
             notes.append("ss_ramp is warm-up here, which all figures exclude; fio includes it.")
     if warmup:
         limits = replace(limits, warmup=toml_text.duration(warmup))
-    return Ends(start_us, runtime, limits, tuple(notes))
+    return Ends(start_us, runtime, limits, bytes_moved, tuple(notes))
 
 
 def _start(asked: FioOptions) -> int:
@@ -77,20 +89,27 @@ def _start(asked: FioOptions) -> int:
     return fio_time_us("startdelay", text, default="s")
 
 
-def _amount(asked: FioOptions, limits: Limits, clones: int, lanes: int) -> Limits:
-    """Bytes and requests are those of a phase, of all clones; passes are those of each stream."""
+def _amount(asked: FioOptions, limits: Limits, clones: int, lanes: int) -> tuple[Limits, int | None]:
+    """Bytes and requests are those of a phase, of all clones; passes are those of each stream. A job that has gone
+    through its file ends before its number of requests is reached."""
     if asked.number_ios is not None:
-        return replace(limits, requests=fio_int("number_ios", asked.number_ios, low=1, high=1 << 50) * clones)
+        requests = fio_int("number_ios", asked.number_ios, low=1, high=1 << 50)
+        limits = replace(limits, requests=requests * clones)
     loops = fio_int("loops", asked.loops, low=1, high=1 << 31)
     if asked.io_size is None:
         both = part_of_file(asked)
         if both is not None and both[0] < both[1] and is_random(asked):
-            return replace(limits, bytes=toml_text.size(both[0] * clones * loops))
-        return replace(limits, passes=loops * lanes)
+            return _of_bytes(limits, both[0] * clones * loops)
+        return replace(limits, passes=loops * lanes), None
     if asked.io_size.endswith("%"):
         share = fio_number("io_size", asked.io_size.removesuffix("%"), low=0.01, high=100)
-        return replace(limits, passes=f"{share:g}%" if loops * lanes == 1 else share / 100 * loops * lanes)
-    return replace(limits, bytes=toml_text.size(fio_bytes("io_size", asked.io_size) * clones * loops))
+        passes = f"{share:g}%" if loops * lanes == 1 else share / 100 * loops * lanes
+        return replace(limits, passes=passes), None
+    return _of_bytes(limits, fio_bytes("io_size", asked.io_size) * clones * loops)
+
+
+def _of_bytes(limits: Limits, count: int) -> tuple[Limits, int]:
+    return replace(limits, bytes=toml_text.size(count)), count
 
 
 def _latency(asked: FioOptions, latency: str, limits: Limits, depth: int) -> Limits:

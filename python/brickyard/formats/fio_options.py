@@ -10,8 +10,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from brickyard.errors import BadInputError
+from brickyard.errors import BadInputError, meant, near
 from brickyard.ready import ready
+
+MISSPELT = 0.85
+"""So alike, a name is more likely a misspelt one than another option of fio."""
 
 # fio's own second names (options.c, `.alias`), and the ones that its parser takes for them.
 ALIASES = {
@@ -305,6 +308,8 @@ def check_options(options: dict[str, str]) -> list[str]:
             continue
         if name not in NOTED:
             shown = f"{name}={value}" if value else name
+            if name not in INSTEAD and (alike := near(name, FioOptions.__struct_fields__, MISSPELT)):
+                raise BadInputError(f"fio's {shown} has no counterpart here", meant(name, alike))
             instead = INSTEAD.get(name, "").replace("{value}", value)
             raise BadInputError(
                 f"fio's {shown} has no counterpart here, and the job without it is another load{instead}"

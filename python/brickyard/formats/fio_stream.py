@@ -59,6 +59,11 @@ ETCD_BYTES = 2300  # of IBM Cloud's command that tests storage for etcd
 Sizes = dict[str, dict[int, float]]  # by operation in use: size in bytes → share
 
 
+MIXED_FLUSHES_FROM = (3, 38)
+"""The version since which fio flushes only after a write ("io_u: Ensure fsync only after write(s)"). Before, a job that
+also reads flushed before each request until the next write."""
+
+
 @dataclass(frozen=True)
 class Work:
     """A job's stream, and what has to be said of it."""
@@ -90,6 +95,12 @@ def read_work(job: Job, jobs: int) -> Work:
             " flight would pause by itself; use iodepth=1, and numjobs for more of them"
         )
     is_verified = asked.verify not in ("0", "none")
+    flush_every = _flush_every(asked)
+    if flush_every is not None and ops.read and ops.write:
+        notes.append(
+            f"{flush_every.call}={flush_every.writes}: here a flush follows each such number of writes, as in fio from"
+            f" {version_words(MIXED_FLUSHES_FROM)} on; before, fio flushed again after each read that came next."
+        )
     stream = ProfileStream(
         name=job.name.replace(".", "-"),
         operations=ops,
@@ -101,13 +112,17 @@ def read_work(job: Job, jobs: int) -> Work:
         think=toml_text.duration(think_us) if think_us else None,
         pace=pace,
         sync=_sync(asked),
-        flush_every=_flush_every(asked),
+        flush_every=flush_every,
         data=_data(asked) or None,
         verify=is_verified or None,
     )
     if is_verified:
         notes.append("Blocks carry Brickyard's own stamps instead of fio's checksums.")
     return Work(stream, depth, tuple(notes), bool(ops.read))
+
+
+def version_words(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def _operations(asked: FioOptions) -> tuple[Shares, bool, int]:

@@ -28,7 +28,7 @@ from brickyard.analysis.judging.comparison import repeated, together_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.judging.targets import target_words
-from brickyard.analysis.judging.without_rate import Key, reasons, without_rate
+from brickyard.analysis.judging.without_rate import Key, asked_cell, reasons, without_rate
 from brickyard.analysis.studies import pts_points
 from brickyard.analysis.studies.characterization import latency_name, pattern_words
 from brickyard.analysis.studies.curve_words import (
@@ -187,17 +187,26 @@ def draw_figures(records: list[Record], planned: int | None = None) -> list[Figu
     if analysis.is_graph(patterns):
         without = without_rate(records, planned)
         figures += [_graph(patterns, records, without), _latency(patterns, records, without)]
-    return figures + _ramps(records) + _over_time(records, patterns) + _slow(records)
+    return figures + _ramps(records) + _over_time(records, patterns) + _slow(records, patterns)
 
 
-def _slow(records: list[Record]) -> list[Figure]:
-    """One bar of causes for each run; nothing where all of it is the model's."""
+def _slow(records: list[Record], patterns: Patterns) -> list[Figure]:
+    """One bar of causes for each run, or for each pattern of a characterization, whose runs nobody knows by number;
+    nothing where all of it is the model's."""
     names = run_names(records, lambda record: f"run {record.info.id}")  # as the table of its evidence has them
-    told = {names[r.info.id]: slow.cause_shares(slow.slow_causes(r)) for r in records[:MOST_BARS]}
+    bars: dict[str, list[slow.SlowCause]] = {}
+    for record in records:
+        asked = asked_cell(record) if analysis.is_graph(patterns) else None
+        bar = charts.pattern_name(asked[:2]) if asked else names[record.info.id]
+        if bar in bars or len(bars) < MOST_BARS:
+            bars.setdefault(bar, []).extend(slow.slow_causes(record))
+    told = {bar: slow.cause_shares(causes) for bar, causes in bars.items()}
     if not any(one.cause != slow.MODEL for shares in told.values() for one in shares):
         return []
     words = list(dict.fromkeys(line for record in records for line in slow.slow_words(record)))
     caption = "Shares of the response time of the slowest requests (at most 100 of each phase). " + " ".join(words[:2])
+    if not analysis.is_graph(patterns) and len(records) > len(bars):
+        caption += f" The picture has the first {len(bars)} of {len(records)} runs."
 
     def drawn(name: str, width: int) -> Picture:
         return draw(name, "Shares of causes of slow requests", charts.causes(told, width=width), width=width)

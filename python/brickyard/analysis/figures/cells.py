@@ -109,7 +109,7 @@ def timed_cells(row: Totals, measure: str, lengths: Mapping[tuple[int, int], Len
     return [measure, *latency_cells(figures)]
 
 
-OF_LENGTH = "†"
+OF_LENGTH = "‡"
 OF_LENGTH_WORDS = (
     f"{OF_LENGTH}: the queue grew, or requests that were due were not sent: these times tell how long the run was"
 )

@@ -207,10 +207,12 @@ class _Level:
 
     from_bytes: int
     best: RankedCell
+    least: RankedCell
 
     @property
     def words(self) -> str:
-        return f"{format_mib_per_s(self.best.cell.row.bytes_per_s)} MiB/s"
+        ends = [format_mib_per_s(item.cell.row.bytes_per_s) for item in (self.least, self.best)]
+        return f"{' to '.join(dict.fromkeys(ends))} MiB/s"
 
 
 def _level(cells: list[RankedCell], doubts: dict[int, str]) -> _Level | None:
@@ -223,7 +225,8 @@ def _level(cells: list[RankedCell], doubts: dict[int, str]) -> _Level | None:
         found.append(item)
     if len(found) < LEVEL_SIZES:
         return None
-    return _Level(found[-1].cell.request_bytes, max(found, key=lambda item: item.cell.row.bytes_per_s))
+    found.sort(key=lambda item: item.cell.row.bytes_per_s)
+    return _Level(min(item.cell.request_bytes for item in found), found[-1], found[0])
 
 
 def _lasting_words(operation: str, level: _Level, cells: list[RankedCell], doubts: dict[int, str]) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from brickyard import outputs
+from brickyard.errors import BadInputError
 from brickyard.store import APPLICATION_ID, IN_MEMORY
 
 LOAD = Group("Workload", sort_key=1)
@@ -70,6 +71,15 @@ def _check_export(path: Path) -> None:
     outputs.check_file(path, EXPORT_MARK, stream=True)
 
 
+FILE_ENDINGS = (".html", ".htm", ".png", ".svg", ".pdf")
+
+
+def _check_pictures(path: Path) -> None:
+    if path.suffix.lower() in FILE_ENDINGS and not path.is_dir():
+        raise BadInputError(f"{path}: pictures are written into a folder; name one, such as {path.with_suffix('')}")
+    _check_folder(path)
+
+
 @dataclass(frozen=True)
 class Count:
     """Refuses a number outside of a range, both ends of which are in it."""
@@ -85,7 +95,7 @@ class Count:
 READ = Read()
 STORE = Written(_check_store)
 FILE, STREAM = Written(outputs.check_place), Written(partial(outputs.check_file, stream=True))
-FOLDER, REPORT = Written(_check_folder), Written(check_report)
+FOLDER, REPORT, PICTURES = Written(_check_folder), Written(check_report), Written(_check_pictures)
 
 StorePlace = Annotated[
     Path | None,
@@ -229,7 +239,7 @@ ExportPlace = Annotated[
     ),
 ]
 Pictures = Annotated[
-    Path | None, Parameter(name=["--output", "-o"], group=OUTPUT, validator=FOLDER, help="Folder for the pictures.")
+    Path | None, Parameter(name=["--output", "-o"], group=OUTPUT, validator=PICTURES, help="Folder for the pictures.")
 ]
 ReportPlace = Annotated[
     Path | None,

@@ -11,6 +11,7 @@ Refusal: fio's own runs have no intervals, no response time from a due instant a
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_l
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_json import read_result
 from brickyard.formats.fio_result import store_result
+from brickyard.formats.fio_stream import MIXED_FLUSHES_FROM, version_words
 from brickyard.schema import (
     Duration,
     End,
@@ -65,6 +67,7 @@ def run_fio(
     place = fio_place()
     plan = spec.profile_plan
     export_fio(plan, spec.targets)
+    refuse_flushes(plan, _version(place))
     opened = prepare(plan, spec, interrupt)
     facts = circumstances.collect(spec.targets)
     plan = structs.replace(plan, io=IoMode(opened.io))  # where the file system has no O_DIRECT, fio must not try either
@@ -93,6 +96,19 @@ def run_fio(
     )
     info = store.record(run).info
     return RunResult(run, info.outcome, info.message, info.start)
+
+
+def refuse_flushes(plan: Plan, version: str) -> None:
+    """A mix whose writes are flushed would be another load by a fio that also flushes after reads."""
+    said = re.fullmatch(r"fio-(\d+)\.(\d+).*", version)
+    streams = (stream for phase in plan.phase for stream in phase.stream)
+    mixed = any(s.flush_every and s.operations.read and s.operations.write for s in streams)
+    if mixed and said and (int(said[1]), int(said[2])) < MIXED_FLUSHES_FROM:
+        needed = version_words(MIXED_FLUSHES_FROM)
+        raise BadInputError(
+            f"{version} flushes again after each read that follows a flushed write, so its load would be another; use"
+            f" fio {needed} or later, or leave --engine fio out"
+        )
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
     if expected.written_bytes is None:
         amount = "as much as the target takes in that time (at 1 GB/s, 3.6 TB per hour)"
     else:
-        amount = format_size(expected.written_bytes)
+        amount = f"at most {format_size(expected.written_bytes)}"
     lines.append(f"writes: {amount}")
     if expected.written_bytes is not None:
         lines += _endurance_lines(expected.written_bytes, targets)
@@ -122,8 +122,17 @@ def _written(phase: Phase, seconds: float | None, sizes_bytes: list[int | None])
         if all(passed):
             shares = [size * _write_share(stream) for size, stream in zip(passed, writing, strict=True)]
             bounds.append(phase.passes * sum(shares))
-    rates = [stream.pace.rate for stream in writing if isinstance(stream.pace, OpenPace)]
-    if seconds is not None and len(rates) == len(writing):
-        offered = zip(rates, writing, strict=True)
-        bounds.append(sum(seconds * rate * _mean_request_bytes(s) * _write_share(s) for rate, s in offered))
+    own = [_own_bytes(stream, seconds) for stream in writing]
+    known = [amount for amount in own if amount is not None]
+    if len(known) == len(own):
+        bounds.append(sum(known))
     return round(min(bounds)) if bounds else None
+
+
+def _own_bytes(stream: Stream, seconds: float | None) -> float | None:
+    """What a stream writes at most by itself: a trace all of its writes, an open loop what is due."""
+    if stream.trace:
+        return stream.trace.writes * stream.trace.largest
+    if seconds is None or not isinstance(stream.pace, OpenPace):
+        return None
+    return seconds * stream.pace.rate * _mean_request_bytes(stream) * _write_share(stream)
