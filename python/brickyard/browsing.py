@@ -124,6 +124,8 @@ class Row(msgspec.Struct, frozen=True):
     invalid: str
     labels: list[str]
     note: str
+    called: str = ""
+    """What tells its load from others of its profile; empty where that is the profile as it is."""
     name: list[str] = []
     """The profile, or the levels of a study's cell."""
     parts: list[RowFigures] = []
@@ -168,8 +170,11 @@ class Listing:
             words = asked.words.casefold().split()
             found = [head for head in reversed(heads) if _fits(head, said.get(head.id), asked, words)]
             shown = found[first : first + min(count, PAGE_RUNS_MAX)]
-            kept = kept_figures(store, [head.id for head in shown])
-        return Page([_row(head, said.get(head.id), kept.get(head.id)) for head in shown], len(found), len(heads), first)
+            ids = [head.id for head in shown]
+            kept = kept_figures(store, ids)
+            called = {run.id: run.called for run in store.runs(ids)}
+        rows = [_row(head, called.get(head.id, ""), said.get(head.id), kept.get(head.id)) for head in shown]
+        return Page(rows, len(found), len(heads), first)
 
     def alike(self, record: Record) -> list[int]:
         """Earlier runs of the same profile on the same targets that came to a good end, the newest first."""
@@ -216,7 +221,7 @@ def _fits(head: RunHead, said: Annotation | None, asked: RunQuery, words: Sequen
     return all(word in text for word in words)
 
 
-def _row(head: RunHead, said: Annotation | None, figures: RunFigures | None) -> Row:
+def _row(head: RunHead, called: str, said: Annotation | None, figures: RunFigures | None) -> Row:
     return Row(
         run=head.id,
         study=head.study,
@@ -227,6 +232,7 @@ def _row(head: RunHead, said: Annotation | None, figures: RunFigures | None) -> 
         invalid=head.invalid,
         labels=list(said.labels) if said else [],
         note=said.note if said else "",
+        called=called,
         name=list(figures.name) if figures else [],
         parts=[_row_figures(part) for part in figures.parts] if figures else [],
     )

@@ -303,6 +303,15 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         {"watch.foreign.write": {**PART, "seen": True, "foreign_bytes": 5 * GIB, "ours_bytes": GIB}},
         "5.0 GiB written, besides our own 1.0 GiB",
     ),
+    (
+        "foreign_io",
+        "warning",
+        {
+            "watch.foreign.write": {**PART, "seen": True, "foreign_bytes": 5 * GIB, "ours_bytes": GIB},
+            "start.targets.0.kind": "file",
+        },
+        "Other programs, or the file system for its journal, used",
+    ),
     ("foreign_unknown", "note", {"watch.foreign": {"known": False, "reason": "not known: NFS"}}, "(NFS)"),
     ("steal", "warning", {"watch.cpu.steal_share": 0.011}, "1.1%"),
     ("steal", "warning", {"watch.cpu.worst_steal_share": 0.2}, "20.0% on the most affected CPU"),

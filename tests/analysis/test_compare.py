@@ -226,6 +226,12 @@ def test_runs_without_a_figure_are_named_with_their_side(capsys: pytest.CaptureF
     assert main(["compare", "--baseline", "good", "4-6", "--figure", "response_p99"]) == 0
     told = capsys.readouterr().out
     assert "p99 of the response time: run 3 (before) lacks it, run 6 (after) lacks it" in told
+    assert main(["compare", "3", "6", "--figure", "response_p99"]) == 2
+    assert (
+        "the sides do not both have response_p99; a percentile needs" in capsys.readouterr().err
+    )
+    assert main(["compare", "3", "6", "-o", "cmp.html"]) == 2
+    assert "cmp.html: pictures are written into a folder; name one, such as cmp" in capsys.readouterr().err
 
 
 def test_an_interval_that_the_picture_cuts_is_marked(tmp_path: Path) -> None:

@@ -219,8 +219,8 @@ def issued_calls(record: Record) -> int:
     return unsent + sum(end.calls + end.errors for end in ends(record))
 
 
-def log_counts(record: Record) -> LogTotals:
-    told = logs_read(record)
+def log_counts(*records: Record) -> LogTotals:
+    told = [logs for record in records for logs in logs_read(record)]
     paths: Counter[str] = Counter()
     for item in (item for logs in told for item in logs.unmatched_paths):
         paths[unmapped_words(item)] += item.requests

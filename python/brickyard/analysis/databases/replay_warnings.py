@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from brickyard.analysis.databases.replay_runs import (
@@ -40,14 +40,14 @@ BLINK_S = 0.1  # a database that was away for less took new connections at once
 LINK_SHARE_MAX = 0.8  # of a link's speed: from here on protocol overhead may fill the rest
 
 
-def coverage_words(record: Record) -> str:
-    found = log_counts(record)
+def coverage_words(records: Sequence[Record]) -> str:
+    """Of all runs together."""
+    found = log_counts(*records)
     if not found.requests:
         return ""
-    text = (
-        f"{share_words(found.covered_share)} of the {format_count(found.requests)} requests that were read became calls"
-    )
-    if (issued := issued_calls(record)) < found.calls:
+    read = f"{format_count(found.requests)} requests that were read{f' in {len(records)} runs' if records[1:] else ''}"
+    text = f"{share_words(found.covered_share)} of the {read} became calls"
+    if (issued := sum(map(issued_calls, records))) < found.calls:
         text += f", of which {format_count(issued)} were due before the run ended"
     if found.bad_lines:
         text += f", {format_count(found.bad_lines)} lines could not be read"

@@ -477,11 +477,15 @@ def neighbours(run: Judged) -> Iterator[RunWarning]:
             mine = " and ".join(f"{{ours_{side}}} {side}" for side, _ in parts)
             sizes = {f"foreign_{side}": size(part.foreign_bytes or 0) for side, part in parts}
             sizes |= {f"ours_{side}": size(part.ours_bytes) for side, part in parts}
+            # A flush of ours makes a file system write its journal, which no counter tells from others' writes.
+            kinds = {target.kind for target in run.start.targets} if run.start else set()
+            may_be_journal = bool(kinds - {TargetKind.BLOCK}) and any(side == "written" for side, _ in parts)
             yield warned(
                 "foreign_io",
                 "warning",
-                f"Other programs used {{devices}} during the run: {words}, besides {{whose}} {mine}.",
-                "Stop what else uses the device, and measure again.",
+                f"Other programs{', or the file system for its journal,' if may_be_journal else ''} used {{devices}} "
+                f"during the run: {words}, besides {{whose}} {mine}.",
+                f"Stop what else uses the device{', if anything does' if may_be_journal else ''}, and measure again.",
                 devices=", ".join(foreign.devices or []),
                 whose=foreign.whose or "our own",
                 also=sizes,

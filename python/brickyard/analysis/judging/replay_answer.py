@@ -31,7 +31,7 @@ def replay_answer(records: list[Record], limit: Limit | None = None) -> Answer:
     failures = (
         f"{format_count(failed)} calls failed; they are not counted in any rate." if failed else "No call failed."
     )
-    coverage = replay_warnings.coverage_words(records[0])
+    coverage = replay_warnings.coverage_words(records)
     cold = replay_served.cold_words(records[0]) or ""
     diverged = replay_pages.divergence_words(records)
     told = [failures, *(f"{text}." for text in (diverged, coverage) if text), cold]

@@ -114,7 +114,7 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         console.print(table("Slowest calls", columns, slow))
     served = replay_served.served_words(replay_served.served(group))
     print_line(console, f"Served: {served}")
-    said = replay_warnings.coverage_words(group[0])
+    said = replay_warnings.coverage_words(group)
     if said:
         print_line(console, f"Coverage: {said}")
 

@@ -15,7 +15,7 @@ from brickyard.cli.results.runs import documents, print_runs
 from brickyard.errors import BadInputError, Edit, Remedy
 from brickyard.report.comparison_words import sitting_words
 from brickyard.schema import Document
-from brickyard.store import Baseline, Store
+from brickyard.store import Baseline, Store, command_on
 from brickyard.units import format_runs
 
 NAME = re.compile(r"[A-Za-z][\w.-]*")
@@ -90,7 +90,11 @@ def save_baseline(
             remedy = "--replace saves these runs instead; or choose another name"
             raise BadInputError(said, Remedy(remedy, Edit((), ("--replace",))))
         kept.add_baseline(name, good)
+        study = next((head.study for head in kept.heads(good[0], good[0])), None) if len(records) == 1 else None
+        all_of_it = command_on(kept.place, f"baseline save {name} s{study} --replace")
     notes = sitting_words([record for record in records if record.info.id in good])
+    if study is not None:
+        notes.append(f"run {good[0]} alone; {all_of_it} saves all runs of its study")
     if json:
         emit({"baseline": name, "runs": good, "replaced": replaced.runs if replaced else None, "notes": notes})
     else:

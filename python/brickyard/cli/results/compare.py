@@ -102,6 +102,12 @@ def compare(
     outcome = compared(sides, allowed, sure, figure)
     before, after = outcome.sides.before, outcome.sides.after
     found, judged, loads = outcome.comparison, outcome.judged, outcome.loads_differ
+    if not found.changes and figure and compared(sides, allowed, sure, ()).comparison.changes:
+        none = " and ".join(figure)
+        raise BadInputError(
+            f"nothing can be compared: the sides do not both have {none}; a percentile needs ten samples beyond it. "
+            "Leave --figure out to compare what both have"
+        )
     _refuse_nothing(found, loads)
     differing = differing_between(before, after)
     bad = verdict_lines(found, judged, allowed)

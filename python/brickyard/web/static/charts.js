@@ -62,6 +62,9 @@ const Charts = (() => {
     depth: [['in flight', '--line3']],
   };
 
+  // Of the labels of an axis, in pixels.
+  const room = (plot, values) => Math.max(58, 18 + 7.5 * Math.max(0, ...(values || []).map(text => text.length)));
+
   function options(kind, width) {
     const grid = { stroke: colour('--line'), width: 1 }, ink = colour('--pale');
     const isLog = kind === 'times';
@@ -71,7 +74,7 @@ const Charts = (() => {
       width, height: Math.max(150, Math.min(260, width * 0.42)),
       legend: { live: true }, cursor: { drag: { x: true, y: false } },
       scales: { x: { time: false }, y: isLog ? { distr: 3 } : { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-      axes: [{ ...axis, size: 34, values: (plot, values) => values.map(v => `${v} s`) }, { ...axis, size: 58, values: labels }],
+      axes: [{ ...axis, size: 34, values: (plot, values) => values.map(v => `${v} s`) }, { ...axis, size: room, values: labels }],
       series: [{ label: 's' }, ...KINDS[kind].map(([label, name, dash]) => ({
         label, stroke: colour(name), width: 1.6, dash, points: { show: false }, spanGaps: false,
         value: (plot, value) => value === null ? '–' : Brickyard.digits(value),
@@ -87,7 +90,7 @@ const Charts = (() => {
       width, height: Math.max(150, Math.min(220, width * 0.42)), cursor: { drag: { x: true, y: false } },
       scales: { y: { range: (plot, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [{ ...axis, size: 34, space: 80, values: (plot, values) => values.map(v => new Date(v * 1000).toLocaleTimeString('en-GB')) },
-        { ...axis, size: 58, values: (plot, values) => values.map(v => v === null ? '' : Brickyard.digits(v)) }],
+        { ...axis, size: room, values: (plot, values) => values.map(v => v === null ? '' : Brickyard.digits(v)) }],
       series: [{ label: 'time', value: (plot, at) => at ? new Date(at * 1000).toLocaleTimeString('en-GB') : '–' }, { label, stroke: colour(name), width: 1.6, points: { show: false },
         value: (plot, value) => value === null ? '–' : Brickyard.digits(value) }],
     };
