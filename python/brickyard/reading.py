@@ -36,6 +36,8 @@ def parsed_share(text: str) -> float:
         value = -1.0
     if not 0 <= value <= 1:
         raise ValueError(f"{text} is no share; write 1% or 0.01")
+    if value == 1 and not word.endswith("%"):
+        raise ValueError(f"{text} may mean 1 % or all; write 1% or 100%")
     return value
 
 

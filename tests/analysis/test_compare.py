@@ -227,9 +227,7 @@ def test_runs_without_a_figure_are_named_with_their_side(capsys: pytest.CaptureF
     told = capsys.readouterr().out
     assert "p99 of the response time: run 3 (before) lacks it, run 6 (after) lacks it" in told
     assert main(["compare", "3", "6", "--figure", "response_p99"]) == 2
-    assert (
-        "the sides do not both have response_p99; a percentile needs" in capsys.readouterr().err
-    )
+    assert "the sides do not both have response_p99; a percentile needs" in capsys.readouterr().err
     assert main(["compare", "3", "6", "-o", "cmp.html"]) == 2
     assert "cmp.html: pictures are written into a folder; name one, such as cmp" in capsys.readouterr().err
 

@@ -237,7 +237,7 @@ class Wanted:
 def plan_of(profile: str, overrides: list[str], duration: str | None = None) -> Plan:
     """The load of a search, for the time that is asked for, if any; a ramp ends by itself, at its limit."""
     length = [f"duration={duration}"] if duration else []
-    plan = profiles.validate(profiles.read(profile), [*length, *overrides])
+    plan = profiles.changed(profiles.read(profile), overrides, own=length)
     return structs.replace(plan, phase=[without_amount(phase) for phase in plan.phase]) if length else plan
 
 

@@ -6,6 +6,7 @@ from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_stream import MIXED_FLUSHES_FROM, version_words
 from brickyard.schema import tag_of
+from brickyard.schema.fio_words import RW, distribution
 from brickyard.schema.operations import shares
 from brickyard.schema.plan import (
     Address,
@@ -30,17 +31,6 @@ from brickyard.schema.plan import (
     Zone,
     ZonesAddress,
 )
-
-RW = {
-    ("read", False): "read",
-    ("write", False): "write",
-    ("trim", False): "trim",
-    ("read", True): "randread",
-    ("write", True): "randwrite",
-    ("trim", True): "randtrim",
-    ("mixed", False): "rw",
-    ("mixed", True): "randrw",
-}
 
 
 def export_fio(plan: Plan, targets: list[str] | None = None, data_bytes: list[tuple[int, int]] | None = None) -> str:
@@ -214,17 +204,6 @@ def _distribution(address: Address) -> str:
         case ZonesAddress(zones=zones):
             return f"random_distribution={_zones(zones)}"
     raise _refuse(f"address {tag_of(type(address))}")
-
-
-def distribution(address: ZipfAddress | ParetoAddress | NormalAddress) -> str:
-    """As fio's `random_distribution` has it."""
-    match address:
-        case ZipfAddress(theta=theta):
-            return f"zipf:{theta:g}"
-        case ParetoAddress(skew=skew):
-            return f"pareto:{1 - skew / 100:g}"
-        case NormalAddress(deviation=deviation):
-            return f"normal:{deviation:g}"
 
 
 def _zones(zones: list[Zone]) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from brickyard.errors import BadInputError
+from brickyard.schema.fio_words import PREFIX
 
-# fio's default, kb_base=1024, turns the standards around: k is 1024, and ki is 1000 (fio's HOWTO, "Parameter types").
-PREFIX = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 TIME_US = {
     "us": 1,
     "usec": 1,
@@ -38,14 +37,6 @@ def fio_bytes(option: str, text: str) -> int:
 def fio_letters(text: str) -> str:
     """Sizes of Brickyard's in the one form that means the same to fio: a letter alone is a power of 1024."""
     return re.sub(r"(\d[kmgtp])i?b?\b", lambda found: found[1].lower(), text, flags=re.IGNORECASE)
-
-
-def fio_size(size_bytes: int) -> str:
-    """As short as fio's words have it: `4k`."""
-    for power, unit in reversed([(power, unit) for unit, power in PREFIX.items()]):
-        if size_bytes and size_bytes % 1024**power == 0:
-            return f"{size_bytes // 1024**power}{unit}"
-    return str(size_bytes)
 
 
 def fio_time_us(option: str, text: str, *, default: str) -> int:

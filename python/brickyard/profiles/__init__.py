@@ -14,8 +14,9 @@ import msgspec
 from brickyard import shipped
 from brickyard.errors import BadInputError, Remedy, WorkloadFirst, meant, nearest, one_line
 from brickyard.schema import read_plan
+from brickyard.schema.fio_words import title_of_options
 from brickyard.schema.plan import Plan
-from brickyard.schema.titles import CHANGED
+from brickyard.schema.titles import BY_OPTIONS, CHANGED
 
 SAME_LOAD = ("title", "source", "about", "seed", "engine", "interval", "hang_after", "stop_on_error", "each")
 """Keys that change what is shown or how it is carried out, and not what is asked of the storage."""
@@ -77,7 +78,7 @@ def validate(profile: ProfileText, overrides: list[str]) -> Plan:
     from brickyard import _core
 
     try:
-        return read_plan(_core.validate(profile.text, overrides))
+        return _titled(profile, read_plan(_core.validate(profile.text, overrides)))
     except ValueError as error:
         at_fault = _override_at_fault(profile, overrides)
         said = one_line(error)
@@ -86,6 +87,14 @@ def validate(profile: ProfileText, overrides: list[str]) -> Plan:
             said = f"--set {at_fault}: {said}"
         is_own = at_fault is None and profile.name not in names()
         raise BadInputError(f"{profile.place if is_own and profile.place else profile.name}: {said}") from error
+
+
+def _titled(profile: ProfileText, plan: Plan) -> Plan:
+    """A profile that options made has its title from its load, also where its file was changed since."""
+    if plan.source != BY_OPTIONS or not plan.title:
+        return plan
+    name, colon, _ = plan.title.rpartition(": ")
+    return msgspec.structs.replace(plan, title=f"{name}{colon}{title_of_options(plan) or profile.name}")
 
 
 def changed(profile: ProfileText, overrides: Sequence[str], own: Sequence[str] = ()) -> Plan:
@@ -100,6 +109,8 @@ def changed(profile: ProfileText, overrides: Sequence[str], own: Sequence[str] =
     ]
     if not said or "title" in last:
         return plan
+    if plan.source == BY_OPTIONS:
+        plan = msgspec.structs.replace(plan, title=validate(profile, list(own)).title)
     return msgspec.structs.replace(plan, title=f"{plan.title or profile.name}{CHANGED}{', '.join(said)}")
 
 

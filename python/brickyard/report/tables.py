@@ -17,6 +17,7 @@ from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.comparison import Repeated, length_lines
 from brickyard.analysis.judging.further import further_tables
+from brickyard.analysis.judging.groups import apart_words
 from brickyard.analysis.studies.characterization import footnotes, latency_name, pattern_words
 from brickyard.schema import HangEvent, Timed, is_on_data, is_request
 from brickyard.store import METADATA, FailedRequest, Record
@@ -217,10 +218,11 @@ def totals_tables(records: list[Record]) -> list[Table]:
     many_runs = len(records) > 1
     many_phases = any(len(record.info.plan.phase) > 1 for record in records)
     shares = _shares(found)
-    names = [*(["run", "profile"] if many_runs else []), *(["phase"] if many_phases else []), "stream", "operation"]
+    names = [*(["run", "workload"] if many_runs else []), *(["phase"] if many_phases else []), "stream", "operation"]
 
     def run_cells(record: Record, phase: str) -> list[str]:
-        run = [str(record.info.id), record.info.profile] if many_runs else []
+        workload = ", ".join(filter(None, (record.info.profile, apart_words(record.info))))
+        run = [str(record.info.id), workload] if many_runs else []
         return [*run, *([phase] if many_phases else [])]
 
     def name_cells(record: Record, row: Totals) -> list[str]:

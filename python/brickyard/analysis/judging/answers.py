@@ -21,12 +21,13 @@ from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import demand_words
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
-from brickyard.analysis.judging.caveats_run import BACKLOG, DAMAGE_WORDS, OVERLOADED
+from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit
+from brickyard.analysis.judging.failing import damaged_blocks
+from brickyard.analysis.judging.groups import target_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.models import ALL_MODELLED, modelled_words
 from brickyard.analysis.judging.remembered import remembered_words
-from brickyard.analysis.judging.targets import target_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_request
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
@@ -92,7 +93,8 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
         return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts, _moments(done)))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
-    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record, is_alone=len(records) == 1))]
+    names_target = len(records) == 1 or len({(*r.info.targets, *r.info.asked.changes) for r in records}) > 1
+    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record, names_target=names_target))]
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
@@ -258,9 +260,8 @@ def _latency_words(figures: analysis.Latency | None) -> str:
     return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
 
 
-def _run_words(record: Record, *, is_alone: bool) -> str:
-    """One sentence for each stream, with its name and that of its phase where there are several. Of several runs,
-    their tables name the targets."""
+def _run_words(record: Record, *, names_target: bool) -> str:
+    """One sentence for each stream, with its name and that of its phase where there are several."""
     results = ramp_results(record)
     at = at_result(record, results)
     rows, of_phase = analysis.totals(at), headline_words(record, results)
@@ -268,7 +269,7 @@ def _run_words(record: Record, *, is_alone: bool) -> str:
     for row in rows:
         streams.setdefault((row.phase, row.stream), []).append(row)
     head = f"Run {record.info.id}, {record.info.plan.title or record.info.profile}"
-    if is_alone and isinstance(record.info.plan, Plan):
+    if names_target and isinstance(record.info.plan, Plan):
         head += f" on {target_words([record])}"
     if record.info.condition != "normal":
         head += f", {record.info.condition.replace('_', ' ')}"
@@ -474,8 +475,7 @@ def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False)
 
 def _failures(records: Sequence[Record]) -> list[str]:
     rows = [row for record in records for row in analysis.totals(record) if is_request(row.operation)]
-    found = [summaries.errors_by(record, "errors_by_kind") for record in records]
-    damaged = sum(int(count) for kinds in found for name, count in kinds.items() if name in DAMAGE_WORDS)
+    damaged = sum(map(damaged_blocks, records))
     errors = max(sum(row.errors for row in rows) - damaged, 0)
     hangs = sum(len(record.of(HangEvent)) for record in records)
     said = [f"{format_count(errors)} requests failed; they are not counted in any throughput figure."] if errors else []

@@ -9,7 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.totals import phase_name, stream_name
-from brickyard.analysis.judging.caveats_run import NO_DESCRIPTORS, NOTHING_MEASURED
+from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS, NO_DESCRIPTORS, NOTHING_MEASURED
+from brickyard.analysis.judging.summary import errors_by
 from brickyard.schema import PhaseEnd, is_request
 from brickyard.store import Record
 
@@ -65,6 +66,12 @@ def failing(record: Record) -> list[Failing]:
     return made
 
 
+def damaged_blocks(record: Record) -> int:
+    """Read with data other than what was written."""
+    found = errors_by(record, "errors_by_kind")
+    return sum(int(number) for name, number in found.items() if name in DAMAGE_WORDS)
+
+
 def without_figures(record: Record) -> bool:
     """Whether a phase ended before anything was measured."""
     return any(warning.id == NOTHING_MEASURED for warning in record.info.warnings)
@@ -80,6 +87,9 @@ def too_much(record: Record, most: float | None = None) -> list[str]:
             said.append(f"{who}{counts}, more than --max-errors {most * 100:g}%")
         elif item.dead_share > MOST_TIME_WITHOUT_SUCCESS:
             said.append(f"{who}{counts}, and nothing succeeded in {item.dead_share:.0%} of its time")
+    # Models lose data where they are asked to.
+    if (damaged := damaged_blocks(record)) and not record.info.is_modelled:
+        said.append(f"run {record.info.id}: {damaged:,} blocks were read with data other than what was written")
     lacking = sum(end.errors_by_errno.get(name, 0) for end in record.of(PhaseEnd) for name in NO_DESCRIPTORS)
     if lacking:
         said.append(

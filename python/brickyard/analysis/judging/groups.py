@@ -1,4 +1,4 @@
-"""Duty: on which storage and in which condition a run was made, so that only like is pooled with like.
+"""Duty: on which storage and in which condition a run was made, in words, and so that only like is pooled with like.
 
 Refusal: what a file lies on is not looked at; another name is other storage.
 """
@@ -6,12 +6,13 @@ Refusal: what a file lies on is not looked at; another name is other storage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from brickyard.analysis.judging.differing import SCRATCH, load_hash, places_of
 from brickyard.analysis.judging.summary import model_changes
 from brickyard.store import Record, RunInfo
-from brickyard.units import format_runs
+from brickyard.units import format_runs, format_size
 
 NAMED_MOST = 4
 
@@ -37,6 +38,12 @@ def group_of(record: Record) -> StorageState:
 def state_of(info: RunInfo) -> tuple[str, str]:
     """What `--set` changed of a model, and the condition."""
     return ", ".join(model_changes(info)), info.condition.replace("_", " ")
+
+
+def apart_words(info: RunInfo) -> str:
+    """What sets a run apart from others of its profile: what was changed of the load, of a model, and the condition."""
+    changes, condition = state_of(info)
+    return ", ".join(part for part in (info.called, changes, condition) if part and part != "normal")
 
 
 def state_words(info: RunInfo) -> str:
@@ -92,3 +99,24 @@ def _span(runs: Sequence[int]) -> str:
     first, known = min(runs), set(runs)
     last = next(run for run in range(first, first + len(known) + 1) if run + 1 not in known)
     return str(first) if first == last else f"{first}-{last}"
+
+
+def target_words(records: Sequence[Record]) -> str:
+    """What was measured: its name with what was set of a model, or how many targets there were."""
+    changes = {", ".join(model_changes(record.info)) for record in records}
+    with_words = with_changes(next(iter(changes))) if len(changes) == 1 else ", set differently"
+    return f"{_targets(records)}{with_words}"
+
+
+def with_changes(changes: str) -> str:
+    return f" with {changes}" if changes else ""
+
+
+def _targets(records: Sequence[Record]) -> str:
+    targets = sorted({path for record in records for path in record.info.targets})
+    if len(targets) != 1:
+        return f"{len(targets)} targets"
+    place, opened = Path(targets[0]), records[0].info.opened
+    if opened and place.name.startswith(("scratch-", "kept-")):
+        return f"a scratch file of {format_size(opened[0].data_bytes)} in {place.parent}"
+    return targets[0]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures.latency import as_one
@@ -21,22 +20,10 @@ from brickyard.units import (
     format_mib_per_s,
     format_ns,
     format_percent,
-    format_size,
     three_digits,
 )
 
 COLUMNS = ("target", "queue", "bytes", "ops", "elapsed", "MiB/s", "IOPS", "latency", "% CPU", "errors")
-
-
-def target_words(records: Sequence[Record]) -> str:
-    """What was measured: its name, or how many targets there were."""
-    targets = sorted({path for record in records for path in record.info.targets})
-    if len(targets) != 1:
-        return f"{len(targets)} targets"
-    place, opened = Path(targets[0]), records[0].info.opened
-    if opened and place.name.startswith(("scratch-", "kept-")):
-        return f"a scratch file of {format_size(opened[0].data_bytes)} in {place.parent}"
-    return targets[0]
 
 
 @dataclass(frozen=True)

@@ -46,11 +46,13 @@ from brickyard.analysis.figures.search import (
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
+from brickyard.analysis.judging.groups import target_words
 from brickyard.analysis.studies.sustained import Sustained, of_model, sustained_words
 from brickyard.bricks.spread import spread_of
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema.operations import commits, reads_data
 from brickyard.schema.plan import Plan
+from brickyard.schema.titles import CHANGED
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds, three_digits
 
@@ -60,7 +62,6 @@ RESPONSE = ("mean", *MEDIAN_AND_P99, "max")
 UNSENT, GREW = "overloaded: requests were left unsent", "overloaded: the queue grew"
 """Although no less was done than offered."""
 FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
-QUESTION = "How much load does the target sustain, and with what response time?"
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,16 @@ def curve_answer(curve: Curve, records: Sequence[Record], notes: Sequence[str] =
         curve = replace(curve, noun=sent(records[0]).noun, model=of_model(records[0]))
     first, *rest = found_lines(curve)
     limits = [f"{_capital(line)}." for line in (*notes, first)]
-    return Answer(QUESTION, tuple(f"{_capital(line)}." for line in rest), belief(records, *limits))
+    said = tuple(f"{_capital(line)}." for line in rest)
+    return Answer(_question(records), said, belief(records, *limits))
+
+
+def _question(records: Sequence[Record]) -> str:
+    if not records:
+        return "How much load does the target sustain, and with what response time?"
+    info = records[0].info
+    load = f"{info.profile}{CHANGED}{info.called}" if info.called else info.profile
+    return f"How much of {load} does {target_words(records)} sustain, and with what response time?"
 
 
 def _capital(line: str) -> str:

@@ -69,7 +69,7 @@ def run(
     if placing.scratch is not None or placing.keep:
         raise BadInputError("--scratch and --keep: a census measures the volumes that are named")
     text = profiles.read(profile)
-    plan = profiles.validate(text, list(overrides))
+    plan = profiles.changed(text, overrides)
     check_place(store)
     with Store(store) as kept:
         if hosts is None:

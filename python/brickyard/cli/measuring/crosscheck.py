@@ -49,7 +49,7 @@ def crosscheck(
     if any(bricks.is_modelled(target) for target in targets):
         raise BadInputError("fio cannot run on a modelled brick; name a file or a device")
     text = profiles.read(profile)
-    plan = profiles.validate(text, list(overrides))
+    plan = profiles.changed(text, overrides)
     refuse_programs(text.name, plan, "crosscheck")
     with (
         Store(store) as kept,

@@ -17,14 +17,13 @@ from cyclopts import Group, Parameter
 from brickyard import _core, bricks, profiles
 from brickyard.cli.parts.options import STREAM
 from brickyard.errors import BadInputError, Edit, Remedy, one_line
-from brickyard.formats.fio_export import RW
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_job import Imported, import_jobs
 from brickyard.formats.fio_options import FioOptions, understood
 from brickyard.formats.fio_stream import DIRECTIONS, job_rate
-from brickyard.formats.fio_title import fio_title
 from brickyard.formats.fio_units import TIME_US, fio_bytes, fio_int, fio_letters, fio_number, fio_time_us
 from brickyard.outputs import write_whole
+from brickyard.schema.fio_words import RW, fio_title
 from brickyard.schema.titles import BY_OPTIONS
 from brickyard.units import format_iops
 

@@ -24,7 +24,8 @@ from brickyard.errors import BadInputError, Edit, Remedy, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
 from brickyard.formats.fio_stream import range_sizes
-from brickyard.formats.fio_units import fio_bytes, fio_letters, fio_number, fio_size
+from brickyard.formats.fio_units import fio_bytes, fio_letters, fio_number
+from brickyard.schema.fio_words import fio_size
 from brickyard.store import command_on
 
 KNOWN = ("run", "characterize", "compare", "import", "export")

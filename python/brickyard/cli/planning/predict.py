@@ -22,6 +22,7 @@ from brickyard.advise.simulate import Brick, dearest, filled, simulate, unverifi
 from brickyard.analysis.figures import search
 from brickyard.analysis.figures.samples import Sample
 from brickyard.analysis.figures.search import SEARCHES
+from brickyard.analysis.judging.groups import with_changes
 from brickyard.analysis.studies.curve_words import growing_words, search_words
 from brickyard.analysis.studies.sustained import Sustained
 from brickyard.bricks import far_off, fitted
@@ -35,6 +36,7 @@ from brickyard.cli.parts.target import split_overrides
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.schema import Document
 from brickyard.schema.plan import Plan
+from brickyard.schema.titles import CHANGED, changes_in
 from brickyard.store import Record, Store
 from brickyard.study.running.aim import aim
 from brickyard.study.running.caches import cache_bytes, into_caches
@@ -110,9 +112,7 @@ def predict(
     if length_s <= 0:
         raise BadInputError("--duration: must be above 0")
     changes, of_brick = split_overrides((target,), list(overrides))
-    if modelled:
-        changes = [*unverified(profile), *changes]
-    whole = profiles.validate(profiles.read(profile), changes)
+    whole = profiles.changed(profiles.read(profile), changes, own=unverified(profile) if modelled else ())
     refuse_programs(profile, whole, "advise predict")
     plan = predicting.named(predicting.one_phase(whole, phase))
     predicting.refuse_chains(plan)
@@ -140,7 +140,9 @@ def predict(
             found.append(dataclasses.replace(one, is_open=is_open, spread=spread, kind=kind, cap=load.cap))
             cached = of_caches()
     far = [*of_fit, *(far_off.words([kind]) if kind else [])]
-    _answer(profile, target, limit, found, per_mailbox, per_page, cached, far, as_json=json)
+    said = changes_in(whole.title or "")
+    names = Names(profile, target, said, ", ".join(of_brick))
+    _answer(names, limit, found, per_mailbox, per_page, cached, far, as_json=json)
     return 0 if all(item.rates for item in found) else 1
 
 
@@ -321,9 +323,30 @@ def _real(
         yield measure, of_caches
 
 
+@dataclass(frozen=True)
+class Names:
+    """Of the workload and the target, each with what was changed of it."""
+
+    profile: str
+    target: str
+    of_load: str
+    of_model: str
+
+    @property
+    def workload(self) -> str:
+        return f"{self.profile}{CHANGED}{self.of_load}" if self.of_load else self.profile
+
+    @property
+    def place(self) -> str:
+        return f"{self.target}{with_changes(self.of_model)}"
+
+    def document(self) -> Document:
+        changed = {"workload_changes": self.of_load, "model_changes": self.of_model}
+        return {"profile": self.profile, "target": self.target, **{k: words for k, words in changed.items() if words}}
+
+
 def _answer(
-    profile: str,
-    target: str,
+    names_of: Names,
     limit: str,
     found: list[Predicted],
     per_mailbox: float | None,
@@ -339,14 +362,14 @@ def _answer(
     names = [name for name, _ in found[0].streams.parts] if found[0].streams.are_named else []
     whose, each = f" of {_listed(names)}" if names else "", " of each" if len(names) > 1 else ""
     question = (
-        f"How many requests/s{whose} does {target} sustain {'in' if names else 'of'} {profile} with the {figure} "
-        f"response time{each} within {most}?"
+        f"How many requests/s{whose} does {names_of.place} sustain {'in' if names else 'of'} {names_of.workload} with"
+        f" the {figure} response time{each} within {most}?"
     )
-    answer = prediction(question, carried, doubts, is_modelled=bricks.is_modelled(target))
+    answer = prediction(question, carried, doubts, is_modelled=bricks.is_modelled(names_of.target))
     documents = [_document(item, per_mailbox, per_page) for item in found]
     if as_json:
         said = {"caches": cached} if cached else {}
-        asked = {**answer.document(), "profile": profile, "target": target, "limit": limit}
+        asked = {**answer.document(), **names_of.document(), "limit": limit}
         emit({**asked, **documents[0], **said, "conditions": documents})
         return
     out = stdout()
@@ -359,7 +382,7 @@ def _answer(
         rows.append([f"page views per second, {per_page:g} requests each", *pages])
     alone = "at the profile's own rate (open loop)" if found[0].is_open else "closed loop (set by the profile)"
     rows.append([alone, *(format_iops(item.unlimited_per_s) for item in found)])
-    print_line(out, f"What {target} sustains of {profile} with {figure} within {most}", "bold")
+    print_line(out, f"What {names_of.place} sustains of {names_of.workload} with {figure} within {most}", "bold")
     out.print(table("", [("", "left"), *((item.condition, "right") for item in found)], rows))
     for item in found:
         if item.rates is None:

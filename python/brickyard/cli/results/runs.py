@@ -18,6 +18,7 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.named import IOPS
+from brickyard.analysis.judging.cached import NEVER_WRITTEN
 from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
@@ -153,6 +154,8 @@ def _notes(
             f"{OVERLOADED}: part of what was due was never sent, or the queue grew, so response times depend on how "
             "long the run was"
         )
+    if any(TOLD[NEVER_WRITTEN] in row[COLUMNS.index("outcome")] for row in cells):
+        yield f"{TOLD[NEVER_WRITTEN]}: reads of parts that were never written do not reach the medium"
     of: dict[str, list[int]] = {}
     for run, figures in told.items():
         if figures.of:
@@ -227,14 +230,18 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
     worst = next((outcome for outcome in WORST_FIRST if counts[outcome]), first.outcome)
     unlike = [f"{count} {outcome}" for outcome, count in counts.items() if outcome != "done" and count < len(runs)]
     called = {run.called for run in runs if isinstance(run, RunInfo)}
-    alike = [words for words in called if words and len(called) == 1]
+    alike = [words for words in called if words and len(called) == 1 and words not in name]
     load = ", ".join([*alike, f"{len(runs)} runs ({first.id}-{runs[-1].id})", *_states(runs), *unlike])
     return [study, when(first), worst, f"{name}: {load}", targets[0] + many]
 
 
+TOLD = {BACKLOG: OVERLOADED, OVERLOADED: OVERLOADED, NEVER_WRITTEN: "never written", "damage": "damaged data"}
+"""Warnings without which a row would be taken for what it is not."""
+
+
 def _outcome(run: RunInfo) -> str:
-    is_overloaded = any(warning.id in (OVERLOADED, BACKLOG) for warning in run.warnings)
-    return f"{run.outcome}, {OVERLOADED}" if is_overloaded else run.outcome
+    told = dict.fromkeys(TOLD[warning.id] for warning in run.warnings if warning.id in TOLD)
+    return ", ".join((run.outcome, *told))
 
 
 def since_unix_ns(text: str, now: datetime | None = None) -> int:

@@ -28,6 +28,7 @@ from brickyard.bricks.resolved import ModelledBrick
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.schema import Document, Duration, RunOptions
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Phase, Plan, Stream
+from brickyard.schema.titles import CHANGED, changes_in
 from brickyard.store import Record, Store
 from brickyard.store.record import RunMarks
 from brickyard.study.running.caches import cache_bytes, into_caches
@@ -159,6 +160,7 @@ class LoadCurve:
     ) -> CurveResult:
         """With `max_rate_per_s` the levels go on beyond their last until one is overloaded or this rate is reached."""
         self._about, self._limit = (name, targets, options, condition), limit
+        self._changes = changes_in(plan.title or "")
         self._brick = brick_of(targets, options, condition)
         self.listener.expect(1 + len(levels))
         last, record = self._one(closed_plan(plan, phase, self.each_ns), RunMarks(loop="closed"))
@@ -270,5 +272,6 @@ class LoadCurve:
             name, targets, _, _ = self._about
             curve = {"limit": f"{self._limit.figure}:{self._limit.above_ns}ns" if self._limit else None}
             about: Document = {"profile": name, "targets": targets, "curve": curve}
-            self._study = self.store.add_study(f"load curve of {name}", about)
+            changed = f"{CHANGED}{self._changes}" if self._changes else ""
+            self._study = self.store.add_study(f"load curve of {name}{changed}", about)
         return self._study

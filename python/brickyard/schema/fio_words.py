@@ -6,9 +6,8 @@ streams that differ in more than where their clones work.
 
 from __future__ import annotations
 
-from brickyard.formats import toml_text
-from brickyard.formats.fio_export import RW, distribution
-from brickyard.formats.fio_units import fio_size
+from msgspec import structs
+
 from brickyard.schema.plan import (
     IoMode,
     Moves,
@@ -29,6 +28,45 @@ from brickyard.schema.plan import (
 )
 from brickyard.units import format_iops
 
+# fio's default, kb_base=1024, turns the standards around: k is 1024, and ki is 1000 (fio's HOWTO, "Parameter types").
+PREFIX = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+RW = {
+    ("read", False): "read",
+    ("write", False): "write",
+    ("trim", False): "trim",
+    ("read", True): "randread",
+    ("write", True): "randwrite",
+    ("trim", True): "randtrim",
+    ("mixed", False): "rw",
+    ("mixed", True): "randrw",
+}
+
+
+def fio_size(size_bytes: int) -> str:
+    """As short as fio's words have it: `4k`."""
+    for power, unit in reversed([(power, unit) for unit, power in PREFIX.items()]):
+        if size_bytes and size_bytes % 1024**power == 0:
+            return f"{size_bytes // 1024**power}{unit}"
+    return str(size_bytes)
+
+
+def distribution(address: ZipfAddress | ParetoAddress | NormalAddress) -> str:
+    """As fio's `random_distribution` has it."""
+    match address:
+        case ZipfAddress(theta=theta):
+            return f"zipf:{theta:g}"
+        case ParetoAddress(skew=skew):
+            return f"pareto:{1 - skew / 100:g}"
+        case NormalAddress(deviation=deviation):
+            return f"normal:{deviation:g}"
+
+
+def title_of_options(plan: Plan) -> str | None:
+    """The title of a plan that has no other source than options, whatever became of it since; None where it is of
+    several phases, or of streams that are no clones."""
+    clones = [structs.replace(clone, name="", target=0, region="", workers=1) for clone in plan.phase[0].stream]
+    return None if len(plan.phase) > 1 or any(clone != clones[0] for clone in clones) else fio_title(plan)
+
 
 def fio_title(plan: Plan) -> str:
     clones = plan.phase[0].stream
@@ -39,7 +77,7 @@ def fio_title(plan: Plan) -> str:
         _operations(stream),
         _sizes(stream.request),
         f"depth {stream.depth}",
-        f"pause {toml_text.duration(stream.think.ns // 1000)}" if stream.think.ns else "",
+        f"pause {_pause(stream.think.ns // 1000)}" if stream.think.ns else "",
         f"{workers} workers" if workers > 1 else "",
         f"{stream.operations.read:g} % reads" if 0 < stream.operations.read < 100 else "",
         _places(stream),
@@ -89,3 +127,10 @@ def _places(stream: Stream) -> str:
 def _durable(stream: Stream) -> list[str]:
     sync = [] if stream.sync is SyncMode.NONE else [f"sync={stream.sync}"]
     return [*sync, f"{stream.flush_every.call}={stream.flush_every.writes}"] if stream.flush_every else sync
+
+
+def _pause(time_us: int) -> str:
+    for unit_us, unit in ((1_000_000, "s"), (1_000, "ms")):
+        if time_us % unit_us == 0:
+            return f"{time_us // unit_us}{unit}"
+    return f"{time_us}us"
