@@ -285,7 +285,7 @@ def test_too_few_tables_make_nothing_sure(capsys: pytest.CaptureFixture[str], mo
     shown, err = capsys.readouterr()
     assert "surely" not in shown
     # What the table answers for, and that something is being done.
-    assert "workload: 4 KiB random reads, 32 in flight: 1 worker × queue depth 32, buffered I/O (page cache)" in shown
+    assert "workload: 4 KiB random reads, 32 in flight, but io=buffered: 1 worker × queue depth 32" in shown
     assert "required: ≥ 50.0 IOPS; when normal" in shown
     assert "0 of at most 120 bricks simulated" in err
     assert "too few published tables" in shown

@@ -512,6 +512,18 @@ def test_loads_that_differ_in_their_duration_alone_have_rows_of_different_names(
     assert any("5.00s" in name for name in names), names
 
 
+def test_trims_of_what_was_trimmed_before_are_no_rate_of_the_storage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trims = ["run", "--rw", "randtrim", "--bs", "64k", str(tmp_path / "f"), "--store", str(tmp_path / "runs.db")]
+    assert main([*trims, "--size", "2MiB", "--runtime", "0.3", "--check", "mean<=10s"]) == FAILED
+    told = capsys.readouterr().out
+    assert re.search(r"At least \d\d % of the trims were of blocks that the run had trimmed before", told)
+    assert "not known" in told
+    assert main([*trims, "--runtime", "5", "--set", "passes=1", "--check", "errors<=0%"]) == 0
+    assert "trimmed before" not in capsys.readouterr().out
+
+
 def test_unsafe_writes_are_told_where_a_run_writes_without_flushes(capsys: pytest.CaptureFixture[str]) -> None:
     told = {"randread": "", "randwrite": "warning: To measure durable writes", "randwrite --sync dsync": ""}
     told |= {"randwrite --fdatasync 1": "", "randwrite --fdatasync 8": "note: The profile's flushes make the writes"}

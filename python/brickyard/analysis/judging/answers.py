@@ -317,7 +317,18 @@ def _cached(records: Sequence[Record]) -> list[str]:
 def _of_caches(records: Sequence[Record]) -> str:
     """Writes to storage that a cache may have taken, where it was not the host's own memory, and reads that it may have
     answered."""
-    return " ".join(filter(None, (_of_writes(records), _of_reads(records))))
+    return " ".join(filter(None, (_of_writes(records), _of_reads(records), _of_trims(records))))
+
+
+def _of_trims(records: Sequence[Record]) -> str:
+    shares = [share for record in records if (share := cached.trimmed_again_share(record)) > cached.CACHED_SHARE_MAX]
+    if not shares:
+        return ""
+    where = "" if len(records) == 1 else f" in {len(shares)} of {len(records)} runs"
+    return (
+        f"{cached.again_words(min(shares)).capitalize()} of the trims{where} were of blocks that the run had trimmed "
+        "before, which is less work: one pass over the target shows what trims of data take."
+    )
 
 
 def _of_reads(records: Sequence[Record]) -> str:

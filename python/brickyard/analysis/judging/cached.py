@@ -14,6 +14,7 @@ Refusal: nothing is measured longer here, and a cache that nobody knows of is no
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -78,6 +79,8 @@ def not_lasting(record: Record) -> Doubt | None:
     if (streams := _sharing(record)) > 1:
         said = f"{streams} streams read or write the same blocks in order, so that caches may answer all but the first"
         return Doubt(said, 1 / streams)
+    if (again := trimmed_again_share(record)) > CACHED_SHARE_MAX:
+        return Doubt(f"{again_words(again)} of its trims were of blocks trimmed before", 1 - again)
     share = never_written_share(record)
     if share <= CACHED_SHARE_MAX:
         return None
@@ -311,6 +314,25 @@ def of_reads(record: Record) -> str | None:
     if not 0 < area < read:
         return None
     return f"{format_size(read)} were read of {format_size(area)}, and its size is not known"
+
+
+def trimmed_again_share(record: Record) -> float:
+    """The least share of a run's trims that hit blocks that it had trimmed before, and had not written since."""
+    start, plan = record.info.start, record.info.plan
+    moved = Counter[str]()
+    for item in record.intervals:
+        if item.measure == "service":
+            moved[item.operation] += item.bytes
+    trimmed = moved["trim"]
+    if start is None or not isinstance(plan, Plan) or not trimmed:
+        return 0.0
+    area = sum(reached_bytes(plan, number, target.data_bytes) for number, target in enumerate(start.targets))
+    return max(0.0, 1 - (area + moved["write"]) / trimmed)
+
+
+def again_words(share: float) -> str:
+    """A least share is not rounded up."""
+    return f"at least {math.floor(share * 100)} %"
 
 
 def _is_steady(record: Record) -> bool:
