@@ -378,6 +378,28 @@ def test_a_prediction_begins_with_its_answer(capsys: pytest.CaptureFixture[str])
     assert none["answer"][0].startswith("No rate keeps the limit")
 
 
+def test_what_was_set_is_named_by_every_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    changes = ["--set", "request=256KiB", "--set", "members=4"]
+    asked = [*PREDICT, "sim:terraserver-2003", *changes, "--limit", "mean:1s", "--searches", "1", "--duration", "1s"]
+    assert main(["advise", *asked]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    named = "sim:terraserver-2003 with members=4", "sqlio-random-read-4, but request=256KiB"
+    assert all(out.count(words) == 2 for words in named), "question and table"
+    found = answer(capsys, *asked)
+    assert (found["workload_changes"], found["model_changes"]) == ("request=256KiB", "members=4")
+    buy_it = ["buy", "sqlio-random-read-4", "--set", "request=256KiB", "--require", "iops>=1", "--duration", "1s"]
+    assert main(["advise", *buy_it, "--parts", "nearline-20tb", "linux-md", "--condition", "normal"]) == 0
+    assert "SQLIO: random reads, 8 KiB, 4 deep, but request=256KiB" in " ".join(capsys.readouterr().out.split())
+    store = ["--store", str(tmp_path / "runs.db")]
+    for members in ("4", "6"):
+        given = ["--set", f"members={members}", "--set", "duration=1s"]
+        assert main(["run", "sqlio-random-read-4", "sim:terraserver-2003", *given, *store]) == 0
+        assert f"on sim:terraserver-2003 with members={members}: read" in " ".join(capsys.readouterr().out.split())
+    assert main(["report", "1-2", *store, "-o", str(tmp_path / "r")]) == 0
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert all(page.count(f"members={members}") >= 3 for members in ("4", "6")), "answer, throughput, latency"
+
+
 def test_what_if_says_what_a_run_says_of_its_models(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Also of the drive that would be there instead."""
     load, given = "sqlio-random-read-4", ["--set", "duration=1s", "--store", str(tmp_path / "runs.db")]

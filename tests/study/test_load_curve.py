@@ -115,6 +115,22 @@ def test_a_curve_that_is_bent_from_its_first_rate_has_its_knee_below() -> None:
     assert knee(queue(shares=(60, 70, 80, 90))).bend is Bend.BELOW
 
 
+def test_a_curve_names_the_condition_and_all_that_was_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["load-curve", "sqlio-random-read-4", "--levels", "60", "--each", "2s", "-o", str(tmp_path / "r")]
+    changed = ["--set", "request=64KiB", "--set", "members=6"]
+    assert main([*asked, "sim:overland-2007-sata", "--condition", "degraded", *changed, "--json"]) == 0
+    question = json.loads(capsys.readouterr().out)["question"]
+    load = "sqlio-random-read-4, but request=64KiB"
+    assert f"of {load} does sim:overland-2007-sata with members=6 (degraded) sustain" in question
+    assert (
+        f"Load curve of {load} on sim:overland-2007-sata with members=6" in (tmp_path / "r" / "report.html").read_text()
+    )
+    assert main(["runs", "--limit", "1"]) == 0
+    assert "load curve of sqlio-random-read-4, but request=64KiB" in " ".join(capsys.readouterr().out.split())
+    assert main([*asked, str(tmp_path), "--condition", "degraded"]) == 2
+    assert "only modelled bricks" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("further", "bend", "said"),
     [

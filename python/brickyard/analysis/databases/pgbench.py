@@ -228,7 +228,9 @@ def disagreement(record: Record) -> float | None:
 
 
 def pgbench_warnings(record: Record) -> list[RunWarning]:
-    return [*_undurable(record), *_fitting(record), *_disagreeing(record)] if is_pgbench(record) else []
+    if not is_pgbench(record):
+        return []
+    return [*_undurable(record), *_fitting(record), *_contending(record), *_disagreeing(record)]
 
 
 def _undurable(record: Record) -> Iterator[RunWarning]:
@@ -274,6 +276,21 @@ def _fitting(record: Record) -> Iterator[RunWarning]:
         buffers=Unit.BYTES.of(buffers),
         enough=Unit.COUNT.of(2 * memory // SCALE_BYTES),
     )
+
+
+def _contending(record: Record) -> Iterator[RunWarning]:
+    """Each transaction of this script updates one of as many branches as the scale has units (pgbench's manual)."""
+    asked = asked_of(record)
+    if asked.script == "tpcb-like" and asked.clients > asked.scale:
+        yield warned(
+            "clients_contend",
+            "warning",
+            "{clients} clients update the rows of {scale} branches, so they wait for one another and not for the "
+            "storage alone.",
+            "Use a scale of at least the number of clients, or script=simple-update.",
+            clients=Unit.NUMBER.of(asked.clients),
+            scale=Unit.NUMBER.of(asked.scale),
+        )
 
 
 def _disagreeing(record: Record) -> Iterator[RunWarning]:

@@ -181,7 +181,8 @@ def _question(records: Sequence[Record]) -> str:
         return "How much load does the target sustain, and with what response time?"
     info = records[0].info
     load = f"{info.profile}{CHANGED}{info.called}" if info.called else info.profile
-    return f"How much of {load} does {target_words(records)} sustain, and with what response time?"
+    state = "" if info.condition == "normal" else f" ({info.condition.replace('_', ' ')})"
+    return f"How much of {load} does {target_words(records)}{state} sustain, and with what response time?"
 
 
 def _capital(line: str) -> str:

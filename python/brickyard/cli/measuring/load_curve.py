@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from brickyard import _core, profiles
+from brickyard import _core, bricks, profiles
 from brickyard.analysis.figures.load_curve import Limit, capacity, knee
 from brickyard.analysis.figures.search import SEARCHES, expected_steps
 from brickyard.analysis.figures.search import rates as rates_of
@@ -26,7 +27,7 @@ from brickyard.analysis.studies.curve_words import (
     is_kept,
     is_of_search,
 )
-from brickyard.cli.parts import options
+from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts.drawing import drawn, report_command
 from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_line, stderr, stdout, table
 from brickyard.cli.parts.progress import Terminal
@@ -57,6 +58,14 @@ EACH_MIN_NS = 100_000_000  # ten intervals of 10 ms, the shortest that there are
 LEVEL_MAX_PERCENT = 1000
 
 
+ModelCondition = Annotated[
+    str | None,
+    Parameter(
+        name="--condition", group=options.CONDITIONS, help=f"State of a modelled brick: {options.CONDITION_WORDS}."
+    ),
+]
+
+
 def load_curve(
     profile: str,
     /,
@@ -77,6 +86,7 @@ def load_curve(
     ] = None,
     searches: options.Searches = SEARCHES,
     phase: Annotated[str | None, Parameter(help="Which phase to use, if the profile has several.")] = None,
+    condition: ModelCondition = None,
     overrides: options.Overrides = (),
     placing: options.Placing = options.AS_IT_IS,
     output: options.ReportPlace = None,
@@ -95,6 +105,7 @@ def load_curve(
     _refuse_levels(levels, targets)
     text = profiles.read(profile)
     changes, brick_changes = split_overrides(targets, list(overrides))
+    brick_changes += _conditioned(targets, condition, brick_changes)
     plan = profiles.changed(text, changes)
     refuse_programs(text.name, plan, "load-curve")
     if max_rate is not None and not max_rate > 0:
@@ -126,6 +137,19 @@ def load_curve(
     if result.outcome == "done" and asked is not None and not is_kept(curve, asked):
         return FAILED
     return made.code(EXIT_CODES.get(result.outcome, BAD_INPUT))
+
+
+def _conditioned(targets: tuple[str, ...], condition: str | None, brick_changes: Sequence[str]) -> list[str]:
+    """The change that puts modelled bricks into a condition."""
+    if condition is None:
+        return []
+    if not targets or not all(map(bricks.is_modelled, targets)):
+        raise BadInputError(
+            "--condition: only modelled bricks (sim:NAME) are put into a condition here; put a real array into it first"
+            " (`brickyard array --help`), and then measure it"
+        )
+    conditioning.refuse_idle_switch(targets, conditioning.modelled_words((condition,)), brick_changes)
+    return [bricks.condition_override(condition)]
 
 
 def _forecast(plan: Plan, phase: Phase, each_ns: int, rates: int, searches: int) -> list[str]:
