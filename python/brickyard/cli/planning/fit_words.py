@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -264,10 +265,16 @@ def _errors(best: Fitted) -> str:
     count = len(best.training)
     to = "one workload" if count == 1 else f"{count} workloads"
     words = f"median error {best.training_error:.1%} on the {to} to which it was fitted"
+    if count > 1:
+        words += f", at worst {_worst(best.training):+.0%}"
     if best.held_out_error is None:
         return f"{words}; none was held out, so how well the model predicts is not known"
-    worst = max(best.held_out, key=lambda p: abs(p.error))
-    return f"{words}, {best.held_out_error:.1%} on {len(best.held_out)} held out, at worst {worst.error:+.0%}"
+    return f"{words}, {best.held_out_error:.1%} on {len(best.held_out)} held out, at worst {_worst(best.held_out):+.0%}"
+
+
+def _worst(found: Sequence[Predicted]) -> float:
+    """The error that is furthest from none."""
+    return max((p.error for p in found), key=abs)
 
 
 def _sentence(best: Fitted) -> str:
