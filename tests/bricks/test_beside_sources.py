@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -422,3 +423,20 @@ def test_a_write_back_cache_slows_no_stream_of_writes(capsys: pytest.CaptureFixt
         rates.append(json.loads(capsys.readouterr().out)["totals"][0]["iops"])
     cached, direct = rates
     assert cached > 0.9 * direct
+
+
+def test_an_answer_for_many_loads_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its ends are those of the tables, one for each load."""
+    only = ("--only", "drive=WD", "--only", "mirror=hardware", "--repetitions", "1")
+    found = answer(capsys, "study", "sata-2003", *only)
+    (said,) = (sentence for sentence in found["answer"] if "Volume Rebuild" in sentence)
+    lost = []
+    for table in found["tables"]:
+        rates = {cell["levels"]["condition"]: cell["value"] for cell in table["cells"]}
+        lost.append(rates["rebuilding"] / rates["normal"] - 1)
+    shares = re.search(r"Volume Rebuild (-\d+) % \([^)]*\) to (-\d+) % \(", said)
+    assert shares is not None, said
+    assert [float(shares[1]), float(shares[2])] == pytest.approx([100 * max(lost), 100 * min(lost)], abs=0.5)
+    assert said.startswith("IOPS and throughput compared with Normal: Controller Rebuild ")
+    assert said.endswith("(medians of each of 6 loads).")
+    assert len(said) < 300

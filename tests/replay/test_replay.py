@@ -161,6 +161,7 @@ def test_both_paces_give_the_head_room_of_the_study(
     assert 0 < late["driver_lag"]["p50_ns"] <= late["lateness"]["p50_ns"] <= late["lateness"]["max_ns"]
     page = tmp_path / "report.html"
     assert main(["report", "--store", str(place), "-o", str(page), *map(str, runs)]) == 0
+    assert re.search(r"1 driver, at most \d+ calls in flight\. Response time", page.read_text())
     text = page.read_text()
     assert "Headroom: too short to judge" in text
     assert "driver" in text

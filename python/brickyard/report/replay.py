@@ -61,7 +61,8 @@ def figures(records: list[Record], wide: int, narrow: int) -> list[Drawn]:
         file = f"replay-{number + 1}"
         panels = _panels(record)
         words = f"Calls and response times, {name}"
-        caption = "Response time counts from the instant at which a call was due, so it holds every queue."
+        who = ", ".join(filter(None, (f"Run {record.info.id}", replay_runs.demand_words(record))))
+        caption = f"{who}. Response time counts from the instant at which a call was due, so it holds every queue."
         if replay_disks.disk_course(record):
             words = f"Calls, response times and the server's disks, {name}"
             caption += " Below: what the devices under the server's data did meanwhile."
@@ -79,7 +80,8 @@ def _curve(records: list[Record]) -> list[Drawn]:
         return []
     marks = knee_mark(knee(points))
     drawn, small = (load_curve(points, marks, None, narrow=is_narrow) for is_narrow in (False, True))
-    caption = "Response time counts from the due instant; rates that were not reached are hollow."
+    who = f"{words}. " if (words := replay_runs.demand_words(records[0])) else ""
+    caption = f"{who}Response time counts from the due instant; rates that were not reached are hollow."
     return [("Response time against offered rate", caption, drawn, small)]
 
 

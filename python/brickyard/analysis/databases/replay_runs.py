@@ -18,7 +18,7 @@ from brickyard.schema import Drivers, PhaseEnd, ReplayDriver, StreamCounts
 from brickyard.schema.logs import LogCounts, UnmatchedPath, log_counts_of
 from brickyard.schema.plan import OtherKind, OtherPlan, OtherStream, PaceKind, ReplayAsked
 from brickyard.store import Interval, Record
-from brickyard.units import format_coverage, three_digits
+from brickyard.units import format_count, format_coverage, three_digits
 
 PATHS_TOLD = 5
 
@@ -217,6 +217,17 @@ def issued_calls(record: Record) -> int:
     """Those that were answered, those that failed and those that were due and not sent."""
     unsent = sum(end.unsent for end in record.of(PhaseEnd))
     return unsent + sum(end.calls + end.errors for end in ends(record))
+
+
+def demand_words(record: Record) -> str:
+    """How much was asked at a time: `2 drivers, at most 20 calls in flight each`."""
+    plan = record.info.plan
+    asked = plan.replay if isinstance(plan, OtherPlan) else None
+    if asked is None or not asked.drivers or not asked.sessions:
+        return ""
+    several = asked.drivers > 1
+    who = f"{asked.drivers} drivers" if several else "1 driver"
+    return f"{who}, at most {format_count(asked.sessions)} calls in flight{' each' if several else ''}"
 
 
 def log_counts(*records: Record) -> LogTotals:

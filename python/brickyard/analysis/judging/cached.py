@@ -14,7 +14,6 @@ Refusal: nothing is measured longer here, and a cache that nobody knows of is no
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -319,15 +318,13 @@ def of_reads(record: Record) -> str | None:
 def trimmed_again_share(record: Record) -> float:
     """The least share of a run's trims that hit blocks that it had trimmed before, and had not written since."""
     start, plan = record.info.start, record.info.plan
-    moved = Counter[str]()
-    for item in record.intervals:
-        if item.measure == "service":
-            moved[item.operation] += item.bytes
-    trimmed = moved["trim"]
+    moved = [item for item in record.intervals if item.measure == "service"]
+    trimmed = sum(item.bytes for item in moved if item.operation == "trim")
+    written = sum(item.bytes for item in moved if item.operation == "write")
     if start is None or not isinstance(plan, Plan) or not trimmed:
         return 0.0
     area = sum(reached_bytes(plan, number, target.data_bytes) for number, target in enumerate(start.targets))
-    return max(0.0, 1 - (area + moved["write"]) / trimmed)
+    return max(0.0, 1 - (area + written) / trimmed)
 
 
 def again_words(share: float) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
@@ -31,6 +32,7 @@ from brickyard.analysis.judging.conclusions import (
 from brickyard.store import Record
 
 FIGURES_MAX = 2  # in one sentence, or one for each level that is answered for itself; more are read in the tables
+PARTS_MAX = 3  # of more levels that are answered for themselves, the two ends are named
 LEVELS_MAX = 3  # beside the baseline; of more, the two ends are named
 CELLS_NAMED_FROM = 3  # fewer are all given anyhow
 TIMES_FROM = 1.0  # a rise above 100 % is read as a multiple
@@ -91,24 +93,99 @@ def _sentence(pivots: Sequence[Pivot], axis: Axis, axes: Mapping[str, Axis], by:
     """All figures of one factor; of its levels those that were `asked` for, or all."""
     has_base = "normal" in axis.labels or any(axis.name in pivot.spec.baseline for pivot in pivots)
     said: dict[str, dict[str, list[str]]] = {}
-    for figure, group in by_figure(pivots).items():
-        rounds = [(pivot, rivals) for pivot, rivals in _asked_of(group, axis, asked) if len(rivals) > 1]
-        if not rounds:
-            continue
-        for part, of_part in _parts(rounds, axes.get(by)):
-            words = (
-                _against_base(axis, figure, of_part, asked[-1] if asked else _base(group, axis), axes)
-                if has_base or asked
-                else _best_and_worst(axis, figure, of_part, axes)
-            )
-            if words:  # IOPS and throughput of one request size differ alike, which is read once
-                said.setdefault(part, {}).setdefault(words.removeprefix(figure), []).append(figure)
+    found = _found(pivots, axis, axes.get(by), asked, has_base=has_base)
+    if len({one.part for one in found}) > PARTS_MAX:
+        return _condensed(axis, found, axes[by])
+    for one in found:
+        part, figure = one.part, one.figure
+        words = (
+            _against_base(axis, figure, one.rounds, one.base, axes)
+            if one.base
+            else _best_and_worst(axis, figure, one.rounds, axes)
+        )
+        if words:  # IOPS and throughput of one request size differ alike, which is read once
+            said.setdefault(part, {}).setdefault(words.removeprefix(figure), []).append(figure)
     told = [
         f"{f'{part}: ' if part else ''}{' and '.join(figures)}{words}"
         for part, differences in said.items()
         for words, figures in list(differences.items())[: 1 if part else FIGURES_MAX]
     ]
     return f"{'; '.join(told)}." if told else ""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Cells that are compared: those of one figure, and of one level of the factor by which it is answered."""
+
+    figure: str
+    part: str
+    rounds: Rounds
+    base: str
+    """The level that others are compared with; empty where the best is compared with the worst."""
+
+
+def _found(
+    pivots: Sequence[Pivot], axis: Axis, by: Axis | None, asked: Sequence[str], *, has_base: bool
+) -> list[_Found]:
+    made = []
+    for figure, group in by_figure(pivots).items():
+        rounds = [(pivot, rivals) for pivot, rivals in _asked_of(group, axis, asked) if len(rivals) > 1]
+        base = asked[-1] if asked else _base(group, axis) if has_base else ""
+        made += [_Found(figure, part, of_part, base) for part, of_part in (_parts(rounds, by) if rounds else ())]
+    return made
+
+
+def _condensed(axis: Axis, found: Sequence[_Found], by: Axis) -> str:
+    """`Compared with Normal: Volume Rebuild -31 % (random read, 1 deep) to -79 % (sequential read, 4 deep); medians of
+    each of 6 loads, a difference seen beyond noise in 48 of 60 cells`. Of each part the figure that comes first."""
+    first: dict[str, _Found] = {}
+    for one in found:
+        first.setdefault(one.part, one)
+    told: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    seen = cells = 0
+    is_repeated = True
+    for part, one in first.items():
+        for (level, base), duels in _duels_of(axis, one).items():
+            told.setdefault((level, base), []).append((median(duel.apart.share for duel in duels), part))
+            cells += len(duels)
+            seen += sum(is_seen(duel.apart) for duel in duels)
+            is_repeated &= all(duel.apart.seen is not None for duel in duels)
+    if not told:
+        return ""
+    bases = list(dict.fromkeys(base for _, base in told))
+    groups = [
+        f"compared with {_named(axis, base).rstrip(':')}: "
+        + ", ".join(f"{_named(axis, level)} {_ends(ends)}" for (level, of), ends in told.items() if of == base)
+        for base in bases
+    ]
+    figures = " and ".join(dict.fromkeys(one.figure for one in first.values()))
+    noise = f", seen beyond noise in {seen} of {cells} cells" if is_repeated else ""
+    return f"{figures} {'; '.join(groups)} (medians of each of {len(first)} {by.title}s{noise})."
+
+
+def _duels_of(axis: Axis, one: _Found) -> dict[tuple[str, str], list[Duel]]:
+    """By the two levels that are compared."""
+    if one.base:
+        return {(level, one.base): duels for level, duels in _by_level(axis, one.rounds, one.base).items()}
+    if (pair := _pair(one.rounds)) is None:
+        return {}
+    best, worst = pair
+    duels = _pair_duels(one.rounds, best, worst)
+    # Two levels are always compared in the same order, so that parts in which they change places are seen.
+    levels = list(axis.labels)
+    if len(levels) == 2 and best != levels[-1]:
+        best, worst = levels[-1], levels[0]
+        duels = _pair_duels(one.rounds, best, worst)
+    return {(best, worst): duels} if duels else {}
+
+
+def _ends(found: Sequence[tuple[float, str]]) -> str:
+    """From the nearest to the furthest from none, each with its part."""
+    ends = sorted(found, key=lambda one: abs(one[0]))
+    if len({share_words(share) for share, _ in ends}) == 1:
+        return share_words(ends[0][0])
+    low, high = (min(found), max(found)) if min(found)[0] < 0 < max(found)[0] else (ends[0], ends[-1])
+    return " to ".join(f"{share_words(share)} ({part})" for share, part in (low, high))
 
 
 def _asked_of(group: Sequence[Pivot], axis: Axis, asked: Sequence[str]) -> Rounds:
@@ -185,6 +262,16 @@ def _base(group: Sequence[Pivot], axis: Axis) -> str:
 
 def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str, axes: Mapping[str, Axis]) -> str:
     """`IOPS against Normal: Volume Rebuild -49 % (median of 16 cells, -62 % to +2 %)`."""
+    found = _by_level(axis, rounds, base)
+    if len(found) > LEVELS_MAX:
+        ordered = sorted(found, key=lambda level: median(duel.apart.share for duel in found[level]))
+        found = {level: found[level] for level in (ordered[0], ordered[-1])}
+    parts = [f"{_named(axis, level)} {_duel_words(of_level, axis, axes)}" for level, of_level in found.items()]
+    return f"{figure} compared with {_named(axis, base).rstrip(':')}: {', '.join(parts)}" if parts else ""
+
+
+def _by_level(axis: Axis, rounds: Rounds, base: str) -> dict[str, list[Duel]]:
+    """Of each level, in their order, the cells in which it meets the baseline."""
     duels = [
         duel_of(pivot, rivals, level, base)
         for pivot, rivals in rounds
@@ -194,12 +281,7 @@ def _against_base(axis: Axis, figure: str, rounds: Rounds, base: str, axes: Mapp
     ]
     kept = judged([duel for duel in duels if duel is not None])
     by_level = {level: [duel for duel in kept if duel.one == level] for level in axis.labels}
-    found = {level: of_level for level, of_level in by_level.items() if of_level}
-    if len(found) > LEVELS_MAX:
-        ordered = sorted(found, key=lambda level: median(duel.apart.share for duel in found[level]))
-        found = {level: found[level] for level in (ordered[0], ordered[-1])}
-    parts = [f"{_named(axis, level)} {_duel_words(of_level, axis, axes)}" for level, of_level in found.items()]
-    return f"{figure} compared with {_named(axis, base).rstrip(':')}: {', '.join(parts)}" if parts else ""
+    return {level: of_level for level, of_level in by_level.items() if of_level}
 
 
 def _named(axis: Axis, level: str) -> str:
@@ -213,6 +295,16 @@ NUMBER = re.compile(r"[\d.,]+")
 
 def _best_and_worst(axis: Axis, figure: str, rounds: Rounds, axes: Mapping[str, Axis]) -> str:
     """The level that is best in the median of all cells, against the one that is worst."""
+    pair = _pair(rounds)
+    if pair is None:
+        return ""
+    best, worst = pair
+    words = _duel_words(_pair_duels(rounds, best, worst), axis, axes)
+    return f"{figure} by {axis.title}, {axis.label(best)} compared with {axis.label(worst)}: {words}"
+
+
+def _pair(rounds: Rounds) -> tuple[str, str] | None:
+    """The best level and the worst; None where no two stand in all cells."""
     more = rounds[0][0].figure.more_is_better
     shares: dict[str, list[float]] = {}
     for _, rivals in rounds:
@@ -224,19 +316,21 @@ def _best_and_worst(axis: Axis, figure: str, rounds: Rounds, axes: Mapping[str, 
     # Only levels that stand in all cells are compared: a median over others would be one of other cells.
     whole = {level: median(found) for level, found in shares.items() if len(found) == len(rounds)}
     if len(whole) < 2:
-        return ""
+        return None
     best, worst = max(whole, key=lambda level: whole[level]), min(whole, key=lambda level: whole[level])
-    if best == worst:
-        return ""
-    # The two were picked by the very figures that are judged, so all pairs that they were picked from are the family.
+    return None if best == worst else (best, worst)
+
+
+def _pair_duels(rounds: Rounds, best: str, worst: str) -> list[Duel]:
+    """The two were picked by the very figures that are judged, so all pairs that they were picked from are the
+    family."""
     pairs = [
         (pivot, rivals, *((best, worst) if {one, other} == {best, worst} else (one, other)))
         for pivot, rivals in rounds
         for one, other in combinations(rivals, 2)
     ]
     duels = judged([duel_of(*pair) for pair in pairs])
-    words = _duel_words([duel for duel in duels if (duel.one, duel.other) == (best, worst)], axis, axes)
-    return f"{figure} by {axis.title}, {axis.label(best)} compared with {axis.label(worst)}: {words}"
+    return [duel for duel in duels if (duel.one, duel.other) == (best, worst)]
 
 
 def _duel_words(duels: Sequence[Duel], axis: Axis, axes: Mapping[str, Axis]) -> str:
