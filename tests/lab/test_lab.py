@@ -147,6 +147,7 @@ def test_a_run_tells_that_its_disk_is_emulated_and_how(
     capsys.readouterr()
     assert main(["show", "latest", "--store", runs]) == 0
     said = " ".join(capsys.readouterr().out.split())
+    assert "The disk was emulated by Brickyard: no drive was measured." in said
     assert "brickyard lab emulates" in said
     for word in (MODEL, "10 times as fast", "cache lying"):
         assert word in said, word

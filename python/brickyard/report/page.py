@@ -480,6 +480,8 @@ def _title(records: list[Record], study: StudyInfo | None, *, graph: bool) -> st
     if graph:
         return f"Characterization of {where}"
     if study:
-        return f"{study.name[:1].upper()}{study.name[1:]} on {where}"
+        # A profile keeps its name.
+        is_profiles = study.name.startswith(records[0].info.profile)
+        return f"{study.name if is_profiles else f'{study.name[:1].upper()}{study.name[1:]}'} on {where}"
     titles = sorted({record.info.plan.title or record.info.profile for record in records})
     return f"{titles[0] if len(titles) == 1 else f'{len(records)} runs'} on {where}"

@@ -112,6 +112,7 @@ def never_written_share(record: Record) -> float:
 
 
 NEVER_WRITTEN, SMALLER_THAN_CACHE, SHARED_BLOCKS = "unwritten", "smaller_than_cache", "shared_blocks"
+EMULATED = "emulated"
 
 
 def _doubt(record: Record) -> Doubt | None:
@@ -307,6 +308,8 @@ def of_reads(record: Record) -> str | None:
     start, plan = record.info.start, record.info.plan
     is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
     if record.info.is_modelled or not is_noted or start is None or not isinstance(plan, Plan):
+        return None
+    if never_written_share(record) > CACHED_SHARE_MAX:  # which is said, and more
         return None
     area = sum(reached_bytes(plan, number, target.data_bytes) for number, target in enumerate(start.targets))
     read = sum(i.bytes for i in record.intervals if i.operation == "read" and i.measure == "service")

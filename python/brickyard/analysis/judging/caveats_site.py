@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.reach import reached_bytes
-from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, SHARED_BLOCKS, SMALLER_THAN_CACHE
+from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, EMULATED, SHARED_BLOCKS, SMALLER_THAN_CACHE
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.analysis.judging.unwritten import never_written_bytes
@@ -615,7 +615,7 @@ def _emulated(device: str, disk: EmulatedSheet) -> RunWarning:
     fast = ", {speed} times as fast as the model" if disk.speed != 1 else ""
     timed = "without delays" if disk.model == "none" else f"timed by {{model}}{fast}"
     return warned(
-        "emulated",
+        EMULATED,
         "note",
         f"{{device}} is a disk that brickyard lab emulates, {timed}, cache {{cache}}: no drive was measured.",
         "Compare it with runs on disks that were made in the same way.",

@@ -25,7 +25,9 @@ def modelled_words(records: Sequence[Record]) -> list[str]:
     """That models computed figures, and how far models of such storage are off."""
     modelled = sum(map(_is_modelled, records))
     if not modelled:
-        return []
+        emulated = sum(any(warning.id == cached.EMULATED for warning in record.info.warnings) for record in records)
+        where = "" if len(records) == 1 else f" in {emulated} of {len(records)} runs"
+        return [f"The disk{where} was emulated by Brickyard: no drive was measured."] if emulated else []
     if modelled == len(records):
         # How far a rate of a controller's cache is off is not asked; in buffered runs, a cache is what is modelled.
         lasting = [record for record in records if cached.mark(record) is None or _is_buffered(record)]
