@@ -111,6 +111,7 @@ def test_rates_and_fractions_of_seconds_are_taken_as_fio_means_them(capsys: pyte
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--rw", "read", "--bs", "4KB"), "--bs 4KB: KB is 1024 bytes to fio and 1000 to others; write 4k"),
         (("--rw", "read", "--bs", "4MB"), "--bs 4MB: MB is a power of 1024 to fio and of 1000 to Brickyard; write 4m"),
         (("--rw", "read", "--bs", "64k,4kb"), "write 64k,4k"),
         (("--rw", "read", "--bs", "64KiB"), "KiB is a power of 1000 to fio and of 1024 to Brickyard; write 64k"),
@@ -140,6 +141,19 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
     assert again["profile_hash"] == json.loads(out)["profile_hash"]
     assert main(["runs", *store[:2]]) == 0
     assert capsys.readouterr().out.count("p, randread, 4k, depth 1 ") == 2
+    # What is wrong with targets is said alone, not behind the profile.
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "target")
+    both = [str(tmp_path / "target"), str(link), "--each"]
+    for targets, said in ((both, "are the same file"), ([str(tmp_path / "nosuch")], "no such file or device")):
+        assert main(["run", "--rw", "randwrite", *targets, "--dry-run"]) == 2
+        err = capsys.readouterr().err
+        assert said in err
+        assert "title" not in err
+    assert main(["run", "--rw", "randwrite", "--runtime", "100ms", *both, *store]) == 2
+    shown = "".join(capsys.readouterr())
+    assert f"{both[0]} and {link} are the same file" in shown
+    assert "title" not in shown
 
 
 @pytest.mark.parametrize(
@@ -147,6 +161,8 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["--iodepth", "4"], "needs --rw"),
         (["sqlio-random-read-4", "--rw", "read"], "two workloads"),
+        (["p.toml", "f", "--rw", "read"], "p.toml and --rw are two workloads, which cannot be given together; leave"),
+        (["l.byt", "f", "--rw", "read"], "l.byt and --rw are two workloads"),
         ([], "name a profile"),
         (
             ["randread"],

@@ -359,6 +359,101 @@ def test_a_job_on_a_part_of_its_file_moves_as_much_as_in_fio(options: str, tmp_p
     assert asked == sum(size for _, _, size in theirs)
 
 
+AMOUNTS = {
+    "aligned": "rw=randread\nblockalign=64k",
+    "oddly-aligned": "rw=randread\nbs=16k\nblockalign=24k\nloops=2",
+    "aligned-clones": "rw=randread\nblockalign=16k\nnumjobs=2",
+    "in-order": "rw=write\nbs=8k\nblockalign=32k",
+    "steps": "rw=read:12k",
+    "steps-to-the-end": "rw=read:12k\nsize=100k\nfilename=y",
+    "steps-behind-an-offset": "rw=write:28k\noffset=512k\nsize=512k\nloops=2",
+    "requests": "rw=read\nnumber_ios=10\nloops=2",
+    "more-than-the-file": "rw=write\nloops=2\nio_size=3m",
+    "less-than-the-file": "rw=read\nloops=2\nio_size=512k",
+    "read-back": "rw=randwrite\nverify=crc32c\nloops=2",
+    "first-part-read-back": "rw=write\nverify=crc32c\nio_size=256k",
+    "places-read-back": "rw=randwrite\nverify=crc32c\nblockalign=64k\nfilename=z",
+    "no-time-to-read-back": "rw=write\nverify=crc32c\nruntime=300ms\ntime_based\nrate_iops=50",
+}
+LARGER = {"steps": "rw=read:12k", "steps-twice": "rw=write:60k\nloops=2", "steps-cut": "rw=read:28k\nnumber_ios=1000"}
+
+
+def counts_of_fio(jobs: str, directory: Path) -> Counter[tuple[str, str]]:
+    """Requests by job and operation."""
+    job = directory / "job.fio"
+    job.write_text(jobs)
+    done = subprocess.run(["fio", "--output-format=json", job.name], cwd=directory, check=True, capture_output=True)
+    found: Counter[tuple[str, str]] = Counter()
+    for item in json.loads(done.stdout[done.stdout.index(b"{") :])["jobs"]:
+        for operation in ("read", "write"):
+            found[item["jobname"], operation] += item[operation]["total_ios"]
+    return +found
+
+
+def counts_of_ours(
+    jobs: str, directory: Path, capsys: pytest.CaptureFixture[str], names: list[str]
+) -> Counter[tuple[str, str]]:
+    imported = import_fio("x", jobs, directory)
+    profile, files = directory / "p.toml", [str(directory / f"ours-{n}") for n in range(len(imported.targets))]
+    profile.write_text(imported.text)
+    assert main(["run", str(profile), *files, "--json", "--store", str(directory / "runs.db")]) == 0
+    found: Counter[tuple[str, str]] = Counter()
+    for total in json.loads(capsys.readouterr().out)["totals"]:
+        # A job that reads back what it wrote is a phase for the writes and another for the reads of each loop.
+        job = max((name for name in names if total["phase"].startswith(name)), key=len)
+        found[job, total["operation"]] += total["requests"]
+    return +found
+
+
+SMALL = "[global]\nsize=1m\nbs=4k\ninvalidate=0\nfadvise_hint=0\n"
+
+
+def in_turn(jobs: dict[str, str], filename: str) -> str:
+    return at_once({name: f"stonewall\n{job}" for name, job in jobs.items()}, filename)
+
+
+def at_once(jobs: dict[str, str], filename: str = "") -> str:
+    """fio takes 0.3 s for each job that waits for another; so each has a file of its own."""
+    named = {name: job if "filename" in job else f"filename={filename or name}\n{job}" for name, job in jobs.items()}
+    return SMALL + "".join(f"[{name}]\n{job}\n" for name, job in named.items())
+
+
+def test_jobs_move_as_much_as_in_fio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = counts_of_fio(at_once(AMOUNTS), tmp_path)
+    ours = counts_of_ours(in_turn(AMOUNTS, "x"), tmp_path, capsys, list(AMOUNTS))
+    timed = ("no-time-to-read-back", "write")
+    assert abs(theirs.pop(timed) - ours.pop(timed)) <= 2
+    assert ours == theirs
+    assert ours["aligned", "read"] == 256, "as many as make up the size"
+    assert (tmp_path / "ours-0").stat().st_size == (1 + 16) * MIB, "its header, and the least that a file is made with"
+
+
+def test_steps_on_a_device_end_after_one_round_as_in_fio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(2 * MIB)
+    theirs = counts_of_fio(at_once(LARGER, "x"), tmp_path)
+    assert counts_of_ours(in_turn(LARGER, "/dev/x"), tmp_path, capsys, list(LARGER)) == theirs
+    (said,) = [note for note in notes_of("[j]\nfilename=x\nsize=1m\nrw=read:12k\nloops=2\ndirect=1") if "rw=" in note]
+    assert "several rounds (512 requests), as here" in said
+    assert "after 2 rounds (128 requests): run with --set passes=0.5 " in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("rw=randrw", "cannot read those alone"),
+        ("rw=write\nruntime=5\ntime_based", "its time is over"),
+        ("rw=write\nruntime=5", "in what is left of its runtime"),
+        ("rw=write\nloops=30", "after each of its loops"),
+        ("rw=randwrite\nnorandommap", "counts as unchecked"),
+    ],
+)
+def test_what_fio_reads_back_otherwise_is_said(options: str, said: str) -> None:
+    job = f"[j]\nsize=1m\ndirect=1\nverify=crc32c\n{options}"
+    assert [note for note in notes_of(job) if said in note]
+    assert not [note for note in notes_of(f"{job}\ndo_verify=0") if said in note]
+
+
 def test_options_that_are_refused_say_what_to_do_instead() -> None:
     refused = (
         ("read_iolog=my.log", "brickyard trace import my.log -o load.byt` .* `brickyard run load.byt TARGET"),
@@ -366,6 +461,9 @@ def test_options_that_are_refused_say_what_to_do_instead() -> None:
         ("nrfiles=3\nioengine=libaio\niodepth=32", "iodepth=32 cannot be divided among 3 files"),
         ("nrfiles=2\nioengine=libaio\niodepth=32\nfile_service_type=sequential", "a job for each file"),
         ("flow=8", "rate_iops"),
+        ("rw=randread\nblockalign=64k\nrandom_distribution=zipf", "leave blockalign out"),
+        ("rw=write:12k\nsize=1m\nverify=crc32c", "do_verify=0"),
+        ("rw=write\nsize=1m\nio_size=4m\nverify=crc32c", "write loops=N instead"),
     )
     for option, said in refused:
         with pytest.raises(BadInputError, match=said):

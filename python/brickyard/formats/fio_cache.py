@@ -32,7 +32,7 @@ class CacheUse:
         if reads and fio_flag("invalidate", asked.invalidate) and (not is_first or _begins_anew(asked)):
             self.dropped.append(job.name)
         hint = ("1" if reads else "0") if asked.fadvise_hint is None else asked.fadvise_hint
-        if hint not in ("0", "none", "false"):
+        if hint not in ("0", "none", "false") and job.name not in self.hinted:
             self.hinted.append(job.name)
 
     def notes(self) -> list[str]:

@@ -18,9 +18,10 @@ from brickyard.formats.fio_file import Job, read_command_line, read_jobs
 from brickyard.formats.fio_files import each_file, file_names, shared_words
 from brickyard.formats.fio_limits import Ends, read_ends
 from brickyard.formats.fio_options import check_options
-from brickyard.formats.fio_stream import ENGINES, Work, read_region, read_work
+from brickyard.formats.fio_stream import ENGINES, Work, plain_name, read_region, read_work
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
-from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream, Shares
+from brickyard.formats.fio_verify import each_loop, read_back
+from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream
 
 MAX_CLONES = 256  # that are streams of their own; 1024 workers are all that a phase has
 
@@ -123,12 +124,15 @@ def job_names(names: Iterable[str]) -> str:
 def import_jobs(name: str, jobs: list[Job], source: str, title: str | None = None) -> Imported:
     state = _Import()
     phases: list[ProfilePhase] = []
-    for number, group in enumerate(_groups(jobs)):
+    for number, group in enumerate(each_loop(_groups(jobs))):
         loads = [_load(state, one, is_first=number == 0) for job in group for one in _files(state, job)]
         for phase in _phases(state, loads):
             phases.append(replace(phase, name=_unique(phase.name or "", phases)))
         for load in loads:
-            phases += _verifying(load, phases)
+            back, notes = read_back(load.job, load.streams, load.ends)
+            phases += [replace(phase, name=_unique(phase.name or "", phases)) for phase in back]
+            for note in notes:
+                state.note(note)
     for said in state.cache.notes():
         state.note(said)
     about = [f"Imported from a {source.removesuffix(f' {name}')}."] if title is None else []
@@ -203,7 +207,7 @@ def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
     if not is_direct:
         state.cache.add(job, is_first=is_first, reads=work.reads)
     streams = _clones(state, job, work, jobs)
-    ends = read_ends(asked, depth=work.depth, clones=jobs, lanes=streams[0].workers or 1)
+    ends = read_ends(asked, depth=work.depth, clones=jobs, lanes=streams[0].workers or 1, passes=work.passes)
     for said in ends.notes:
         state.note(said)
     return _Load(job, streams, ends)
@@ -268,7 +272,7 @@ def _phases(state: _Import, loads: list[_Load]) -> list[ProfilePhase]:
                 "Amounts of jobs that run together (io_size, number_ios) are one amount of their phase here: where one"
                 " is faster than the others, it does more of it than in fio."
             )
-        return [ProfilePhase(_plain(loads[0].job.name), first.of_jobs(len(loads)), streams)]
+        return [ProfilePhase(plain_name(loads[0].job.name), first.of_jobs(len(loads)), streams)]
     if not all(load.ends.is_timed() for load in loads):
         late = next(load for load in loads if load.ends.limits != first.limits or load.ends.start_us)
         raise BadInputError(
@@ -306,33 +310,6 @@ def _ending_together(loads: list[_Load]) -> list[_Load]:
     ]
 
 
-def _plain(name: str) -> str:
-    return name.replace(".", "-")
-
-
 def _unique(name: str, phases: list[ProfilePhase]) -> str:
     taken = {phase.name for phase in phases}
     return name if name not in taken else next(f"{name}-{n}" for n in range(2, 10_000) if f"{name}-{n}" not in taken)
-
-
-def _verifying(load: _Load, phases: list[ProfilePhase]) -> list[ProfilePhase]:
-    """fio reads back what a write job has written once it is done; unless do_verify=0 says not to."""
-    streams = load.streams
-    writes_only = all(s.operations == Shares(write=100) for s in streams)
-    if not (writes_only and any(s.verify for s in streams)) or not fio_flag("do_verify", load.job.asked.do_verify):
-        return []
-    back = [
-        ProfileStream(
-            name=s.name,
-            target=s.target,
-            operations=Shares(read=100),
-            request=s.request,
-            align=s.align,
-            address=SEQUENTIAL,
-            region=s.region,
-            depth=s.depth,
-            verify=s.verify,
-        )
-        for s in streams
-    ]
-    return [ProfilePhase(_unique(f"{_plain(load.job.name)}-verify", phases), Limits(passes=1), back)]

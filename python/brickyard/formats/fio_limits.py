@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from brickyard.errors import BadInputError
 from brickyard.formats import toml_text
 from brickyard.formats.fio_options import FioOptions, is_harmless
-from brickyard.formats.fio_stream import is_random, part_of_file
+from brickyard.formats.fio_passes import loops_of, size_bytes
+from brickyard.formats.fio_stream import goes_everywhere, part_of_file
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
 from brickyard.formats.profile_parts import Inline, Limits
 from brickyard.percentiles import is_percentile, percentile_of
@@ -51,16 +52,21 @@ class Ends:
         return replace(self, duration_us=duration_us, limits=Limits(duration=toml_text.duration(duration_us)))
 
 
-def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int) -> Ends:
-    """`clones` are fio's processes, `lanes` how many of them are workers of one stream (else each is a stream)."""
+def is_time_based(asked: FioOptions) -> bool:
+    return fio_time_us("runtime", asked.runtime, default="s") > 0 and fio_flag("time_based", asked.time_based)
+
+
+def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int, passes: float) -> Ends:
+    """`clones` are fio's processes, `lanes` how many of them are workers of one stream (else each is a stream), and
+    `passes` of a stream are one loop."""
     notes: list[str] = []
     limits, bytes_moved = Limits(), None
     start_us = _start(asked)
     runtime = fio_time_us("runtime", asked.runtime, default="s")
     if runtime:
         limits = replace(limits, duration=toml_text.duration(runtime))
-    if not (runtime and fio_flag("time_based", asked.time_based)):
-        limits, bytes_moved = _amount(asked, limits, clones, lanes)
+    if not is_time_based(asked):
+        limits, bytes_moved = _amount(asked, limits, clones, lanes * passes)
     if asked.fill_device is not None and not is_harmless("fill_device", asked.fill_device):
         notes.append("fill_device: goes through the region once; the target is not filled until it is full.")
     warmup = fio_time_us("ramp_time", asked.ramp_time, default="s")
@@ -89,23 +95,35 @@ def _start(asked: FioOptions) -> int:
     return fio_time_us("startdelay", text, default="s")
 
 
-def _amount(asked: FioOptions, limits: Limits, clones: int, lanes: int) -> tuple[Limits, int | None]:
-    """Bytes and requests are those of a phase, of all clones; passes are those of each stream. A job that has gone
-    through its file ends before its number of requests is reached."""
+def _amount(asked: FioOptions, limits: Limits, clones: int, passes: float) -> tuple[Limits, int | None]:
+    """Bytes and requests are those of a phase, of all clones; `passes`, which are one loop, are those of each stream. A
+    job that has gone through its file ends before its number of requests is reached."""
+    loops = loops_of(asked)
     if asked.number_ios is not None:
         requests = fio_int("number_ios", asked.number_ios, low=1, high=1 << 50)
-        limits = replace(limits, requests=requests * clones)
-    loops = fio_int("loops", asked.loops, low=1, high=1 << 31)
+        limits = replace(limits, requests=requests * clones * loops)
+    passes *= loops
     if asked.io_size is None:
         both = part_of_file(asked)
-        if both is not None and both[0] < both[1] and is_random(asked):
-            return _of_bytes(limits, both[0] * clones * loops)
-        return replace(limits, passes=loops * lanes), None
+        if both is not None and both[0] < both[1] and goes_everywhere(asked):
+            moved = min(both[0] * loops, round(both[1] * passes)) if ":" in asked.rw else both[0] * loops
+            return _of_bytes(limits, moved * clones)
+        whole_bytes = size_bytes(asked)
+        if passes > 1 and passes != int(passes) and whole_bytes is not None:
+            return _of_bytes(limits, whole_bytes * clones * loops)  # no number of aligned places has exactly so many
+        return replace(limits, passes=_plain(passes)), None
     if asked.io_size.endswith("%"):
         share = fio_number("io_size", asked.io_size.removesuffix("%"), low=0.01, high=100)
-        passes = f"{share:g}%" if loops * lanes == 1 else share / 100 * loops * lanes
-        return replace(limits, passes=passes), None
-    return _of_bytes(limits, fio_bytes("io_size", asked.io_size) * clones * loops)
+        return replace(limits, passes=f"{share:g}%" if passes == 1 else _plain(share / 100 * passes)), None
+    moved = fio_bytes("io_size", asked.io_size)
+    file_bytes = size_bytes(asked)
+    # fio's loops are through the file; it adds those that io_size lacks.
+    once = moved if file_bytes is None else min(moved, file_bytes)
+    return _of_bytes(limits, max(moved, once * loops) * clones)
+
+
+def _plain(passes: float) -> float:
+    return int(passes) if passes == int(passes) else passes
 
 
 def _of_bytes(limits: Limits, count: int) -> tuple[Limits, int]:

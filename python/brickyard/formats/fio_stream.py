@@ -12,6 +12,7 @@ from brickyard.errors import BadInputError, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_options import FioOptions
+from brickyard.formats.fio_passes import random_passes, strided_passes
 from brickyard.formats.fio_units import (
     by_direction,
     fio_bytes,
@@ -72,6 +73,8 @@ class Work:
     depth: int
     notes: tuple[str, ...]
     reads: bool
+    passes: float
+    """Of the stream, which are one loop of the job."""
 
 
 def read_work(job: Job, jobs: int) -> Work:
@@ -81,7 +84,7 @@ def read_work(job: Job, jobs: int) -> Work:
     ops, is_random, step_bytes = _operations(asked)
     sizes = _sizes(asked, ops)
     _check_sectors(sizes)
-    align = _align(asked, sizes)
+    align = _align(asked, sizes) if is_random else None
     think_us = fio_time_us("thinktime", asked.thinktime, default="us")
     pace, ops = _pace(asked, ops, sizes, jobs, notes)
     engine = asked.ioengine
@@ -94,7 +97,7 @@ def read_work(job: Job, jobs: int) -> Work:
             f"thinktime with iodepth={depth}: fio pauses the whole job after each request, while here each request in"
             " flight would pause by itself; use iodepth=1, and numjobs for more of them"
         )
-    is_verified = asked.verify not in ("0", "none")
+    is_verified = verifies(asked)
     flush_every = _flush_every(asked)
     if flush_every is not None and ops.read and ops.write:
         notes.append(
@@ -102,7 +105,7 @@ def read_work(job: Job, jobs: int) -> Work:
             f" {version_words(MIXED_FLUSHES_FROM)} on; before, fio flushed again after each read that came next."
         )
     stream = ProfileStream(
-        name=job.name.replace(".", "-"),
+        name=plain_name(job.name),
         operations=ops,
         request=_request(sizes),
         align=None if align is None else toml_text.size(align),
@@ -118,7 +121,33 @@ def read_work(job: Job, jobs: int) -> Work:
     )
     if is_verified:
         notes.append("Blocks carry Brickyard's own stamps instead of fio's checksums.")
-    return Work(stream, depth, tuple(notes), bool(ops.read))
+    passes = _passes(asked, ops, sizes, align, step_bytes, notes)
+    return Work(stream, depth, tuple(notes), bool(ops.read), passes)
+
+
+def _passes(
+    asked: FioOptions, ops: Shares, sizes: Sizes, align: int | None, step_bytes: int, notes: list[str]
+) -> float:
+    """Of the stream, which are one loop of the job."""
+    one = _one_size(sizes)
+    if step_bytes and one is not None:
+        # The direction that has more requests is the first at the end of its file.
+        return strided_passes(asked, one, step_bytes + one, max(ops.by_name.values()) / 100, notes)
+    total = sum(ops.by_name.values())
+    mean_bytes = sum(share / total * _mean_bytes(sizes[name]) for name, share in ops.by_name.items())
+    return random_passes(asked, one, mean_bytes, align)
+
+
+def _mean_bytes(mix: dict[int, float]) -> float:
+    return sum(size * share for size, share in mix.items()) / max(1e-9, sum(mix.values()))
+
+
+def plain_name(name: str) -> str:
+    return name.replace(".", "-")
+
+
+def verifies(asked: FioOptions) -> bool:
+    return asked.verify not in ("0", "none")
 
 
 def version_words(version: tuple[int, int]) -> str:
@@ -242,13 +271,19 @@ def _address(
         notes += [f"{option} has no effect with rw={asked.rw}, as in fio." for option in _for_random(asked)]
         return _in_order(ops, sizes, step_bytes, notes)
     share = _random_share(asked, ops)
+    has_own_align = align is not None and any(align != min(mix) for mix in sizes.values())
     if (given := asked.random_distribution) != "random":
         if share < 100:
             raise BadInputError(f"percentage_random with random_distribution={given}: no address here has both")
+        if has_own_align and not given.startswith("zoned"):
+            raise BadInputError(
+                f"blockalign={asked.blockalign} with random_distribution={given}: fio draws blocks of bs and multiplies"
+                " their number by blockalign, so that requests lie elsewhere; leave blockalign out"
+            )
         return _distribution(given, notes)
     if share < 100:
         return Address("runs", random=share)
-    if fio_flag("norandommap", asked.norandommap):
+    if fio_flag("norandommap", asked.norandommap) or has_own_align:  # which turns fio's map off
         return RANDOM
     one = _one_size(sizes)
     if one is not None and align in (None, one):
@@ -261,6 +296,7 @@ def _for_random(asked: FioOptions) -> list[str]:
     """The options that tell of random offsets where they are."""
     share, given = asked.percentage_random, asked.random_distribution
     found = [] if share is None else [f"percentage_random={share}"]
+    found += [] if asked.blockalign is None else [f"blockalign={asked.blockalign}"]
     return found if given == "random" else [*found, f"random_distribution={given}"]
 
 
@@ -286,7 +322,6 @@ def _in_order(ops: Shares, sizes: Sizes, step_bytes: int, notes: list[str]) -> A
     one = _one_size(sizes)
     if one is None:
         raise BadInputError(f"rw=…:{step_bytes}: steps over a part after requests of several sizes")
-    notes.append("Where the region ends, the next round begins one block further; fio's begins at the same block.")
     return Address("strided", stride=toml_text.size(step_bytes + one))
 
 
@@ -390,9 +425,7 @@ def _rates(asked: FioOptions, sizes: Sizes, notes: list[str]) -> dict[str, float
                 if has_prefix(text):
                     notes.append(f"rate_iops={text} is {found[name]:,.0f} requests/s, as fio reads it (k is 1024).")
             else:
-                mix = sizes[name]
-                mean_bytes = sum(size * share for size, share in mix.items()) / max(1e-9, sum(mix.values()))
-                found[name] = fio_bytes(option, text) / max(1.0, mean_bytes)
+                found[name] = fio_bytes(option, text) / max(1.0, _mean_bytes(sizes[name]))
     limited = [name for name, rate in found.items() if rate]
     if not limited:
         return None
@@ -429,13 +462,14 @@ def _data(asked: FioOptions) -> Inline:
     return {key: fio_number(option, given, high=100) for key, option, given in said if given is not None}
 
 
-def is_random(asked: FioOptions) -> bool:
-    return asked.rw.startswith("rand")
+def goes_everywhere(asked: FioOptions) -> bool:
+    """Whether requests go to all of the file, also where less than the file is moved."""
+    return asked.rw.startswith("rand") or ":" in asked.rw
 
 
 def part_of_file(asked: FioOptions) -> tuple[int, int] | None:
-    """`size` and `filesize` where they differ. fio moves as much as `size`, at most the file: random requests go to all
-    of the file, others to its first part. Without both, or where they are equal, None."""
+    """`size` and `filesize` where they differ. fio moves as much as `size`, at most the file: random and strided
+    requests go to all of the file, others to its first part. Without both, or where they are equal, None."""
     size, filesize, offset = asked.size, asked.filesize, asked.offset or "0"
     if size is None or filesize is None or size == filesize:
         return None
@@ -451,7 +485,7 @@ def read_region(asked: FioOptions, shift: str = "") -> str | None:
     size = asked.size or asked.filesize or "100%"
     if (both := part_of_file(asked)) is not None:
         part_bytes, file_bytes = both
-        size = str(file_bytes if is_random(asked) else min(part_bytes, file_bytes))
+        size = str(file_bytes if goes_everywhere(asked) else min(part_bytes, file_bytes))
     percents = [text.endswith("%") for text in (offset, shift or offset)]
     if len(set(percents)) > 1 and offset != "0":
         raise BadInputError(f"offset={offset} with offset_increment={shift}: give both in bytes or both in per cent")

@@ -114,13 +114,22 @@ def run(
         judge = _judge(ruler, check, price, capacity, ports, max_errors)
         return run_pgbench(targets, tuple(overrides), repeat, judge, store, dry_run=dry_run, as_json=json)
     replay = _trace(profile, words, again)
-    text, targets = (_replayed(replay), targets) if replay is not None else _load(profile, targets, words)
+    text, targets, shown = (_replayed(replay), targets, []) if replay is not None else _load(profile, targets, words)
     judge = _judge(ruler, check, price, capacity, ports, max_errors)
     changes = _changes(overrides, engine, stop_on_error=stop_on_error, each=each)
     if on.is_asked:
         _refuse_beside_hosts(engine, again, condition=condition, manage=manage, each=each)
-        load = HostsLoad(text.name, profiles.changed(text, changes), targets, replay)
-        return run_on_hosts(load, on, placing, judge, repeat, store, dry_run=dry_run, as_json=json)
+        _show(shown)
+        return run_on_hosts(
+            HostsLoad(text.name, profiles.changed(text, changes), targets, replay),
+            on,
+            placing,
+            judge,
+            repeat,
+            store,
+            dry_run=dry_run,
+            as_json=json,
+        )
     modelled = any(bricks.is_modelled(target) for target in targets)
     wish = conditioning.wish(targets, condition, manage, rebuild_rate, neighbour, array, modelled=modelled)
     if engine == "fio" and wish.is_asked:
@@ -150,11 +159,13 @@ def run(
         check_place(store)
         wish.check()
         aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size) if modelled else None
-        return _dry_run(text, plan, targets, placing, aimed, by_fio=engine == "fio", as_json=json)
+        return _dry_run(text, plan, targets, placing, aimed, shown, by_fio=engine == "fio", as_json=json)
     if modelled:
         aimed = _aim_models(targets, brick_changes, rebuild_rate, placing.size)
         with Store(store) as kept, traces.taking(aimed, again, replay) as (aim, taken):
-            return _measure(kept, text.name, plan, aim, repeat, judge, replay=replay, taken=taken, as_json=json)
+            return _measure(
+                kept, text.name, plan, aim, repeat, judge, shown=shown, replay=replay, taken=taken, as_json=json
+            )
     _refuse_count(text.name, plan, targets)
     with (
         Store(store) as kept,
@@ -164,7 +175,18 @@ def run(
         by = "fio" if engine == "fio" else "brickyard"
         with traces.taking(aimed, again, replay) as (aim, taken):
             return _measure(
-                kept, text.name, plan, aim, repeat, judge, by, wish, replay=replay, taken=taken, as_json=json
+                kept,
+                text.name,
+                plan,
+                aim,
+                repeat,
+                judge,
+                by,
+                wish,
+                shown=shown,
+                replay=replay,
+                taken=taken,
+                as_json=json,
             )
 
 
@@ -211,23 +233,31 @@ def _judge(
     return replace(judge, most_errors=most_errors, judges_errors=True)
 
 
-def _load(profile: str | None, targets: tuple[str, ...], words: AdHoc) -> tuple[profiles.ProfileText, tuple[str, ...]]:
-    """The profile and the targets; in fio's words the first name is a target, and the profile is shown."""
+def _load(
+    profile: str | None, targets: tuple[str, ...], words: AdHoc
+) -> tuple[profiles.ProfileText, tuple[str, ...], list[str]]:
+    """The profile, the targets, and what is shown before the run; in fio's words the first name is a target, and the
+    profile is shown."""
     if not words.is_asked:
         if profile is None:
             raise BadInputError("name a profile (`brickyard profiles` lists them), or a workload such as --rw randread")
         if refused := fio_word(profile):
             raise refused
-        return profiles.read(profile), targets
-    if profile in profiles.names():
-        raise _two_loads(str(profile), words)
+        return profiles.read(profile), targets, []
+    if profile is not None and (profile in profiles.names() or profile.endswith((".toml", traces.ENDING))):
+        raise _two_loads(profile, words)
     named = targets_of(words, (*([] if profile is None else [profile]), *targets))
     text, notes = made_profile(words)
-    for line in text.text.splitlines():
-        stderr().print(f"  {line}", markup=False, soft_wrap=True)
-    for note in notes:
-        print_line(stderr(), f"note: {note}")
-    return text, named
+    return text, named, [*(f"  {line}" for line in text.text.splitlines()), *(f"note: {note}" for note in notes)]
+
+
+def _show(lines: Sequence[str]) -> None:
+    """After its targets are checked, so that what is wrong with them is not behind these lines."""
+    for line in lines:
+        if line.startswith(" "):
+            stderr().print(line, markup=False, soft_wrap=True)
+        else:
+            print_line(stderr(), line)
 
 
 def _for_server(
@@ -267,7 +297,10 @@ def _replayed(replay: Replay) -> profiles.ProfileText:
 def _two_loads(profile: str, words: AdHoc) -> BadInputError:
     """A profile is named, and options of fio as well."""
     if words.rw is not None:
-        return BadInputError(f"{profile} and --rw are two workloads; leave one of them out")
+        return BadInputError(
+            f"{profile} and --rw are two workloads, which cannot be given together; leave one of them out, or change"
+            " the profile with --set KEY=VALUE"
+        )
     option = words.given[0].replace("_", "-")
     remedy = profile_remedy(option, str(getattr(words, words.given[0])))
     return BadInputError(f"--{option} is for a workload given with fio's options (--rw)", remedy)
@@ -323,10 +356,14 @@ def _measure(
     by: str = "brickyard",
     wish: conditioning.Wish = conditioning.NONE,
     *,
+    shown: Sequence[str] = (),
     replay: Replay | None = None,
     taken: str | None = None,
     as_json: bool,
 ) -> int:
+    if shown:
+        check_run(plan, aimed.targets, aimed.options, by_fio=by == "fio")
+        _show(shown)
     with Interrupt() as interrupt, Terminal() as terminal:
         verdict = traces.TraceJudge(replay, taken)
         results = api.run_at(
@@ -414,6 +451,7 @@ def _dry_run(
     targets: tuple[str, ...],
     placing: options.Placing,
     aimed: Aim | None,
+    shown: list[str],
     *,
     by_fio: bool,
     as_json: bool,
@@ -423,6 +461,7 @@ def _dry_run(
         missing_targets(targets, parse_size(size))
     _refuse_count(text.name, plan, targets)
     _check_targets(plan, targets, placing, aimed, by_fio=by_fio)
+    _show(shown)
     sizes = _sizes(list(targets) or [""], parse_size(size))
     expected = forecast(plan, sizes)
     if as_json:

@@ -231,6 +231,8 @@ def _check_units(name: str, text: str) -> None:
     else:
         return
     meant = fio_letters(text) if name in sizes else f"{unit[0]}iB"
+    if unit == "KB":
+        raise BadInputError(f"--{name} {text}: KB is 1024 bytes to fio and 1000 to others; write {meant}")
     raise BadInputError(f"--{name} {text}: {unit} is a power of {fio} to fio and of {ours} to Brickyard; write {meant}")
 
 

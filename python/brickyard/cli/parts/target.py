@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 
 from brickyard import bricks, outputs
 from brickyard.cli.parts.options import Placing
@@ -17,6 +18,9 @@ from brickyard.study.running.aim import Aim, aimed
 from brickyard.study.running.check import nearest_folder
 from brickyard.study.running.interrupt import ends_like_ctrl_c
 from brickyard.study.running.scratch import cache_home
+
+LOCKED = "another run is using it"
+"""What `block::session` says of a file that is locked."""
 
 
 def named(target: str | None) -> tuple[str, ...]:
@@ -67,11 +71,26 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, 
 
 
 @contextmanager
+def _one_file_twice(targets: tuple[str, ...]) -> Iterator[None]:
+    """A file that is written is locked: under its second name, a run meets its own lock, not that of another run."""
+    try:
+        yield
+    except BadInputError as error:
+        there = [path for path in targets if os.path.exists(path)]
+        same = next((pair for pair in combinations(there, 2) if os.path.samefile(*pair)), None)
+        if same is None or LOCKED not in str(error):
+            raise
+        said = f"{same[0]} is named twice" if same[0] == same[1] else f"{same[0]} and {same[1]} are the same file"
+        raise BadInputError(f"{said}, and a run that writes a file opens it once; name it once") from error
+
+
+@contextmanager
 def aim_at(
     targets: tuple[str, ...], placing: Placing, *, brick_changes: Sequence[str] = (), quick: bool = False
 ) -> Iterator[Aim]:
     """`aimed` with the options that verbs share; no signal that can be heeded leaves a scratch file."""
     with (
+        _one_file_twice(targets),
         ends_like_ctrl_c(),
         aimed(
             targets,

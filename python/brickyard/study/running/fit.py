@@ -41,7 +41,7 @@ def own_size(plan: Plan) -> str | None:
     if _database_files(plan):
         return str(max(whole, MIN_BYTES))
     if plan.table not in OF_MEMORY:
-        return str(whole) if is_in_bytes(plan) and whole >= MIN_BYTES else None
+        return str(max(whole, MIN_BYTES)) if is_in_bytes(plan) else None
     memory = facts.host_facts(facts.Roots()).memory_bytes
     return str(MEMORY_FACTOR * memory) if memory else None
 
