@@ -270,10 +270,10 @@ def test_check_fails_when_something_is_suspicious(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from brickyard.cli.durability import honesty as verb
-    from brickyard.honesty import answers
+    from brickyard.honesty import answers, measure
 
     # Whatever disk this machine has: held against one that turns too slowly for anything, its rate is suspicious.
-    monkeypatch.setattr(answers, "write_cache_facts", lambda _target: drive(rotation_per_min=1))
+    monkeypatch.setattr(measure, "write_cache_facts", lambda _target: drive(rotation_per_min=1))
     placing = Placing(size="32MiB", scratch=tmp_path)
     overrides = tuple(word for word in SHORT if word != "--set")
     assert verb.honesty(store=tmp_path / "runs.db", check=True, placing=placing, overrides=overrides) == 1

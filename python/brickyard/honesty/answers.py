@@ -15,6 +15,7 @@ from brickyard import rulers
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.verdict import Verdict
 from brickyard.analysis.judging.verdict import verdict as held_against
+from brickyard.facts import Roots
 from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty.durable import ETCD, PAGE_BYTES, Method, WriteCell
 from brickyard.honesty.durable_figures import Commits, DurableWrite, commits, durable_writes, faster, find
@@ -22,7 +23,7 @@ from brickyard.honesty.figures import Figures, figures
 from brickyard.honesty.findings import SILENT, Finding, findings, verdict
 from brickyard.honesty.log_rule import judged
 from brickyard.schema import IoPath
-from brickyard.schema.target_sheet import WriteCaches
+from brickyard.schema.target_sheet import TargetSheet, WriteCaches
 from brickyard.store import Proof, Record, StudyInfo
 from brickyard.units import format_iops, format_ns, format_percent, format_size
 
@@ -30,6 +31,7 @@ DURABLE, HONESTY = "durable", "honesty"
 """The names of the two kinds of study."""
 DURABLE_QUESTION = "What does a durable write cost here, and is it durable?"
 HONESTY_QUESTION = "Are flushes and durable writes as slow here as the medium makes them?"
+NOWHERE = Roots(sys="/nonexistent")
 LINUX_DEFAULT = Method.FDATASYNC
 
 
@@ -64,7 +66,7 @@ def is_of_write_path(study: StudyInfo) -> bool:
 
 
 def write_path(study: StudyInfo, records: Sequence[Record]) -> WritePath:
-    kept, measured, cache = study.kept, figures(records), cache_of(records)
+    kept, measured, cache = study.kept, figures(records), cache_of(study, records)
     if study.name == DURABLE and _is_direct(records[0]):
         # The flushed methods go through the page cache on purpose, as PostgreSQL's log does.
         measured = replace(measured, buffered_reason="")
@@ -84,15 +86,15 @@ def write_path(study: StudyInfo, records: Sequence[Record]) -> WritePath:
 def _not_kept(study: StudyInfo) -> str:
     given = "--protected or --recorder-file was" if study.name == DURABLE else "--protected was"
     return (
-        f"An earlier version of Brickyard made this study and did not keep whether {given} given: the verdict is that "
-        "of the speeds alone."
+        f"An earlier version of Brickyard made this study and did not keep whether {given} given, nor what the drive "
+        "itself reported of its cache: the verdict is that of the speeds and of the kernel's facts alone."
     )
 
 
-def cache_of(records: Sequence[Record]) -> WriteCaches:
-    """What is known of the write caches below the one target of these runs."""
+def cache_of(study: StudyInfo, records: Sequence[Record]) -> WriteCaches:
+    """What was known of the write caches below the one target of these runs; never what is there today."""
     sheets = records[0].info.facts.targets
-    return write_cache_facts(sheets[0])
+    return study.kept.caches or write_cache_facts(sheets[0] if sheets else TargetSheet(), NOWHERE)
 
 
 def _is_direct(record: Record) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from brickyard import profiles
+from brickyard.facts.write_cache import write_cache_facts
 from brickyard.honesty.figures import PROFILES
 from brickyard.schema.plan import Plan
 from brickyard.store import Proof, Store
@@ -61,10 +62,12 @@ class OneStudy:
         return self._noted(), self.results
 
     def _noted(self) -> int:
+        """Once the facts of the target are known: its verdict needs those of the caches, which no sheet has whole."""
         if self._study is None:
-            self._study = self.store.add_study(
-                self.name, {"target": self.aimed.targets[0], **msgspec.to_builtins(self.declared)}
-            )
+            targets = self.aimed.targets[:1]
+            caches = write_cache_facts(self.runner.facts_of(targets).targets[0])
+            about = {"target": targets[0], **msgspec.to_builtins(self.declared), "caches": msgspec.to_builtins(caches)}
+            self._study = self.store.add_study(self.name, about)
         return self._study
 
 

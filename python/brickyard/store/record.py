@@ -35,6 +35,7 @@ from brickyard.schema import (
 from brickyard.schema.load_hash import load_hash
 from brickyard.schema.modelled import all_modelled
 from brickyard.schema.plan import OtherPlan, Plan
+from brickyard.schema.target_sheet import WriteCaches
 from brickyard.schema.titles import PlanTitles
 
 Json = dict[str, Any]
@@ -462,6 +463,8 @@ class StudyAbout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of `honesty` and `durable`: whether the user said that the cache survives a power cut; None in a study that did
     not keep it."""
     proof: Proof | None = None
+    caches: WriteCaches | None = None
+    """Below the target of `honesty` and `durable`: what kernel and drive said of them then."""
 
 
 class Baseline(NamedTuple):

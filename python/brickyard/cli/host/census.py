@@ -140,10 +140,12 @@ def _here(
 ) -> tuple[int, list[str], list[int]]:
     """One volume after another."""
     results: list[RunResult] = []
-    about = StudyAbout(census=name, units=list(targets), peers=peers)
+    units: list[str] = []
     for target in targets:  # all are checked before the first is measured
         with aim_at((target,), placing) as aimed:
             check_run(plan, aimed.targets, aimed.options)
+            units += aimed.targets
+    about = StudyAbout(census=name, units=units, peers=peers)
     study = store.add_study(f"census of {len(targets)}", msgspec.to_builtins(about))
     with Interrupt() as interrupt, Terminal() as terminal:
         terminal.expect(len(targets))
