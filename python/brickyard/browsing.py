@@ -21,6 +21,7 @@ import msgspec
 from brickyard import analysis, outputs, rulers
 from brickyard.analysis.databases.pgbench import is_pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
+from brickyard.analysis.figures.difference_words import difference_text
 from brickyard.analysis.figures.moments import HEAT_EDGES_NS, Moment, moments
 from brickyard.analysis.figures.samples import quantile
 from brickyard.analysis.figures.workload import workload_words
@@ -49,7 +50,6 @@ from brickyard.report.comparison_words import (
     verdict_lines,
 )
 from brickyard.report.export import Form, write_export
-from brickyard.report.matrix_tables import difference_text
 from brickyard.report.tables import Table, failure_table, repetitions_table, slowest_table, totals_tables
 from brickyard.schema import Document
 from brickyard.store import Annotation, Baseline, Cursor, Record, RunHead, Store

@@ -19,6 +19,7 @@ from scipy import stats
 
 import aa
 from brickyard.analysis.figures.batches import batch_means
+from brickyard.analysis.figures.difference_words import difference_text
 from brickyard.analysis.figures.named import FIGURES
 from brickyard.analysis.figures.pivot import Observation, pivot
 from brickyard.analysis.figures.samples import (
@@ -39,7 +40,6 @@ from brickyard.cli import main
 from brickyard.cli.results.compare import parse_share
 from brickyard.errors import BadInputError
 from brickyard.report.comparison_words import gate_lines
-from brickyard.report.matrix_tables import difference_text
 from brickyard.store import Record, Store
 from brickyard.study.designs.design import read_design
 from brickyard.study.designs.texts import read as study_text

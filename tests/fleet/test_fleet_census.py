@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from brickyard.analysis.studies.census import Peer, census, least_score
-from brickyard.cli.host.census import words
+from brickyard.analysis.studies.census_answer import words
 from support import MS
 
 

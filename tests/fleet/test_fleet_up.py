@@ -114,7 +114,7 @@ def test_down_ends_no_process_and_no_folder_that_is_not_the_fleets(fleet_home: P
             {**node("a", "/tmp/brickyard-fleet-none1"), "pid": bystander.pid},
             node("b", f"/tmp/brickyard-fleet-x/../..{mine}"),
         )
-        (failure,) = starting.down()
+        (failure,) = starting.down().failures
         assert failure.startswith("b: ")
         assert "is no folder that `fleet up` makes" in failure
         assert bystander.poll() is None
@@ -186,7 +186,9 @@ def test_all_hosts_are_those_of_the_fleet_and_one_that_is_down_is_named(fleet_ho
 def test_what_cannot_be_ended_stays_known(fleet_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     note_fleet(node("a", "/tmp/brickyard-fleet-none1"), node("b", "/tmp/brickyard-fleet-none2", "false"))
     assert main(["fleet", "down"]) == 1
-    assert "b: " in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert said.out == "Ray is stopped on a; the others are still on the list\n"
+    assert "b: " in said.err
     assert [host.name for host in cluster.load().nodes] == ["b"]
     assert cluster.token_file().is_file()
     assert main(["fleet", "down", "--forget"]) == 1
@@ -241,7 +243,7 @@ def test_a_killed_up_leaves_a_fleet_that_down_ends(fleet_home: Path, tmp_path: P
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     assert [one.name for one in cluster.load().nodes] == ["a", "head"]
-    assert starting.down() == []
+    assert starting.down().failures == []
     assert not cluster.state_file().exists()
 
 

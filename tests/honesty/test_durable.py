@@ -89,6 +89,15 @@ def test_a_directory_gets_one_verdict_and_keeps_nothing(tmp_path: Path, capsys: 
     assert "etcd's rule" in document["answer"][-1], "also where half a second has too few flushes for a p99"
     assert document["verdict"] in ("suspicious", "plausible", "no verdict")
     assert not list(place.iterdir())
+    assert main(["show", "s1", "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    answer = {name: document[name] for name in ("question", "answer", "belief")}
+    assert json.loads(capsys.readouterr().out)["of_study"] == answer
+    assert main(["report", "s1", "--store", str(tmp_path / "runs.db"), "-o", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page/report.html").read_text()
+    ours = ("<svg", "PostgreSQL&#39;s choices", "The figures of each run")
+    marks = (answer["question"], answer["answer"][0][:20], *ours)
+    where = [page.index(mark) for mark in marks]
+    assert where == sorted(where), "the answer, its picture and tables, and only then single runs"
     with Store(tmp_path / "runs.db") as store:
         records = [store.record(run) for run in document["runs"]]
     engines = {record.info.profile: record.info.engine for record in records}
@@ -122,7 +131,7 @@ def test_pg_test_fsync_stands_beside_in_its_own_order(tmp_path: Path, capsys: py
     target = tmp_path / "data.brick"
     assert main(["durable", str(target), "--size", "64MiB", "--store", str(tmp_path / "runs.db")]) == 0
     shown = capsys.readouterr().out
-    table = shown[shown.index("PostgreSQL's choices") :].splitlines()[2:6]
+    table = shown[shown.index("PostgreSQL's choices") :].splitlines()[3:7]
     assert [line.split()[0] for line in table] == list(Method)
     assert all(float(line.split()[-1].replace(",", "")) > 0 for line in table), "each has a figure of pg_test_fsync"
     assert "commits/s at most" in shown

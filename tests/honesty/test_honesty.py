@@ -29,9 +29,10 @@ from brickyard.honesty import (
     findings,
     verdict,
 )
+from brickyard.report.study_answers import study_answer
 from brickyard.schema import TargetSheet
 from brickyard.schema.target_sheet import WriteCaches
-from brickyard.store import Json
+from brickyard.store import Json, Store
 from honesty_support import drive
 
 US, MS, MIB = 1_000, 1_000_000, 1 << 20
@@ -269,15 +270,30 @@ def test_check_fails_when_something_is_suspicious(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from brickyard.cli.durability import honesty as verb
+    from brickyard.honesty import answers, measure
 
     # Whatever disk this machine has: held against one that turns too slowly for anything, its rate is suspicious.
-    monkeypatch.setattr(verb, "write_cache_facts", lambda _target: drive(rotation_per_min=1))
+    monkeypatch.setattr(measure, "write_cache_facts", lambda _target: drive(rotation_per_min=1))
     placing = Placing(size="32MiB", scratch=tmp_path)
     overrides = tuple(word for word in SHORT if word != "--set")
     assert verb.honesty(store=tmp_path / "runs.db", check=True, placing=placing, overrides=overrides) == 1
     told = capsys.readouterr().out
-    assert told.startswith("verdict: suspicious"), "the answer comes first"
-    assert verb.honesty(store=tmp_path / "runs.db", check=False, placing=placing, overrides=overrides) == 0
+    question, verdict, *_ = told.splitlines()
+    assert (question, verdict[:20]) == (answers.HONESTY_QUESTION, "Verdict: suspicious."), "the answer comes first"
+    place = tmp_path / "runs.db"
+    assert verb.honesty(store=place, check=True, protected=True, placing=placing, overrides=overrides) == 0
+    capsys.readouterr()
+    for name, word in (("s1", verdict), ("s2", "Verdict: plausible.")):
+        assert main(["show", name, "--store", str(place)]) == 0
+        again = capsys.readouterr().out.splitlines()
+        assert again[0] == question
+        assert again[1].startswith(word), "what the user said of the cache is kept"
+    with Store(place) as store:
+        (study,) = store.studies(2)
+        records = [store.record(run) for run in study.runs]
+    older = study_answer(replace(study, about={"target": "t"}), records)
+    assert older is not None
+    assert "did not keep whether --protected was given" in older.belief
 
 
 def test_a_modelled_brick_is_refused(tmp_path: Path) -> None:

@@ -75,6 +75,10 @@ def test_a_report_shows_cuts_writes_and_flushes(
         assert (tmp_path / "page/pictures" / f"{name}.png").stat().st_size > 5000
     command = re.search(r"<code>brickyard (lab crash look [^<]*)</code>", page)
     assert command, "the page says how to mount the state"
+    (seed,) = re.findall(r"--only (\w+)", command[1])
+    assert Exploration(sqlite, "sqlite", log_stays=False).named(seed) == f"state {seed}", (
+        "a log that is gone has no path"
+    )
     assert subprocess_code(command[1].split(), "test", "-e", "ledger.sqlite") == 0
 
 

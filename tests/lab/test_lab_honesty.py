@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from brickyard.cli import main
-from brickyard.cli.durability import honesty as verb
-from brickyard.honesty import PLAUSIBLE, SUSPICIOUS
+from brickyard.honesty import PLAUSIBLE, SUSPICIOUS, measure
 from brickyard.honesty.proof import LOST, prove
 from brickyard.lab import disks
 from honesty_support import PATIENCE_S, begin, drive, recording
@@ -56,7 +55,7 @@ def test_speeds_show_which_disks_ignore_all_flushes(
 ) -> None:
     """The kernel knows nothing of the emulated drive, so that the test says what it would know of the real one."""
     known = drive(rotation_per_min=ROTATION_PER_MIN, write_cache=kernel, drive_cache_type=kernel)
-    monkeypatch.setattr(verb, "write_cache_facts", lambda _target: known)
+    monkeypatch.setattr(measure, "write_cache_facts", lambda _target: known)
     capsys.readouterr()
     words = ["honesty", device, "--overwrite", device, "--store", str(tmp_path / "runs.db"), "--json"]
     assert main([*words, "--set", "duration=400ms", "--set", "interval=50ms"]) == 0

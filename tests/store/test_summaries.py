@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from brickyard.analysis.figures.cells import OF_LENGTH, OF_LENGTH_WORDS
+from brickyard.analysis.figures.difference_words import WITHIN_NOISE
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.judging.run_figures import FORMULA, RunFigures, run_figures
 from brickyard.analysis.studies.characterization import FILLS
 from brickyard.cli import main
-from brickyard.report.matrix_tables import WITHIN_NOISE
 from brickyard.report.tables import totals_tables
 from brickyard.store import Json, Store
 from brickyard.store.damage import DamagedRunError

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from brickyard import profiles
-from brickyard.analysis.judging.crosscheck import Comparison, compare, comparison_document, verdict
+from brickyard.analysis.judging.crosscheck import Comparison, compare, comparison_document, rates_words, verdict
 from brickyard.cli import main
-from brickyard.cli.measuring.crosscheck import rates_words
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_export import export_fio
 from brickyard.schema.plan import Plan
@@ -133,10 +132,12 @@ def test_crosscheck_alternates_and_compares_every_stream(tmp_path: Path, capsys:
         assert item["fio"]["iops"] > 0
         assert item["difference"]["iops"] == pytest.approx(item["fio"]["iops"] / item["brickyard"]["iops"] - 1)
     assert [r["labels"]["engine"] for r in answer(capsys, "runs")["runs"]] == ["brickyard", "fio"] * 2
+    assert answer(capsys, "show", "s1")["of_study"]["answer"] == document["answer"]
     assert main(["crosscheck", "sqlio-random-read-1", "--size", "32MiB", "--repeat", "1", *SHORT]) == 0
     out = capsys.readouterr().out
     assert "difference" in out
     assert "1 run each cannot decide" in out
+    assert "; random 8 KiB; 1 worker × queue depth 1, 300 ms a run" in out
 
 
 def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> None:

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from brickyard.errors import BrickyardError
 from brickyard.fleet.head import FleetRun, FleetWishes, worker_program
 from brickyard.fleet.shares import divide, split_targets
 from brickyard.schema import RunOptions
 from brickyard.schema.plan import Plan
-from brickyard.store import Store
+from brickyard.store import Store, StudyAbout
 from brickyard.store.record import NO_MARKS, RunMarks
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
@@ -97,7 +99,12 @@ def rounds(hosts: Sequence[str], targets: Sequence[str], *, one_at_a_time: bool)
 
 
 def each_volume(
-    on: Fleets, name: str, plan: Plan, together: Sequence[Sequence[tuple[str, str]]], down: Sequence[str] = ()
+    on: Fleets,
+    name: str,
+    plan: Plan,
+    about: StudyAbout,
+    together: Sequence[Sequence[tuple[str, str]]],
+    down: Sequence[str] = (),
 ) -> tuple[int, list[RunResult], dict[str, str]]:
     """The same load on every volume; the number of the study, its runs, and why volumes were not measured at all.
 
@@ -106,8 +113,7 @@ def each_volume(
     """
     worker_program()  # without it no volume can be measured
     on.listener.expect(len(together))
-    units = [f"{host}:{target}" for some in together for host, target in some]
-    study = on.store.add_study(f"census of {len(units)}", {"census": name, "units": units})
+    study = on.store.add_study(f"census of {len(about.units)}", msgspec.to_builtins(about))
     results: list[RunResult] = []
     refused: dict[str, str] = {}
     notes = list(down)

@@ -48,7 +48,7 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Started:
             )
         if fleet.head is not None:
             return _again(fleet, hosts)
-        if left := _end_all(fleet):  # of a fleet that ended
+        if left := _end_all(fleet).failures:  # of a fleet that ended
             raise BrickyardError(f"an earlier fleet has not ended on all hosts: {'; '.join(left)}; {CLEAR}")
     if find_spec("ray") is None:
         needs_ray()  # which says how to install it; where it is there, its settings have to be known first
@@ -80,7 +80,7 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Started:
             raise BrickyardError("; ".join(map(str, failures.values())))
         nodes.await_members(planned, planned.hosts)
     except BaseException as error:
-        left = _end_all(replace(planned, hosts=[node for node in planned.hosts if node.name in begun]))
+        left = _end_all(replace(planned, hosts=[node for node in planned.hosts if node.name in begun])).failures
         if left and isinstance(error, BrickyardError):
             raise type(error)(
                 f"{error}; what was started has not ended on all hosts: {'; '.join(left)}; {CLEAR}"
@@ -208,15 +208,24 @@ def join(address: str, token: Path) -> Cluster:
     return fleet
 
 
-def down(*, forget: bool = False) -> list[str]:
-    """Ends what `up` started; gives back what could not be reached, which stays known unless it is to be forgotten."""
-    failures = _end_all(cluster.load())
-    if failures and forget:
+@dataclass(frozen=True)
+class Stopped:
+    """The fleet that was ended, the names of the hosts that were, and why others were not."""
+
+    fleet: Cluster
+    names: list[str]
+    failures: list[str]
+
+
+def down(*, forget: bool = False) -> Stopped:
+    """Ends what `up` started; what could not be reached stays known unless it is to be forgotten."""
+    stopped = _end_all(cluster.load())
+    if stopped.failures and forget:
         cluster.forget()
-    return failures
+    return stopped
 
 
-def _end_all(fleet: Cluster) -> list[str]:
+def _end_all(fleet: Cluster) -> Stopped:
     """Ends all nodes. Those that cannot be ended stay known; without any, the fleet is forgotten."""
     with ThreadPoolExecutor(16) as pool:
         said = list(zip(fleet.nodes, pool.map(nodes.end, fleet.nodes), strict=True))
@@ -226,4 +235,5 @@ def _end_all(fleet: Cluster) -> list[str]:
         cluster.save(replace(fleet, hosts=hosts, head=fleet.head if fleet.head in left else None))
     else:
         cluster.forget()
-    return [f"{node.name}: {failure}" for node, failure in said if failure]
+    names = [node.name for node, failure in said if not failure and node is not fleet.head]
+    return Stopped(fleet, names, [f"{node.name}: {failure}" for node, failure in said if failure])

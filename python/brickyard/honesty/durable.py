@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from brickyard import profiles
 from brickyard.honesty.figures import DIRTY, OVERWRITE
-from brickyard.honesty.measure import OneStudy
+from brickyard.honesty.measure import Declared, OneStudy
 from brickyard.schema import Duration, Start
 from brickyard.schema.plan import (
     EngineChoice,
@@ -120,9 +120,11 @@ def shortened(name: str, most_ns: int) -> Plan:
     return replace(plan, interval=Duration(INTERVAL_NS), phase=phases)
 
 
-def measure(store: Store, listener: Listener, interrupt: Interrupt, aimed: Aim) -> tuple[int, list[RunResult]]:
+def measure(
+    store: Store, listener: Listener, interrupt: Interrupt, aimed: Aim, declared: Declared
+) -> tuple[int, list[RunResult]]:
     """The study and its runs. The first tells the alignment."""
-    study = OneStudy(store, listener, interrupt, aimed, "durable", 3 + 2 * REPETITIONS)
+    study = OneStudy(store, listener, interrupt, aimed, "durable", declared, 3 + 2 * REPETITIONS)
     if study.run([(OVERWRITE, shortened(OVERWRITE, HONESTY_NS))]):
         align = convert(study.results[0].start, Start).targets[0].align_bytes
         opened, flushed = plan_of(tuple(OPENED), align, IoMode.DIRECT), plan_of(tuple(FLUSHED), 1, IoMode.BUFFERED)

@@ -7,23 +7,13 @@ not.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from brickyard.errors import BrickyardError
 from brickyard.honesty.verify import verify
+from brickyard.store import Proof
 
 PROVED, LOST = "proved by power cut", "lost data in a power cut"
-
-
-@dataclass(frozen=True)
-class Proof:
-    """`word` is `PROVED`, `LOST`, or empty where nothing is shown."""
-
-    word: str
-    text: str
-    acknowledged: int
-    missing: int
 
 
 def prove(target: str, recorder_file: Path) -> Proof:

@@ -145,9 +145,9 @@ def experiment(workload: str, file_system: str = "ext4") -> tuple[Configuration,
 
 
 def durability(
-    setup: Setup, states: int, seed: int, logs: Path, tell: Callable[[str, int, int], None]
+    setup: Setup, states: int, seed: int, logs: Path, tell: Callable[[str, int, int], None], *, logs_stay: bool
 ) -> Iterable[Result]:
-    """A result for each configuration, in their order, with its logs in a folder."""
+    """A result for each configuration, in their order, with its logs in a folder, which may be gone at the end."""
     recorded: dict[str, tuple[Path, str, int]] = {}
     for configuration in experiment(setup.workload, setup.file_system):
         key = configuration.log_key()
@@ -168,6 +168,7 @@ def durability(
             configuration.torn_bytes,
             max(1, states // configuration.share),
             seed,
+            log_stays=logs_stay,
         )
         begun = time.monotonic()
         outcome = explore(wanted, lambda done, all_, name=configuration.name: tell(name, done, all_))  # type: ignore[misc]

@@ -11,6 +11,7 @@ import hashlib
 import math
 import os
 import queue
+import shlex
 import signal
 import subprocess
 import sys
@@ -56,6 +57,9 @@ STATE_S = 60.0  # a state whose check has not ended by then is not judged
 END_S = 20.0
 FRESH_S = 5.0  # so long does the good state's verdict count
 STOP_S = 5.0  # a worker that is interrupted cleans up within it, or is killed
+LOGS_GONE = (
+    "The logs were not kept, so no state can be mounted or judged again; --logs FOLDER keeps those of another run."
+)
 ALONE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child=KILL")
 """In a PID namespace, so that nothing outlives a worker; and the worker does not outlive us."""
 
@@ -414,11 +418,19 @@ class Exploration:
     only: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     workers: int = 2
+    log_stays: bool = True
+    """Whether the log is there when all is done, so that a state can be looked at again."""
 
     @property
     def options(self) -> str:
         """As a user writes them beside a seed, which draws this state with them alone."""
         return f"--cache {self.cache} --torn {self.torn_bytes or 'none'} --aim {self.aim}"
+
+    def named(self, seed: str) -> str:
+        """A state in a user's words; without its log nobody can draw it again."""
+        if not self.log_stays:
+            return f"state {seed}"
+        return f"--log {shlex.quote(str(self.log))} --only {seed} {self.options}"
 
     def drawing(self, recording: Recording) -> States:
         return States(str(self.log.resolve()), recording.story, self.cache, self.aim, self.torn_bytes)

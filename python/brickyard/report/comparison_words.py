@@ -7,20 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from brickyard.analysis.figures.difference_words import EXACTLY_NONE, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Change, Comparison, Failures, Lack
 from brickyard.analysis.judging.conclusions import sees_words
 from brickyard.analysis.judging.differing import Differing
 from brickyard.analysis.judging.gate import Finding, Gate
-from brickyard.report.matrix_tables import (
-    EXACTLY_NONE,
-    NOISE_UNKNOWN,
-    NOT_SEEN,
-    SAME_COMPUTATION,
-    UNKNOWN,
-    WITHIN_NOISE,
-    difference_text,
-)
+from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, SAME_COMPUTATION
 from brickyard.schema import Document
 from brickyard.store import Record
 from brickyard.units import format_name, format_runs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ import altair as alt
 
 from brickyard import _core
 from brickyard.lab.explain import LossExplained, explain
-from brickyard.lab.explore import Exploration, Outcome, bound_words, read_recording
+from brickyard.lab.explore import LOGS_GONE, Exploration, Outcome, bound_words, read_recording
 from brickyard.lab.orders import CORRUPT, KEPT, LOST, NOT_JUDGED, Describe, Recording, WritePart
 from brickyard.lab.program import describe
 from brickyard.outputs import report_place
@@ -80,6 +79,7 @@ def write_lab_report(
                 text_columns=1,
             ),
             sections=sections,
+            gone="" if all(one.wanted.log_stays for one in explored) else LOGS_GONE,
             version=_core.version(),
             pictures=where.pictures.name,
         )
@@ -104,9 +104,8 @@ def _section(number: int, one: Explored, tell: Callable[[str, int], None]) -> Se
 
 
 def again(wanted: Exploration, found: LossExplained) -> str:
-    """The command that shows the state again."""
-    log = shlex.quote(str(wanted.log))
-    return f"brickyard lab crash look --log {log} --only {found.state.seed} {wanted.options}"
+    """The command that shows the state again; empty where its log is gone."""
+    return f"brickyard lab crash look {wanted.named(found.state.seed)}" if wanted.log_stays else ""
 
 
 def _time_line(

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.difference_words import EXACTLY_NONE, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.pivot import Axis, Entry, Key, Pivot
-from brickyard.analysis.figures.samples import Difference
 from brickyard.report.tables import Table
 from brickyard.units import format_percent, three_digits
 
-UNKNOWN = "?"
-WITHIN_NOISE = "~"
 NOISE_UNKNOWN = f"{UNKNOWN}: measured once, so its noise is unknown; repetitions = 3 or more show it"
-EXACTLY_NONE = "none"
 SAME_COMPUTATION = f"{EXACTLY_NONE}: both sides are the same computation (same seed, modelled target)"
 NOT_SEEN = f"{WITHIN_NOISE}: not seen beyond noise; the true difference may be anywhere within the range"
-SHARE_MAX = 99.99  # beyond, digits say nothing
 LOPSIDED = 0.5  # from such a half width on, ± would hide that the interval reaches farther up than down
 HEADINGS = {"percent_of_best": "% of best", "rank": "rank"}
 
@@ -100,31 +96,6 @@ def _spread(pivot: Pivot, entry: Entry) -> str:
     if found.is_outside or (width is not None and width > LOPSIDED):
         return f" ({pivot.figure.text(found.low)} to {pivot.figure.text(found.high)})"
     return "" if width is None else f" ± {_share(width)}"
-
-
-def difference_text(found: Difference | None, *, negated: bool = False) -> str:
-    if found is None:
-        return DASH
-    if found.is_exact:
-        return EXACTLY_NONE
-    sign = -1 if negated else 1
-    share = f"{_percent(sign * found.share, signed=not negated)} %"
-    if found.seen is None:
-        return f"{share} {UNKNOWN}"
-    low, high = sorted((sign * (found.low or 0.0), sign * (found.high or 0.0)))
-    return f"{share} ({_percent(low)} to {_percent(high)})" + ("" if found.seen else f" {WITHIN_NOISE}")
-
-
-def _percent(share: float, *, signed: bool = True) -> str:
-    """A tenth of a per cent is as fine as anybody reads; from 100 % on whole ones do."""
-    if share > SHARE_MAX:
-        return ">+9,999" if signed else ">9,999"
-    if share < -SHARE_MAX:
-        return "<-9,999"
-    digits = 0 if abs(share) >= 1 else 1
-    text = f"{share * 100:,.{digits}f}"
-    text = text.removeprefix("-") if not float(text.replace(",", "")) else text
-    return f"+{text}" if signed and not text.startswith("-") else text
 
 
 def _share(width: float) -> str:

@@ -46,9 +46,11 @@ from brickyard.analysis.studies.curve_words import (
 from brickyard.analysis.studies.pts_points import point_rows
 from brickyard.outputs import report_place
 from brickyard.report import charts, pgbench, pts, replay
+from brickyard.report.durable_chart import durable_costs
 from brickyard.report.load_curve import load_curve
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw
+from brickyard.report.study_answers import answered
 from brickyard.report.tables import (
     Table,
     characterization_tables,
@@ -100,6 +102,8 @@ class Lead:
     """Where they are not those of all runs in the page."""
     is_whole: bool = False
     """Whether no picture of the runs is needed beside these."""
+    is_of_tables: bool = False
+    """Whether the answer stands on its tables, so that pictures of the runs follow them."""
 
 
 def default_directory(records: Sequence[Record], study: StudyInfo | None) -> Path:
@@ -123,20 +127,24 @@ def write_report(
     """
     lead, every = _lead(records, study), records
     records = [record for record in records if not is_of_search(record)] or records
-    figures = [
-        *(lead.figures if lead else []),
-        *([] if lead and lead.is_whole else draw_figures(records, _planned(study))),
-    ]
+    of_runs = [] if lead and lead.is_whole else draw_figures(records, _planned(study))
+    figures = [*(lead.figures if lead else []), *of_runs]
     where = report_place(place)
-    html = render(records, study, figures, judge, lead, judged=judged, every=every, pictures=where.pictures.name)
+    if lead and lead.is_of_tables:
+        shown, after = lead.figures, of_runs
+    else:
+        shown, after = figures, []
+    html = render(
+        records, study, shown, judge, lead, judged=judged, every=every, pictures=where.pictures.name, of_runs=after
+    )
     return write_page(where, html, (picture for figure in figures for picture in figure.files))
 
 
 def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
-    """Of a load curve, or of SNIA's tests."""
+    """Of a load curve, of SNIA's tests, or of a study whose answer stands on tables."""
     curve = curve_of(study, records)
     if curve is None:
-        return _pts_lead(study, records) if study else None
+        return (_pts_lead(study, records) or _table_lead(study, records)) if study else None
     levels = [record for record in records if not is_of_search(record)] or records
     workload = workload_words(levels)
     marks = curve_marks(curve)
@@ -169,6 +177,19 @@ def _pts_lead(study: StudyInfo, records: list[Record]) -> Lead | None:
     drawn = pts.figures(found, io_words(records))
     figures = [Figure(title, caption, [wide], [narrow]) for title, caption, wide, narrow in drawn]
     return Lead(pts_answer(found, records), figures, tables, is_whole=bool(figures))
+
+
+def _table_lead(study: StudyInfo, records: list[Record]) -> Lead | None:
+    """Of `durable`, `honesty`, `census` and `crosscheck`."""
+    found = answered(study, records)
+    if found is None:
+        return None
+    figures = []
+    if found.write_path is not None and found.write_path.writes:
+        wide, narrow = (durable_costs(found.write_path.writes, width) for width in (WIDE, NARROW))
+        caption = "Mean time of a write and what makes it durable, by one writer; lower is better."
+        figures.append(Figure("What a durable write costs", caption, [wide], [narrow]))
+    return Lead(found.answer, figures, found.tables, is_of_tables=True)
 
 
 def draw_figures(records: list[Record], planned: int | None = None) -> list[Figure]:
@@ -395,8 +416,10 @@ def render(
     judged: Sequence[str] = (),
     every: list[Record] | None = None,
     pictures: str = "pictures",
+    of_runs: Sequence[Figure] = (),
 ) -> str:
-    """The page as text; `every` run is warned of, also those that have no row of their own."""
+    """The page as text; `every` run is warned of, also those that have no row of their own. `of_runs` are pictures that
+    follow the tables."""
     every = every or records
     patterns = analysis.characterization(records)
     graph = analysis.is_graph(patterns)
@@ -427,6 +450,7 @@ def render(
             answer=said,
             together=repetitions_table(records, together) if together else None,
             figures=figures,
+            of_runs=of_runs,
             tables=lead.tables if lead else tables,
             of_each_run=tables if lead else [],
             verdicts=_verdicts(records, judge),

@@ -145,6 +145,7 @@ def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
             counted=counted_words(records, [*view.notes, *view.observed.troubles], len(view.invalid)),
             conclusions=conclusions(view.observed.pivots, view.records),
             figures=figures,
+            of_runs=(),
             tables=view_tables(view),
             footnotes=footnotes(view.observed.pivots),
             verdicts=[],

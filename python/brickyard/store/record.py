@@ -35,6 +35,7 @@ from brickyard.schema import (
 from brickyard.schema.load_hash import load_hash
 from brickyard.schema.modelled import all_modelled
 from brickyard.schema.plan import OtherPlan, Plan
+from brickyard.schema.target_sheet import WriteCaches
 from brickyard.schema.titles import PlanTitles
 
 Json = dict[str, Any]
@@ -429,7 +430,16 @@ class CurveAsked(msgspec.Struct, frozen=True, kw_only=True):
     limit: str | None = None
 
 
-class StudyAbout(msgspec.Struct, frozen=True, kw_only=True):
+class Proof(msgspec.Struct, frozen=True):
+    """What a power cut showed of a target; `word` is empty where nothing is shown."""
+
+    word: str
+    text: str
+    acknowledged: int
+    missing: int
+
+
+class StudyAbout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a study of any kind has kept of itself and is read again."""
 
     text: str | None = None
@@ -443,6 +453,18 @@ class StudyAbout(msgspec.Struct, frozen=True, kw_only=True):
     curve: CurveAsked | None = None
     planned: int | None = None
     """Cells that a characterization was to measure."""
+    census: str | None = None
+    """Of a census, its profile."""
+    units: list[str] = []
+    """Targets that a census was to measure."""
+    peers: str | None = None
+    """What units of a census must have in common to be compared; None in a study that did not keep it."""
+    protected: bool | None = None
+    """Of `honesty` and `durable`: whether the user said that the cache survives a power cut; None in a study that did
+    not keep it."""
+    proof: Proof | None = None
+    caches: WriteCaches | None = None
+    """Below the target of `honesty` and `durable`: what kernel and drive said of them then."""
 
 
 class Baseline(NamedTuple):

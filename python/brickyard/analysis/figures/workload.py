@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from brickyard.schema.operations import in_flight_total, writes
 from brickyard.schema.plan import OpenPace, OtherPhase, OtherStream, Phase, Plan, StepWord, Stream, SyncMode
 from brickyard.store import Record
-from brickyard.units import format_iops, format_ns
+from brickyard.units import format_iops, format_ns, format_size
 
 IO_WORDS = {"direct": "direct I/O", "buffered": "buffered I/O (page cache)"}
 SYNC_WORDS = {SyncMode.DSYNC: "O_DSYNC writes", SyncMode.SYNC: "O_SYNC writes"}
@@ -22,6 +22,8 @@ VIRTUAL = "virtual"
 
 PHASES_TOLD = 3
 """Phases that have words each; of more, a heading has the spans over all of them."""
+KINDS_TOLD = 3
+"""Kinds of requests that a heading names each; of more, it has the span of their sizes."""
 AnyPhase = Phase | OtherPhase
 
 
@@ -45,6 +47,29 @@ def workload_words(records: Sequence[Record], each: str = "run", phase: int | No
         return _joined("; ".join(f"{name}: {words}" for name, words in told if words), _io(loads))
     most = max(map(len, asked))
     return _joined(f"{most} phases" if most > 1 else "", _demand(asked), _time(loads, each), io_words(loads))
+
+
+def request_words(streams: Sequence[Stream | OtherStream]) -> str:
+    """`random 4 KiB`, or the kinds of several streams; of many kinds, their sizes. Empty where nobody knows, as of a
+    replay."""
+    known = [stream for stream in streams if isinstance(stream, Stream) and stream.request and not stream.program]
+    told = dict.fromkeys(f"{_address(stream)} {_sizes([stream])}" for stream in known if not stream.trace)
+    return " and ".join(told) if len(told) <= KINDS_TOLD else f"requests of {_sizes(known)}"
+
+
+def requests_of(record: Record) -> str:
+    """The same of all streams of a run."""
+    return request_words([stream for phase in record.info.plan.phase for stream in phase.stream])
+
+
+def _address(stream: Stream) -> str:
+    return str(stream.address.__struct_config__.tag).replace("_", " ")
+
+
+def _sizes(streams: Sequence[Stream]) -> str:
+    sizes = [share.size for stream in streams for share in stream.request]
+    low, high = format_size(min(sizes)), format_size(max(sizes))
+    return low if low == high else f"{low} to {high}"
 
 
 def plan_words(plan: Plan) -> str:

@@ -8,19 +8,24 @@ Refusal: which of them is right is not decided, and a difference that the runs a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from brickyard.analysis.figures import samples
+from brickyard.analysis.figures.difference_words import WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.samples import Difference, in_family, repetitions_for, sample
 from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.conclusions import sees_words
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema import Document
 from brickyard.store import Record
+from brickyard.store.record import FIO
 
 DECIDES = 0.2  # two engines that differ by less do the same for most purposes; five runs find 14 % at a noise of 6 %
+OURS = "brickyard"
 APART = 2.0  # medians that differ by this factor are said to
 
 
@@ -140,6 +145,50 @@ def verdict(found: Comparison) -> str:
 def _apart(found: Comparison) -> str:
     low, high = sorted((found.ours.iops, found.theirs.iops))
     return f"the medians differ {high / low:.3g}-fold; " if low and high / low >= APART else ""
+
+
+@dataclass(frozen=True)
+class TwoPrograms:
+    """The runs of each program, and what was compared of those that came to their end."""
+
+    ours: list[Record]
+    theirs: list[Record]
+    found: list[Comparison]
+
+    @property
+    def version(self) -> str:
+        return self.theirs[0].info.software_version if self.theirs else FIO
+
+
+def is_crosscheck(records: Sequence[Record]) -> bool:
+    """Whether `crosscheck` made them: each is marked with the program that ran it."""
+    return bool(records) and all(record.info.marks.engine for record in records)
+
+
+def crosschecked(records: Sequence[Record]) -> TwoPrograms:
+    good = [record for record in records if record.info.is_valid]
+    ours = [record for record in good if record.info.marks.engine == OURS]
+    theirs = [record for record in good if record.info.marks.engine == FIO]
+    return TwoPrograms(ours, theirs, compare(ours, theirs))
+
+
+def crosscheck_answer(of: TwoPrograms, records: Sequence[Record]) -> Answer:
+    """Of each operation of each stream what is known of the two rates."""
+    said = [
+        f"{', '.join((item.phase, item.stream, item.operation))}: {rates_words(item, of.version)}: {verdict(item)}."
+        for item in of.found
+    ]
+    if not said:
+        said = ["Nothing was compared: no run of each program came to its end."]
+    return Answer(f"Do {of.version} and Brickyard measure the same?", tuple(said), belief(records))
+
+
+def rates_words(item: Comparison, version: str) -> str:
+    """The difference that the runs are judged by is of their means; the table has that of their medians."""
+    if item.rates is None:
+        return f"IOPS of {version}"
+    means = "" if item.rates.seen is None else ", means of the runs:"
+    return f"IOPS of {version}{means} {difference_text(item.rates).removesuffix(f' {WITHIN_NOISE}')}"
 
 
 def comparison_document(found: Comparison) -> Document:

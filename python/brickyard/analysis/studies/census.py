@@ -26,7 +26,9 @@ from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.named import IOPS, RATES_BY_OPERATION
 from brickyard.analysis.figures.samples import MAD_TO_SIGMA
 from brickyard.analysis.figures.totals import asked_phase, totals
+from brickyard.analysis.figures.workload import request_words
 from brickyard.schema import Document, TargetSheet, in_flight_total, is_request
+from brickyard.schema.plan import OtherStream, Stream
 from brickyard.store import Record
 from brickyard.units import format_size
 
@@ -62,6 +64,8 @@ class Peer:
     series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     errors: int = 0
     """Requests that failed."""
+    loads: Mapping[str, str] = field(default_factory=dict)
+    """What was asked for each figure: how large the requests were, and how many at a time."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class FigureSpread:
     high: float
     mad_share: float
     """Robust standard deviation over the median."""
+    load: str = ""
+    """What was asked for it."""
 
     def document(self) -> Document:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -293,6 +299,7 @@ def _predicted(load: np.ndarray, slow: np.ndarray) -> tuple[np.ndarray, float]:
 
 def spreads(units: Sequence[Peer]) -> list[FigureSpread]:
     found = []
+    loads = {name: load for unit in units for name, load in unit.loads.items()}
     for name, more_is_better in _names(units):
         _, values = _values(units, name, more_is_better=more_is_better)
         if len(values):
@@ -307,6 +314,7 @@ def spreads(units: Sequence[Peer]) -> list[FigureSpread]:
                     middle,
                     float(values.max()),
                     mad,
+                    loads.get(name, ""),
                 )
             )
     return found
@@ -363,6 +371,7 @@ def _sheet_traits(sheet: TargetSheet) -> dict[str, str]:
 def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> Peer:
     rates: dict[str, float] = {}
     times: dict[str, float] = {}
+    loads: dict[str, str] = {}
     errors = 0
     for row in totals(record):
         asked = asked_phase(record, row.phase)
@@ -371,10 +380,14 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
         errors += row.errors
         if not row.is_rated:
             continue
-        rates[f"{row.phase_name}, {row.operation} {RATES_BY_OPERATION.get(row.operation, IOPS)}"] = row.iops
-        p99 = row.response.p99 if row.response else None
-        if p99:
-            times[f"{row.phase_name}, {row.operation} p99"] = float(p99)
+        rate, p99_name = (
+            f"{row.phase_name}, {row.operation} {figure}"
+            for figure in (RATES_BY_OPERATION.get(row.operation, IOPS), "p99")
+        )
+        rates[rate] = row.iops
+        loads[rate] = loads[p99_name] = _load(asked.stream[row.stream])
+        if p99 := row.response.p99 if row.response else None:
+            times[p99_name] = float(p99)
     series: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for item in record.intervals:
         asked = asked_phase(record, item.phase)
@@ -384,4 +397,10 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
         if own is not None and own.target == target and counts:
             kind = f"{item.operation} {format_size(round(item.bytes / item.requests))}"
             series[kind].append((float(in_flight_total(own) or 1), item.mean_ns))
-    return Peer(name, rates, times, traits, dict(series), errors)
+    return Peer(name, rates, times, traits, dict(series), errors, loads)
+
+
+def _load(stream: Stream | OtherStream) -> str:
+    """`random 4 KiB, 4 in flight`."""
+    at_once = in_flight_total(stream)
+    return ", ".join(filter(None, (request_words([stream]), f"{at_once:,} in flight" if at_once else "")))

@@ -11,22 +11,21 @@ from rich.console import Console
 from rich.text import Text
 
 from brickyard import bricks
-from brickyard.analysis.judging.answers import belief
+from brickyard.analysis.judging.answers import Answer
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_line, stdout, table
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_line, stdout
 from brickyard.cli.parts.progress import Terminal
-from brickyard.cli.parts.tables import print_circumstances, print_warnings
+from brickyard.cli.parts.tables import print_answer, print_circumstances, print_table, print_warnings
 from brickyard.cli.parts.target import aim_at, named
 from brickyard.errors import BAD_INPUT, FAILED, BadInputError
-from brickyard.facts.write_cache import write_cache_facts
-from brickyard.honesty import SUSPICIOUS, Figures, Finding, figures, findings, verdict
-from brickyard.honesty.measure import measure
+from brickyard.honesty import SUSPICIOUS
+from brickyard.honesty.answers import WritePath, write_path, write_path_answer
+from brickyard.honesty.measure import Declared, measure
+from brickyard.report.study_tables import honesty_tables
 from brickyard.schema import Document, stored
-from brickyard.schema.target_sheet import WriteCaches
-from brickyard.store import Record, Store
+from brickyard.store import Store
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.units import format_iops, format_mib_per_s, format_ns, format_size
 
 DEFAULT_SIZE = "256MiB"  # four times what is written between two flushes at most
 STYLE = {"suspicious": "bold red", "plausible": "green", "no verdict": "dim"}
@@ -84,64 +83,42 @@ def honesty(
         ) as aimed,
     ):
         with Interrupt() as interrupt, Terminal() as terminal:
-            study, results = measure(kept, terminal, interrupt, aimed, list(overrides))
+            study, results = measure(kept, terminal, interrupt, aimed, list(overrides), Declared(protected))
         records = [kept.record(result.run) for result in results]
-    measured = figures(records)
-    facts = cache_of(records)
-    found = findings(measured, facts, protected=protected)
+        made = kept.studies(study)[0]
+    found = write_path(made, records)
+    said = write_path_answer(made, found)
     if json:
-        emit(_document(study, records, measured, facts, found))
+        emit({**said.document(), **_document(study, found)})
     else:
-        _print(stdout(), records, measured, found)
+        _print(stdout(), said, found)
     code = EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
-    return FAILED if check and code == 0 and verdict(found) == SUSPICIOUS else code
+    return FAILED if check and code == 0 and found.word == SUSPICIOUS else code
 
 
-def cache_of(records: list[Record]) -> WriteCaches:
-    """What is known of the write caches below the one target of these runs."""
-    return write_cache_facts(records[0].info.facts.targets[0])
-
-
-def _document(
-    study: int, records: list[Record], measured: Figures, facts: WriteCaches, found: list[Finding]
-) -> Document:
+def _document(study: int, found: WritePath) -> Document:
+    last = found.records[-1].info
     return {
         "study": study,
-        "runs": [record.info.id for record in records],
-        "outcome": records[-1].info.outcome,
-        "message": records[-1].info.message,
-        "warnings": stored(distinct_warnings(records)),
-        "verdict": verdict(found),
-        "findings": [{"id": item.id, "state": item.state, "text": item.text} for item in found],
-        "figures": measured.document(),
-        "write_cache": msgspec.to_builtins(facts),
+        "runs": [record.info.id for record in found.records],
+        "outcome": last.outcome,
+        "message": last.message,
+        "warnings": stored(distinct_warnings(list(found.records))),
+        "verdict": found.word,
+        "findings": [{"id": item.id, "state": item.state, "text": item.text} for item in found.findings],
+        "figures": found.measured.document(),
+        "write_cache": msgspec.to_builtins(found.cache),
     }
 
 
-def _print(console: Console, records: list[Record], measured: Figures, found: list[Finding]) -> None:
-    console.print(Text.assemble("verdict: ", (verdict(found), STYLE[verdict(found)])))
-    print_labelled(console, [(Text(item.state, STYLE[item.state]), item.text) for item in found], "right")
-    print_line(console, f"Before you rely on it: {belief(records)}", "dim")
+def _print(console: Console, said: Answer, found: WritePath) -> None:
+    records = list(found.records)
+    print_answer(console, said)
+    print_labelled(console, [(Text(item.state, STYLE[item.state]), item.text) for item in found.findings], "right")
     console.print()
     print_warnings(console, records)
-    if measured.groups:
-        rows = [[f"{g.writes:,}", format_iops(g.writes_per_s), format_ns(g.flush_ns)] for g in measured.groups]
-        columns = [("writes per flush", "right"), ("writes/s", "right"), ("flush", "right")]
-        console.print(table("Group commits", columns, rows))
-        console.print()
-    if measured.dirty:
-        rows = [
-            [
-                format_size(d.dirty_bytes),
-                f"{d.flushes:,}",
-                format_ns(d.writes_ns),
-                format_ns(d.flush_ns),
-                format_mib_per_s(d.bytes_per_s) if d.dirty_bytes else "–",
-            ]
-            for d in measured.dirty
-        ]
-        columns = [(name, "right") for name in ("dirty data", "flushes", "writes", "flush", "MiB/s with flush")]
-        console.print(table("Flush time against dirty data", columns, rows))
+    for made in honesty_tables(found.measured):
+        print_table(console, made)
         console.print()
     print_circumstances(console, records)
     last = records[-1].info

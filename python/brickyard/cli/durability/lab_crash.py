@@ -21,7 +21,7 @@ from brickyard.lab import worker
 from brickyard.lab.checks import COMMAND, found_program
 from brickyard.lab.durability import Result
 from brickyard.lab.durability import durability as experiment_of
-from brickyard.lab.explore import Exploration, Outcome, bound_words, explore, facts_of, read_recording
+from brickyard.lab.explore import LOGS_GONE, Exploration, Outcome, bound_words, explore, facts_of, read_recording
 from brickyard.lab.explore import record as record_log
 from brickyard.lab.orders import Setup
 from brickyard.lab.rooms import LOGS, own_folder
@@ -278,7 +278,7 @@ def durability(
     setup = Setup(workload=workload, load_s=_seconds(duration), file_system=fs)
     with ExitStack() as ending:
         place = outputs.folder(logs) if logs else ending.enter_context(own_folder(LOGS))
-        results = list(experiment_of(setup, states, seed, place, Saying()))
+        results = list(experiment_of(setup, states, seed, place, Saying(), logs_stay=bool(logs)))
         page = _reported([(one.configuration.name, one.wanted, one.outcome) for one in results], report)
     if json:
         emit({"configurations": [_configuration(result) for result in results], **page})
@@ -297,7 +297,7 @@ def _configuration(result: Result) -> Document:
         "version": result.version,
         "commits_per_s": result.commits / result.load_s,
         "judging_s": result.judging_s,
-        "log": str(result.wanted.log),
+        "log": str(result.wanted.log) if result.wanted.log_stays else None,
         "cache": result.wanted.cache,
         "aim": result.wanted.aim,
         "torn_bytes": result.wanted.torn_bytes,
@@ -327,5 +327,6 @@ def _print_results(results: list[Result]) -> None:
         if not result.configuration.must_fail and (bound := bound_words(result.outcome)):
             print_line(console, f"{result.configuration.name}: {bound}")
         for kind, (seed, why) in result.outcome.first.items():
-            options = f"--only {seed} {result.wanted.options}"
-            print_line(console, f"{result.configuration.name}: {kind}, first in {options}: {why}")
+            print_line(console, f"{result.configuration.name}: {kind}, first in {result.wanted.named(seed)}: {why}")
+    if any(result.outcome.first and not result.wanted.log_stays for result in results):
+        print_line(console, LOGS_GONE)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
-from rich.console import Console
 
 from brickyard import profiles
-from brickyard.analysis.studies.census import FEWEST_PEERS, Census, census, units_of
+from brickyard.analysis.studies.census_answer import PEERS, census_answer, censused
 from brickyard.cli.parts import options
 from brickyard.cli.parts.on_hosts import HOSTS
-from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stdout, table
+from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stdout
 from brickyard.cli.parts.progress import Terminal
+from brickyard.cli.parts.tables import print_answer, print_table
 from brickyard.cli.parts.target import aim_at
 from brickyard.errors import BAD_INPUT, DONE, FAILED, BadInputError
+from brickyard.report.study_tables import census_tables
 from brickyard.schema.plan import Plan
-from brickyard.store import Json, Store, check_place, command_on
+from brickyard.store import Store, StudyAbout, check_place, command_on
 from brickyard.study.running.check import check_run
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunResult, RunSpec
-from brickyard.units import format_ns, three_digits
-
-SHOWN = 20
 
 
 def run(
@@ -33,7 +32,7 @@ def run(
     ] = None,
     profile: Annotated[str, Parameter(help="The workload for every unit; the profile census only reads.")] = "census",
     overrides: options.Overrides = (),
-    peers: Annotated[str, Parameter(help="What units must have in common to be compared, such as model.")] = "model",
+    peers: Annotated[str, Parameter(help="What units must have in common to be compared, such as model.")] = PEERS,
     one_at_a_time: Annotated[
         bool,
         Parameter(
@@ -73,20 +72,27 @@ def run(
     check_place(store)
     with Store(store) as kept:
         if hosts is None:
-            study, outcomes, runs = _here(kept, text.name, plan, targets, placing)
+            study, outcomes, runs = _here(kept, text.name, plan, targets, placing, peers)
             refused: dict[str, str] = {}
         else:
-            study, outcomes, runs, refused = _on_hosts(kept, text.name, plan, targets, hosts, placing, one_at_a_time)
+            study, outcomes, runs, refused = _on_hosts(
+                kept, text.name, plan, targets, hosts, placing, one_at_a_time, peers
+            )
         records = [kept.record(run) for run in runs]
-    measured = [record for record in records if record.info.is_valid]
-    found = census([unit for record in measured for unit in units_of(record)], peers)
-    missing = [target for record in records if record.info.outcome != "done" for target in record.info.targets]
-    missing += refused
+        result = censused(kept.studies(study)[0], records)
+    found, missing = result.census, result.missing
+    said = census_answer(result, records)
     if json:
-        emit({"study": study, "runs": runs, "missing": missing, **found.document()})
+        emit({**said.document(), "study": study, "runs": runs, "missing": missing, **found.document()})
     else:
-        export = command_on(kept.place, f"export s{study} --format parquet -o census.parquet")
-        _print(stdout(), found, missing, export)
+        console = stdout()
+        print_answer(console, said)
+        for made in census_tables(found, records):
+            print_table(console, made)
+            console.print()
+        print_line(
+            console, f"All runs: {command_on(kept.place, f'export s{study} --format parquet -o census.parquet')}"
+        )
     if refused and all(outcome == "done" for outcome in outcomes):
         return FAILED
     if any(outcome != "done" for outcome in outcomes):
@@ -102,6 +108,7 @@ def _on_hosts(
     hosts: str,
     placing: options.Placing,
     one_at_a_time: bool,
+    peers: str,
 ) -> tuple[int, list[str], list[int], dict[str, str]]:
     from brickyard.fleet import cluster
     from brickyard.fleet.drive import Fleets, each_volume, rounds
@@ -115,27 +122,31 @@ def _on_hosts(
         raise BadInputError(f"--hosts all: {', '.join(down)} is down; see `brickyard fleet status`")
     every = rounds([*up, *down], targets, one_at_a_time=one_at_a_time)
     refused = {f"{host}:{target}": f"{host} is down" for some in every for host, target in some if host in down}
+    units = [f"{host}:{target}" for some in every for host, target in some]
+    about = StudyAbout(census=name, units=units, peers=peers)
     together = [here for some in every if (here := [unit for unit in some if unit[0] not in down])]
     with Interrupt() as interrupt, Terminal() as terminal:
         on = Fleets(store, terminal, interrupt, ray, FleetWishes(words=tuple(words)), placing.overwrite)
         notes = [f"{host}: is down; its volumes are not measured" for host in down]
         for note in notes:
             terminal.note(note)
-        study, results, unmeasured = each_volume(on, name, plan, together, notes)
+        study, results, unmeasured = each_volume(on, name, plan, about, together, notes)
     outcomes, runs = [result.outcome for result in results], [result.run for result in results]
     return study, outcomes, runs, refused | unmeasured
 
 
 def _here(
-    store: Store, name: str, plan: Plan, targets: tuple[str, ...], placing: options.Placing
+    store: Store, name: str, plan: Plan, targets: tuple[str, ...], placing: options.Placing, peers: str
 ) -> tuple[int, list[str], list[int]]:
     """One volume after another."""
     results: list[RunResult] = []
-    units: Json = {"census": name, "units": list(targets)}
+    units: list[str] = []
     for target in targets:  # all are checked before the first is measured
         with aim_at((target,), placing) as aimed:
             check_run(plan, aimed.targets, aimed.options)
-    study = store.add_study(f"census of {len(targets)}", units)
+            units += aimed.targets
+    about = StudyAbout(census=name, units=units, peers=peers)
+    study = store.add_study(f"census of {len(targets)}", msgspec.to_builtins(about))
     with Interrupt() as interrupt, Terminal() as terminal:
         terminal.expect(len(targets))
         runner = Runner(store, terminal, interrupt)
@@ -148,63 +159,3 @@ def _here(
     worst = next((result.outcome for result in results if result.outcome != "done"), "done")
     store.end_study(study, worst, [])
     return study, [result.outcome for result in results], [result.run for result in results]
-
-
-def _print(console: Console, found: Census, missing: list[str], export: str) -> None:
-    for line in words(found, missing):
-        print_line(console, line, "bold")
-    console.print()
-    if found.findings:
-        rows = [
-            [item.unit, item.figure, f"{three_digits(item.factor)} ×", three_digits(item.score)]
-            for item in found.findings[:SHOWN]
-        ]
-        columns = [("unit", "left"), ("figure", "left"), ("slower than its peers", "right"), ("score", "right")]
-        console.print(table("Slow units, the slowest first", columns, rows))
-        console.print()
-    rows = [
-        [
-            item.name,
-            str(item.count),
-            *(_value(value, item.unit) for value in (item.low, item.median, item.high)),
-            f"{item.mad_share:.1%}",
-        ]
-        for item in found.spreads
-    ]
-    names = ("units", "least", "median", "most", "spread (MAD)")
-    console.print(table("All units", [("figure", "left"), *((name, "right") for name in names)], rows))
-    print_line(console, f"All runs: {export}")
-
-
-def _value(value: float, unit: str) -> str:
-    return format_ns(value) if unit == "ns" else three_digits(value)
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-
-
-def words(found: Census, missing: list[str]) -> list[str]:
-    """The answer."""
-    said = [f"Not measured: {', '.join(missing)}."] if missing else []
-    if found.errors:
-        counts = [f"{unit} ({errors:,})" for unit, errors in found.errors.items()]
-        said.append(f"Requests failed on {_some(counts)}. Units with errors are not compared with other units.")
-    if found.not_judged:
-        kinds = [f"{kind or 'of no known kind'} ({count})" for kind, count in found.not_judged.items()]
-        said.append(f"Not judged, since at least {FEWEST_PEERS} units of a kind are needed: {_some(kinds)}.")
-    slow = found.slow
-    if found.too_few:
-        return [*said, "No unit was judged."]
-    if not slow:
-        said.append(f"None of {found.judged} units is slower than chance explains for identical units.")
-    else:
-        said.append(f"{len(slow)} of {found.judged} units are slow: {_some(slow)}.")
-    for common in found.common:
-        said.append(
-            f"In common: {common.trait} {common.value}: {common.slow_with} of the {common.slow} slow units have it, "
-            f"and {common.others_with} of the {common.others} others."
-        )
-    if slow and not found.common:
-        said.append("No recorded trait distinguishes the slow units from the others.")
-    return said

@@ -15,6 +15,7 @@ from brickyard.units import format_size
 
 if TYPE_CHECKING:
     from brickyard.fleet.cluster import Cluster
+    from brickyard.fleet.up import Stopped
 
 app = App(
     name="fleet", help="Many hosts: start Ray on them, show their state, collect or remove the records that they kept."
@@ -142,12 +143,23 @@ def down(
     """Stop what `up` started on the hosts; hosts that cannot be reached stay on the list for another `down`."""
     from brickyard.fleet import up as starting
 
-    failures = starting.down(forget=forget)
+    stopped = starting.down(forget=forget)
     if json:
-        emit({"failures": failures})
-    for failure in failures:
+        emit({"stopped": stopped.names, "failures": stopped.failures})
+    else:
+        print_line(stdout(), _stopped_words(stopped, forget=forget))
+    for failure in stopped.failures:
         print_line(stderr(), failure)
-    return FAILED if failures else DONE
+    return FAILED if stopped.failures else DONE
+
+
+def _stopped_words(stopped: Stopped, *, forget: bool) -> str:
+    if stopped.fleet.joined:
+        return f"left the cluster at {stopped.fleet.address}, which goes on"
+    on = f"Ray is stopped on {', '.join(stopped.names)}" if stopped.names else "Ray was stopped on no host"
+    if not stopped.failures:
+        return f"{on}; no fleet is up"
+    return f"{on}; the others are {'forgotten' if forget else 'still on the list'}"
 
 
 @app.command

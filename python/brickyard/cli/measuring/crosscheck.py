@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from brickyard import bricks, profiles
-from brickyard.analysis.judging.crosscheck import TIMES, Comparison, compare, comparison_document, verdict
+from brickyard.analysis.judging.crosscheck import comparison_document, crosscheck_answer, crosschecked
 from brickyard.cli.parts import options
-from brickyard.cli.parts.output import EXIT_CODES, emit, print_line, stdout, table
+from brickyard.cli.parts.output import EXIT_CODES, emit, stdout
 from brickyard.cli.parts.progress import Terminal
+from brickyard.cli.parts.tables import print_answer, print_table
 from brickyard.cli.parts.target import aim_at
 from brickyard.errors import BAD_INPUT, BadInputError
-from brickyard.percentiles import MEDIAN_AND_P99
-from brickyard.report.matrix_tables import WITHIN_NOISE, difference_text
+from brickyard.report.study_tables import crosscheck_tables
 from brickyard.schema import plan_document
 from brickyard.store import Store
 from brickyard.study.running.fit import refuse_programs
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import RunSpec
 from brickyard.study.shipped.crosscheck import crosscheck as run_crosscheck
-from brickyard.units import format_iops, format_mib_per_s, format_ns
 
 
 def crosscheck(
@@ -64,51 +62,25 @@ def crosscheck(
                 terminal.note(
                     f"{done.outcome}{': ' + done.message if done.message else ''}; its figures cannot be compared"
                 )
-        ours, theirs = ([kept.record(run) for run in runs] for runs in (done.ours, done.theirs))
-    found = compare(ours, theirs)
+        records = [kept.record(run) for run in sorted((*done.ours, *done.theirs))]
+    found = crosschecked(records)
+    said = crosscheck_answer(found, records)
     if json:
         emit(
             {
+                **said.document(),
                 "study": done.study,
                 "outcome": done.outcome,
                 "message": done.message,
                 "profile": text.name,
                 "plan": plan_document(plan),
                 "runs": {"brickyard": done.ours, "fio": done.theirs},
-                "fio_version": theirs[0].info.software_version if theirs else None,
-                "comparisons": [comparison_document(item) for item in found],
+                "fio_version": found.version if found.theirs else None,
+                "comparisons": [comparison_document(item) for item in found.found],
             }
         )
     else:
-        _print(stdout(), found, theirs[0].info.software_version if theirs else "fio")
+        print_answer(stdout(), said)
+        for made in crosscheck_tables(found, records):
+            print_table(stdout(), made)
     return EXIT_CODES.get(done.outcome, BAD_INPUT)
-
-
-def _print(console: Console, found: list[Comparison], version: str) -> None:
-    rows = []
-    for item in found:
-        place = (item.phase, item.stream, item.operation)
-        for name, side in (("brickyard", item.ours), (version, item.theirs)):
-            times = [format_ns(side.time_ns(time)) for time in TIMES]
-            rows.append([*place, name, format_iops(side.iops), format_mib_per_s(side.bytes_per_s), *times])
-        changes = [_percent(item.time_difference(time)) for time in TIMES]
-        share = _percent(item.iops_difference)
-        rows.append([*place, "difference", share, share, *changes])
-    columns = [(name, "left") for name in ("phase", "stream", "operation", "by")]
-    columns += [(name, "right") for name in ("IOPS", "MiB/s", "mean", *MEDIAN_AND_P99)]
-    console.print(table("The same workload with both, medians of the runs", columns, rows))
-    for item in found:
-        words = ", ".join((item.phase, item.stream, item.operation))
-        print_line(console, f"{words}: {rates_words(item, version)}: {verdict(item)}")
-
-
-def rates_words(item: Comparison, version: str) -> str:
-    """The difference that the runs are judged by is of their means; the table has that of their medians."""
-    if item.rates is None:
-        return f"IOPS of {version}"
-    means = "" if item.rates.seen is None else ", means of the runs:"
-    return f"IOPS of {version}{means} {difference_text(item.rates).removesuffix(f' {WITHIN_NOISE}')}"
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share * 100:+.1f} %"

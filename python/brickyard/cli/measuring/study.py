@@ -16,12 +16,11 @@ from brickyard.cli.parts.drawing import Drawn, drawn, report_command
 from brickyard.cli.parts.on_hosts import ComputedOn, hosting_of, sweeping
 from brickyard.cli.parts.output import emit, print_line, print_text, stderr, stdout, table
 from brickyard.cli.parts.progress import IOPS, TRANSACTIONS, Terminal, Working
-from brickyard.cli.parts.tables import print_answer, print_warnings
+from brickyard.cli.parts.tables import print_answer, print_table, print_warnings
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BAD_INPUT, DONE, FAILED, INTERRUPTED, BadInputError, one_line
 from brickyard.report.matrix_tables import footnotes
 from brickyard.report.study_page import study_document, view_tables, write_study_report
-from brickyard.report.tables import Table
 from brickyard.schema import Document
 from brickyard.store import Json, Record, Store, check_place
 from brickyard.study.designs.cells import Layout, Wishes, combinations_words
@@ -199,19 +198,6 @@ def print_matrix(console: Console, view: StudyView) -> None:
         console.print()
     for line in (*footnotes(observed.pivots), *observed.troubles):
         print_line(console, line, "dim")
-
-
-def print_table(console: Console, made: Table) -> None:
-    """What columns have in common stands above the first of them, or with the title where it is all there is."""
-    heads = [head for head, span in made.groups for _ in range(span)] or [""] * len(made.columns)
-    told = list(dict.fromkeys(head for head in heads if head))
-    many = len(told) > 1
-    title = made.title if many or not told else f"{made.title} ({told[0]})"
-    sides = ["left"] * made.text_columns + ["right"] * (len(made.columns) - made.text_columns)
-    print_line(console, title, "bold")
-    if made.note:
-        print_line(console, made.note, "dim")
-    console.print(table("", list(zip(made.columns, sides, strict=True)), made.rows, heads=heads if many else ()))
 
 
 def _closing(planned: list[Step], result: MatrixResult, counted: int) -> list[str]:

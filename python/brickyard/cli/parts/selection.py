@@ -33,8 +33,12 @@ def select(store: Store, words: tuple[str, ...]) -> Selection:
     """The records of the runs that were named. Without a word it is the newest study or the newest run, whichever is
     newer."""
     ids, studies = named_runs(store, words)
-    only = studies[0] if len(studies) == 1 and ids == studies[0].runs else None
-    return Selection(readable(store, ids), only)
+    return Selection(readable(store, ids), whole_study(ids, studies))
+
+
+def whole_study(ids: list[int], studies: list[StudyInfo]) -> StudyInfo | None:
+    """The one study that was named, and nothing beside it."""
+    return studies[0] if len(studies) == 1 and ids == studies[0].runs else None
 
 
 def part_words(store: Store, run: int) -> str:

@@ -28,6 +28,7 @@ from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.studies.characterization import RankedCell, footnotes, latency_name, pattern_words
 from brickyard.cli.parts.output import print_labelled, print_line, table, warning_text
 from brickyard.percentiles import MEDIAN_AND_TAILS
+from brickyard.report.tables import Table
 from brickyard.schema import HangEvent, Timed, is_on_data, is_request
 from brickyard.store import METADATA, Record
 from brickyard.units import format_count, format_ns, format_percent, format_size
@@ -58,6 +59,19 @@ def print_answer(console: Console, found: Answer, verdicts: Sequence[str] = ()) 
         print_line(console, sentence)
     print_line(console, f"Before you rely on it: {found.belief}", "dim")
     console.print()
+
+
+def print_table(console: Console, made: Table) -> None:
+    """What columns have in common stands above the first of them, or with the title where it is all there is."""
+    heads = [head for head, span in made.groups for _ in range(span)] or [""] * len(made.columns)
+    told = list(dict.fromkeys(head for head in heads if head))
+    many = len(told) > 1
+    title = made.title if many or not told else f"{made.title} ({told[0]})"
+    sides = ["left"] * made.text_columns + ["right"] * (len(made.columns) - made.text_columns)
+    print_line(console, title, "bold")
+    if made.note:
+        print_line(console, made.note, "dim")
+    console.print(table("", list(zip(made.columns, sides, strict=True)), made.rows, heads=heads if many else ()))
 
 
 def print_circumstances(console: Console, records: list[Record]) -> None:

@@ -24,6 +24,7 @@ app = App(name="baseline", help="Runs that later runs are compared with.")
 
 
 @app.default
+@app.command(name="list")
 def list_baselines(*, store: options.StorePlace = None, json: options.Json = False) -> int:
     """List the baselines in the store."""
     with open_store(store) as kept:

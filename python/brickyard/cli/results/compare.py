@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from brickyard import outputs
+from brickyard.analysis.figures.difference_words import difference_text
 from brickyard.analysis.figures.named import COMPARABLE
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import (
@@ -40,7 +41,6 @@ from brickyard.report.comparison_words import (
     unlike_words,
     verdict_lines,
 )
-from brickyard.report.matrix_tables import difference_text
 from brickyard.report.picture import Picture
 from brickyard.store import Record, Store
 from brickyard.units import format_name, format_ns, format_percent, format_runs

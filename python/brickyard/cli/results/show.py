@@ -6,9 +6,10 @@ from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stdout
-from brickyard.cli.parts.selection import named_runs, open_store, part_words, readable
-from brickyard.cli.parts.tables import print_run
+from brickyard.cli.parts.selection import named_runs, open_store, part_words, readable, whole_study
+from brickyard.cli.parts.tables import print_answer, print_run
 from brickyard.errors import BrickyardError
+from brickyard.report.study_answers import study_answer
 
 
 def show(
@@ -21,7 +22,8 @@ def show(
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
-    """Show runs, each with its answer, warnings, figures, errors, slowest requests, and circumstances.
+    """Show runs, each with its answer, warnings, figures, errors, slowest requests, and circumstances; of a study, its
+    answer first.
 
     Parameters
     ----------
@@ -30,18 +32,23 @@ def show(
     """
     judge = judges.judging(ruler, check, price, capacity, ports)
     with open_store(store) as kept:
-        named, _ = named_runs(kept, runs or ("latest",))
+        named, studies = named_runs(kept, runs or ("latest",))
         records = readable(kept, named)
+        study = whole_study(named, studies)
         part = part_words(kept, named[0]) if len(named) == 1 else ""
     if not records:
         raise BrickyardError("none of these runs can be read")
+    said = study_answer(study, records) if study is not None else None
     if json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
-        emit(documents[0] if len(named) == 1 else {"runs": documents})
+        of_study = {"of_study": said.document()} if said else {}
+        emit({**of_study, **(documents[0] if len(named) == 1 else {"runs": documents})})
         return judge.exit_code(records, 0)
     console = stdout()
     if part:
         print_line(console, part, "dim")
+    if said:
+        print_answer(console, said)
     for number, record in enumerate(records):
         if number:
             console.print()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -173,6 +173,13 @@ class Runner:
         self.interrupt = interrupt
         self._facts: dict[tuple[str, ...], RunFacts] = {}
 
+    def facts_of(self, places: Sequence[str]) -> RunFacts:
+        """What is known of targets and host before their first run; gathered once."""
+        key = tuple(places)
+        if key not in self._facts:
+            self._facts[key] = circumstances.collect(list(key))
+        return self._facts[key]
+
     def run(self, spec: RunSpec, study: Callable[[], int] | None = None, held: Held | None = None) -> RunResult:
         """Carries one run out. What the core refuses is bad input; what fails later is an outcome."""
         from brickyard import _core
@@ -180,10 +187,9 @@ class Runner:
         if not _core.is_release_build():
             raise BadInputError("the core is a debug build, which measures itself; build it with `make run`")
         key = tuple(spec.targets if spec.places is None else spec.places)
-        if key not in self._facts:
-            self._facts[key] = circumstances.collect(list(key))
+        known = self.facts_of(key)
         are_servers = asks_databases(spec.plan)
-        watch = circumstances.Watching(list(key), self._facts[key], spec.plan, are_servers=are_servers)
+        watch = circumstances.Watching(list(key), known, spec.plan, are_servers=are_servers)
         try:
             handle = _start(spec) if spec.start is None else spec.start()
         except BaseException:
@@ -201,7 +207,7 @@ class Runner:
                 targets=spec.targets,
                 options=spec.options,
                 software_version=_core.version(),
-                facts=msgspec.structs.replace(self._facts[key], process=own_process(), hosts=hosts),
+                facts=msgspec.structs.replace(known, process=own_process(), hosts=hosts),
                 study=study() if study else None,
                 labels=spec.marks,
             )
