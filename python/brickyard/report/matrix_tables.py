@@ -12,7 +12,9 @@ from brickyard.units import format_percent, three_digits
 
 UNKNOWN = "?"
 WITHIN_NOISE = "~"
-NOISE_UNKNOWN = f"{UNKNOWN}: measured once, so its noise is unknown; repetitions = 3 or more show it"
+NOISE_UNKNOWN = (
+    f"{UNKNOWN}: measured once, or not in all runs, so its noise is unknown; 3 or more repetitions that have it show it"
+)
 EXACTLY_NONE = "none"
 SAME_COMPUTATION = f"{EXACTLY_NONE}: both sides are the same computation (same seed, modelled target)"
 NOT_SEEN = f"{WITHIN_NOISE}: not seen beyond noise; the true difference may be anywhere within the range"
