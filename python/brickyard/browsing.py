@@ -42,7 +42,7 @@ from brickyard.report.comparison_words import (
     assumptions,
     comparison_document,
     gate_lines,
-    lack_words,
+    lack_lines,
     mark_words,
     noise_words,
     repeat_lines,
@@ -528,7 +528,6 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
         *assumptions(found.judged, []),
     ]
     worse = verdict_lines(found.comparison, found.judged, tolerance)
-    unclear = [f"inconclusive: {lack_words(item)}" for item in found.comparison.lacking if not item.is_lost]
     document = {
         **comparison_document(found.comparison, found.judged, records[0], records[1], differing, worse, []),
         "changes": [{**one.document(), "verdict": finding.value, "words": words} for one, words, finding in rows],
@@ -547,7 +546,7 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
         rows,
         document,
         worse,
-        [*repeat_lines(found.comparison), *gate_lines(found.judged, tolerance), *unclear],
+        [*repeat_lines(found.comparison), *gate_lines(found.judged, tolerance), *lack_lines(found.comparison)],
         notes,
     )
 

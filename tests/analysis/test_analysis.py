@@ -28,12 +28,12 @@ from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
 from brickyard.cli import main
 from brickyard.cli.parts.progress import closing
-from brickyard.cli.parts.tables import print_run
+from brickyard.cli.parts.tables import print_run, print_slowest
 from brickyard.facts import OwnIo
 from brickyard.percentiles import is_supported
 from brickyard.report import export
 from brickyard.report import page as page_of_runs
-from brickyard.report.tables import repetitions_table, totals_tables
+from brickyard.report.tables import repetitions_table, slowest_table, totals_tables
 from brickyard.rulers import read as ruler
 from brickyard.schema import (
     AllWritten,
@@ -298,6 +298,20 @@ def test_the_document_counts_errors_of_all_phases(tmp_path: Path) -> None:
     assert [item["response_ns"] for item in document["slowest"]] == [9, 5]
 
 
+def test_the_slowest_requests_have_their_stream_and_target_where_there_are_several(tmp_path: Path) -> None:
+    several = plan(stream(name="log"), stream(name="data", target=1))
+    end = phase_end(slowest=[slow(9) | {"stream": 1}, slow(5)])
+    record = record_of(
+        tmp_path, interval(0, SECOND, cell([MS] * 9)), end, plan_=several, targets=["/data/a", "/data/b"]
+    )
+    table = slowest_table([record])
+    assert table.columns[:4] == ["run", "stream", "target", "operation"]
+    assert [row[1:3] for row in table.rows] == [["data", "/data/b"], ["log", "/data/a"]]
+    shown = Console(width=120, record=True)
+    print_slowest(shown, record)
+    assert re.search(r"stream +target +at .*\n *data +/data/b .*\n *log +/data/a ", shown.export_text())
+
+
 def test_the_core_reads_histograms_of_other_tools() -> None:
     figures = analysis.latency(Histogram(histogram([1 * US, 2 * US, 4 * US])))
     assert figures is not None
@@ -442,20 +456,35 @@ def test_streams_and_operations_together_have_a_row_with_the_figures_that_lists_
     again = record_of(tmp_path, interval(0, SECOND, more, writes), phase_end(), plan_=mixed)
     together = [item for item in repeated([record, again]) if item.name[-2:] == ("all", "all")]
     assert [item.figure.name for item in together] == ["iops", "response_mean", "response_p99"]
-    assert together[0].sample.values == (1_500, 2_500)
-    assert together[2].sample.centre == pytest.approx(9 * MS, rel=0.02)  # of the 4,000 requests of both, 50 took 9 ms
+    rates_of_both, _, p99 = (item.sample for item in together)
+    assert rates_of_both
+    assert rates_of_both.values == (1_500, 2_500)
+    assert p99
+    assert p99.centre == pytest.approx(9 * MS, rel=0.02)  # of the 4,000 requests of both, 50 took 9 ms
     # Of 600 requests, 6 lie beyond the p99; of the 1,200 of both runs, 12 do.
     few = [record_of(tmp_path, interval(0, SECOND, cell([MS] * 600)), phase_end()) for _ in range(2)]
     merged = repetitions_table(few, repeated(few))
     assert [row[1] for row in merged.rows] == ["IOPS", "mean response time", "p99 of the response time"]
     assert merged.rows[2][2:] == ["2", format_ns(MS), cells.DASH, cells.DASH]
-    assert merged.note.endswith("all requests together have them")
+    assert merged.note.endswith("of the response time; all requests together have them")
     (said,) = together_words(repeated(few))
     assert said.startswith("2 runs together, a-load, read: IOPS 600 (95 % interval 600 to 600); mean response time 1.")
     assert f"<p>{said}</p>" in page_of_runs.render(few, None, [])
     # One row alone is all there is.
     assert not all_rates(record, rows[:1])
     assert not all_times(record, rows[:1])
+
+
+def test_a_percentile_that_a_slow_run_lacks_has_no_interval_of_the_others(tmp_path: Path) -> None:
+    fast = [record_of(tmp_path, interval(0, SECOND, cell([MS] * count)), phase_end()) for count in (2_000, 2_100)]
+    fast.append(record_of(tmp_path, interval(0, SECOND, cell([9 * MS] * 600)), phase_end()))
+    some = repetitions_table(fast, repeated(fast))
+    assert some.rows[2][2:] == ["3", format_ns(9 * MS), cells.DASH, cells.DASH]
+    assert cells.DASH not in some.rows[1]
+    assert (
+        f"run {fast[2].info.id} has fewer than ten requests beyond the p99 of the response time; without these, "
+        in some.note
+    )
 
 
 def test_a_chain_has_no_throughput_of_its_own(tmp_path: Path) -> None:

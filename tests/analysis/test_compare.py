@@ -94,7 +94,16 @@ def test_a_figure_that_the_new_side_lacks_fails_the_gate_by_name(capsys: pytest.
     # A side of which only some runs have the figure says which do not.
     assert main(["compare", "1-3", "6-8", "--figure", "response_mean", "--figure", "response_p99"]) == 0
     told = capsys.readouterr().out
-    assert "inconclusive: a-load, read, p99 of the response time: runs 7-8 (after) lack it" in told
+    assert (
+        "inconclusive: a-load, read, p99 of the response time: runs 7-8 (after) lack it; runs without it may be" in told
+    )
+    assert "1 figure judged together" in told
+    found = document(capsys, "compare", "1-3", "5-7", "--figure", "response_mean", "--figure", "response_p99")
+    assert [change["verdict"] for change in found["changes"]] == ["held", "inconclusive"], "two of three have it"
+    p99 = found["changes"][1]
+    assert (p99["n_after"], p99["difference"]["low"], p99["difference"]["high"]) == (2, None, None)
+    assert main(["compare", "1-3", "5-7", "--check", "--figure", "response_p99"]) == 2
+    assert "no figure can be judged; a-load, read, p99 of the response time: run 7 (after)" in capsys.readouterr().err
     found = document(capsys, "compare", "1-3", "7-9", "--figure", "response_mean", "--figure", "response_p99")
     (lack,) = found["lacking"]
     assert (lack["figure"], lack["runs_before"], lack["runs_after"]) == ("response_p99", [], [7, 8, 9])
@@ -295,7 +304,7 @@ def test_what_can_change_the_figures_comes_first_and_the_rest_is_one_line(capsys
     told = [line for line in lines if line.startswith("differed")]
     assert "It waited." in told[0]
     assert "(more than the storage is in these figures)" in told[0]
-    assert told[1:] == ["differed, not known to matter to figures: Target, Warning; --circumstances shows them"]
+    assert told[1:] == ["differed, with no known effect on figures: Target, Warning; --circumstances lists them"]
     assert main(["compare", "1", "2", "--circumstances"]) == 0
     every = [line for line in capsys.readouterr().out.splitlines() if line.startswith("differed")]
     assert len(every) == 3

@@ -133,7 +133,7 @@ def test_each_condition_is_compared_averaged_and_listed_by_itself() -> None:
     assert [name[-2:] for name in names] == [("normal", "read"), ("rebuilding", "read")]
     rates = {change.name[-2]: change.difference for change in found.changes if change.figure.name == "iops"}
     assert all(abs(rate.share) < 0.1 for rate in rates.values()), "as one, rebuilding for a shorter time is faster"
-    together = {one.name[-2]: one.sample.centre for one in repeated(early) if one.figure.name == "iops"}
+    together = {one.name[-2]: one.sample.centre for one in repeated(early) if one.sample and one.figure.name == "iops"}
     assert together == {"normal": pytest.approx(191, rel=0.05), "rebuilding": pytest.approx(74, rel=0.05)}
     table = TableSpec("t", "IOPS", "iops", ("repetition",), (), {}, (), {}, None, {}, "mean", None)
     assert observations(early, table).troubles == ["mean over the conditions normal and rebuilding"]

@@ -316,6 +316,20 @@ def test_a_gate_tells_worse_held_and_inconclusive_apart() -> None:
     assert gate([times], 0.30).judged[0].finding is Finding.HELD
 
 
+@given(
+    st.lists(st.floats(50, 200), min_size=2, max_size=6), st.floats(0, 0.5), st.sampled_from(["iops", "response_p99"])
+)
+def test_what_held_is_within_the_tolerance_over_all_of_the_interval_that_is_shown(
+    after: list[float], tolerance: float, name: str
+) -> None:
+    one = change((99.0, 100.0, 101.0), tuple(after), name)
+    (judged,) = gate([one], tolerance).judged
+    assert one.difference.low is not None
+    assert one.difference.high is not None
+    most = -one.difference.low if name == "iops" else one.difference.high
+    assert (judged.finding is Finding.HELD) == (most <= tolerance and judged.finding is not Finding.WORSE)
+
+
 NOISES = {"iops": 0.01, "response_mean": 0.03, "response_p99": 0.08}
 
 

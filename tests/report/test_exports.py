@@ -208,10 +208,13 @@ def test_what_cannot_be_exported_is_refused(
     assert said in capsys.readouterr().err
 
 
-def test_a_modelled_run_began_when_it_was_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_modelled_run_began_when_it_was_made_and_says_what_was_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "mix.toml").write_text(PROFILE)
     place = tmp_path / "runs.db"
-    assert main(["run", str(tmp_path / "mix.toml"), "sim:terraserver-2003", "--store", str(place), "--json"]) == 0
+    words = ["--set", "members=4", "--set", "depth=2", "--store", str(place), "--json"]
+    assert main(["run", str(tmp_path / "mix.toml"), "sim:terraserver-2003", *words]) == 0
     capsys.readouterr()
     with Store(place) as kept:
         made_ns = kept.runs([1])[0].created_unix_ns
@@ -225,6 +228,13 @@ def test_a_modelled_run_began_when_it_was_made(tmp_path: Path, capsys: pytest.Ca
     for which in ("intervals", "totals", "runs"):
         first, *_ = csv.DictReader(io.StringIO(text("csv", "--rows", which)))
         assert first["start_unix_ns"] == str(made_ns)
-    assert json.loads(text("json"))["runs"][0]["start_unix_ns"] == made_ns
+        assert (first["workload_changes"], first["model_changes"]) == ("depth=2", "members=4")
+    whole = json.loads(text("json"))["runs"][0]
+    assert whole["start_unix_ns"] == made_ns
+    assert (whole["workload_changes"], whole["model_changes"]) == ("depth=2", "members=4")
+    assert "target sim:terraserver-2003; condition normal; workload_changes depth=2; model_changes members=4]" in text(
+        "hdr"
+    )
+    assert 'workload_changes="depth=2",model_changes="members=4"' in text("openmetrics")
     assert f"#[StartTime: {made_ns / 1e9:.3f} " in text("hdr")
     assert f'brickyard_run_start_timestamp_seconds{{run="1"}} {made_ns / 1e9!r}\n' in text("prometheus")

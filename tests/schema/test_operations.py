@@ -131,6 +131,7 @@ def test_whoever_commits_waits_for_a_write_and_its_flush() -> None:
     shared = simulate(profiles.validate(profiles.read("group-commit"), ["duration=2s"]), Brick("nvme-tlc-3840"))
     assert {row.operation for row in totals(shared)} == {"write", "flush"}
     assert slowest_table([record]).note == unlisted_words([record]) != ""
+    assert slowest_table([record]).columns[:2] == ["run", "operation"], "of one stream on one target"
     assert unlisted_words([shared]) == ""
 
 

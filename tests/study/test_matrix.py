@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import schema
-from brickyard.analysis.figures.observe import observations
+from brickyard.analysis.figures.observe import observations, observe
 from brickyard.analysis.figures.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.analysis.figures.samples import sample
 from brickyard.analysis.judging.answers import answer
@@ -149,9 +149,10 @@ def test_a_percentile_of_repetitions_is_of_their_merged_histograms(capsys: pytes
     """One repetition of few requests is slow; the mean of the three p99s would be a third of its."""
     many, few = [MS] * 40_000, [100 * MS] * 1200
     with Store() as store:
-        for times in (many, many, few, many, many, few):
+        for times in (many, many, few, many, many, few, few[:900]):
             add_run(store, [interval(0, SECOND, cell(times)), phase_end()])
         records = [store.record(run) for run in (1, 2, 3)]
+        lacking = [*records, store.record(7)]
     shown = spec(figure="response_p99", rows=("phase",), columns=(), within=None, best_of={}, centre="mean")
     made = pivot(shown, [], observations(records, shown).values)
     (entry,) = made.entries.values()
@@ -161,6 +162,13 @@ def test_a_percentile_of_repetitions_is_of_their_merged_histograms(capsys: pytes
     change = next(c for c in json.loads(capsys.readouterr().out)["changes"] if c["figure"] == "response_p99")
     assert change["before"] == entry.sample.centre
     assert change["n_before"] == 3
+    # One with too few requests is among them all the same, and without it the others have no interval.
+    found = observe(lacking, [shown], [])
+    (entry,) = found.pivots[0].entries.values()
+    assert not entry.sample.has_interval
+    assert entry.runs == (1, 2, 3, 7)
+    assert "run 7 lacks it" in found.troubles[0]
+    assert observe(lacking, [replace(shown, figure="iops")], []).troubles == []
 
 
 def test_a_figure_outside_its_repetitions_interval_shows_the_range() -> None:
@@ -195,8 +203,7 @@ def test_sentences_count_who_beats_whom() -> None:
                                                "mirror", "condition"))  # fmt: skip
     (line, *_) = [s for s in conclusions([once]) if s.startswith("Mirror")]
     assert line == (
-        "Mirror, by IOPS: software is ahead of 3ware in 1 of 2 cells; less than 1 % apart in 1 "
-        "(measured once, noise unknown)."
+        "Mirror, by IOPS: software is ahead of 3ware in 1 of 2 cells; less than 1 % apart in 1 (noise unknown)."
     )
 
 
@@ -210,7 +217,7 @@ def test_the_median_of_a_summary_counts_every_cell() -> None:
     (line,) = [text for text in conclusions([made]) if text.startswith("Volume Rebuild compared with Normal")]
     assert line == (
         "Volume Rebuild compared with Normal, by IOPS: between -60 % and +0 %, median +0 %; less than 1 % apart in 3"
-        " of 5 cells (measured once, noise unknown)."
+        " of 5 cells (noise unknown)."
     )
 
 
@@ -223,7 +230,7 @@ def test_each_figure_has_a_conclusion_of_its_own_whatever_the_order_of_tables() 
                                                                      "mirror", "condition"))  # fmt: skip
     said = {
         "Mirror, by IOPS: software beats 3ware.",
-        "Mirror, by p99 of the response time: 3ware is ahead of software (measured once, noise unknown).",
+        "Mirror, by p99 of the response time: 3ware is ahead of software (noise unknown).",
     }
     assert set(conclusions([rates, times])) == set(conclusions([times, rates])) == said
 
@@ -395,8 +402,10 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
-    assert "power against 5 %: in four of five cases, these runs find a figure that is worse by " in told
-    assert " or more if it is the steadiest, by " in told
+    found = r"power against 5 %: the smallest change for the worse that these runs find in four of five cases is "
+    all_of = r"[\d.]+ % in the steadiest figure and [\d.]+ % in the noisiest. "
+    all_of += r"To find all \d+ figures, each must be worse by [\d.]+ %"
+    assert re.search(found + all_of, told)
 
 
 def test_a_name_that_several_studies_bear_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

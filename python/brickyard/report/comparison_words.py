@@ -10,7 +10,7 @@ from statistics import median
 from brickyard.analysis.figures.difference_words import EXACTLY_NONE, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Change, Comparison, Failures, Lack
-from brickyard.analysis.judging.conclusions import sees_words
+from brickyard.analysis.judging.conclusions import least_words
 from brickyard.analysis.judging.differing import Differing
 from brickyard.analysis.judging.gate import Finding, Gate
 from brickyard.report.matrix_tables import NOISE_UNKNOWN, NOT_SEEN, SAME_COMPUTATION
@@ -95,23 +95,34 @@ def lack_words(item: Lack) -> str:
     return f"{format_name(item.name)}, {item.figure.title}: {', '.join(sides)}"
 
 
+def lack_lines(found: Comparison) -> list[str]:
+    """Figures that some runs lack; those that are lost are among the verdicts."""
+    return [
+        f"inconclusive: {lack_words(item)}{SELECTED if item.is_partial else ''}"
+        for item in found.lacking
+        if not item.is_lost
+    ]
+
+
+SELECTED = "; runs without it may be the slow ones, so the others alone are not judged"
+
+
 def _power_words(judged: Gate, tolerance: float) -> str:
-    """What the gate would find. Of figures with more noise, only larger changes are detected."""
-    least, most = sees_words(judged.lone_shares[0]), sees_words(judged.lone_shares[-1])
-    head = (
-        f"power against {_share(tolerance)}: in four of five cases, these runs find a figure that is worse by {least}"
-    )
-    count = len(judged.tested)
-    if count == 1:
-        return head
-    range_words = "" if least == most else f" if it is the steadiest, by {most} if it is the noisiest"
-    every = sees_words(judged.all_share or 0.0)
-    return f"{head}{range_words}. They find all {count} if each is worse by {every}"
+    """What the gate would find. Of a figure with more noise, it finds only a larger change."""
+    least, most = least_words(judged.lone_shares[0]), least_words(judged.lone_shares[-1])
+    against = f"power against {_share(tolerance)}"
+    head = f"{against}: the smallest change for the worse that these runs find in four of five cases"
+    if (count := len(judged.tested)) == 1:
+        return f"{head} is {least}"
+    of = "in any one figure" if least == most else f"in the steadiest figure and {most} in the noisiest"
+    every = least_words(judged.all_share or 0.0)
+    which = "both" if count == 2 else f"all {count}"
+    return f"{head} is {least} {of}. To find {which} figures, each must be worse by {every}"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
     """What was judged, what it could have seen, and what is open."""
-    once, unclear = judged.of(Finding.ONCE), judged.of(Finding.INCONCLUSIVE)
+    once, unclear = judged.of(Finding.ONCE), judged.unclear
     if same := judged.of(Finding.SAME):
         return [f"not judged: both sides are one computation, so no figure can differ ({_figures(len(same))})"]
     said = []
@@ -188,6 +199,8 @@ def noise_words(change: Change) -> str:
     """What the difference was held against."""
     if change.difference.is_exact:
         return "the same computation"
+    if change.is_partial:
+        return "not known, as some runs lack the figure"
     if change.difference.seen is not None:
         return f"of {change.before.n} and {change.after.n} runs"
     within = f"; ± {change.within * 100:.1f} % within the runs" if change.within is not None else ""

@@ -20,7 +20,7 @@ import msgspec
 from brickyard.analysis.figures.conditions import Stood
 from brickyard.analysis.figures.steady import headline_from_ns
 from brickyard.analysis.figures.totals import asked_stream, phase_name, stream_name, totals
-from brickyard.analysis.judging.summary import run_document
+from brickyard.analysis.judging.summary import changed, run_document
 from brickyard.errors import BadInputError
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.printable import csv_cell, json_text
@@ -40,6 +40,8 @@ OF_RUN: dict[str, type] = {
     "outcome": str,
     "target": str,
     "start_unix_ns": int,
+    "workload_changes": str,
+    "model_changes": str,
 }
 INTERVALS: dict[str, type] = {
     **OF_RUN,
@@ -99,14 +101,15 @@ RUNS: dict[str, type] = {
 }
 COLUMNS: dict[Rows, dict[str, type]] = {"intervals": INTERVALS, "totals": TOTALS, "runs": RUNS}
 HEADS = [
-    *(",".join(columns) + "\n" for columns in COLUMNS.values()),
+    "run,study,profile,profile_hash,condition,outcome,target,start_unix_ns,",
     '{\n "runs": [\n  {\n   "run": ',
     HDR_HEAD,
     f"# HELP {RUN}_info ",
     f"# TYPE {RUN} info\n",
 ]
 EXPORT_MARK = re.compile(b"|".join(rb"\A" + re.escape(head.encode()) for head in HEADS))
-"""How a file begins that an export wrote; Parquet has its columns at the end, so that none is known for ours."""
+"""How a file begins that an export of this or an earlier version wrote; Parquet has its columns at the end, so that
+none is known for ours."""
 _SHOWN = [*(name for name in Interval.__slots__ if name not in ("row", "histograms")), "histogram"]
 _FIELDS = {"depth_max" if name == "in_flight_bound" else name: name for name in _SHOWN}
 """Columns and keys, which keep their names, with the field of `Interval` that each has."""
@@ -123,6 +126,7 @@ def of_run(info: RunInfo, condition: str) -> Document:
         "outcome": info.outcome,
         "target": ",".join(info.targets),
         "start_unix_ns": info.began_unix_ns,
+        **changed(info),
     }
 
 

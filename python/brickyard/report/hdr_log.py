@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from brickyard.analysis.figures.conditions import Stood
 from brickyard.analysis.figures.totals import phase_name, stream_name
+from brickyard.analysis.judging.summary import changed
 from brickyard.errors import BadInputError
+from brickyard.printable import printable
 from brickyard.schema import Imported
 from brickyard.store import Interval, Record
 from brickyard.units import NS
@@ -34,6 +37,7 @@ def histogram_log(records: list[Record]) -> str:
         HDR_HEAD.rstrip("\n"),
         f"#[StartTime: {base_ns / NS:.3f} (seconds since epoch), {said}]",
         f"#[BaseTime: {base_ns / NS:.3f} (seconds since epoch)]",
+        *(f"#[run-{record.info.id}: {printable(said_of(record))}]" for record in records),
         '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
     ]
     for record in records:
@@ -44,6 +48,18 @@ def histogram_log(records: list[Record]) -> str:
                 figures = f"{start:.9f},{length:.9f},{item.max_ns / MAX_UNIT:.6f},{item.histogram}"
                 lines.append(f"Tag={tag(record, item)},{figures}")
     return "\n".join(lines) + "\n"
+
+
+def said_of(record: Record) -> str:
+    """What tags of a run do not say: its workload and target, with what was set of them, and its condition."""
+    info = record.info
+    said = [
+        ("profile", info.profile),
+        ("target", ",".join(info.targets)),
+        ("condition", Stood(record).throughout),
+        *changed(info).items(),
+    ]
+    return "; ".join(f"{name} {words}" for name, words in said if words)
 
 
 def tag(record: Record, item: Interval) -> str:

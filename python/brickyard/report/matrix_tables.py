@@ -10,7 +10,9 @@ from brickyard.analysis.figures.pivot import Axis, Entry, Key, Pivot
 from brickyard.report.tables import Table
 from brickyard.units import format_percent, three_digits
 
-NOISE_UNKNOWN = f"{UNKNOWN}: measured once, so its noise is unknown; repetitions = 3 or more show it"
+NOISE_UNKNOWN = (
+    f"{UNKNOWN}: measured once, or not in all runs, so its noise is unknown; 3 or more repetitions that have it show it"
+)
 SAME_COMPUTATION = f"{EXACTLY_NONE}: both sides are the same computation (same seed, modelled target)"
 NOT_SEEN = f"{WITHIN_NOISE}: not seen beyond noise; the true difference may be anywhere within the range"
 LOPSIDED = 0.5  # from such a half width on, ± would hide that the interval reaches farther up than down

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures.conditions import Stood
 from brickyard.analysis.figures.totals import Totals, asked_stream, totals
+from brickyard.analysis.judging.summary import changed
 from brickyard.percentiles import percentile_of
 from brickyard.store import Record
 from brickyard.units import NS
@@ -76,6 +77,7 @@ def _info(record: Record) -> Iterator[Sample]:
         "condition": Stood(record).throughout,
         "outcome": info.outcome,
         "target": ",".join(info.targets),
+        **changed(info),
         "engine": info.start.engine if info.start else "",
         "io": info.start.io if info.start else "",
         "software_version": info.software_version,

@@ -26,6 +26,7 @@ from brickyard.units import (
     format_name,
     format_ns,
     format_percent,
+    format_runs,
     format_size,
 )
 
@@ -138,25 +139,44 @@ def repetitions_table(records: Sequence[Record], found: Sequence[Repeated]) -> T
     """The figures that the repetitions among `records` have together."""
     rows = []
     for item in found:
-        text, of = item.figure.text, item.sample
-        interval = cells.DASH if of.low is None or of.high is None else f"{text(of.low)} to {text(of.high)}"
-        spread = f"{text(min(of.values))} to {text(max(of.values))}" if of.values else cells.DASH
-        rows.append([format_name(item.name), item.figure.title, str(item.runs), text(of.centre), interval, spread])
+        rows.append([format_name(item.name), item.figure.title, str(item.runs), *_together_cells(item)])
     counted = [record for record in records if record.info.is_valid]
     note = [
         workload_words(counted),
         *length_lines(counted),
         T_INTERVAL,
-        *([OUTSIDE] if any(i.sample.is_outside for i in found) else []),
+        *([OUTSIDE] if any(i.sample and i.sample.is_outside for i in found) else []),
+        *_lacking_words(found),
     ]
-    note += [ONLY_MERGED] if any(not i.sample.values for i in found) else []
     return Table("Repetitions together", list(TOGETHER), rows, 2, note="; ".join(words for words in note if words))
 
 
+def _together_cells(item: Repeated) -> list[str]:
+    """The figure of all, its interval, its range. Those that some runs lack have neither."""
+    text, of = item.figure.text, item.sample
+    if of is None or of.low is None or of.high is None:
+        return [text(of.centre if of else None), cells.DASH, cells.DASH]
+    return [text(of.centre), f"{text(of.low)} to {text(of.high)}", f"{text(min(of.values))} to {text(max(of.values))}"]
+
+
+def _lacking_words(found: Sequence[Repeated]) -> list[str]:
+    """Which runs lack a figure, and why there is then no interval."""
+    said = list(dict.fromkeys(_lack_words(item) for item in found if item.lacking))
+    return [f"{cells.DASH}: {', and '.join(said)}"] if said else []
+
+
+def _lack_words(item: Repeated) -> str:
+    title = item.figure.title
+    if not item.figure.is_percentile:
+        return f"{format_runs(item.lacking)} {'has' if len(item.lacking) == 1 else 'have'} no {title}"
+    if len(item.lacking) == item.runs:
+        return f"no run has ten requests beyond the {title}; all requests together have them"
+    few = f"{'has' if len(item.lacking) == 1 else 'have'} fewer than ten requests beyond the {title}"
+    why = "without these, which may be the slow ones, there is no interval and no range"
+    return f"{format_runs(item.lacking)} {few}; {why}"
+
+
 T_INTERVAL = "the interval is Student's t, computed on the logarithms of the figures of the single runs"
-ONLY_MERGED = (
-    f"{cells.DASH}: fewer than two runs have ten samples beyond that percentile; all requests together have them"
-)
 OUTSIDE = "a percentile over all requests may lie outside the interval, which comes from those of the single runs"
 
 
@@ -391,17 +411,17 @@ def _failure(record: Record, of: FailedRequest | HangEvent, text: str) -> list[s
 def slowest_table(records: list[Record]) -> Table:
     found = [(item, record) for record in records for item in slow.slow_causes(record)]
     found.sort(key=lambda pair: -pair[0].response_ns)
-    on_hosts = any(item.host for item, _ in found)
+    places = slow.places(records, [item for item, _ in found])
     # Where all waited for the storage, the service time says the same.
     explains = any(item.cause not in (slow.MODEL, slow.STORAGE) for item, _ in found)
-    columns = ["run", *(["host"] if on_hosts else []), "operation", *(["cause", "evidence"] if explains else [])]
+    columns = ["run", *(name for name, _ in places), "operation", *(["cause", "evidence"] if explains else [])]
     return Table(
         "Slowest requests",
         [*columns, "response", "service", "at", "size", "offset"],
         [
             [
                 str(record.info.id),
-                *([item.host] if on_hosts else []),
+                *(of(item) for _, of in places),
                 item.operation,
                 *([item.cause, item.evidence] if explains else []),
                 format_ns(item.response_ns),

@@ -10,6 +10,7 @@ from brickyard.analysis.figures.conditions import of_words
 from brickyard.analysis.figures.named import FIGURES, PARTS, measured
 from brickyard.analysis.figures.pivot import Axis, Observation, Pivot, TableSpec, pivot
 from brickyard.store import Record
+from brickyard.units import format_runs
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,25 @@ def observe(
     pivots, troubles = [], []
     for spec in specs:
         found = observations(records, spec)
-        pivots.append(pivot(spec, axes, found.values, confidence=confidence))
+        pivots.append(made := pivot(spec, axes, found.values, confidence=confidence))
+        troubles += lacking_words(made)
         troubles += [f"{spec.title}: {text}" for text in found.troubles]
     return Observed(pivots, list(dict.fromkeys(troubles)))
 
 
+def lacking_words(of: Pivot) -> list[str]:
+    """What becomes of cells of which some repetitions lack the figure."""
+    if not of.lacking:
+        return []
+    runs = f"{format_runs(of.lacking)} {'lacks' if len(of.lacking) == 1 else 'lack'} it"
+    left = "the figure is of all requests together, without an interval" if of.figure.is_percentile else "no figure"
+    return [f"{of.spec.title}: {runs} and may be the slow ones, so the others alone make no figure: {left}"]
+
+
 @dataclass(frozen=True)
 class Found:
+    """`values` has the runs that lack the figure as well."""
+
     values: list[Observation]
     troubles: list[str]
 
@@ -56,7 +69,6 @@ def observations(records: Sequence[Record], spec: TableSpec) -> Found:
         for item in found:
             if item.trouble:
                 troubles.append(item.trouble)
-            if item.value is not None:
-                named = {**levels, **item.part.named(split), **fixed}
-                values.append(Observation(named, marks.repetition or 1, record.info.id, item.value, item.times))
+            named = {**levels, **item.part.named(split), **fixed}
+            values.append(Observation(named, marks.repetition or 1, record.info.id, item.value, item.times))
     return Found(values, list(dict.fromkeys(troubles)))

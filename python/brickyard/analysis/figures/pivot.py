@@ -56,12 +56,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Observation:
-    """One figure of one run at known levels."""
+    """One figure of one run at known levels; None where the run lacks it."""
 
     levels: Mapping[str, str]
     repetition: int
     run: int
-    value: float
+    value: float | None
     times: Latency | None = None
 
 
@@ -94,6 +94,8 @@ class Pivot:
     rows: tuple[Key, ...]
     columns: tuple[Key, ...]
     entries: Mapping[tuple[Key, Key], Entry]
+    lacking: tuple[int, ...] = ()
+    """Runs without the figure in cells where other repetitions have it."""
 
     def at(self, row: Key, column: Key) -> Entry | None:
         return self.entries.get((row, column))
@@ -107,14 +109,16 @@ def pivot(
     spec: TableSpec, axes: Sequence[Axis], observations: Iterable[Observation], *, confidence: float = 0.95
 ) -> Pivot:
     kept = [item for item in observations if _fits(item.levels, spec.where)]
-    known = _with_parts(axes, kept)
+    valued = [item for item in kept if item.value is not None]
+    known = _with_parts(axes, valued)
     by_name = {axis.name: axis for axis in known}
     # The baseline's factor is needed to find it, even where its levels are not shown apart.
     shown = [*spec.rows, *spec.columns]
-    more = [axis.name for axis in known if axis.name not in shown and _levels_of(axis.name, kept) > 1]
+    more = [axis.name for axis in known if axis.name not in shown and _levels_of(axis.name, valued) > 1]
     row_axes = tuple(by_name[name] for name in (*spec.rows, *more) if name in by_name)
     column_axes = tuple(by_name[name] for name in spec.columns if name in by_name)
-    found = _samples(kept, row_axes, column_axes, spec, confidence)
+    groups = _groups(kept, row_axes, column_axes)
+    found = _samples(groups, spec, confidence)
     figure = FIGURES[spec.figure]
     load = tuple(axis.name for axis in known if axis.changes_load or axis.name in PARTS)
     entries = _compared(found, spec, figure, by_name, load, tuple(a.name for a in column_axes), confidence)
@@ -126,6 +130,7 @@ def pivot(
         rows=_ordered({row for row, _ in entries}, row_axes),
         columns=_ordered({column for _, column in entries}, column_axes),
         entries=entries,
+        lacking=tuple(sorted({item.run for own in groups.values() for item in own if item.value is None})),
     )
 
 
@@ -147,19 +152,27 @@ def _levels_of(name: str, kept: Sequence[Observation]) -> int:
     return len({item.levels.get(name) for item in kept})
 
 
-def _samples(
-    kept: Sequence[Observation], rows: Sequence[Axis], columns: Sequence[Axis], spec: TableSpec, confidence: float
-) -> dict[tuple[Key, Key], Entry]:
-    figure = FIGURES[spec.figure]
-    groups: dict[tuple[Key, Key], list[Observation]] = {}
-    for item in kept:
+_Groups = dict[tuple[Key, Key], list[Observation]]
+
+
+def _groups(kept: Sequence[Observation], rows: Sequence[Axis], columns: Sequence[Axis]) -> _Groups:
+    """The repetitions of each cell, of which at least one has the figure."""
+    groups: _Groups = {}
+    for item in sorted(kept, key=lambda item: (item.repetition, item.run)):
         key = tuple(item.levels.get(a.name, "") for a in rows), tuple(item.levels.get(a.name, "") for a in columns)
         groups.setdefault(key, []).append(item)
+    return {key: own for key, own in groups.items() if any(item.value is not None for item in own)}
+
+
+def _samples(groups: _Groups, spec: TableSpec, confidence: float) -> dict[tuple[Key, Key], Entry]:
+    figure = FIGURES[spec.figure]
     found = {}
     for key, items in groups.items():
-        items.sort(key=lambda item: (item.repetition, item.run))
-        whole = percentile_of_all(figure, (item.times for item in items)) if len(items) > 1 else None
-        made = sample([item.value for item in items], spec.centre, whole=whole, confidence=confidence)
+        values = [item.value for item in items if item.value is not None]
+        is_whole = len(items) > 1 and all(item.times is not None for item in items)
+        whole = percentile_of_all(figure, (item.times for item in items)) if is_whole else None
+        lacking = len(items) - len(values)
+        made = sample(values, spec.centre, whole=whole, confidence=confidence, lacking=lacking)
         if made is not None:
             found[key] = Entry(items[0].levels, made, tuple(item.run for item in items), None, None, None)
     return found

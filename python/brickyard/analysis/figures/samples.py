@@ -36,10 +36,17 @@ class Sample:
     centre: float
     low: float | None
     high: float | None
+    lacking: int = 0
+    """Further repetitions, which lack the figure, such as a p99 of too few requests. These may be the slow ones: the
+    others alone make no interval, and no difference is judged by them."""
 
     @property
     def n(self) -> int:
         return len(self.values)
+
+    @property
+    def has_interval(self) -> bool:
+        return self.low is not None
 
     @property
     def is_outside(self) -> bool:
@@ -135,8 +142,8 @@ class Welch:
 class Difference:
     """`share` is value / base - 1, `low` and `high` its interval.
 
-    `seen` is None where noise is unknown because both sides were measured once; `level` is the one at which a lone
-    change would have to be found, smaller in a family.
+    `seen` is None where noise is unknown: both sides were measured once, or some repetitions lack the figure. `level`
+    is the one at which a lone change would have to be found, smaller in a family.
     """
 
     share: float
@@ -155,11 +162,19 @@ class Difference:
 
 
 def sample(
-    values: Sequence[float], how: str = "mean", *, whole: float | None = None, confidence: float = CONFIDENCE
+    values: Sequence[float],
+    how: str = "mean",
+    *,
+    whole: float | None = None,
+    confidence: float = CONFIDENCE,
+    lacking: int = 0,
 ) -> Sample | None:
-    """`whole` is the figure of all repetitions as one, where that is no mean of theirs, as with percentiles."""
-    if not values:
+    """`whole` is the figure of all repetitions as one, where that is no mean of theirs, as with percentiles; where some
+    repetitions lack the figure, there is no other."""
+    if not values or (lacking and whole is None):
         return None
+    if lacking and whole is not None:
+        return Sample(tuple(values), whole, None, None, lacking)
     centre = _centre(values, how) if whole is None else whole
     if len(values) == 1:
         return Sample(tuple(values), centre, None, None)
@@ -184,7 +199,8 @@ def difference(
     if not base.centre:
         return None
     share = value.centre / base.centre - 1
-    test = welch(value.values, base.values, resolution=resolution)
+    is_whole = not value.lacking and not base.lacking
+    test = welch(value.values, base.values, resolution=resolution) if is_whole else None
     if test is None:
         return Difference(share, None, None, None)
     if not test.is_log:
@@ -292,7 +308,7 @@ def mean_ratio(
     if not known or any(one.centre <= 0 or other.centre <= 0 for (one, other), _ in known):
         return None
     centre = _exp(sum(share * math.log(one.centre / other.centre) for (one, other), share in known))
-    if any(min(side.values) <= 0 for pair, _ in known for side in pair):
+    if any(side.lacking or min(side.values) <= 0 for pair, _ in known for side in pair):
         return Ratio(centre)
     tests = [(welch(one.values, other.values, resolution=resolution), share) for (one, other), share in known]
     found = [(test, share) for test, share in tests if test is not None]

@@ -57,6 +57,17 @@ class Change:
         return -self.difference.share if self.figure.more_is_better else self.difference.share
 
     @property
+    def is_partial(self) -> bool:
+        """Some runs of a side lack the figure."""
+        return bool(self.before.lacking or self.after.lacking)
+
+    @property
+    def most_worse_by(self) -> float | None:
+        """The end of the interval at which it got worse by the most; None where there is no interval."""
+        low, high = self.difference.low, self.difference.high
+        return high if not self.figure.more_is_better else None if low is None else -low
+
+    @property
     def least_worse_by(self) -> float | None:
         """The end of the interval at which it got worse by the least; None where there is no interval."""
         low, high = self.difference.low, self.difference.high
@@ -118,6 +129,8 @@ class Lack:
     runs: tuple[tuple[int, ...], tuple[int, ...]]
     is_lost: bool
     """It was measured before, and in no run after."""
+    is_partial: bool
+    """Both sides have it, each at least in one run."""
 
     def document(self) -> Document:
         return {
@@ -328,21 +341,26 @@ class Repeated:
 
     name: Name
     figure: Figure
-    sample: Sample
+    sample: Sample | None
+    """A percentile may be of more runs than have one each; of another figure that some lack there is none."""
     runs: int
-    """A percentile may be of more runs than have one each: only together are their requests enough."""
+    lacking: tuple[int, ...] = ()
+    """Runs without the figure."""
 
 
-def _one_of_all(name: Name, figure: Figure, of: Sample | None, whole: float | None, runs: int) -> list[Repeated]:
-    """Of repetitions: none of fewer than two, but for a percentile that only their merged histogram has."""
-    if of is not None and of.n > 1:
-        return [Repeated(name, figure, of, of.n)]
-    return [Repeated(name, figure, Sample((), whole, None, None), runs)] if whole is not None and runs > 1 else []
-
-
-def _runs(found: Sequence[tuple[Record, object]]) -> int:
-    """How many runs rows are of: one may have a row of rates and one of times, or several streams of one name."""
-    return len({record.info.id for record, _ in found})
+def _one_of_all(
+    name: Name, figure: Figure, values: Sequence[tuple[Record, float | None]], whole: float | None, confidence: float
+) -> list[Repeated]:
+    """Of two repetitions or more. One may have a row of rates and one of times, or several streams of one name."""
+    runs = {record.info.id for record, _ in values}
+    lacking = tuple(sorted(runs - {record.info.id for record, value in values if value is not None}))
+    own = [value for _, value in values if value is not None]
+    if len(runs) < 2 or not (own or whole is not None):
+        return []
+    of = sample(own, whole=whole, confidence=confidence, lacking=len(lacking))
+    if not own and whole is not None:
+        of = Sample((), whole, None, None, len(lacking))
+    return [Repeated(name, figure, of, len(runs), lacking)]
 
 
 def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> list[Repeated]:
@@ -359,9 +377,8 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
             if not apart:
                 name = with_called(name, side.found[0][0].info)
             for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
-                whole = _whole(side, figure)
-                together = sample(_values(side, figure), whole=whole, confidence=confidence)
-                found += _one_of_all(name, figure, together, whole, _runs(side.found))
+                values = [(record, _value(row, figure)) for record, row in side.found]
+                found += _one_of_all(name, figure, values, _whole(side, figure), confidence)
     return [*found, *_repeated_together(single, apart, default_figures(records), confidence)]
 
 
@@ -384,6 +401,8 @@ def together_words(found: Sequence[Repeated]) -> list[str]:
 
 def _centre_words(item: Repeated) -> str:
     text, of = item.figure.text, item.sample
+    if of is None:
+        return text(None)
     between = "" if of.low is None or of.high is None else f" (95 % interval {text(of.low)} to {text(of.high)})"
     return f"{text(of.centre)}{between}"
 
@@ -403,13 +422,12 @@ def _repeated_together(
         for group, own in groups.items():
             name = (*pooled[:-1], told[group], pooled[-1]) if told else pooled
             for figure in (FIGURES[name_] for name_ in names):
-                values = [value for _, row in own if (value := _value_of_all(row, figure)) is not None]
+                values = [(record, _value_of_all(row, figure)) for record, row in own]
                 if figure.measure == Timed.RESPONSE and any(length_told(record) for record, _ in own):
                     continue
                 times = [row.times for _, row in own] if figure.measure == Timed.RESPONSE else []
                 whole = percentile_of_all(figure, times)
-                together = sample(values, whole=whole, confidence=confidence)
-                found += _one_of_all(name, figure, together, whole, _runs(own))
+                found += _one_of_all(name, figure, values, whole, confidence)
     return found
 
 
@@ -626,7 +644,7 @@ def _lack(name: Name, figure: Figure, one: _Side, other: _Side) -> Lack | None:
     has = [len(runs) < len(side.found) for runs, side in zip(without, (one, other), strict=True)]
     if not any(without) or not any(has):
         return None
-    return Lack(name, figure, (without[0], without[1]), is_lost=has[0] and not has[1])
+    return Lack(name, figure, (without[0], without[1]), is_lost=has[0] and not has[1], is_partial=all(has))
 
 
 def _failures(name: Name, one: _Side, other: _Side) -> Failures:
@@ -645,16 +663,14 @@ def _resolution(figure: Figure, *sides: _Side) -> float:
 
 
 def _sample(side: _Side, figure: Figure, confidence: float) -> Sample | None:
-    return sample(_values(side, figure), whole=_whole(side, figure), confidence=confidence)
-
-
-def _values(side: _Side, figure: Figure) -> list[float]:
-    values = (_value(row, figure) for _, row in side.found)
-    return [value for value in values if value is not None]
+    values = [value for _, row in side.found if (value := _value(row, figure)) is not None]
+    lacking = len(side.found) - len(values)
+    return sample(values, whole=_whole(side, figure), confidence=confidence, lacking=lacking)
 
 
 def _whole(side: _Side, figure: Figure) -> float | None:
-    if len(side.found) < 2:
+    """None where requests of a run have no times: it is of all requests, or of none."""
+    if len(side.found) < 2 or any(row.requests and figure.measure not in row.measures for _, row in side.found):
         return None
     return percentile_of_all(figure, (row.measures.get(figure.measure) for _, row in side.found))
 

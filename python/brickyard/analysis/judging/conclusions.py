@@ -26,7 +26,7 @@ EQUAL_SHARE = 0.01
 SHOWN_SHARE = 0.0005
 """What is shown as 0.0 % is no lead, however sure it is."""
 SEES_MAX = 9.0  # a share beyond which more figures would say no more
-ONCE = "measured once, noise unknown"
+ONCE = "noise unknown"
 CONTESTANTS_MAX = 4  # more levels make more pairs than anybody reads; then the best are counted instead
 
 
@@ -113,7 +113,7 @@ def _best_words(axis: Axis, rounds: list[tuple[Pivot, dict[str, Entry]]], figure
     text = (
         f"For {axis.title}, {axis.label(first)} has the best {figure} in {best[first]} of {_comparisons(len(rounds))}"
     )
-    is_known = all(entry.sample.n > 1 for _, rivals in rounds for entry in rivals.values())
+    is_known = all(entry.sample.has_interval for _, rivals in rounds for entry in rivals.values())
     if is_known:
         text += f", and its lead over the next is beyond noise in {sum(is_seen(duel.apart) for duel in mine)}"
     return _closed(text, is_known)
@@ -188,9 +188,11 @@ def unseen_words(unseen: Sequence[Difference], is_known: bool) -> str:
 
 def sees_words(share: float) -> str:
     """A change that so many repetitions see: by 12 % or more."""
-    if share >= SEES_MAX:
-        return "more than tenfold"
-    return f"{three_digits(share * 100)} % or more"
+    return "more than tenfold" if share >= SEES_MAX else f"{least_words(share)} or more"
+
+
+def least_words(share: float) -> str:
+    return f"{'more than ' if share >= SEES_MAX else ''}{three_digits(min(share, SEES_MAX) * 100)} %"
 
 
 def _contest_words(axis: Axis, one: str, other: str, contest: Contest, figure: str) -> str:
@@ -269,7 +271,7 @@ def cheapest(pivots: Sequence[Pivot]) -> list[str]:
         text = f"Cheapest by {pivot.figure.unit}: {_name(axes, entry.levels)} at {three_digits(entry.sample.centre)}"
         if dearest is not entry:
             text += f"; dearest: {_name(axes, dearest.levels)} at {three_digits(dearest.sample.centre)}"
-        said.append(_closed(text, entry.sample.n > 1 and dearest.sample.n > 1))
+        said.append(_closed(text, entry.sample.has_interval and dearest.sample.has_interval))
     return said
 
 

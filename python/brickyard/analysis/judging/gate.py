@@ -2,8 +2,8 @@
 
 All figures of a comparison are one family. *Worse* is what is worse by more than the tolerance beyond noise, with the
 share of false findings held by Benjamini and Hochberg's procedure: where nothing differs, the gate fails falsely in no
-more cases than one test would. *Held* is what is shown to be worse by less than the tolerance. All else is
-*inconclusive*, and how many repetitions would decide it is said.
+more cases than one test would. *Held* is what is worse by no more than the tolerance over the whole of its interval, as
+tables show it. All else is *inconclusive*, and how many repetitions would decide it is said.
 
 Refusal: a figure that either side measured once is not judged. What the noise of that side is, nobody knows; on a day
 ten times noisier than the baseline's, a single run is called worse in most cases where nothing changed.
@@ -29,6 +29,7 @@ class Finding(Enum):
     WORSE = "worse"
     HELD = "held"
     INCONCLUSIVE = "inconclusive"
+    """Also what some runs lack: a verdict on the others would be on those that were chosen by their outcome."""
     ONCE = "measured once"
     SAME = "same computation"
     """Both sides are one run of a model, which cannot differ."""
@@ -73,7 +74,12 @@ class Gate:
     @property
     def is_decided(self) -> bool:
         """Whether anything is known of any figure: it was judged, or cannot differ."""
-        return any(item.finding is not Finding.ONCE for item in self.judged)
+        return any(item.finding is not Finding.ONCE and not item.change.is_partial for item in self.judged)
+
+    @cached_property
+    def unclear(self) -> list[Change]:
+        """Of the figures that were judged, those that are inconclusive."""
+        return [change for change in self.of(Finding.INCONCLUSIVE) if not change.is_partial]
 
     def of(self, finding: Finding) -> list[Change]:
         return [item.change for item in self.judged if item.finding is finding]
@@ -152,17 +158,23 @@ def _beyond(change: Change, test: Welch, tolerance: float, share: float) -> floa
 
 
 def _unjudged(change: Change) -> Finding:
-    return Finding.SAME if change.difference.is_exact else Finding.ONCE
+    if change.difference.is_exact:
+        return Finding.SAME
+    return Finding.INCONCLUSIVE if change.is_partial else Finding.ONCE
 
 
 def _judged(change: Change, test: Welch, tolerance: float, level: float, next_level: float) -> Judged:
     """Of a figure that is not found to be worse; `test` is that of the family."""
+    most = change.most_worse_by
+    if most is not None and most <= tolerance:
+        return Judged(change, Finding.HELD)
     own = change.difference.test or test
     inside, outside = _inside(change, own, tolerance), _outside(change, test, tolerance)
-    if own.p_of(inside) < level:
-        return Judged(change, Finding.HELD)
+    # One end of the interval decides, beyond which is half of the level.
     needed = (
-        repetitions_to_decide(test, outside, next_level) if outside > 0 else repetitions_to_decide(own, inside, level)
+        repetitions_to_decide(test, outside, next_level)
+        if outside > 0
+        else repetitions_to_decide(own, inside, level / 2)
     )
     # As many as there are did not decide it.
     return Judged(change, Finding.INCONCLUSIVE, needed and max(needed, 1 + min(change.before.n, change.after.n)))

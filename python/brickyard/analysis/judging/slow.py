@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.conditions import Span, condition_spans
 from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.own_time import in_flight_ns
-from brickyard.analysis.figures.totals import asked_stream, totals
+from brickyard.analysis.figures.totals import asked_stream, full_stream_name, totals
 from brickyard.analysis.judging.crowding import Crowding, crowding
 from brickyard.bricks import is_modelled
 from brickyard.schema import COMMIT, PhaseEnd, SlowEvent, in_flight_total, is_request
@@ -55,6 +55,8 @@ class SlowCause:
     evidence: str
     host: str = ""
     """Of a run on many hosts: the one that issued it."""
+    stream_name: str = ""
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,23 @@ def cause_shares(told: Sequence[SlowCause]) -> list[CauseShare]:
         count[one.cause] += 1
     whole = sum(time_of.values())
     return [CauseShare(cause, count[cause], ns / whole) for cause, ns in time_of.most_common()]
+
+
+Place = tuple[str, Callable[[SlowCause], str]]
+
+
+def places(records: Sequence[Record], told: Sequence[SlowCause]) -> list[Place]:
+    """Columns that say which host and stream requests came from and where they went, where runs have several."""
+    hosts: list[Place] = [("host", lambda one: one.host)] if any(one.host for one in told) else []
+    every: dict[str, set[str]] = {"stream": set(), "target": set()}
+    for record in records:
+        around = _Around(record)
+        counts = [len(phase.stream) for phase in record.info.plan.phase]
+        streams = [(at, n) for at, count in enumerate(counts) for n in range(count)]
+        every["stream"] |= {around.stream(*key) for key in streams}
+        every["target"] |= {around.target(*key) for key in streams}
+    of: list[Place] = [("stream", lambda one: one.stream_name), ("target", lambda one: one.target)]
+    return [*hosts, *((name, words) for name, words in of if len(every[name]) > 1)]
 
 
 def unlisted_words(records: Iterable[Record]) -> str:
@@ -126,8 +145,10 @@ class _Around:
         fleet = fleet_of(self.record)
         self.hosts = {target: host.host for host in fleet.hosts for target in host.targets} if fleet else {}
         names = self.record.info.targets
-        paths = [name.removeprefix(f"{self.hosts[at]}:") if at in self.hosts else name for at, name in enumerate(names)]
-        self.is_modelled = any(map(is_modelled, paths))
+        self.paths = [
+            name.removeprefix(f"{self.hosts[at]}:") if at in self.hosts else name for at, name in enumerate(names)
+        ]
+        self.is_modelled = any(map(is_modelled, self.paths))
         self.start_unix_ns = self.record.info.start_unix_ns or 0
 
     def intervals(self, phase: int, stream: int, from_ns: int, to_ns: int) -> list[Interval]:
@@ -146,6 +167,15 @@ class _Around:
         asked = asked_stream(self.record, phase, stream)
         return self.hosts.get(asked.target, "") if asked else ""
 
+    def stream(self, phase: int, stream: int) -> str:
+        """Of a host, without its name."""
+        return full_stream_name(self.record, phase, stream).removesuffix(f" on {self.host(phase, stream)}")
+
+    def target(self, phase: int, stream: int) -> str:
+        """Of a host, without its name."""
+        asked = asked_stream(self.record, phase, stream)
+        return self.paths[asked.target] if asked and asked.target < len(self.paths) else ""
+
     def watch(self, target: int) -> SlowSheet | None:
         return self.watches[target] if target < len(self.watches) else None
 
@@ -158,7 +188,8 @@ def _caused(event: SlowEvent, phase: int, around: _Around) -> SlowCause:
         cause, evidence = _served(event, phase, around)
     return SlowCause(
         event.at_ns, event.stream, event.operation, event.offset_bytes, event.request_bytes, event.service_ns,
-        event.response_ns, cause, evidence, around.host(phase, event.stream),
+        event.response_ns, cause, evidence, around.host(phase, event.stream), around.stream(phase, event.stream),
+        around.target(phase, event.stream),
     )  # fmt: skip
 
 

@@ -71,6 +71,7 @@ def run_document(record: Record) -> Document:
         "condition_check": condition_check(record),
         "conditions": [span.document() for span in condition_spans(record)],
         "targets": info.targets,
+        **changed(info),
         "created_unix_ns": info.created_unix_ns,
         "start_unix_ns": info.began_unix_ns,
         "end_ns": info.end_ns,
@@ -238,6 +239,12 @@ MODEL_SET = "Model, set"
 def model_changes(info: RunInfo) -> list[str]:
     """Without the condition, which is a circumstance of its own; studies set it in this way."""
     return [change for change in info.asked.changes if not change.startswith("condition=")]
+
+
+def changed(info: RunInfo) -> dict[str, str]:
+    """What was set of the workload and of the model, in words, which the names of profile and target do not say; empty
+    where both are as they ship."""
+    return {"workload_changes": info.called, "model_changes": ", ".join(model_changes(info))}
 
 
 def circumstance_lines(record: Record) -> list[tuple[str, str]]:

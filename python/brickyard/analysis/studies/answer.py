@@ -73,13 +73,15 @@ def _not_compared(factors: Sequence[str], axes: Mapping[str, Axis], records: Seq
 
 
 def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:
-    once = sum(entry.sample.n == 1 for pivot in pivots for entry in pivot.entries.values())
-    cells = sum(len(pivot.entries) for pivot in pivots)
+    samples = [entry.sample for pivot in pivots for entry in pivot.entries.values()]
+    once, cells = sum(of.n + of.lacking == 1 for of in samples), len(samples)
     said = []
     if cells and once == cells:
         said.append("Each cell was measured only once, so its noise is unknown.")
     elif once:
         said.append(f"{once} of {cells} cells were measured once, so their noise is unknown.")
+    if partial := sum(of.lacking > 0 for of in samples):
+        said.append(f"{partial} of {cells} cells have no interval, as not all of their runs have the figure.")
     if invalid:
         runs = "1 run is" if len(invalid) == 1 else f"{len(invalid)} runs are"
         said.append(f"{runs} invalid and left out.")

@@ -280,9 +280,9 @@ def print_slowest(console: Console, record: Record) -> None:
         for line in lines:
             print_line(console, line, "dim")
         console.print()
-    on_hosts = any(one.host for one in told)
+    places = slow.places([record], told)
     names = [
-        *([("host", LEFT)] if on_hosts else []),
+        *((name, LEFT) for name, _ in places),
         ("at", RIGHT),
         ("operation", LEFT),
         ("offset", RIGHT),
@@ -292,7 +292,7 @@ def print_slowest(console: Console, record: Record) -> None:
     names += [("response", RIGHT), *([("cause", LEFT), ("evidence", LEFT)] if explains else [])]
     rows = [
         [
-            *([one.host] if on_hosts else []),
+            *(of(one) for _, of in places),
             f"{one.at_ns / 1e9:.3f} s",
             one.operation,
             format_count(one.offset_bytes),

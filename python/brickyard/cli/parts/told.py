@@ -57,10 +57,11 @@ def _document(item: Repeated) -> dict[str, object]:
         "load": list(item.name),
         "figure": item.figure.name,
         "n": item.runs,
-        "centre": of.centre,
-        "low": of.low,
-        "high": of.high,
-        "values": list(of.values),
+        "centre": of.centre if of else None,
+        "low": of.low if of else None,
+        "high": of.high if of else None,
+        "values": list(of.values) if of else [],
+        "lacking": list(item.lacking),
     }
 
 

@@ -34,6 +34,7 @@ from brickyard.report.comparison_words import (
     assumptions,
     comparison_document,
     gate_lines,
+    lack_lines,
     lack_words,
     mark_words,
     noise_words,
@@ -115,7 +116,7 @@ def compare(
         raise BadInputError(
             f"--check: {_loads_words(loads)}; compare equal workloads, or judge these anyway with --across-loads"
         )
-    open_words = _unjudged_words(judged) if check and not bad else ""
+    open_words = _unjudged_words(found, judged) if check and not bad else ""
     notes = [
         *left_out_words(sides),
         *unlike_words(found),
@@ -141,8 +142,7 @@ def compare(
         print_line(console, line)
     console.print()
     _print(console, found)
-    unclear = [f"inconclusive: {lack_words(item)}" for item in found.lacking if not item.is_lost]
-    for line in (*bad, *gate_lines(judged, allowed), *unclear, *(f"note: {words}" for words in notes)):
+    for line in (*bad, *gate_lines(judged, allowed), *lack_lines(found), *(f"note: {words}" for words in notes)):
         print_line(console, line)
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
@@ -175,10 +175,15 @@ def _only_words(found: Comparison) -> list[str]:
     return said
 
 
-def _unjudged_words(judged: Gate) -> str:
+def _unjudged_words(found: Comparison, judged: Gate) -> str:
     """Why no figure can be judged: of a side that was measured once, nobody knows the noise between runs."""
     if judged.is_decided:
         return ""
+    if partial := [lack for lack in found.lacking if lack.is_partial]:
+        return (
+            f"--check: inconclusive: no figure can be judged; {'; '.join(map(lack_words, partial))}; make longer runs, "
+            "which have more requests"
+        )
     sides = {item.change.before.n > 1 for item in judged.judged}, {item.change.after.n > 1 for item in judged.judged}
     once = [name for name, several in zip(("before", "after"), sides, strict=True) if several == {False}]
     where = "on both sides" if len(once) == 2 else once[0] if once else "on one of its sides"
@@ -240,8 +245,8 @@ def _differing_lines(found: list[Differing], *, everything: bool) -> list[str]:
     if everything:
         return [*lines, *(f"differed: {item.label}: {item.words}" for item in rest)]
     if rest:
-        labels = ", ".join(f"{name} × {n}" if n > 1 else name for name, n in Counter(i.label for i in rest).items())
-        lines.append(f"differed, not known to matter to figures: {labels}; --circumstances shows them")
+        labels = ", ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(i.label for i in rest).items())
+        lines.append(f"differed, with no known effect on figures: {labels}; --circumstances lists them")
     return lines
 
 

@@ -296,8 +296,9 @@ class Matrix:
         others = [s for s in self.planned if s.cell.levels == step.cell.levels and s.repetition < step.repetition]
         runs = [r for s in others for r in finished(self.store.heads(), [s.identity]).get(s.identity, []) if r.is_valid]
         figure = FIGURES[self.design.tables[0].figure]
-        values = [m.value for run in runs for m in measured(self.store.record(run.id), figure) if m.value is not None]
-        made = sample(values) if len(values) >= PRECISE_FROM else None
+        found = [m.value for run in runs for m in measured(self.store.record(run.id), figure)]
+        values = [value for value in found if value is not None]
+        made = sample(values) if len(found) == len(values) >= PRECISE_FROM else None
         width = made.relative_width if made else None
         return width is not None and width <= wanted
 
