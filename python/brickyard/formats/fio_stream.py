@@ -99,7 +99,10 @@ def read_work(job: Job, jobs: int) -> Work:
         )
     is_verified = verifies(asked)
     flush_every = _flush_every(asked)
-    if flush_every is not None and ops.read and ops.write:
+    if flush_every is not None and not ops.write:
+        notes.append(f"{flush_every.call}={flush_every.writes} has no effect: the job writes nothing.")
+        flush_every = None
+    if flush_every is not None and ops.read:
         notes.append(
             f"{flush_every.call}={flush_every.writes}: here a flush follows each such number of writes, as in fio from"
             f" {version_words(MIXED_FLUSHES_FROM)} on; before, fio flushed again after each read that came next."
