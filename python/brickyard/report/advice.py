@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -33,6 +34,9 @@ TITLE = "Cost against delivered rate"
 NORMAL = "normal"
 NEAR = 0.04  # of an axis: the height of a name
 WIDTH, HEIGHT = 640, 360
+NARROW, LETTERS_NARROW = 290, 46
+"""The plot in a narrow picture, and the letters in a line of its names."""
+TICKS, TICKS_NARROW = 7, 4
 LOG_FROM = 40.0  # times the least rate: beyond, slow bricks would lie on the axis
 
 
@@ -64,8 +68,8 @@ class AdviceWords:
     assumptions: list[str]
 
 
-def write_advice(place: Path, said: AdviceWords, drawn: Picture | None) -> Path:
-    """Writes `report.html` and `pictures/`; gives back the page's absolute path."""
+def write_advice(place: Path, said: AdviceWords, drawn: Picture | None, narrow: Picture | None) -> Path:
+    """Writes `report.html` and `pictures/`, with the picture also for a phone; gives back the page's absolute path."""
     where = report_place(place)
     page = templates().get_template("advice.html.j2")
     html = page.render(
@@ -74,15 +78,18 @@ def write_advice(place: Path, said: AdviceWords, drawn: Picture | None) -> Path:
         answer=said.answer,
         asked=said.asked,
         picture=drawn,
+        narrow=narrow,
         pictures=where.pictures.name,
         table=said.table,
         notes=said.notes,
         assumptions=said.assumptions,
     )
-    return write_page(where, html, [drawn] if drawn else [])
+    return write_page(where, html, [picture for picture in (drawn, narrow) if picture])
 
 
-def cost_against_rate(found: Found, *, throughput: bool, required: float | None = None) -> Picture | None:
+def cost_against_rate(
+    found: Found, *, throughput: bool, required: float | None = None, narrow: bool = False
+) -> Picture | None:
     """For each simulated brick a disc at its rate in the slowest condition and a triangle in normal condition,
     joined; `required` is the rate that was asked for, in requests or bytes a second."""
     priced = [trial for trial in found.trials if trial.candidate.cost_usd is not None and trial.states]
@@ -94,7 +101,7 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     scale = _scale_of(rows, asked)
     _join_names(rows, scale)
     years = priced[0].candidate.terms.years
-    x, along = _axes(scale, years, "MiB/s" if throughput else "requests/s")
+    x, along = _axes(scale, years, "MiB/s" if throughput else "requests/s", TICKS_NARROW if narrow else TICKS)
     y = along("worst")
     kinds = [kind for kind in KINDS if any(row.kind == kind for row in rows)]
     colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=kinds, range=[COLOURS[kind] for kind in kinds]))
@@ -102,7 +109,7 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     layers = [
         *_line_of(asked, y),
         base.mark_rule(strokeWidth=1.2).encode(x=x, y=y, y2="normal:Q", color=colour),
-        *_marks(rows, x, along("rate"), colour),
+        *_marks(rows, x, along("rate"), colour, above=narrow),
         base.transform_filter("datum.label != ''")
         .mark_text(align="left", dx=9, fontSize=12, fontWeight=600, color=theme.INK)
         .encode(x=x, y=along(NORMAL), text="label:N"),
@@ -112,9 +119,13 @@ def cost_against_rate(found: Found, *, throughput: bool, required: float | None 
     others = len(priced) - len(shown)
     if others:
         named.append(f"without a number: {others} more that {'were' if others > 1 else 'was'} simulated")
-    title = alt.TitleParams(TITLE, subtitle=named if found.ranked else [best, *named], subtitleColor=theme.PALE)
-    chart = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, title=title)
-    return draw(PICTURE, f"Price against rate of {len(rows)} modelled bricks; best: {best}", chart)
+    lines = named if found.ranked else [best, *named]
+    if narrow:
+        lines = [part for line in lines for part in wrap(line, LETTERS_NARROW, subsequent_indent="    ")]
+    title = alt.TitleParams(TITLE, subtitle=lines, subtitleColor=theme.PALE)
+    chart = alt.layer(*layers).properties(width=NARROW if narrow else WIDTH, height=HEIGHT, title=title)
+    name, alike = f"{PICTURE}-narrow" if narrow else PICTURE, f"Price against rate of {len(rows)} modelled bricks"
+    return draw(name, f"{alike}; best: {best}", chart, width=NARROW if narrow else None)
 
 
 def _named(found: Found, priced: list[Trial]) -> list[Trial]:
@@ -155,7 +166,7 @@ def _scale_of(rows: list[_PricedBrick], asked: float | None = None) -> _Scale:
     return _Scale(max(row.usd for row in rows) or 1.0, min(rates, default=0.0), max(rates, default=1.0))
 
 
-def _axes(ends: _Scale, years: float, unit: str) -> tuple[alt.X, Callable[[str], alt.Y]]:
+def _axes(ends: _Scale, years: float, unit: str, ticks: int) -> tuple[alt.X, Callable[[str], alt.Y]]:
     """The axis of costs, and that of rates for any column with one."""
     axis: dict[str, Any] = {"labelExpr": theme.COUNT_LABEL}
     if ends.is_log:
@@ -172,13 +183,14 @@ def _axes(ends: _Scale, years: float, unit: str) -> tuple[alt.X, Callable[[str],
         "usd:Q",
         title=f"cost in USD over {years:g} years",
         scale=alt.Scale(zero=True, nice=True),
-        axis=alt.Axis(format=",~r", tickCount=7, grid=False),
+        axis=alt.Axis(format=",~r", tickCount=ticks, grid=False),
     )
     return x, along
 
 
-def _marks(rows: list[_PricedBrick], x: alt.X, y: alt.Y, colour: alt.Color) -> list[Any]:
-    """What fails in the first condition already has one mark."""
+def _marks(rows: list[_PricedBrick], x: alt.X, y: alt.Y, colour: alt.Color, *, above: bool) -> list[Any]:
+    """What fails in the first condition already has one mark. `above`: the legend of the marks has no room beside that
+    of the colours."""
     worst = "slowest of the conditions"
     points = [
         _Mark(row.usd, rate, mark, row.kind)
@@ -189,7 +201,8 @@ def _marks(rows: list[_PricedBrick], x: alt.X, y: alt.Y, colour: alt.Color) -> l
     base = alt.Chart(inlined(points))
     several = any(row.several for row in rows)
     scale = alt.Scale(domain=[worst, NORMAL], range=["circle", "triangle-up"])
-    shape = alt.Shape("mark:N", title=None, scale=scale, legend=alt.Legend() if several else None)
+    legend = alt.Legend(orient="top") if above else alt.Legend()
+    shape = alt.Shape("mark:N", title=None, scale=scale, legend=legend if several else None)
     size = alt.condition(f"datum.kind == '{KINDS[0]}'", alt.value(80), alt.value(38))
     return [base.mark_point(filled=True, opacity=0.85).encode(x=x, y=y, color=colour, shape=shape, size=size)]
 

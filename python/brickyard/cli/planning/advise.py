@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -305,14 +306,15 @@ def _written(bought: Bought, output: Path) -> Written:
     from brickyard.report.tables import Table
 
     wanted = bought.wanted
-    drawn = cost_against_rate(bought.found, throughput=wanted.throughput, required=wanted.required_rate)
+    draw = partial(cost_against_rate, bought.found, throughput=wanted.throughput, required=wanted.required_rate)
+    drawn = draw()
     if is_picture(output):
         return _alone(drawn, output) if drawn else Written()
     columns, rows = bought.named_table()
     words_of = 2 if bought.found.ranked else 3
     made = Table(bought.title.rstrip(":"), columns, rows, text_columns=words_of, keys=2)
     words = AdviceWords(bought.answer, bought.asked, made, bought.notes, bought.assumptions)
-    page = write_advice(output, words, drawn)
+    page = write_advice(output, words, drawn, draw(narrow=True))
     return Written(str(page), drawn.paths(report_place(output).pictures) if drawn else ())
 
 
