@@ -296,7 +296,7 @@ def test_a_modelled_brick_is_characterized(capsys: pytest.CaptureFixture[str]) -
     # The newest run is a cell, which says which one it is, and where the answer of all is.
     assert main(["show", "latest"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("run 48 alone; `brickyard report s1` has the answer of its study")
+    assert shown.startswith("run 48 alone; `brickyard report s1` is about all runs of its study")
     assert "Run 48, Characterization: random write, 8 KiB on sim:barracuda-es-750: write " in " ".join(shown.split())
     assert main(["characterize", "sim:barracuda-es-750", "--quick", "--set", "request=8KiB"]) == 2
     assert "each cell sets request itself" in capsys.readouterr().err

@@ -216,7 +216,7 @@ def test_the_answer_comes_first_and_the_page_has_the_tables(tmp_path: Path, caps
     # A run of the study alone has an answer of one sentence, and the way to that of the study.
     capsys.readouterr()
     assert main(["report", "latest", "--store", place, "--output", str(tmp_path / "one")]) == 0
-    assert f"`brickyard report s1 --store {place}` has the answer of its study" in capsys.readouterr().out
+    assert f"`brickyard report s1 --store {place}` is about all runs of its study" in capsys.readouterr().out
     assert main(["report", "3", "--store", place, "--output", str(tmp_path / "run")]) == 0
     summary = re.search(r'id="summary".*?</section>', (tmp_path / "run" / "report.html").read_text("utf-8"), re.DOTALL)
     assert summary is not None

@@ -42,11 +42,11 @@ def whole_study(ids: list[int], studies: list[StudyInfo]) -> StudyInfo | None:
 
 
 def part_words(store: Store, run: int) -> str:
-    """Where one run was named that is a part of a study, which has an answer of its own; else nothing."""
+    """Where one run was named that is a part of a study; else nothing."""
     study = next((head.study for head in store.heads(run, run)), None)
     if study is None:
         return ""
-    return f"run {run} alone; {command_on(store.place, f'report s{study}')} has the answer of its study"
+    return f"run {run} alone; {command_on(store.place, f'report s{study}')} is about all runs of its study"
 
 
 def named_runs(store: Store, words: tuple[str, ...]) -> tuple[list[int], list[StudyInfo]]:
