@@ -452,6 +452,15 @@ def test_a_history_and_a_list_tell_other_arrays_and_conditions_apart(
     told = [(item["load"], len(item["points"])) for item in json.loads(capsys.readouterr().out)["histories"]]
     name = ["ad-hoc", "randread, 4k, depth 1"]
     assert told == [([*name, "read"], 1), ([*name, "members=4", "read"], 1), ([*name, "degraded", "read"], 2)]
+    # A failure in the run tells its parts apart, and hides nothing of what was set.
+    for members in ("4", "14"):
+        failing = ["--set", f"members={members}", "--set", "fail_at=1s", "--set", "spares=1"]
+        assert main([*words[:4], "3", *words[5:-2], "--store", str(tmp_path / "failing.db"), *failing]) == 0
+    capsys.readouterr()
+    assert main(["history", "sim:terraserver-2003", "--store", str(tmp_path / "failing.db"), "--json"]) == 0
+    labels = [tuple(item["load"]) for item in json.loads(capsys.readouterr().out)["histories"]]
+    assert len(set(labels)) == len(labels) >= 4
+    assert all(any(part.startswith("members=") for part in label) for label in labels)
     assert main(["runs", *store]) == 0
     listed = capsys.readouterr().out
     assert re.search(r"s1 .*: randread, 4k, depth 1, 2 runs \(3-4\), degraded ", listed)

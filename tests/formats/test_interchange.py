@@ -189,6 +189,14 @@ def test_a_mix_with_flushes_tells_which_fio_does_the_same() -> None:
     assert fio("[j]\nrw=randread\nsize=1m\nfsync=4\ndirect=1")["phase"][0]["stream"][0]["flush_every"] is None
 
 
+def test_only_a_profile_of_one_target_is_said_to_run_without_it() -> None:
+    one = "[{0}]\nfilename={0}\nrw=read\nsize=1m\ndirect=1\n"
+    assert "without it, a run measures a scratch file" in import_fio("x", one.format("a"), HERE).text
+    both = import_fio("x", one.format("a") + one.format("b"), HERE).text
+    assert "brickyard run" in both
+    assert "scratch" not in both
+
+
 def test_a_misspelt_option_leads_to_the_right_one() -> None:
     with pytest.raises(BadInputError, match=r"iodpeth=16 has no counterpart here; did you mean iodepth\?"):
         fio("[j]\nrw=read\nsize=1m\niodpeth=16")

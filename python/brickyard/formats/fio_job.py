@@ -40,15 +40,15 @@ class Imported:
 def named_targets(targets: list[str], profile: str = "PROFILE") -> str:
     """That a profile holds no target, which those of its source were, and how a run names them."""
     words = " ".join(map(shlex.quote, targets)) if all(target.startswith("/") for target in targets) else "TARGET"
-    command = f"`brickyard run {profile} {words}`; without {'it' if len(targets) == 1 else 'them'}, a run measures"
+    command = f"`brickyard run {profile} {words}`"
     if len(targets) == 1:
         return (
-            f"The profile holds no target. In its source, the target is {targets[0]}; name it in each run: {command} a "
-            "scratch file."
+            f"The profile holds no target. In its source, the target is {targets[0]}; name it in each run: {command}; "
+            "without it, a run measures a scratch file."
         )
     return (
         f"The profile holds no targets. In its source, they are, in this order: {', '.join(targets)}. Name them in "
-        f"each run: {command} scratch files."
+        f"each run: {command}."
     )
 
 

@@ -120,13 +120,14 @@ def _alike(names: dict[tuple[str, ...], tuple[str, ...]]) -> list[list[tuple[str
 
 
 def _names(keys: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """By key: its words without the load, and with the state of the storage where runs of one name have several."""
+    """By key: its words without the load, with what was set of a model, and with the condition where runs of one name
+    have several states."""
     bare = {key: (*(part for part in key[:-4] if part.replace("_", " ") != key[-3]), key[-2]) for key in keys}
     states: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for key in keys:
         states.setdefault(bare[key], set()).add(key[-4:-2])
     told = {
-        key: (*key[:-4], key[-2]) if len(states[name]) == 1 else (*name[:-1], *key[-4:-2], name[-1])
+        key: (*key[:-3], key[-2]) if len(states[name]) == 1 else (*name[:-1], *key[-4:-2], name[-1])
         for key, name in bare.items()
     }
     return {key: tuple(dict.fromkeys(part for part in words if part)) for key, words in told.items()}
