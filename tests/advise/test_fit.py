@@ -165,6 +165,21 @@ def test_a_fit_is_to_runs_of_one_condition_and_says_which_it_left_out(
     assert other["answer"][0].startswith("All runs are in condition degraded: the model is of the storage in that")
 
 
+def test_runs_of_several_arrays_or_of_a_changing_one_are_not_fitted_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    load = ["run", "sqlio-random-read-4", "sim:terraserver-2003", "--set", "duration=4s", "--set", "warmup=0s", *store]
+    for more in ([], ["--set", "members=4"], ["--set", "fail_at=2s"]):
+        assert main([*load, *more]) == 0
+    into = [*store, "-o", str(tmp_path / "b.toml")]
+    said = refusal(capsys, "advise", "fit", "1-2", *into)
+    assert "of several bricks: sim:terraserver-2003 (run 1); sim:terraserver-2003 with members=4 (run 2)" in said
+    assert "run 3 was left out: its condition changed (normal, then degraded)" in refusal(
+        capsys, "advise", "fit", "3", *into
+    )
+
+
 def test_storage_that_no_class_describes_is_said_not_to_fit() -> None:
     loads = [replace(seen(depth), iops=iops) for depth, iops in ((1, 400), (4, 5000), (16, 300), (64, 9000))]
     loads += [replace(seen(1, 1 << 20, address="sequential"), iops=3)]

@@ -12,6 +12,7 @@ from statistics import fmean
 
 from brickyard import profiles
 from brickyard.advise.fitting.rates import Course, Step, course, done_in, parts, step
+from brickyard.analysis.figures.conditions import by_condition
 from brickyard.analysis.figures.totals import Totals, rated_rows, totals
 from brickyard.errors import BadInputError
 from brickyard.schema import HeldCondition, in_flight_total, tag_of
@@ -233,6 +234,10 @@ def usable(records: Iterable[Record]) -> Usable:
     found: list[tuple[Record, Seen]] = []
     refused = []
     for record in records:
+        parts = list(dict.fromkeys(name for name, _ in by_condition(record)))
+        if len(parts) > 1:
+            refused.append(f"run {record.info.id} was left out: its condition changed ({', then '.join(parts)})")
+            continue
         item = seen(record)
         if isinstance(item, str):
             refused.append(item)

@@ -17,6 +17,8 @@ from brickyard.advise.fitting.hints import hint, span
 from brickyard.advise.fitting.search import fit
 from brickyard.advise.fitting.seen import usable
 from brickyard.advise.simulate import Brick, rates, simulate
+from brickyard.analysis.judging.groups import with_changes
+from brickyard.analysis.judging.summary import model_changes
 from brickyard.bricks.fitted import MARK
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit
@@ -30,6 +32,7 @@ from brickyard.store import Record, Store
 from brickyard.study.running.aim import Aim, aim
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
+from brickyard.units import format_runs
 
 BRICK_MARK = re.compile(MARK.encode())
 _RUN = r"(?:latest|s?\d+|\d+-\d+)"
@@ -263,9 +266,14 @@ def _measure_model(target: str, wanted: _Wanted) -> list[Record]:
 
 def _one_target(records: list[Record]) -> tuple[str, int]:
     """All loads have to be of one brick."""
-    targets = list(dict.fromkeys(record.info.targets[0] for record in records))
-    if len(targets) > 1:
-        raise BadInputError(f"the runs are of several bricks: {', '.join(targets)}; name those of one")
+    places: dict[str, list[int]] = {}
+    for record in records:
+        words = f"{record.info.targets[0]}{with_changes(', '.join(model_changes(record.info)))}"
+        places.setdefault(words, []).append(record.info.id)
+    if len(places) > 1:
+        told = "; ".join(f"{words} ({format_runs(ids)})" for words, ids in places.items())
+        raise BadInputError(f"the runs are of several bricks: {told}; name those of one")
+    targets = [records[0].info.targets[0]]
     sizes = [record.info.opened[0].data_bytes for record in records if record.info.opened]
     if not sizes:
         raise BadInputError("the size of the runs' target is not known; measure the target with `advise fit TARGET`")
