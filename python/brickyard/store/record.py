@@ -364,6 +364,7 @@ class Record:
     _decoded: dict[str, list[Event]] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Events by tag. Figures of each phase ask for them, and a run may have hundreds of phases."""
     _spans: dict[int | None, list[IntervalCost]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _of_phases: dict[int, list[Interval]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, kind: type[E]) -> list[E]:
         """Events of one type, in order: `record.of(PhaseEnd)`. Raises BadInputError where one of them is damaged."""
@@ -387,6 +388,13 @@ class Record:
             for span in self._spans[None]:
                 self._spans.setdefault(span.phase, []).append(span)
         return list(self._spans.get(phase, ()))
+
+    def intervals_of(self, phase: int) -> list[Interval]:
+        """Those of one phase, in order."""
+        if not self._of_phases:
+            for item in self.intervals:
+                self._of_phases.setdefault(item.phase, []).append(item)
+        return self._of_phases.get(phase, [])
 
     def documents_of(self, kind: type[msgspec.Struct]) -> list[Document]:
         """The same as their writer gave them but for reasons, which are words: for exports and whoever shows an event

@@ -14,6 +14,7 @@ from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.named import FIGURES, measured_of
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import closing_rates
+from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import Totals, full_stream_name, phase_name, rated_rows, waited
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s
@@ -63,8 +64,11 @@ def all_rates(record: Record, rows: Sequence[Totals]) -> list[AllRow]:
 def all_times(record: Record, rows: Sequence[Totals]) -> list[AllRow]:
     """One for each phase in which the response times of several rows count, and none of them tells its length."""
     found = []
-    for phase, own in _of_several(record, [row for row in waited(record, rows) if row.response]).items():
-        (item,) = measured_of(record, (row for row in rows if row.phase == phase), FIGURES["response_p99"])
+    several = _of_several(record, [row for row in waited(record, rows) if row.response])
+    lengths = length_told(record) if several else {}
+    for phase, own in several.items():
+        of_phase = (row for row in rows if row.phase == phase)
+        (item,) = measured_of(record, of_phase, FIGURES["response_p99"], lengths=lengths)
         if item.times is not None:
             found.append(replace(_row(record, phase, own), times=item.times))
     return found

@@ -47,7 +47,7 @@ def growing(record: Record, phase: int) -> tuple[Growing, ...]:
         return ()
     starts = [spans[len(spans) * number // QUARTERS].start_ns for number in range(QUARTERS)]
     edges = list(zip(starts, [*starts[1:], spans[-1].end_ns], strict=True))
-    timed = [one for one in record.intervals if one.phase == phase and not one.warmup and one.measure == "response"]
+    timed = [one for one in record.intervals_of(phase) if not one.warmup and one.measure == "response"]
     paced = [number for number, stream in enumerate(asked.stream) if _has_instants(stream)]
     found = (_growing(record, (phase, number), edges, timed) for number in paced)
     return tuple(one for one in found if one is not None)

@@ -76,9 +76,9 @@ def sent(record: Record, phase: int | None = None) -> Sent:
     ends = [end for end in record.of(PhaseEnd) if phase in (None, end.phase)]
     done = Counter[bool]()
     of_stream = Counter[tuple[int, int]]()
-    for item in record.intervals:
+    for item in record.intervals if phase is None else record.intervals_of(phase):
         asked = asked_stream(record, item.phase, item.stream)
-        if phase in (None, item.phase) and item.measure == "service" and is_paced(item.operation, asked):
+        if item.measure == "service" and is_paced(item.operation, asked):
             done[_is_closed(asked)] += item.requests + item.errors
             of_stream[item.phase, item.stream] += item.requests + item.errors
     return Sent(
