@@ -440,3 +440,8 @@ def test_an_answer_for_many_loads_is_one_sentence(capsys: pytest.CaptureFixture[
     assert said.startswith("IOPS and throughput compared with Normal: Controller Rebuild ")
     assert said.endswith("(medians of each of 6 loads).")
     assert len(said) < 300
+    # Whoever asks for the study again reads its answer first.
+    assert main(["show", "s1"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.startswith(found["question"])
+    assert said in shown

@@ -202,6 +202,12 @@ def test_a_misspelt_option_leads_to_the_right_one() -> None:
         fio("[j]\nrw=read\nsize=1m\niodpeth=16")
 
 
+def test_several_sizes_at_random_tell_what_the_map_of_fio_does() -> None:
+    mixed = "[j]\nrw=randread\nbssplit=4k/60:64k/40\nsize=8m\ndirect=1\n"
+    assert any("shortens requests that meet it" in note for note in notes_of(mixed))
+    assert not any("map" in note for note in notes_of(f"{mixed}norandommap=1"))
+
+
 def test_a_search_for_a_depth_of_one_is_none() -> None:
     (said,) = [
         note for note in notes_of("[j]\nrw=randread\nsize=1m\nlatency_target=2ms\ndirect=1") if "latency" in note

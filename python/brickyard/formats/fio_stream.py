@@ -291,7 +291,11 @@ def _address(
     one = _one_size(sizes)
     if one is not None and align in (None, one):
         return Address("permutation")
-    notes.append("Offsets are uniform; fio's map would keep them from what this pass has touched (no norandommap).")
+    notes.append(
+        "Offsets are uniform, and each request has its whole size. fio's map (no norandommap) keeps offsets from what"
+        " this pass has touched, and shortens requests that meet it: with several sizes its mean request is smaller,"
+        " and it does more of them. With norandommap=1 both do the same."
+    )
     return RANDOM
 
 

@@ -88,9 +88,10 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
         lacking = without_words(records, without)
         said_of_all = _characterized(patterns, demand_words(done) if done else "", found, without)
         said_of_all += cached.unwritten_words(done)
+        others = _of_reads(done), _moments(done)
         if cached.unknown(done):  # the headline has figures that may be those of a cache
-            return Answer(CHARACTERIZED, (*said_of_all, doubts), belief(records, lacking, _moments(done)))
-        return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts, _moments(done)))
+            return Answer(CHARACTERIZED, (*said_of_all, doubts), belief(records, lacking, *others))
+        return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts, *others))
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
     names_target = len(records) == 1 or len({(*r.info.targets, *r.info.asked.changes) for r in records}) > 1

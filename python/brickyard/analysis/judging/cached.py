@@ -348,7 +348,8 @@ def words(found: dict[int, str], records: Sequence[Record], more: str) -> str:
     first: Sequence[str] = sorted(found.values())
     said = []
     if found:
-        said.append(f"{len(found)} of {among} runs that wrote may show the rate of a cache: {first[0]}")
+        one = first[0] if len(set(first)) == 1 else f"in one, {first[0]}"
+        said.append(f"{len(found)} of {among} runs that wrote may show the rate of a cache: {one}")
     if others:
         if found:
             said.append(f"For {others} more this is not known, since the size of their write cache is not known")

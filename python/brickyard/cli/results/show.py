@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from brickyard.analysis.judging.answers import Answer
 from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts import options
@@ -10,6 +11,7 @@ from brickyard.cli.parts.selection import named_runs, open_store, part_words, re
 from brickyard.cli.parts.tables import print_answer, print_run
 from brickyard.errors import BrickyardError
 from brickyard.report.study_answers import study_answer
+from brickyard.store import Record, Store, StudyInfo
 
 
 def show(
@@ -36,9 +38,9 @@ def show(
         records = readable(kept, named)
         study = whole_study(named, studies)
         part = part_words(kept, named[0]) if len(named) == 1 else ""
-    if not records:
-        raise BrickyardError("none of these runs can be read")
-    said = study_answer(study, records) if study is not None else None
+        if not records:
+            raise BrickyardError("none of these runs can be read")
+        said = _answer(kept, study, records) if study is not None else None
     if json:
         documents = [{**run_document(record), **judge.document(record)} for record in records]
         of_study = {"of_study": said.document()} if said else {}
@@ -55,3 +57,11 @@ def show(
         print_run(console, record, judge.lines(record))
         judge.print(console, record)
     return judge.exit_code(records, 0)
+
+
+def _answer(store: Store, study: StudyInfo, records: list[Record]) -> Answer | None:
+    """Of a study from a file as its page has it; of others by their kind."""
+    from brickyard.study.designs.results import kept_view
+
+    view = kept_view(store, study)
+    return view.answer if view is not None and view.records else study_answer(study, records)
