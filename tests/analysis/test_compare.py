@@ -149,6 +149,9 @@ def test_several_loads_of_one_name_are_never_pooled(capsys: pytest.CaptureFixtur
     assert main(["compare", "1-4", "5-8", "--check"]) == 0  # the same loads on both sides, each with its own
     assert main(["compare", "5", "3-4"]) == 0
     assert "the load differs: a-load: queue depth: 8 → 2" in capsys.readouterr().out
+    assert main(["compare", "5-6", "3-4"]) == 0
+    out = capsys.readouterr().out
+    assert 0 < out.index("The loads differ, so what follows compares loads") < out.index("worse: ")
 
 
 def test_runs_are_named_by_lists_and_ranges_as_they_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -477,3 +477,17 @@ def test_a_ramp_that_no_step_kept_has_no_verdict(tmp_path: Path) -> None:
     (finding,) = judged(record, "mean<=100ms").findings
     assert (finding.passed, finding.reason) == (False, "no step of the ramp kept its limit")
     assert run_figures(record).parts == []
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "word"), [(27.1, "pass"), (27.0, "not known"), (26.9, "not known"), (26.8, "fail"), (20, "fail")]
+)
+def test_a_verdict_is_no_finer_than_the_histogram(tmp_path: Path, limit_ms: float, word: str) -> None:
+    """27 ms lie in a bucket from 26.87 to 27.001 ms, and nothing tells where."""
+    with Store(tmp_path / "runs.db") as store:
+        times = [*[MS] * 980, *[26_950_000] * 15, *[40 * MS] * 5]
+        record = store.record(add_run(store, [interval(0, SECOND, cell(times)), phase_end()]))
+    found = verdict(record, rulers.read(f"p99<={limit_ms}ms"))
+    assert found.word == word
+    if word == "not known":
+        assert "lies between 26.9 ms and 27.0 ms" in found.decided.reason

@@ -29,6 +29,12 @@ FEW_EVENTS_WORDS = (
 )
 
 
+def bucket_start_ns(value_ns: int) -> int:
+    """The least time that a histogram of ours does not tell from this one, which is the end of its bucket: it keeps the
+    first eight binary digits."""
+    return value_ns - (1 << max(0, value_ns.bit_length() - 8)) + 1
+
+
 @dataclass(frozen=True, slots=True)
 class Peak:
     """The slowest request of an interval that had any."""

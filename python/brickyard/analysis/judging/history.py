@@ -127,7 +127,7 @@ def _names(keys: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str
     for key in keys:
         states.setdefault(bare[key], set()).add(key[-4:-2])
     told = {
-        key: (*key[:-3], key[-2]) if len(states[name]) == 1 else (*name[:-1], *key[-4:-2], name[-1])
+        key: (*key[:-5], key[-4], key[-5], key[-2]) if len(states[name]) == 1 else (*name[:-1], *key[-4:-2], name[-1])
         for key, name in bare.items()
     }
     return {key: tuple(dict.fromkeys(part for part in words if part)) for key, words in told.items()}

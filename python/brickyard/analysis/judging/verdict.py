@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from brickyard.analysis.figures.conditions import BEFORE, NORMAL_AGAIN, by_condition
 from brickyard.analysis.figures.frames import players
-from brickyard.analysis.figures.latency import Latency, as_one
+from brickyard.analysis.figures.latency import Latency, as_one, bucket_start_ns
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import Length, length_told
@@ -429,7 +429,14 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
         return unmeasured if errors else replace(unmeasured, is_known=False, note=_left_open(times, requirement))
     head_room = requirement.threshold / max(decides, 1.0)
     passed = head_room >= 1 and not errors
-    return replace(unmeasured, value=value, head_room=head_room, passed=passed, bound=bound)
+    found = replace(unmeasured, value=value, head_room=head_room, passed=passed, bound=bound)
+    if value is None or passed or errors or requirement.figure not in PERCENTILE_NAMES:
+        return found
+    least_ns = bucket_start_ns(round(value))
+    if least_ns > requirement.threshold:
+        return found
+    span = f"{told_apart(format_ns, least_ns, value)} and {told_apart(format_ns, value, least_ns)}"
+    return replace(found, is_known=False, note=f"the histogram tells only that it lies between {span}")
 
 
 def _rate(rows: list[Totals], requirement: Requirement) -> float | None:

@@ -142,13 +142,23 @@ def compare(
         print_line(console, line)
     console.print()
     _print(console, found)
-    for line in (*bad, *gate_lines(judged, allowed), *lack_lines(found), *(f"note: {words}" for words in notes)):
+    of_loads = [OF_LOADS] if loads and bad else []
+    for line in (
+        *of_loads,
+        *bad,
+        *gate_lines(judged, allowed),
+        *lack_lines(found),
+        *(f"note: {words}" for words in notes),
+    ):
         print_line(console, line)
     for path in pictures:
         console.print(f"picture: {path}", markup=False, soft_wrap=True)
     if open_words:
         print_line(stderr(), open_words)
     return code
+
+
+OF_LOADS = "The loads differ, so what follows compares loads and not the storage:"
 
 
 def _refuse_unknown(figures: tuple[str, ...]) -> None:
