@@ -537,6 +537,11 @@ def test_loads_that_differ_in_their_duration_alone_have_rows_of_different_names(
     assert any("5.00s" in name for name in names), names
 
 
+def test_a_unit_is_proposed_for_the_requirement_that_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--rw", "randread", "--runtime", "5", "sim:msr-2003-wd", "--check", "p99<5"]) == 2
+    assert "--runtime 5 sim:msr-2003-wd --check 'p99<5ms'" in capsys.readouterr().err
+
+
 def test_trims_of_what_was_trimmed_before_are_no_rate_of_the_storage(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar, get_args
 import msgspec
 
 from brickyard import _core, shipped
-from brickyard.errors import BadInputError, nearest, one_line
+from brickyard.errors import BadInputError, Edit, Remedy, edit_of, nearest, one_line
 from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.ready import ready
@@ -236,12 +236,20 @@ def _threshold(at: str, figure: str, limit: str) -> float:
     try:
         value = _limit(figure, limit)
     except ValueError as error:
-        raise BadInputError(f"{at}: {one_line(error)}") from error
+        raise BadInputError(f"{at}: {one_line(error)}", _with_unit(at, limit, error)) from error
     if figure in COUNTS + SHARES and value == 0:
         return value
     if not 0 < value < float("inf"):
         raise BadInputError(f"{at}: {limit} must be above 0")
     return value
+
+
+def _with_unit(at: str, limit: str, error: ValueError) -> Remedy:
+    """Nothing but the limit of this requirement is changed: another option may have the same number."""
+    edit, place = edit_of(error), at.lower().rfind(limit)
+    if not isinstance(edit, Edit) or place < 0:
+        return Remedy("")
+    return Remedy("", Edit((at,), (f"{at[:place]}{edit.meant[0]}{at[place + len(limit) :]}",)))
 
 
 def _limit(figure: str, limit: str) -> float:

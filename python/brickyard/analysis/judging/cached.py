@@ -272,8 +272,9 @@ def wrote(record: Record) -> bool:
 
 
 def doubted(records: Iterable[Record]) -> dict[int, str]:
-    """Runs whose rate may be that of a cache, with why."""
-    return {record.info.id: text for record in records if (text := doubt(record)) is not None}
+    """Runs whose rate may be that of a cache, with why; the one of which the least lasts comes first."""
+    found = [(one.lasting_share, record.info.id, one.text) for record in records if (one := _doubt(record))]
+    return {run: text for _, run, text in sorted(found)}
 
 
 def unknown(records: Iterable[Record]) -> int:
@@ -345,10 +346,10 @@ def words(found: dict[int, str], records: Sequence[Record], more: str) -> str:
     help."""
     among = sum(map(wrote, records))
     others = unknown(record for record in records if record.info.id not in found)
-    first: Sequence[str] = sorted(found.values())
     said = []
     if found:
-        one = first[0] if len(set(first)) == 1 else f"in one, {first[0]}"
+        whys = list(dict.fromkeys(found.values()))
+        one = whys[0] if len(whys) == 1 else f"at worst, {whys[0]}"
         said.append(f"{len(found)} of {among} runs that wrote may show the rate of a cache: {one}")
     if others:
         if found:
