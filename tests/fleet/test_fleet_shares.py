@@ -159,6 +159,12 @@ def test_addresses_that_only_one_host_reaches_are_refused_at_once(
     place.write_text(f'[head]\naddress = "10.0.0.1"\n{hosts.replace("10.0.0.3", "127.0.0.1")}')
     with pytest.raises(BadInputError, match=r"b: 127\.0\.0\.1 is reached from its own host alone"):
         refuse_near(read_hosts(place))
+    place.write_text('[head]\naddress = "127.0.0.1"\n[[host]]\nname = "a"\naddress = "localhost"\nreach = ["false"]\n')
+    assert main(["fleet", "up", "--hosts", str(place)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "[head] and a: 127.0.0.1 does not work with TLS" in line
+    assert "name another address of the host, or add --no-tls" in line
+    assert not (tmp_path / "data").exists(), "nothing was started"
 
 
 def test_a_shell_is_no_way_to_reach_a_host(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ import msgspec
 from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError, one_line
 from brickyard.fleet import needs_ray, tls
+from brickyard.fleet.hosts import MOST_PORT
 from brickyard.outputs import Mark
 from brickyard.ready import ready
 from brickyard.store import default_place
@@ -30,6 +33,7 @@ from brickyard.store import default_place
 MARK = re.compile(rb'^\{\s*"brickyard_fleet"')
 TOKEN_MARK: Mark = re.compile(rb"^[0-9a-f]{64}\s*$")
 RESOURCE = "brickyard:"
+CONNECT_S = 3.0
 PROBE_S = 15.0
 SETTINGS = {
     "RAY_AUTH_MODE": "token",
@@ -47,6 +51,12 @@ from ray._raylet import GcsClient
 keys = GcsClient(address=sys.argv[1]).internal_kv_keys(b"", None, 5)
 print("answered", len(keys))
 """
+OURS = {
+    # Ray's defaults are 30 s and 20 attempts.
+    "RAY_py_gcs_connect_timeout_s": "5",
+    "RAY_NUM_REDIS_GET_RETRIES": "1",
+}
+"""Of this process, which waits for the head, and of no node."""
 LOG_HEAD = re.compile(r"^\[[^]]*\] \S+:\d+: ")  # time, process and place in Ray's own files
 ANSWERED, REFUSED = "answered", "InvalidAuthToken"
 
@@ -122,15 +132,26 @@ def forget() -> None:
 
 
 def environment() -> dict[str, str]:
-    """What Ray has to find around it, wherever one of its processes starts."""
+    """What Ray has to find around this process."""
     place = certificate_file()
     secret = tls.settings(place) if place.is_file() else {}
-    return {**SETTINGS, **secret, "RAY_AUTH_TOKEN_PATH": str(token_file())}
+    return {**SETTINGS, **OURS, **secret, "RAY_AUTH_TOKEN_PATH": str(token_file())}
+
+
+def refuse_silent(address: str) -> None:
+    """Refuses a head whose port nobody answers; Ray would try again for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > MOST_PORT:
+        raise BadInputError(f"{address}: is not HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except OSError as error:
+        raise _unreached(address, error.strerror or one_line(error)) from error
 
 
 def refuse_open(address: str) -> None:
     """Refuses a cluster that answers whoever has no token. One that refuses says so at once and again and again."""
-    bare = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH") and name not in OURS}
     words = [sys.executable, "-P", "-c", PROBE, address]
     with subprocess.Popen(
         words,
@@ -142,7 +163,7 @@ def refuse_open(address: str) -> None:
     ) as probe:
         ending = threading.Timer(PROBE_S, probe.kill)
         ending.start()
-        said = ""
+        said, until_s = "", time.monotonic() + PROBE_S
         try:
             for line in probe.stdout or ():
                 said = line.strip() or said
@@ -156,14 +177,16 @@ def refuse_open(address: str) -> None:
             f"the Ray cluster at {address} answers without a token, so anybody can run programs on its hosts; start it"
             " with RAY_AUTH_MODE=token"
         )
-    why = LOG_HEAD.sub("", one_line(said))[-200:] or "no answer"
+    why = LOG_HEAD.sub("", one_line(said))[-200:] or "no reason given"
+    if time.monotonic() >= until_s:
+        why = f"nothing within {PROBE_S:.0f} s"
     raise _unreached(address, why)
 
 
 def _unreached(address: str, why: str) -> BrickyardError:
+    remedy = "clear what is left with `brickyard fleet down`" if state_file().exists() else "check the address"
     return BrickyardError(
-        f"the fleet at {address} cannot be reached: {why}; look at its head, or end it with `brickyard fleet down`"
-        " and start it again"
+        f"the fleet's head at {address} does not answer: {why}; see whether Ray runs there, or {remedy}"
     )
 
 
@@ -174,6 +197,7 @@ def enter(fleet: Cluster) -> Any:
     ray = needs_ray()
     if ray.is_initialized():
         return ray
+    refuse_silent(fleet.address)
     refuse_open(fleet.address)
     own = {"_node_ip_address": fleet.node_address} if fleet.node_address else {}
     try:

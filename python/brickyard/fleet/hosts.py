@@ -16,6 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]*")
 MOST_PORT = 65_535
 SHELLS = ("sh", "bash", "dash", "ash", "ksh", "zsh")
+REPLACED = ("127.0.0.1", "::1", "localhost")  # Ray puts the host's own address in place of these
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 
 
@@ -91,6 +92,17 @@ def refuse_near(hosts: HostsFile) -> None:
     raise BadInputError(
         f"{name}: {said} is reached from its own host alone; name the address by which the others reach it ({others})"
     )
+
+
+def refuse_replaced(hosts: HostsFile) -> None:
+    """Addresses that do not work with TLS: nodes would connect to an address that the certificate does not have."""
+    found = {"[head]": hosts.head.address, **{host.name: host.address for host in hosts.host}}
+    if named := {name: address for name, address in found.items() if address in REPLACED}:
+        raise BadInputError(
+            f"{' and '.join(named)}: {next(iter(named.values()))} does not work with TLS: Ray uses the host's own"
+            " address in its place, which the certificate does not have; name another address of the host, or add"
+            " --no-tls"
+        )
 
 
 def _resolved(address: str) -> str:

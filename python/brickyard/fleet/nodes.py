@@ -65,6 +65,7 @@ cat >"$dir/fleet.pem" <<'PEM'
 @CERTIFICATE@
 PEM
 mkdir "$dir/ray"  # Ray opens its folder to everybody; the one around it stays ours
+unset @OURS@  # which a shell on this host inherits
 export RAY_AUTH_TOKEN_PATH="$dir/token" @SETTINGS@
 setsid "$python" -m ray.scripts.scripts start --block @WORDS@ --temp-dir "$dir/ray" --disable-usage-stats \\
   --include-log-monitor false --object-store-memory @STORE@ >"$dir/log" 2>&1 </dev/null &
@@ -185,6 +186,7 @@ def start(node: Node, python: str, words: str, secret: Secret, first: str = "") 
         TOKEN=secret.token,
         CERTIFICATE=secret.certificate.strip(),
         SETTINGS=" ".join(f'{key}="{value}"' for key, value in given.items()),
+        OURS=" ".join(cluster.OURS),
         WORDS=words,
         STORE=str(STORE_BYTES),
         DIR=node.folder,

@@ -18,7 +18,7 @@ from brickyard import outputs
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.fleet import cluster, fitness, needs_ray, nodes, tls
 from brickyard.fleet.cluster import Cluster, Node
-from brickyard.fleet.hosts import HostEntry, HostsFile, command_of, refuse_near
+from brickyard.fleet.hosts import HostEntry, HostsFile, command_of, refuse_near, refuse_replaced
 from brickyard.fleet.shells import ShellError
 
 CLEAR = (
@@ -50,10 +50,7 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Started:
             return _again(fleet, hosts)
         if left := _end_all(fleet).failures:  # of a fleet that ended
             raise BrickyardError(f"an earlier fleet has not ended on all hosts: {'; '.join(left)}; {CLEAR}")
-    if find_spec("ray") is None:
-        needs_ray()  # which says how to install it; where it is there, its settings have to be known first
-    if causes := fitness.unfit(hosts.host, nodes.ENVIRONMENT):
-        raise BrickyardError("; ".join(causes.values()))
+    _refuse_unfit(hosts, with_tls=with_tls)
     certificate = tls.made([hosts.head.address, *(host.address for host in hosts.host)]) if with_tls else ""
     secret = nodes.Secret(secrets.token_hex(32), certificate)
     head = hosts.head
@@ -87,6 +84,16 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Started:
             ) from error
         raise
     return Started(planned, [host.name for host in hosts.host])
+
+
+def _refuse_unfit(hosts: HostsFile, *, with_tls: bool) -> None:
+    """Before anything is started: what would fail later, or never end."""
+    if with_tls:
+        refuse_replaced(hosts)
+    if find_spec("ray") is None:
+        needs_ray()  # which says how to install it; where it is there, its settings have to be known first
+    if causes := fitness.unfit(hosts.host, nodes.ENVIRONMENT):
+        raise BrickyardError("; ".join(causes.values()))
 
 
 def _again(fleet: Cluster, hosts: HostsFile) -> Started:
