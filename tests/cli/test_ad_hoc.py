@@ -414,6 +414,9 @@ def test_repetitions_begin_with_their_mean_and_its_interval(tmp_path: Path, caps
     worst = 5 if rates[0] < rates[1] else 6
     assert f"met in 1 of 2 runs; run {worst}: fail, {min(rates[:2]):,.0f} IOPS" in out
     assert "Requirement iops>=1: met in both runs, least headroom × " in out
+    assert main(["show", "s1", "--store", str(tmp_path / "runs.db")]) == 0
+    shown = capsys.readouterr().out
+    assert 0 <= shown.index("Repetitions together") < shown.index("Run 1"), "what they come to, and then each"
     with Store(tmp_path / "runs.db", must_exist=True) as kept:
         page = render([kept.record(run) for run in (1, 2, 3, 4)], None, [])
     mean = FIGURES["iops"].text(iops["centre"])

@@ -39,7 +39,7 @@ def tell(
     else:
         console = stdout()
         if together:
-            _print_together(console, records, together, judge.together_lines(records))
+            print_together(console, records, together, judge.together_lines(records))
         for record in records:
             print_run(console, record, judge.lines(record))
             judge.print(console, record)
@@ -65,9 +65,10 @@ def _document(item: Repeated) -> dict[str, object]:
     }
 
 
-def _print_together(
+def print_together(
     console: Console, records: Sequence[Record], found: Sequence[Repeated], verdicts: Sequence[str]
 ) -> None:
+    """What repetitions came to, and the verdicts on all of them."""
     made = repetitions_table(records, found)
     columns = [(name, LEFT if number < made.text_columns else RIGHT) for number, name in enumerate(made.columns)]
     console.print(table(made.title, columns, made.rows))

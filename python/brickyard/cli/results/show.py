@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from brickyard.analysis.judging.answers import Answer
+from brickyard import analysis
+from brickyard.analysis.judging.answers import Answer, answer
+from brickyard.analysis.judging.comparison import repeated
 from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stdout
 from brickyard.cli.parts.selection import named_runs, open_store, part_words, readable, whole_study
 from brickyard.cli.parts.tables import print_answer, print_run
+from brickyard.cli.parts.told import print_together
 from brickyard.errors import BrickyardError
 from brickyard.report.study_answers import study_answer
 from brickyard.store import Record, Store, StudyInfo
@@ -51,6 +54,8 @@ def show(
         print_line(console, part, "dim")
     if said:
         print_answer(console, said)
+    elif study is not None and (together := repeated(records)):
+        print_together(console, records, together, judge.together_lines(records) if judge.is_asked else ())
     for number, record in enumerate(records):
         if number:
             console.print()
@@ -60,8 +65,13 @@ def show(
 
 
 def _answer(store: Store, study: StudyInfo, records: list[Record]) -> Answer | None:
-    """Of a study from a file as its page has it; of others by their kind."""
+    """Of a study from a file, and of a characterization, as their pages have it; of others by their kind."""
     from brickyard.study.designs.results import kept_view
 
     view = kept_view(store, study)
-    return view.answer if view is not None and view.records else study_answer(study, records)
+    if view is not None and view.records:
+        return view.answer
+    if said := study_answer(study, records):
+        return said
+    patterns = analysis.characterization(records)
+    return answer(records, patterns, study.kept.planned) if analysis.is_graph(patterns) else None
