@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 import support
-from brickyard.analysis.databases import replay_disks, replay_head_room, replay_warnings
+from brickyard.analysis.databases import replay_disks, replay_head_room, replay_served, replay_warnings
 from brickyard.analysis.figures.load_curve import Limit
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.cli.results.runs import _figures
+from brickyard.schema.facts import RunWatch
+from brickyard.schema.watch_sheet import ForeignIo, ForeignPart, WatchedDevice, WatchSheet
 from brickyard.store import Json, Store
 from brickyard.study.replays.series import why_failed
 from replay_support import (
@@ -99,6 +101,43 @@ def test_calls_with_other_rows_are_in_the_answer_and_fail_the_check(tmp_path: Pa
     assert "number of rows" not in replay_answer([sound]).belief
     assert said in why_failed([record], 0.01, check=True)[0]
     assert why_failed([record], 0.01, check=False) == why_failed([sound], 0.01, check=True) == []
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "ours", "said"),
+    [
+        (1000, 10, 1.0, "A cold start: 1,000 disk reads per 100 calls and 100 calls/s in the first 10 s, 10.0 and"),
+        (1000, 10, 0.1, "A cold start: at least 91.0 disk reads per 100 calls"),  # of 10,000 reads, 9,090 by others
+        (1000, 10, 0.02, ""),
+        (1000, 300, 1.0, "A cold start: 1,000 disk reads"),
+        (1000, 300, 0.5, ""),  # 6,500 reads of the server, which may have been spread evenly
+        (1000, 10, 0.95, "A cold start: at least 949 disk reads per 100 calls"),
+        (1000, 900, 1.0, ""),
+    ],
+)
+def test_reads_of_others_are_no_cold_start(tmp_path: Path, early: int, late: int, ours: float, said: str) -> None:
+    """100 calls/s for 20 s; the device reads so many a second, of which the server made a part."""
+    reads = [0]
+    for second in range(20):
+        reads.append(reads[-1] + (early if second < 10 else late))
+    total = {"read_requests": reads[-1], "read_bytes": reads[-1] * 4096}
+    series = {"at_ns": [at * support.SECOND for at in range(21)], "read_requests": reads}
+    part = ForeignPart(
+        device_bytes=total["read_bytes"], device_requests=reads[-1], ours_bytes=round(total["read_bytes"] * ours),
+        ours_requests=0, copies=1, foreign_bytes=None, seen=None,
+    )  # fmt: skip
+    device = WatchedDevice(name="sdb", roles=["target"], delta=total, series=series)
+    sheet = WatchSheet(devices={"8:16": device}, foreign=ForeignIo(known=True, read=part))
+    cell = support.cell([1_000_000] * 100, operation="call")
+    spans = [(at * support.SECOND, (at + 1) * support.SECOND) for at in range(20)]
+    events = [support.interval(*span, cell, index=at) for at, span in enumerate(spans)]
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fire_hose"}}}
+    with Store(tmp_path / "s.db") as store:
+        events.append(support.phase_end(end_ns=spans[-1][1]))
+        record = store.record(support.add_run(store, events, plan_=plan, watch=RunWatch(targets=[sheet])))
+    found = replay_served.cold_words(record)
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
 
 
 def driver_shares(intervals: dict[int, int], drivers: int) -> list[Json]:

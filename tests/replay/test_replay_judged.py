@@ -439,11 +439,15 @@ with memory_group() as group:
 
 def test_the_verdict_of_a_run_is_about_what_served_it() -> None:
     def words(reads: float | None, calls: int = 100, by_run: tuple[float, ...] = ()) -> str:
-        found = replay_served.Served(reads, 0.0 if reads is not None else None, None, None, "", by_run, calls)
+        runs = dict(enumerate(by_run, 3))
+        found = replay_served.Served(reads, 0.0 if reads is not None else None, None, None, "", runs, calls)
         return replay_served.served_words(found)
 
     assert words(0.003) == "served from memory: 0.30 disk reads per 100 calls; the figures show nothing about the disks"
     assert words(0.85) == "served from the disks: 85.0 disk reads per 100 calls"
-    assert words(0.45, by_run=(0.88, 0.02)).endswith("45.0 disk reads per 100 calls, by run 88.0, 2.00")
+    assert words(0.6, by_run=(0.88, 0.32)).endswith("disks: 60.0 disk reads per 100 calls, by run 88.0, 32.0")
+    mixed = "served from the disks in run 3 (110 disk reads per 100 calls), from memory in run 4 (0.34)"
+    assert words(0.551, by_run=(1.1, 0.0034)) == mixed
+    assert "in runs 4 and 5 (110 and 98.0 disk reads per 100" in words(0.07, by_run=(0.0034, 1.1, 0.98))
     assert "not known" in words(None)
     assert "no call was answered" in words(None, calls=0)

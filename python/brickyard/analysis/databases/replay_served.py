@@ -9,7 +9,8 @@ Refusal: devices that cannot be seen are not guessed at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -30,6 +31,7 @@ from brickyard.store import Record
 from brickyard.units import format_iops, three_digits
 
 READS_JUDGED = 0.10
+OTHERS_LEFT_OUT = f"whole device; in the first {COLD_S} s without all that others read during the run"
 COLD_FACTOR = 2.0  # of reads for each call, at the start against later: from here on the start was cold
 
 
@@ -42,24 +44,36 @@ class Served:
     database_bytes: int | None
     memory_bytes: int | None
     memory_set_by: str = ""
-    by_run: tuple[float, ...] = ()
-    """Disk reads for each call of every repetition, where several are told together."""
+    by_run: Mapping[int, float] = field(default_factory=dict)
+    """Disk reads for each call of every repetition, by the run's number, where several are told together."""
     calls: int = 0
 
     @property
     def is_from_memory(self) -> bool | None:
-        return None if self.reads_per_call is None else self.reads_per_call < READS_JUDGED
+        """In every run; a mean of a cold run and a warm one is neither."""
+        if self.reads_per_call is None:
+            return None
+        return all(map(_from_memory, self.by_run.values() or [self.reads_per_call]))
+
+    @property
+    def is_mixed(self) -> bool:
+        return len(set(map(_from_memory, self.by_run.values()))) > 1
 
     def document(self) -> ServedDocument:
+        where = {True: "memory", False: "disks", None: "unknown"}[self.is_from_memory]
         return ServedDocument(
-            where={True: "memory", False: "disks", None: "unknown"}[self.is_from_memory],
+            where="mixed" if self.is_mixed else where,
             disk_reads_per_call=self.reads_per_call,
-            disk_reads_per_call_by_run=self.by_run,
+            disk_reads_per_call_by_run=tuple(self.by_run.values()),
             disk_writes_per_call=self.writes_per_call,
             database_bytes=self.database_bytes,
             memory_bytes=self.memory_bytes,
             memory_set_by=self.memory_set_by or None,
         )
+
+
+def _from_memory(reads_per_call: float) -> bool:
+    return reads_per_call < READS_JUDGED
 
 
 class ServedDocument(msgspec.Struct, frozen=True, kw_only=True, rename={"where": "from"}):
@@ -112,14 +126,14 @@ def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Serv
         sum(target.size_bytes or 0 for target in targets) or None,
         least.bytes if least else None,
         least.set_by if least else "",
-        _by_run(records) if is_told and watch is None else (),
+        _by_run(records) if is_told and watch is None else {},
         calls,
     )
 
 
-def _by_run(records: list[Record]) -> tuple[float, ...]:
-    found = [served([record]).reads_per_call for record in records] if len(records) > 1 else []
-    return tuple(reads for reads in found if reads is not None)
+def _by_run(records: list[Record]) -> dict[int, float]:
+    found = {record.info.id: served([record]).reads_per_call for record in records} if len(records) > 1 else {}
+    return {run: reads for run, reads in found.items() if reads is not None}
 
 
 def _servers_share(watch: list[WatchSheet], direction: str) -> float:
@@ -152,19 +166,32 @@ def served_wording(found: Served) -> Wording:
             f"not known whether from memory or from disks: the servers' devices are not visible from this host{sizes}",
             also=values,
         )
+    if found.is_mixed:
+        return _mixed_wording(found.by_run, sizes, values)
     values["reads"], values["writes"] = (
         Unit.RATE.of(per_call * 100) for per_call in (found.reads_per_call, found.writes_per_call)
     )
     reads = "{reads} disk reads per 100 calls"
-    if found.by_run and max(found.by_run) >= max(READS_JUDGED, COLD_FACTOR * min(found.by_run)):
-        # A mean of cold and warm is neither.
+    by_run = found.by_run.values()
+    if by_run and max(by_run) >= max(READS_JUDGED, COLD_FACTOR * min(by_run)):
         reads += ", by run {by_run}"
-        values["by_run"] = ", ".join(map(per_hundred, found.by_run))
+        values["by_run"] = ", ".join(map(per_hundred, by_run))
     if not found.is_from_memory:
         return wording_of(f"served from the disks: {reads}{sizes}", also=values)
     writes = " and {writes} writes" if found.writes_per_call >= READS_JUDGED else ""
     return wording_of(
         f"served from memory: {reads}{writes}; the figures show nothing about the disks{sizes}", also=values
+    )
+
+
+def _mixed_wording(by_run: Mapping[int, float], sizes: str, values: dict[str, Value]) -> Wording:
+    for side, is_memory in (("disk", False), ("memory", True)):
+        runs = {run: reads for run, reads in by_run.items() if _from_memory(reads) is is_memory}
+        values[f"{side}_runs"], values[f"{side}_reads"] = list(map(str, runs)), list(map(per_hundred, runs.values()))
+    return wording_of(
+        "served from the disks in {disk_runs:run|runs} {disk_runs} ({disk_reads} disk reads per 100 calls), from memory"
+        f" in {{memory_runs:run|runs}} {{memory_runs}} ({{memory_reads}}){sizes}",
+        also=values,
     )
 
 
@@ -183,25 +210,32 @@ def cold_words(record: Record) -> str:
     """What a cold start did to the first seconds; nothing where there was none."""
     seconds = course(record)
     first, rest = seconds[:COLD_S], seconds[COLD_S:]
-    early, late = reads_per_call(first), reads_per_call(rest)
+    others = _others_reads(record)
+    early, late = reads_per_call(first, others), reads_per_call(rest)
     if early is None or late is None or early < max(READS_JUDGED, COLD_FACTOR * late):
         return ""
-    own = served([record])
-    if own.reads_per_call is not None and own.reads_per_call * own.calls < READS_JUDGED * sum(s.calls for s in first):
-        return ""  # Even if the server read all of it in the first seconds: it was others that read.
     rates = [sum(s.calls for s in part) / sum(s.length_s for s in part) for part in (first, rest)]
     return (
-        f"A cold start: {per_hundred(early)} disk reads per 100 calls and {format_iops(rates[0])} calls/s in the first "
-        f"{COLD_S} s, {per_hundred(late)} and {format_iops(rates[1])} calls/s after that ({WHOLE_DEVICE})."
+        f"A cold start: {'at least ' if others else ''}{per_hundred(early)} disk reads per 100 calls and "
+        f"{format_iops(rates[0])} calls/s in the first {COLD_S} s, {per_hundred(late)} and {format_iops(rates[1])} "
+        f"calls/s after that ({WHOLE_DEVICE if not others else OTHERS_LEFT_OUT})."
     )
 
 
-def reads_per_call(seconds: list[Second]) -> float | None:
-    """Of the devices, whoever read; None where they were not seen or nothing was called."""
+def _others_reads(record: Record) -> float:
+    """In the whole run, by the kernel's accounts of the servers; none where these are not known."""
+    told = watched_targets(record)
+    counted = disk_counts(device.delta for device in target_devices(told) if device.delta)
+    return counted.read_requests * (1 - _servers_share(told, "read"))
+
+
+def reads_per_call(seconds: list[Second], others: float = 0.0) -> float | None:
+    """Of the devices, at least, where others may have made so many of them; None where the devices were not seen or
+    nothing was called."""
     known = [s for s in seconds if s.disk is not None]
     calls = sum(s.calls for s in known)
     reads = sum(s.disk.reads_per_s * s.length_s for s in known if s.disk is not None)
-    return reads / calls if calls else None
+    return max(reads - others, 0.0) / calls if calls else None
 
 
 ready(_Began)
