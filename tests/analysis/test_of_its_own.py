@@ -15,10 +15,12 @@ from brickyard.analysis.figures.pivot import TableSpec
 from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.comparison import compare, repeated
+from brickyard.analysis.judging.differing import loads_apart
 from brickyard.analysis.judging.history import histories
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import Verdict, verdict, verdict_document
 from brickyard.analysis.judging.verdict_words import verdict_line, verdict_rows
+from brickyard.errors import BadInputError
 from brickyard.schema.plan import Plan
 from brickyard.store import Json, Record, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
@@ -27,14 +29,25 @@ RAID5 = ["level=raid5", "members=4", "spares=1"]
 FAST, SLOW = [90_000] * 5000, [25 * MS] * 30
 
 
-def loop(seconds: int, warmup: int, seed: int) -> Plan:
+def loop(seconds: int, warmup: int, seed: int, depth: int = 4) -> Plan:
     head = f"title = 't'\nseed = {seed}\n[[phase]]\nduration = '{seconds}s'\nwarmup = '{warmup}s'\n"
-    text = f"{head}[[phase.stream]]\nrequest = '8KiB'\naddress = 'random'\ndepth = 4\n"
+    text = f"{head}[[phase.stream]]\nrequest = '8KiB'\naddress = 'random'\ndepth = {depth}\n"
     return profiles.validate(profiles.ProfileText("t", text, ""), [])
 
 
 def failing(*changes: str, warmup: int = 0, seed: int = 1) -> Record:
     return simulate(loop(40, warmup, seed), Brick("terraserver-2003"), overrides=[*RAID5, *changes])
+
+
+def of_four(condition: str, number: int, seed: int = 1) -> Record:
+    return again(simulate(loop(40, 0, seed), Brick("terraserver-2003"), condition, RAID5), number)
+
+
+def test_a_load_without_what_others_have_is_called_so(tmp_path: Path) -> None:
+    with Store(tmp_path / "runs.db") as store:
+        plans = [plan(stream()), plan(stream(), requests=5)]
+        records = [store.record(add_run(store, [interval(0, SECOND, cell(FAST))], plan_=asked)) for asked in plans]
+    assert loads_apart(records) == ["without requests", "requests 5"]
 
 
 def again(record: Record, number: int) -> Record:
@@ -143,4 +156,31 @@ def test_each_condition_is_compared_averaged_and_listed_by_itself() -> None:
     assert listed == {"normal": pytest.approx(191, rel=0.05), "rebuilding": pytest.approx(74, rel=0.05)}
     heads = [(record.info, run_figures(record)) for record in early]
     shown = histories(heads, "iops", lambda run: next(record for record in early if record.info.id == run))
-    assert [one.name[-2:] for one in shown] == [("normal", "read"), ("rebuilding", "read")]
+    changes = ", ".join([*RAID5, "fail_at=10s"])
+    assert {one.name[-3:] for one in shown} == {("normal", changes, "read"), ("rebuilding", changes, "read")}
+
+
+def test_several_storages_of_a_side_are_never_compared_with_another_one() -> None:
+    """Decided over all of a side: in a condition of its own each has only one."""
+    parts = again(failing("fail_at=10s"), 2)
+    rebuilding = of_four("rebuilding", 3)
+    with pytest.raises(BadInputError, match=r"BEFORE is .*\(run 1\); .*fail_at=10s \(run 2\) and AFTER is .*\(run 3\)"):
+        compare([of_four("normal", 1), parts], [rebuilding])
+    assert {one.name[-2] for one in compare([parts], [rebuilding]).changes} == {"rebuilding"}, "one storage each"
+    found = compare([of_four("normal", 1), parts], [of_four("normal", 4, seed=2), rebuilding])
+    assert {one.name[1:] for one in found.changes} == {("normal", ", ".join(RAID5), "read")}
+    assert found.unlike == ([2], [3])
+    found = compare([of_four("normal", 1), parts], [again(failing("fail_at=10s", seed=2), 5)])
+    assert ({one.name[1] for one in found.changes}, found.unlike) == ({"normal", "rebuilding"}, ([1], []))
+
+
+def test_repetitions_name_what_was_set_of_a_model_if_it_is_not_the_same_in_all() -> None:
+    """Also if each load was on one model alone."""
+    brick = Brick("terraserver-2003")
+    runs = [again(simulate(loop(2, 0, seed), brick), seed) for seed in (1, 2)]
+    runs += [again(simulate(loop(2, 0, seed, 8), brick, overrides=["members=6"]), 2 + seed) for seed in (1, 2)]
+    assert {one.name[1:] for one in repeated(runs)} == {
+        ("queue depth 4", "sim:terraserver-2003", "read"),
+        ("queue depth 8", "members=6", "read"),
+    }
+    assert {one.name for one in repeated(runs[:2])} == {("load", "read")}

@@ -140,7 +140,7 @@ def test_crosscheck_alternates_and_compares_every_stream(tmp_path: Path, capsys:
     assert "; random 8 KiB; 1 worker × queue depth 1, 300 ms a run" in out
 
 
-def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> None:
+def test_a_comparison_takes_geometric_means_and_merges_histograms(tmp_path: Path) -> None:
     def runs(store: Store, counts: list[int], time_ns: int) -> list[int]:
         return [
             add_run(store, [interval(0, SECOND, cell([time_ns] * count)), phase_end(reason="requests")])
@@ -151,7 +151,10 @@ def test_a_comparison_takes_medians_and_merges_histograms(tmp_path: Path) -> Non
         ours = [store.record(run) for run in runs(store, [100, 200, 900], 2 * MS)]
         theirs = [store.record(run) for run in runs(store, [100, 220, 230], 3 * MS)]
     (found,) = compare(ours, theirs)
-    assert found.iops_difference == pytest.approx(0.1)
+    assert found.ours.iops == pytest.approx((100 * 200 * 900) ** (1 / 3))
+    assert found.iops_difference == pytest.approx(found.theirs.iops / found.ours.iops - 1)
+    assert found.iops_difference is not None
+    assert rates_words(found, "fio-3.33").startswith(f"IOPS of fio-3.33 {found.iops_difference * 100:.1f} % (")
     assert found.time_difference("mean") == pytest.approx(0.5, rel=0.02)
     assert found.ours.service is not None
     assert found.ours.service.count == 1200
@@ -176,7 +179,7 @@ def test_too_few_runs_are_never_called_agreement(tmp_path: Path) -> None:
     wide = compared(tmp_path, [25_000, 45_000], [1_000, 1_800])
     assert wide.is_decided is False
     said = verdict(wide)
-    assert "the medians differ 25-fold; 2 runs each cannot decide (only " in said
+    assert "the means differ 25-fold; 2 runs each cannot decide (only " in said
     assert "--repeat " in said
     assert "not seen" not in said
     assert comparison_document(wide)["difference"]["iops_decided"] is False  # type: ignore[index]
@@ -193,7 +196,7 @@ def test_a_difference_that_is_seen_and_one_of_single_runs(tmp_path: Path) -> Non
     assert verdict(compared(tmp_path, [1000, 1010, 990], [500, 505, 495])) == "seen over 3 runs each"
     (tmp_path / "single").mkdir()
     alone = verdict(compared(tmp_path / "single", [4000], [1000]))
-    assert alone.startswith("the medians differ 4-fold; 1 run each cannot decide")
+    assert alone.startswith("the means differ 4-fold; 1 run each cannot decide")
 
 
 @pytest.mark.parametrize(
@@ -276,9 +279,3 @@ def fio_of(pid: int) -> str | None:
             if Path(f"/proc/{child}/comm").read_text().strip() == "fio":
                 return child
     return None
-
-
-def test_the_sentence_says_which_difference_it_has(tmp_path: Path) -> None:
-    """Of medians the table, of means the sentence: they need not agree."""
-    found = compared(tmp_path, [1000, 1010, 990], [500, 505, 495])
-    assert rates_words(found, "fio-3.33").startswith("IOPS of fio-3.33, means of the runs: -50.0 % (")

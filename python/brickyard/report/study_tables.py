@@ -51,7 +51,7 @@ def crosscheck_tables(of: TwoPrograms, records: Sequence[Record]) -> list[Table]
     columns = ("phase", "stream", "operation", "by", "IOPS", "MiB/s", "mean", *MEDIAN_AND_P99)
     return [
         Table(
-            "The same workload with both, medians of the runs",
+            "The same workload with both, all runs together",
             columns,
             rows,
             text_columns=4,

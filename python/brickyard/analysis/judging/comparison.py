@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
@@ -261,12 +261,13 @@ def compare(
     apart = _apart(before, after)
     changing = _changes(*before, *after)
     one, other = _sides(before, apart, changing), _sides(after, apart, changing)
+    by_load = False
     if not any(name in other for name in one) and one and other:
         # The same load under another name, such as a job that another program ran.
         alike = [_sides(side, apart, changing, by_load=True) for side in (before, after)]
-        if any(name in alike[1] for name in alike[0]):
+        if by_load := any(name in alike[1] for name in alike[0]):
             one, other = _with_own_names(alike[0], alike[1])
-    one, other, unlike = _like(one, other)
+    one, other, unlike = _like(one, other, by_load=by_load)
     both = [name for name in one if name in other]
     changes: list[Change] = []
     lacking: list[Lack] = []
@@ -303,35 +304,75 @@ def _exactly_none(found: Difference) -> Difference:
 
 
 _Named = dict[Name, _Side]
-_Left = dict[StorageState, list[int]]
+_Stored = dict[Name, dict[StorageState, None]]
+"""The storage of a side, whatever its condition: by the levels of a study, which may tell it apart, else all of it."""
 
 
-def _like(one: _Named, other: _Named) -> tuple[_Named, _Named, tuple[list[int], list[int]]]:
-    """Where a side has several groups under a name, each of them is compared with itself; one group may be compared
-    with any other. Returns both sides, and the runs whose group the other side lacks."""
-    left: tuple[_Left, _Left] = ({}, {})
-    like = _split(one, other, left[0]), _split(other, one, left[1])
+def _like(one: _Named, other: _Named, *, by_load: bool) -> tuple[_Named, _Named, tuple[list[int], list[int]]]:
+    """Where a side has several storages, or several groups under a name, each of them is compared with itself; one may
+    be compared with any other. Returns both sides, and the runs whose group the other side lacks."""
+    stored = _stored(_records(one), by_load=by_load), _stored(_records(other), by_load=by_load)
+    left: tuple[_Named, _Named] = ({}, {})
+    like = _split(one, other, stored, left[0]), _split(other, one, stored[::-1], left[1])
     used = {record.info.id for name in like[0] if name in like[1] for side in like for record, _ in side[name].found}
     if any(left) and not used:
-        raise BadInputError(none_shared(*left))
-    before, after = ([run for runs in groups.values() for run in runs if run not in used] for groups in left)
-    return *like, (sorted(set(before)), sorted(set(after)))
+        raise BadInputError(none_shared(*map(_runs_by_group, (one, other))))
+    unlike: tuple[list[int], list[int]] = ([], [])
+    for side, parts, runs in zip(like, left, unlike, strict=True):
+        for name, part in parts.items():
+            lacking = {record.info.id for record, _ in part.found} - used
+            runs.extend(lacking)
+            if not lacking:  # other parts of these runs are compared
+                side[name] = part
+    return *like, (sorted(set(unlike[0])), sorted(set(unlike[1])))
 
 
-def _split(side: _Named, opposite: _Named, left: _Left) -> _Named:
+def _records(side: _Named) -> list[Record]:
+    return [record for pooled in side.values() for record, _ in pooled.found]
+
+
+def _stored(records: Iterable[Record], *, by_load: bool = False) -> _Stored:
+    found: _Stored = {}
+    for record in records:
+        found.setdefault(() if by_load else _levels(record), {})[group_of(record).in_any_condition] = None
+    return found
+
+
+def _told(groups: Collection[StorageState], stored: Collection[StorageState]) -> dict[StorageState, str]:
+    """What tells the groups of a name apart; of one alone its storage, where other names have another."""
+    if len(groups) > 1:
+        return told_apart(groups)
+    told = told_apart(stored) if len(stored) > 1 else {}
+    return {group: told.get(group.in_any_condition, "") for group in groups}
+
+
+def _levels(record: Record) -> Name:
+    return () if record.info.marks.levels is None else marks_words(record.info.marks)
+
+
+def _runs_by_group(side: _Named) -> dict[StorageState, list[int]]:
+    found: dict[StorageState, set[int]] = {}
+    for record in _records(side):
+        found.setdefault(group_of(record), set()).add(record.info.id)
+    return {group: sorted(runs) for group, runs in found.items()}
+
+
+def _split(side: _Named, opposite: _Named, stored: tuple[_Stored, _Stored], left: _Named) -> _Named:
     """A side with the groups of a name as names of their own; `left` gets those that the other side lacks."""
     found: _Named = {}
     for name, pooled in side.items():
         mine, others = pooled.groups(), opposite[name].groups() if name in opposite else {}
-        if not others or len(mine) == len(others) == 1:
+        several = [*mine, *others]
+        if others and len(mine) == len(others) == 1:
+            both = [of.get(_levels(pooled.found[0][0]), of.get((), {})) for of in stored]
+            several = [*both[0], *both[1]] if max(map(len, both)) > 1 else []
+            mine, others = ({group.in_any_condition: part for group, part in of.items()} for of in (mine, others))
+        if not others or not several:
             found[name] = pooled
             continue
-        told = told_apart((*mine, *others))
+        told = told_apart(several)
         for group, part in mine.items():
-            if group in others:
-                found[(*name[:-1], told[group], name[-1])] = part
-            else:
-                left.setdefault(group, []).extend(record.info.id for record, _ in part.found)
+            (found if group in others else left)[_with_words(name, told[group])] = part
     return found
 
 
@@ -369,11 +410,12 @@ def repeated(records: Sequence[Record], *, confidence: float = CONFIDENCE) -> li
     did together comes last."""
     single, _ = independent([record for record in records if record.info.is_valid])
     found, apart = [], _apart(single)
+    stored = _stored(single)
     for pooled, sides in _sides(single, apart, _changes(*single)).items():
         groups = sides.groups()
-        told = told_apart(groups) if len(groups) > 1 else {}
+        told = _told(groups, stored[_levels(sides.found[0][0])])
         for group, side in groups.items():
-            name = (*pooled[:-1], told[group], pooled[-1]) if told else pooled
+            name = _with_words(pooled, told[group])
             if not apart:
                 name = with_called(name, side.found[0][0].info)
             for figure in (figure_of(FIGURES[n], side.found[0][1].operation) for n in default_figures(records)):
@@ -413,14 +455,14 @@ _AllOf = list[tuple[Record, AllRow]]
 def _repeated_together(
     records: Sequence[Record], apart: _Apart, names: Sequence[str], confidence: float
 ) -> list[Repeated]:
-    found = []
+    found, stored = [], _stored(records)
     for pooled, rows in _all_of(records, apart).items():
         groups: dict[StorageState, _AllOf] = {}
         for record, row in rows:
             groups.setdefault(group_of(record), []).append((record, row))
-        told = told_apart(groups) if len(groups) > 1 else {}
+        told = _told(groups, stored[_levels(rows[0][0])])
         for group, own in groups.items():
-            name = (*pooled[:-1], told[group], pooled[-1]) if told else pooled
+            name = _with_words(pooled, told[group])
             for figure in (FIGURES[name_] for name_ in names):
                 values = [(record, _value_of_all(row, figure)) for record, row in own]
                 if figure.measure == Timed.RESPONSE and any(length_told(record) for record, _ in own):

@@ -1,6 +1,6 @@
 """Duty: the same load by two programs: how far apart their figures are, and whether the runs are enough to tell.
 
-Repeated runs are compared by the median of each figure; histograms of one program are merged before percentiles.
+A rate or a mean of repeated runs is their geometric mean; percentiles are those of the merged histograms.
 
 Refusal: which of them is right is not decided, and a difference that the runs are too few to see is not called none.
 """
@@ -8,9 +8,8 @@ Refusal: which of them is right is not decided, and a difference that the runs a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from brickyard.analysis.figures import samples
 from brickyard.analysis.figures.difference_words import WITHIN_NOISE, difference_text
@@ -26,7 +25,7 @@ from brickyard.store.record import FIO
 
 DECIDES = 0.2  # two engines that differ by less do the same for most purposes; five runs find 14 % at a noise of 6 %
 OURS = "brickyard"
-APART = 2.0  # medians that differ by this factor are said to
+APART = 2.0  # means that differ by this factor are said to
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,14 @@ class Side:
     iops: float
     bytes_per_s: float
     service: Latency | None
+    mean_ns: float | None
     rates: tuple[float, ...] = ()
     """IOPS of each run."""
 
     def time_ns(self, name: str) -> float | None:
-        if self.service is None:
-            return None
-        return self.service.mean_ns if name == "mean" else self.service.percentiles.get(name)
+        if name == "mean":
+            return self.mean_ns
+        return None if self.service is None else self.service.percentiles.get(name)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Comparison:
 
     @property
     def iops_difference(self) -> float | None:
-        return difference(self.ours.iops, self.theirs.iops)
+        return self.rates.share if self.rates else None
 
     def time_difference(self, name: str) -> float | None:
         return difference(self.ours.time_ns(name), self.theirs.time_ns(name))
@@ -113,13 +113,20 @@ def _by_place(records: list[Record]) -> dict[tuple[int, int, str], list[Totals]]
 
 
 def _side(rows: list[Totals]) -> Side:
+    times = [row.service for row in rows if row.service]
     return Side(
         runs=len(rows),
-        iops=median(row.iops for row in rows),
-        bytes_per_s=median(row.bytes_per_s for row in rows),
-        service=as_one(row.service for row in rows if row.service),
+        iops=_mean(row.iops for row in rows) or 0.0,
+        bytes_per_s=_mean(row.bytes_per_s for row in rows) or 0.0,
+        service=as_one(times),
+        mean_ns=_mean(item.mean_ns for item in times),
         rates=tuple(row.iops for row in rows),
     )
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = sample(tuple(values))
+    return found.centre if found else None
 
 
 def verdict(found: Comparison) -> str:
@@ -144,7 +151,7 @@ def verdict(found: Comparison) -> str:
 
 def _apart(found: Comparison) -> str:
     low, high = sorted((found.ours.iops, found.theirs.iops))
-    return f"the medians differ {high / low:.3g}-fold; " if low and high / low >= APART else ""
+    return f"the means differ {high / low:.3g}-fold; " if low and high / low >= APART else ""
 
 
 @dataclass(frozen=True)
@@ -184,11 +191,9 @@ def crosscheck_answer(of: TwoPrograms, records: Sequence[Record]) -> Answer:
 
 
 def rates_words(item: Comparison, version: str) -> str:
-    """The difference that the runs are judged by is of their means; the table has that of their medians."""
     if item.rates is None:
         return f"IOPS of {version}"
-    means = "" if item.rates.seen is None else ", means of the runs:"
-    return f"IOPS of {version}{means} {difference_text(item.rates).removesuffix(f' {WITHIN_NOISE}')}"
+    return f"IOPS of {version} {difference_text(item.rates).removesuffix(f' {WITHIN_NOISE}')}"
 
 
 def comparison_document(found: Comparison) -> Document:

@@ -135,8 +135,12 @@ def load_words(one: Record, other: Record) -> str:
 def loads_apart(records: Sequence[Record]) -> list[str]:
     """By what the plans of these runs are told apart: `queue depth 4, request size 8 KiB`."""
     keys, sides = _differing_keys(records)
+    without = f"without {' and '.join(keys.values())}" if keys else ""
     return [
-        ", ".join(f"{words} {side[key]}" for key, words in keys.items() if key in side) or "the rest" for side in sides
+        ", ".join(f"{words} {side[key]}" for key, words in keys.items() if key in side)
+        or without
+        or f"load {load_hash(record)}"
+        for record, side in zip(records, sides, strict=True)
     ]
 
 

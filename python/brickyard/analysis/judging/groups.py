@@ -29,6 +29,10 @@ class StorageState(NamedTuple):
     def words(self) -> str:
         return ", ".join(part for part in self if part and part != "normal")
 
+    @property
+    def in_any_condition(self) -> StorageState:
+        return self._replace(condition="")
+
 
 def group_of(record: Record) -> StorageState:
     info = record.info
