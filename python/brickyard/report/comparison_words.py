@@ -117,7 +117,7 @@ def _power_words(judged: Gate, tolerance: float) -> str:
     of = "in any one figure" if least == most else f"in the steadiest figure and {most} in the noisiest"
     every = least_words(judged.all_share or 0.0)
     which = "both" if count == 2 else f"all {count}"
-    return f"{head} is {least} {of}. To find {which} figures, each must be worse by {every}"
+    return f"{head} is {least} {of}. If {which} figures are worse, {every} in each is enough to find them"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
