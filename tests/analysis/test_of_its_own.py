@@ -156,8 +156,7 @@ def test_each_condition_is_compared_averaged_and_listed_by_itself() -> None:
     assert listed == {"normal": pytest.approx(191, rel=0.05), "rebuilding": pytest.approx(74, rel=0.05)}
     heads = [(record.info, run_figures(record)) for record in early]
     shown = histories(heads, "iops", lambda run: next(record for record in early if record.info.id == run))
-    changes = ", ".join([*RAID5, "fail_at=10s"])
-    assert {one.name[-3:] for one in shown} == {("normal", changes, "read"), ("rebuilding", changes, "read")}
+    assert [one.name[-2:] for one in shown] == [("normal", "read"), ("rebuilding", "read")]
 
 
 def test_several_storages_of_a_side_are_never_compared_with_another_one() -> None:
