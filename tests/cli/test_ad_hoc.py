@@ -540,6 +540,18 @@ def test_loads_that_differ_in_their_duration_alone_have_rows_of_different_names(
     assert any("5.00s" in name for name in names), names
 
 
+def test_memory_that_took_the_writes_is_named_on_models_too(capsys: pytest.CaptureFixture[str]) -> None:
+    buffered = ["run", "--rw", "write", "--runtime", "2", "sim:nvme-tlc-3840", "--direct", "0", "--check", "p99<=1s"]
+    assert main(buffered) == FAILED
+    said = " ".join(capsys.readouterr().out.split())
+    assert "not known, p99 2.72 µs, its writes went into the page cache without flushes" in said
+    assert "The storage was not the limit: memory took the writes." in said
+    clones = ["run", "--rw", "read", "--bs", "64k", "--numjobs", "4", "--runtime", "2", "sim:msr-2003-maxtor"]
+    assert main(clones) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Before you rely on it: 4 streams went through the same blocks in order" in said
+
+
 def test_a_unit_is_proposed_for_the_requirement_that_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--rw", "randread", "--runtime", "5", "sim:msr-2003-wd", "--check", "p99<5"]) == 2
     assert "--runtime 5 sim:msr-2003-wd --check 'p99<5ms'" in capsys.readouterr().err

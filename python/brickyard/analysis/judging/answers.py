@@ -58,6 +58,7 @@ MOMENT_NS = 900_000_000
 REQUESTS_MIN = 30
 """Of independent arrivals, two standard deviations of a count of 30 are more than a third of it."""
 CPU_LACKED = "The generator did not have all the CPU time that it wanted"
+MEMORY_LIMITED = "The storage was not the limit: memory took the writes."
 LATE_SHARE = 0.1
 """Lateness of a smaller share of the mean response time changes no conclusion."""
 
@@ -109,7 +110,8 @@ def belief(records: Sequence[Record], *others: str) -> str:
     """What a careful reader must know before a figure is believed: one line. `others` come first. How many warnings
     there are is said where they are listed, and nowhere else."""
     found = list(records)
-    limits = [_limit(found), *_late(found)]
+    of_memory = bool(found) and all(map(_is_of_memory, found))
+    limits = [MEMORY_LIMITED if of_memory else _limit(found), *_late(found)]
     said = [*others, *_unfinished(found), *_failures(found), *_stalled(found), *limits, *modelled_words(found)]
     return " ".join(text for text in said if text)
 
@@ -318,7 +320,18 @@ def _cached(records: Sequence[Record]) -> list[str]:
 def _of_caches(records: Sequence[Record]) -> str:
     """Writes to storage that a cache may have taken, where it was not the host's own memory, and reads that it may have
     answered."""
-    return " ".join(filter(None, (_of_writes(records), _of_reads(records), _of_trims(records))))
+    return " ".join(filter(None, (_of_writes(records), _of_reads(records), _of_trims(records), _of_sharing(records))))
+
+
+def _of_sharing(records: Sequence[Record]) -> str:
+    sharing = [streams for record in records if (streams := cached.sharing(record)) > 1]
+    if not sharing:
+        return ""
+    where = "" if len(records) == 1 else f" in {len(sharing)} of {len(records)} runs"
+    return (
+        f"{max(sharing)} streams went through the same blocks in order{where}, so that caches may have answered all"
+        " but the first."
+    )
 
 
 def _of_trims(records: Sequence[Record]) -> str:
@@ -521,6 +534,12 @@ def _none_failed(records: Sequence[Record]) -> list[str]:
     if not said:
         return ["No request failed."]
     return ["No request of Brickyard's runs failed.", *said] if "" in by else said
+
+
+def _is_of_memory(record: Record) -> bool:
+    """Whether nothing was done but writes that ended in the page cache, at a rate that did not fall."""
+    rows = [row for row in analysis.totals(record) if row.requests]
+    return bool(rows) and all(cached.is_taken_by_memory(record, row) for row in rows) and cached.doubt(record) is None
 
 
 def _limit(records: Sequence[Record]) -> str:

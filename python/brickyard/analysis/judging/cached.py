@@ -23,7 +23,6 @@ from brickyard.analysis.figures.load_curve import HALVES_MIN
 from brickyard.analysis.figures.reach import reached_bytes
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import Totals, asked_stream, full_intervals
-from brickyard.analysis.figures.workload import VIRTUAL
 from brickyard.bricks import caches
 from brickyard.schema import (
     BrickCaches,
@@ -75,7 +74,7 @@ def not_lasting(record: Record) -> Doubt | None:
         item.operation == "read" and item.bytes for item in record.intervals
     ):
         return Doubt("its reads may have come from the caches of the target, since it works in a small part of it")
-    if (streams := _sharing(record)) > 1:
+    if (streams := sharing(record)) > 1:
         said = f"{streams} streams read or write the same blocks in order, so that caches may answer all but the first"
         return Doubt(said, 1 / streams)
     if (again := trimmed_again_share(record)) > CACHED_SHARE_MAX:
@@ -86,7 +85,7 @@ def not_lasting(record: Record) -> Doubt | None:
     return Doubt(f"{format_percent(share)} of what may be read was never written", 1 - share)
 
 
-def _sharing(record: Record) -> int:
+def sharing(record: Record) -> int:
     """How many streams go through the same blocks in order."""
     told = [item.wording for item in record.info.warnings if item.id == SHARED_BLOCKS]
     figures = [figure for wording in told if wording for figure in wording.figures.values()]
@@ -96,7 +95,7 @@ def _sharing(record: Record) -> int:
 def is_taken_by_memory(record: Record, row: Totals | Interval) -> bool:
     """Measured writes that end in the page cache."""
     start = record.info.start
-    if row.operation != "write" or start is None or start.io is not IoPath.BUFFERED or start.clock.source == VIRTUAL:
+    if row.operation != "write" or start is None or start.io is not IoPath.BUFFERED:
         return False
     asked = asked_stream(record, row.phase, row.stream)
     return isinstance(asked, Stream) and not flushes(asked)
