@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from brickyard import profiles, rulers
@@ -9,7 +11,8 @@ from brickyard.advise.simulate import Brick, simulate
 from brickyard.analysis.judging.models import near_words
 from brickyard.analysis.judging.verdict import Finding, verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
-from brickyard.store import Record
+from brickyard.store import Record, Store
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 DRIVE = "msr-2003-wd"
 """Does 75 random reads of 4 KiB a second, whatever waits."""
@@ -45,7 +48,7 @@ def test_storage_that_answers_all_that_is_offered_meets_the_offered_rate() -> No
     assert min(found(record, "iops>=60").value or 0 for record in records) < 60, "chance brings fewer, too"
     assert all(found(record, "iops>=60").passed for record in records)
     below = next(record for record in records if (found(record, "iops>=60").value or 0) < 60)
-    assert line(below, "iops>=60").endswith("the profile offers 60.0/s, and all of it was answered.")
+    assert line(below, "iops>=60").endswith("the profile offers 60.0/s, and all that was due was sent and answered.")
     assert found(below, "throughput>=240KiB/s").passed
     assert found(below, "iops>=40").note == ""
 
@@ -61,6 +64,18 @@ def test_a_rate_above_the_offered_one_is_neither_met_nor_missed() -> None:
 @pytest.mark.parametrize("wanted", ["iops>=90", "iops>=100", "throughput>=360KiB/s"])
 def test_storage_that_does_not_keep_up_misses_the_rate(wanted: str) -> None:
     assert found(simulated(paced(90)), wanted).word == "fail"
+
+
+@pytest.mark.parametrize(("unsent", "word"), [(2, "pass"), (30, "fail")])
+def test_what_is_left_unsent_is_not_called_answered(tmp_path: Path, unsent: int, word: str) -> None:
+    """Of 10,000 that were due; as much as counts as kept up, and yet less than what was required."""
+    pace = {"loop": "open", "rate": 1000.0, "arrivals": "constant"}
+    with Store(tmp_path / "runs.db") as store:
+        seconds = [interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 1000), index=n) for n in range(9)]
+        last = interval(9 * SECOND, 10 * SECOND, cell([MS] * (1000 - unsent)), index=9)
+        told = [*seconds, last, phase_end(unsent=unsent)]
+        record = store.record(add_run(store, told, plan_=plan(stream(pace=pace))))
+    assert found(record, "iops>=1000").word == word
 
 
 def test_a_share_of_the_offer_is_offered() -> None:

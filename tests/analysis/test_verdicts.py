@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import _core, rulers
+from brickyard.analysis.figures.latency import bucket_start_ns
 from brickyard.analysis.figures.price import Price, costs
 from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.analysis.judging.answers import answer
@@ -491,3 +492,17 @@ def test_a_verdict_is_no_finer_than_the_histogram(tmp_path: Path, limit_ms: floa
     assert found.word == word
     if word == "not known":
         assert "lies between 26.9 ms and 27.0 ms" in found.decided.reason
+
+
+@given(st.integers(min_value=1, max_value=3_600 * SECOND))
+def test_a_bucket_holds_the_time_and_the_one_before_it_does_not(time_ns: int) -> None:
+    """Against the histogram itself, up to the longest time that it holds."""
+
+    def end_of(value_ns: int) -> int:
+        return _core.Histogram.of_counts([(value_ns, 1), (1 << 46, 1)]).percentiles_ns([50.0])[0]
+
+    end = end_of(time_ns)
+    start = bucket_start_ns(end)
+    assert start <= time_ns <= end
+    assert end_of(start) == end
+    assert start == 1 or end_of(start - 1) < end

@@ -22,6 +22,7 @@ from brickyard.formats.fio_stream import ENGINES, Work, plain_name, read_region,
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
 from brickyard.formats.fio_verify import each_loop, read_back
 from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream
+from brickyard.schema.duration import duration_text
 
 MAX_CLONES = 256  # that are streams of their own; 1024 workers are all that a phase has
 
@@ -291,7 +292,7 @@ def _phases(state: _Import, loads: list[_Load]) -> list[ProfilePhase]:
             state.note("A pause in which no job runs is left out.")
             continue
         streams = [stream for load in at_work for stream in load.streams]
-        lasting = Limits(duration=toml_text.duration(end - begin))
+        lasting = Limits(duration=duration_text(end - begin))
         made.append(ProfilePhase(f"from-{begin / 1e6:g}s", lasting, streams))
     return made
 

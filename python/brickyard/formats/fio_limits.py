@@ -15,6 +15,7 @@ from brickyard.formats.fio_stream import goes_everywhere, part_of_file
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number, fio_time_us
 from brickyard.formats.profile_parts import Inline, Limits
 from brickyard.percentiles import is_percentile, percentile_of
+from brickyard.schema.duration import duration_text
 from brickyard.schema.plan import Figure
 
 FIGURES = {percentile_of(name): str(name) for name in Figure if is_percentile(name)} | {100.0: str(Figure.MAX)}
@@ -49,7 +50,7 @@ class Ends:
         return self.start_us + self.duration_us
 
     def lasting(self, duration_us: int) -> Ends:
-        return replace(self, duration_us=duration_us, limits=Limits(duration=toml_text.duration(duration_us)))
+        return replace(self, duration_us=duration_us, limits=Limits(duration=duration_text(duration_us)))
 
 
 def is_time_based(asked: FioOptions) -> bool:
@@ -64,7 +65,7 @@ def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int, passes:
     start_us = _start(asked)
     runtime = fio_time_us("runtime", asked.runtime, default="s")
     if runtime:
-        limits = replace(limits, duration=toml_text.duration(runtime))
+        limits = replace(limits, duration=duration_text(runtime))
     if not is_time_based(asked):
         limits, bytes_moved = _amount(asked, limits, clones, lanes * passes)
     if asked.fill_device is not None and not is_harmless("fill_device", asked.fill_device):
@@ -76,7 +77,7 @@ def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int, passes:
         notes.append(f"latency_target: {searched if depth > 1 else alone}.")
         limits = _latency(asked, asked.latency_target, limits, depth)
     if asked.max_latency is not None:
-        most = toml_text.duration(fio_time_us("max_latency", asked.max_latency, default="us"))
+        most = duration_text(fio_time_us("max_latency", asked.max_latency, default="us"))
         limits = replace(limits, stop={"when": "max", "above": most})
     if asked.steadystate is not None:
         limits = replace(limits, steady=_steady(asked, asked.steadystate))
@@ -84,7 +85,7 @@ def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int, passes:
             warmup = max(warmup, ramp)
             notes.append("ss_ramp is warm-up here, which all figures exclude; fio includes it.")
     if warmup:
-        limits = replace(limits, warmup=toml_text.duration(warmup))
+        limits = replace(limits, warmup=duration_text(warmup))
     return Ends(start_us, runtime, limits, bytes_moved, tuple(notes))
 
 
@@ -137,8 +138,8 @@ def _latency(asked: FioOptions, latency: str, limits: Limits, depth: int) -> Lim
         raise BadInputError(f"latency_percentile={percent:g}: there are {', '.join(f'{p:g}' for p in FIGURES)}")
     window = fio_time_us("latency_window", asked.latency_window, default="us")
     target = fio_time_us("latency_target", latency, default="us")
-    ramp: Inline = {"knob": "depth", "from": 1, "to": depth, "factor": 2, "every": toml_text.duration(window)}
-    stop = {"when": FIGURES[percent], "above": toml_text.duration(target)}
+    ramp: Inline = {"knob": "depth", "from": 1, "to": depth, "factor": 2, "every": duration_text(window)}
+    stop = {"when": FIGURES[percent], "above": duration_text(target)}
     return replace(limits, stop=stop, ramp=ramp if depth > 1 else None)
 
 
@@ -162,7 +163,7 @@ def _steady(asked: FioOptions, criterion: str) -> Inline:
         raise BadInputError(f"steadystate: {rounds} looks within steadystate_duration; there are {low} to {high} here")
     return {
         "measure": measures[measure],
-        "round": toml_text.duration(every),
+        "round": duration_text(every),
         "rounds": rounds,
         # No look further than the limit from the mean means a range of at most twice the limit.
         "range": 100 if is_slope else min(100, 2 * share),

@@ -35,6 +35,7 @@ from brickyard.formats.profile_parts import (
     ProfileZone,
     Shares,
 )
+from brickyard.schema.duration import duration_text
 
 DIRECTIONS = {
     "read": ("read", False),
@@ -115,7 +116,7 @@ def read_work(job: Job, jobs: int) -> Work:
         address=_address(asked, ops, sizes, align, step_bytes, notes, is_random=is_random),
         workers=jobs,
         depth=depth,
-        think=toml_text.duration(think_us) if think_us else None,
+        think=duration_text(think_us) if think_us else None,
         pace=pace,
         sync=_sync(asked),
         flush_every=flush_every,

@@ -69,13 +69,6 @@ def size(size_bytes: int) -> str:
     return _core.format_bytes(size_bytes)
 
 
-def duration(time_us: int) -> str:
-    for unit_us, unit in ((1_000_000, "s"), (1_000, "ms")):
-        if time_us % unit_us == 0:
-            return f"{time_us // unit_us}{unit}"
-    return f"{time_us}us"
-
-
 def request(shares: dict[int, float]) -> str | list[ProfileSize]:
     """A size, or a mix whose shares sum to 100."""
     if len(shares) == 1:

@@ -42,6 +42,14 @@ class Duration:
         return hash(self.ns)
 
 
+def duration_text(time_us: int) -> str:
+    """As a profile has it, and whole in its unit: `30s`, `1500ms`, `7us`."""
+    for unit_us, unit in ((1_000_000, "s"), (1_000, "ms")):
+        if time_us % unit_us == 0:
+            return f"{time_us // unit_us}{unit}"
+    return f"{time_us}us"
+
+
 def read_duration(kind: type, value: Any) -> Duration:
     """For decoders of what has time spans in it."""
     if kind is not Duration:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from brickyard.schema.duration import duration_text
 from brickyard.schema.plan import (
     IoMode,
     Moves,
@@ -77,7 +78,7 @@ def fio_title(plan: Plan) -> str:
         _operations(stream),
         _sizes(stream.request),
         f"depth {stream.depth}",
-        f"pause {_pause(stream.think.ns // 1000)}" if stream.think.ns else "",
+        f"pause {duration_text(stream.think.ns // 1000)}" if stream.think.ns else "",
         f"{workers} workers" if workers > 1 else "",
         f"{stream.operations.read:g} % reads" if 0 < stream.operations.read < 100 else "",
         _places(stream),
@@ -127,10 +128,3 @@ def _places(stream: Stream) -> str:
 def _durable(stream: Stream) -> list[str]:
     sync = [] if stream.sync is SyncMode.NONE else [f"sync={stream.sync}"]
     return [*sync, f"{stream.flush_every.call}={stream.flush_every.writes}"] if stream.flush_every else sync
-
-
-def _pause(time_us: int) -> str:
-    for unit_us, unit in ((1_000_000, "s"), (1_000, "ms")):
-        if time_us % unit_us == 0:
-            return f"{time_us // unit_us}{unit}"
-    return f"{time_us}us"

@@ -24,7 +24,7 @@ from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit
 from brickyard.analysis.judging.failing import damaged_blocks
-from brickyard.analysis.judging.groups import target_words
+from brickyard.analysis.judging.groups import in_runs, target_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.models import ALL_MODELLED, modelled_words
 from brickyard.analysis.judging.remembered import remembered_words
@@ -327,7 +327,7 @@ def _of_sharing(records: Sequence[Record]) -> str:
     sharing = [streams for record in records if (streams := cached.sharing(record)) > 1]
     if not sharing:
         return ""
-    where = "" if len(records) == 1 else f" in {len(sharing)} of {len(records)} runs"
+    where = in_runs(len(sharing), records)
     return (
         f"{max(sharing)} streams went through the same blocks in order{where}, so that caches may have answered all"
         " but the first."
@@ -338,7 +338,7 @@ def _of_trims(records: Sequence[Record]) -> str:
     shares = [share for record in records if (share := cached.trimmed_again_share(record)) > cached.CACHED_SHARE_MAX]
     if not shares:
         return ""
-    where = "" if len(records) == 1 else f" in {len(shares)} of {len(records)} runs"
+    where = in_runs(len(shares), records)
     return (
         f"{cached.again_words(min(shares)).capitalize()} of the trims{where} were of blocks that the run had trimmed "
         "before, which is less work: one pass over the target shows what trims of data take."
@@ -349,7 +349,7 @@ def _of_reads(records: Sequence[Record]) -> str:
     whys = [why for record in records if (why := cached.of_reads(record))]
     if not whys:
         return ""
-    where = "" if len(records) == 1 else f" in {len(whys)} of {len(records)} runs"
+    where = in_runs(len(whys), records)
     return f"The rate of reads may be that of a cache{where} ({whys[0]}): a larger part may show a lower one."
 
 
@@ -362,7 +362,7 @@ def _of_writes(records: Sequence[Record]) -> str:
     ]
     if not whys:
         return ""
-    where = "" if len(records) == 1 else f" in {len(whys)} of {len(records)} runs"
+    where = in_runs(len(whys), records)
     return f"The rate of writes may be that of a cache{where} ({whys[0]}): a longer run may show a lower one."
 
 
@@ -403,7 +403,7 @@ def _moments(records: Sequence[Record]) -> str:
     brief = [moment for record in records if (moment := _moment_ns(record))]
     if not brief:
         return ""
-    where = "" if len(records) == 1 else f" in {len(brief)} of {len(records)} runs"
+    where = in_runs(len(brief), records)
     return f"Measured for only {format_ns(min(brief))}{where}: too short to say what the target sustains."
 
 
@@ -424,7 +424,7 @@ def _few(records: Sequence[Record]) -> str:
     counts = [fewest for record in records if (fewest := _fewest(record))]
     if not counts:
         return ""
-    where = "" if len(records) == 1 else f" in {len(counts)} of {len(records)} runs"
+    where = in_runs(len(counts), records)
     return f"A rate is based on only {_count(min(counts), 'request')}{where}: measure for longer."
 
 

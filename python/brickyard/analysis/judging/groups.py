@@ -105,6 +105,11 @@ def _span(runs: Sequence[int]) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
+def in_runs(count: int, records: Sequence[Record]) -> str:
+    """In how many of them; of one alone nothing."""
+    return "" if len(records) == 1 else f" in {count} of {len(records)} runs"
+
+
 def target_words(records: Sequence[Record]) -> str:
     """What was measured: its name with what was set of a model, or how many targets there were."""
     changes = {", ".join(model_changes(record.info)) for record in records}

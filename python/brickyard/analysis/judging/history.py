@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from statistics import fmean, median
+from typing import NamedTuple
 
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, MAD_TO_SIGMA, welch
-from brickyard.analysis.judging.comparison import with_called
+from brickyard.analysis.judging.comparison import Name, with_called
 from brickyard.analysis.judging.differing import Differing, differing_between, loads_apart
 from brickyard.analysis.judging.groups import known_state
 from brickyard.analysis.judging.run_figures import RunFigures
@@ -66,6 +67,26 @@ class History:
     """Runs that are an earlier one again (`figures.independent`), which are no points."""
 
 
+class _Key(NamedTuple):
+    """What runs have in common whose figures follow each other. `condition` is that of a part of a run, `state` that of
+    all of it."""
+
+    name: Name
+    phase: str
+    stream: str
+    condition: str
+    changes: str
+    """What was set of a model."""
+    state: str
+    operation: str
+    load: str
+
+    @property
+    def without_state(self) -> Name:
+        named = (*self.name, self.phase, self.stream, self.condition)
+        return (*(part for part in named if part.replace("_", " ") != self.state), self.operation)
+
+
 def histories(
     runs: Sequence[tuple[RunHead, RunFigures]],
     figure: str,
@@ -77,16 +98,17 @@ def histories(
 
     `record` is asked for the newest run of each load, and for the runs before and after a change.
     """
-    groups: dict[tuple[str, ...], list[Point]] = {}
-    repeats: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[_Key, list[Point]] = {}
+    repeats: dict[_Key, list[int]] = {}
     measured: set[str] = set()
     for head, figures in runs:
         is_repeat = bool(figures.measurement) and figures.measurement in measured
         measured.add(figures.measurement)
         for part in figures.parts:
             if (value := part.values.get(figure)) is not None:
-                state = known_state(figures.state)
-                key = (*figures.name, part.phase, part.stream, part.condition, *state, part.operation, figures.load)
+                changes, state = known_state(figures.state)
+                places = figures.name, part.phase, part.stream, part.condition
+                key = _Key(*places, changes, state, part.operation, figures.load)
                 point = Point(head.id, head.began_unix_ns or head.created_unix_ns, value)
                 if is_repeat:
                     repeats.setdefault(key, []).append(head.id)
@@ -106,28 +128,30 @@ def histories(
             names[key] = (*names[key], words)
     return [
         replace(
-            _history(names[key], figure_of(FIGURES[figure], key[-2]), points, record, sure),
+            _history(names[key], figure_of(FIGURES[figure], key.operation), points, record, sure),
             repeats=tuple(repeats.get(key, ())),
         )
         for key, points in groups.items()
     ]
 
 
-def _alike(names: dict[tuple[str, ...], tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+def _alike(names: dict[_Key, Name]) -> list[list[_Key]]:
     """The keys of each name that several have."""
     found = ([key for key in names if names[key] == name] for name in set(names.values()))
     return [keys for keys in found if len(keys) > 1]
 
 
-def _names(keys: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
+def _names(keys: Collection[_Key]) -> dict[_Key, Name]:
     """By key: its words without the load, with what was set of a model, and with the condition where runs of one name
     have several states."""
-    bare = {key: (*(part for part in key[:-4] if part.replace("_", " ") != key[-3]), key[-2]) for key in keys}
-    states: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    bare = {key: key.without_state for key in keys}
+    states: dict[Name, set[tuple[str, str]]] = {}
     for key in keys:
-        states.setdefault(bare[key], set()).add(key[-4:-2])
+        states.setdefault(bare[key], set()).add((key.changes, key.state))
     told = {
-        key: (*key[:-5], key[-4], key[-5], key[-2]) if len(states[name]) == 1 else (*name[:-1], *key[-4:-2], name[-1])
+        key: (*key.name, key.phase, key.stream, key.changes, key.condition, key.operation)
+        if len(states[name]) == 1
+        else (*name[:-1], key.changes, key.state, name[-1])
         for key, name in bare.items()
     }
     return {key: tuple(dict.fromkeys(part for part in words if part)) for key, words in told.items()}

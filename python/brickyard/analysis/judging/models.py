@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import bricks
-from brickyard.analysis.figures.workload import VIRTUAL
 from brickyard.analysis.judging import cached
+from brickyard.analysis.judging.groups import in_runs
 from brickyard.analysis.judging.verdict import Verdict
 from brickyard.bricks import far_off, fitted
 from brickyard.bricks.spread import basis_words, kinds_of, limited_words, spread_of
@@ -23,21 +23,19 @@ ALL_MODELLED = "All figures were computed by models, not measured."
 
 def modelled_words(records: Sequence[Record]) -> list[str]:
     """That models computed figures, and how far models of such storage are off."""
-    modelled = sum(map(_is_modelled, records))
+    modelled = sum(record.info.is_modelled for record in records)
     if not modelled:
         emulated = sum(any(warning.id == cached.EMULATED for warning in record.info.warnings) for record in records)
-        where = "" if len(records) == 1 else f" in {emulated} of {len(records)} runs"
-        return [f"The disk{where} was emulated by Brickyard: no drive was measured."] if emulated else []
+        return (
+            [f"The disk{in_runs(emulated, records)} was emulated by Brickyard: no drive was measured."]
+            if emulated
+            else []
+        )
     if modelled == len(records):
         # How far a rate of a controller's cache is off is not asked; in buffered runs, a cache is what is modelled.
         lasting = [record for record in records if cached.mark(record) is None or _is_buffered(record)]
         return [ALL_MODELLED, *(_held_against(lasting) if lasting else [])]
     return [f"{modelled} of {len(records)} runs were computed by models, not measured."]
-
-
-def _is_modelled(record: Record) -> bool:
-    start = record.info.start
-    return start is not None and start.clock.source == VIRTUAL
 
 
 def _is_buffered(record: Record) -> bool:
@@ -92,7 +90,7 @@ def near_words(record: Record, found: Verdict) -> str:
     is_figure = not decided.requirement.is_share and not decided.requirement.is_count
     # With a note, something else than the figure's distance from its limit decided.
     is_close = is_figure and not decided.note and found.word in ("pass", "fail")
-    if not is_close or not decided.head_room or not _is_modelled(record):
+    if not is_close or not decided.head_room or not record.info.is_modelled:
         return ""
     spreads = [spread for kind in _basis([record]).kinds if (spread := spread_of(kind)) is not None]
     widest = max(spreads, key=lambda spread: spread.factor, default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from brickyard.analysis.figures.sending import is_kept_up
+from brickyard.analysis.figures.sending import UNSENT_MIN, is_kept_up
 from brickyard.analysis.figures.totals import Totals, profile_phase, profile_stream
 from brickyard.rulers import Requirement
 from brickyard.schema import PhaseEnd
@@ -24,6 +24,7 @@ class OfferedRate:
 
     per_s: float
     is_all_sent: bool
+    """But for the few that are due in the last moment of any phase."""
     words: str
 
 
@@ -44,7 +45,7 @@ def offer(record: Record, rows: Sequence[Totals], requirement: Requirement) -> O
     if not per_s:
         return None
     rate = f"{format_iops(per_s)}/s" if requirement.figure == "iops" else f"{format_mib_per_s(per_s)} MiB/s"
-    return OfferedRate(per_s, not _unsent(record, streams), rate)
+    return OfferedRate(per_s, _unsent(record, streams) < UNSENT_MIN, rate)
 
 
 def is_near(rate: float, offered: float) -> bool:

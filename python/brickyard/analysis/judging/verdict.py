@@ -300,10 +300,10 @@ def _worst(record: Record, asked: list[Totals], requirement: Requirement, part: 
     groups: dict[tuple[int, int, int], list[Totals]] = {}
     for row in asked:
         groups.setdefault(_group_of(record, row, requirement), []).append(row)
-    found = [_of_group(record, rows, asked, requirement) for _, rows in sorted(groups.items())]
-    if requirement.is_rate:
-        offered = zip(found, (rows for _, rows in sorted(groups.items())), strict=True)
-        found = [_of_the_offer(record, finding, rows, part) for finding, rows in offered]
+    found = [
+        _of_the_offer(record, _of_group(record, rows, asked, requirement), rows, part)
+        for _, rows in sorted(groups.items())
+    ]
     if not found:
         return Finding(requirement, "", None, None, 0, passed=False)
     alone = [other for rows in groups.values() if (other := _alone(record, rows, requirement))]
@@ -315,7 +315,7 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
     """Storage that answered all that the profile offers has not missed a required rate: it was offered that rate, or
     less than that."""
     behind = any((row.phase, row.stream) in part.lengths for row in rows)
-    if found.passed or found.errors or found.value is None or behind:
+    if not found.requirement.is_rate or found.passed or found.errors or found.value is None or behind:
         return found
     offered = offer(record, rows, found.requirement)
     if offered is None:
@@ -323,8 +323,9 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
     if offered.per_s < found.requirement.threshold:
         note = f"the profile offers only {offered.words}, which the storage kept up with"
         return replace(found, is_known=False, note=note)
-    if is_near(found.value, offered.per_s) or (offered.is_all_sent and not part.condition):
-        note = f"the profile offers {offered.words}, and all of it was answered"
+    # What was sent is known of a whole phase; a part of it may have fallen behind, and the next have caught up.
+    if offered.is_all_sent and (not part.condition or is_near(found.value, offered.per_s)):
+        note = f"the profile offers {offered.words}, and all that was due was sent and answered"
         return replace(found, passed=True, head_room=offered.per_s / found.requirement.threshold, note=note)
     return found
 
