@@ -515,6 +515,21 @@ def test_shipped_studies_answer_with_the_levels_of_their_questions() -> None:
     assert "median" not in said
 
 
+def test_equal_percentiles_of_two_runs_have_an_interval_as_wide_as_what_is_lost_in_reading() -> None:
+    """Both ended in one bucket of their histograms: that is no certainty."""
+    read = sample([26.3e6, 26.3e6], whole=26.3e6, resolution=1 / 128)
+    assert read is not None
+    assert read.low is not None
+    assert read.high is not None
+    error = math.log1p(1 / 128) / math.sqrt(12 * 2)
+    reach = stats.t.ppf(0.975, 1) * error
+    assert math.log(read.high / 26.3e6) == pytest.approx(reach)
+    assert math.log(26.3e6 / read.low) == pytest.approx(reach)
+    exact = sample([26.3e6, 26.3e6])
+    assert exact is not None
+    assert exact.low == pytest.approx(26.3e6), "of figures that are read exactly"
+
+
 def test_two_cells_have_no_median() -> None:
     differences = [Difference(share, None, None, None) for share in (9.8, 0.007)]
     assert change_words(differences) == "+0.7 % and 10.8 × (2 cells)"

@@ -171,8 +171,8 @@ def _samples(groups: _Groups, spec: TableSpec, confidence: float) -> dict[tuple[
         values = [item.value for item in items if item.value is not None]
         is_whole = len(items) > 1 and all(item.times is not None for item in items)
         whole = percentile_of_all(figure, (item.times for item in items)) if is_whole else None
-        lacking = len(items) - len(values)
-        made = sample(values, spec.centre, whole=whole, confidence=confidence, lacking=lacking)
+        lacking, resolution = len(items) - len(values), figure.resolution
+        made = sample(values, spec.centre, whole=whole, confidence=confidence, lacking=lacking, resolution=resolution)
         if made is not None:
             found[key] = Entry(items[0].levels, made, tuple(item.run for item in items), None, None, None)
     return found

@@ -168,9 +168,10 @@ def sample(
     whole: float | None = None,
     confidence: float = CONFIDENCE,
     lacking: int = 0,
+    resolution: float = 0.0,
 ) -> Sample | None:
     """`whole` is the figure of all repetitions as one, where that is no mean of theirs, as with percentiles; where some
-    repetitions lack the figure, there is no other."""
+    repetitions lack the figure, there is no other. `resolution` as in `difference`: equal readings are no certainty."""
     if not values or (lacking and whole is None):
         return None
     if lacking and whole is not None:
@@ -181,7 +182,8 @@ def sample(
     is_log = min(values) > 0
     scaled = [math.log(value) for value in values] if is_log else list(values)
     middle = fmean(scaled)
-    reach = quantile(len(scaled) - 1, (1 + confidence) / 2) * math.sqrt(_variance(scaled) / len(scaled))
+    variance = max(_variance(scaled), _lost_in_reading(resolution) if is_log else 0.0)
+    reach = quantile(len(scaled) - 1, (1 + confidence) / 2) * math.sqrt(variance / len(scaled))
     low, high = (_exp(middle - reach), _exp(middle + reach)) if is_log else (middle - reach, middle + reach)
     if whole is not None:
         return Sample(tuple(values), centre, low, high)
@@ -245,6 +247,12 @@ def _agrees(share: float, test: Welch) -> bool:
     return share * test.apart > 0
 
 
+def _lost_in_reading(resolution: float) -> float:
+    """The variance that equal readings have at least, on a logarithmic scale: a step's width squared ÷ 12 (Sheppard's
+    correction)."""
+    return math.log1p(resolution) ** 2 / 12
+
+
 def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0.0) -> Welch | None:
     """`one` against `other`, with the degrees of freedom of Satterthwaite (1946); None where both sides have one value.
 
@@ -261,8 +269,8 @@ def welch(one: Sequence[float], other: Sequence[float], *, resolution: float = 0
     if not scale:
         return None
     sides = [[math.log(x) if is_log else x / scale for x in side] for side in (one, other)]
-    # Equal readings are as noisy as what is lost in reading them: a step's width squared ÷ 12 (Sheppard's correction).
-    floor = max((ROUNDING * max(1.0, *(abs(x) for side in sides for x in side))) ** 2, math.log1p(resolution) ** 2 / 12)
+    rounding = ROUNDING * max(1.0, *(abs(x) for side in sides for x in side))
+    floor = max(rounding**2, _lost_in_reading(resolution))
     spreads = [max(_variance(side), floor) if len(side) > 1 else None for side in sides]
     known = [spread for spread in spreads if spread is not None]
     parts = [(known[0] if spread is None else spread) / len(side) for spread, side in zip(spreads, sides, strict=True)]

@@ -398,7 +398,7 @@ def _one_of_all(
     own = [value for _, value in values if value is not None]
     if len(runs) < 2 or not (own or whole is not None):
         return []
-    of = sample(own, whole=whole, confidence=confidence, lacking=len(lacking))
+    of = sample(own, whole=whole, confidence=confidence, lacking=len(lacking), resolution=figure.resolution)
     if not own and whole is not None:
         of = Sample((), whole, None, None, len(lacking))
     return [Repeated(name, figure, of, len(runs), lacking)]
@@ -707,7 +707,8 @@ def _resolution(figure: Figure, *sides: _Side) -> float:
 def _sample(side: _Side, figure: Figure, confidence: float) -> Sample | None:
     values = [value for _, row in side.found if (value := _value(row, figure)) is not None]
     lacking = len(side.found) - len(values)
-    return sample(values, whole=_whole(side, figure), confidence=confidence, lacking=lacking)
+    whole, resolution = _whole(side, figure), figure.resolution
+    return sample(values, whole=whole, confidence=confidence, lacking=lacking, resolution=resolution)
 
 
 def _whole(side: _Side, figure: Figure) -> float | None:
