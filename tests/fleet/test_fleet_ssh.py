@@ -54,11 +54,17 @@ SetEnv {variables}
     # The folder that sshd locks itself into is made where nobody else sees it.
     script = 'mount -t tmpfs none /run && mkdir /run/sshd && exec "$@"'
     inside = ["ip", "netns", "exec", fleet.namespace(host), *OWN_MOUNTS, "sh", "-c", script, "sh"]
-    with (place / f"log-{host}").open("w") as log:
+    told = place / f"log-{host}"
+    with told.open("w") as log:
         server = subprocess.Popen(
             [*inside, str(SSHD), "-D", "-e", "-f", str(settings)], stdin=subprocess.DEVNULL, stderr=log, text=True
         )
         try:
+            deadline = time.monotonic() + 20
+            while "Server listening" not in told.read_text():
+                assert server.poll() is None, told.read_text()
+                assert time.monotonic() < deadline, told.read_text()
+                time.sleep(0.02)
             yield server
         finally:
             server.terminate()
