@@ -42,8 +42,9 @@ def parsed_share(text: str) -> float:
 
 
 def read_limit(text: str, figures: Sequence[str]) -> tuple[str, int]:
-    """`mean:100ms`, `p99:20ms` of --limit: one of `figures`, and its time in ns."""
-    figure, colon, time = text.partition(":")
+    """`mean:100ms`, `p99:20ms` of --limit: one of `figures`, and its time in ns. `p99<=20ms` is how requirements are
+    written."""
+    figure, colon, time = re.sub(r"\s*<=?\s*", ":", text, count=1).partition(":")
     remedy = Remedy(f"write for example p99:20ms; figures are {', '.join(figures)}", _of_p99(text))
     if not colon or not time:
         raise BadInputError(f"--limit {text}: not FIGURE:TIME", remedy)

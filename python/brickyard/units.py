@@ -83,6 +83,12 @@ def format_percent(share: float | None) -> str:
     return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
 
 
+def only_percent(share: float) -> str:
+    """`only 12 %`, or `less than 1 %`."""
+    shown = format_percent(share)
+    return "less than 1 %" if shown.startswith("<") else f"only {shown}"
+
+
 def format_variation(share: float) -> str:
     """Of rates between intervals: `3.25 %`."""
     return f"{three_digits(share * 100)} %"

@@ -494,6 +494,15 @@ def test_a_verdict_is_no_finer_than_the_histogram(tmp_path: Path, limit_ms: floa
         assert "lies between 26.9 ms and 27.0 ms" in found.decided.reason
 
 
+@pytest.mark.parametrize(("limit", "word"), [("p95<=2ms", "pass"), ("p95<=1ms", "fail"), ("p99<=2ms", "fail")])
+def test_a_requirement_may_be_of_p95(tmp_path: Path, limit: str, word: str) -> None:
+    """Of 1,000 requests, 940 take half a millisecond, 20 more 1.5 ms, and 40 take 40 ms."""
+    with Store(tmp_path / "runs.db") as store:
+        times = [*[MS // 2] * 940, *[3 * MS // 2] * 20, *[40 * MS] * 40]
+        record = store.record(add_run(store, [interval(0, SECOND, cell(times)), phase_end()]))
+    assert verdict(record, rulers.read(limit)).word == word
+
+
 @given(st.integers(min_value=1, max_value=3_600 * SECOND))
 def test_a_bucket_holds_the_time_and_the_one_before_it_does_not(time_ns: int) -> None:
     """Against the histogram itself, up to the longest time that it holds."""

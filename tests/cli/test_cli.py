@@ -97,9 +97,9 @@ NO_COMMANDS = [
     *(
         (
             ["load-curve", "random-4k-qd1", "sim:wd2500jd", "--limit", limit],
-            f"{said}; write for example p99:20ms; figures are mean, p50, p90, p99, p99.9, p99.99, max",
+            f"{said}; write for example p99:20ms; figures are mean, p50, p90, p95, p99, p99.9, p99.99, max",
         )
-        for limit, said in (("p95", "not FIGURE:TIME"), ("p95:20ms", "no figure p95"))
+        for limit, said in (("p97", "not FIGURE:TIME"), ("p97:20ms", "no figure p97"))
     ),
     (["run", "random-4k-qd1", "sim:wd2500jd", "--qd", "--bogus"], "write --set depth=32"),
     (["compare", "1", "2", "3"], "name BEFORE and AFTER"),

@@ -32,6 +32,7 @@ from brickyard.analysis.figures.search import Carried, Step, carried, enough, hi
 from brickyard.analysis.studies.curve_words import (
     Curve,
     curve_circumstances,
+    curve_columns,
     curve_marks,
     curve_notes,
     curve_of,
@@ -74,6 +75,21 @@ def queue(
     return [
         point(service_per_s * share / 100, SECOND / (service_per_s - service_per_s * share / 100)) for share in shares
     ]
+
+
+@pytest.mark.parametrize("figure", ["p90", "p95", "p99", "max"])
+def test_a_table_has_the_percentile_that_its_limit_is_of(figure: str) -> None:
+    limit = Limit(figure, 20 * MS)
+    times = {name: (number + 1) * MS for number, name in enumerate(("p50", "p90", "p95", "p99", "p99.9"))}
+    row = curve_row(point(1000, MS, percentiles=times, max_ns=9 * MS), 1000.0, limit)
+    shown = dict(zip((name for name, _ in curve_columns(limit)), row, strict=True))
+    wanted = {"p90": "2.00 ms", "p95": "3.00 ms", "p99": "4.00 ms", "max": "9.00 ms"}
+    assert (shown[figure], shown["p50"], shown["p99"]) == (wanted[figure], "1.00 ms", "4.00 ms")
+
+
+@pytest.mark.parametrize("written", ["p95<=20ms", "p95 <= 20ms", "p95:20ms"])
+def test_a_limit_may_be_written_as_requirements_are(written: str) -> None:
+    assert parse_limit(written) == Limit("p95", 20 * MS)
 
 
 def test_the_knee_of_a_single_queue_is_at_half_its_capacity() -> None:
@@ -354,6 +370,7 @@ def test_a_table_says_what_its_times_are_of(tmp_path: Path, reads: int, writes: 
     assert curve_notes([record], [], Curve(1000.0, [])) == [said]
     stalled = replace(point(100, MS), few_events=("p99",))
     assert curve_row(stalled, 1000.0)[5].endswith(" ms*")
+    assert [name for name, _ in curve_columns(None)][3:7] == ["mean", "p50", "p99", "max"]
     assert (
         "*: the samples beyond this percentile come from one or two events"
         in curve_notes([record], [], Curve(1000.0, [stalled]))[1]

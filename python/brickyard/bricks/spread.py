@@ -160,7 +160,8 @@ class Spread:
         if not others:
             return ""
         only = "only " if held < COVERAGE * figures else ""
-        return f"; of {figures} from smaller sources, {only}{held} lie in the interval that other sources give"
+        within = f"{only}{held} lie within a factor computed without their source"
+        return f"; of {figures} figures from smaller sources, {within}"
 
     @property
     def claim(self) -> str:

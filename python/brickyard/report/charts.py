@@ -15,7 +15,7 @@ from brickyard.analysis.figures.series import IOPS, pieces
 from brickyard.analysis.judging.slow import CauseShare
 from brickyard.analysis.judging.without_rate import Key
 from brickyard.analysis.studies.characterization import latency_name
-from brickyard.percentiles import PERCENTILE_NAMES
+from brickyard.percentiles import SHOWN_NAMES
 from brickyard.report import theme
 from brickyard.report.pictures import inlined
 from brickyard.units import MIB
@@ -138,16 +138,16 @@ def latency(
     """Percentiles of the latency against request size; a point is missing where too few samples lie beyond."""
     rows = [
         _PercentilePoint(item.cell.request_bytes, name, value, segment)
-        for name in PERCENTILE_NAMES
+        for name in SHOWN_NAMES
         for item, value, segment in _unbroken(pattern, cells, without, partial(_percentile, name=name))
     ]
     low = min((row.time_ns for row in rows), default=1)
     high = max((row.time_ns for row in rows), default=10)
-    present = [name for name in PERCENTILE_NAMES if any(row.figure == name for row in rows)]
+    present = [name for name in SHOWN_NAMES if any(row.figure == name for row in rows)]
     # From dark to light with rising percentile would say "less"; viridis from light to dark says "further out".
     colours = ["#a5bf00", "#35b779", "#26828e", "#3e4989", "#440154"]
     shapes = ["circle", "square", "triangle-up", "diamond", "cross"]
-    number = [PERCENTILE_NAMES.index(name) for name in present]
+    number = [SHOWN_NAMES.index(name) for name in present]
     return (
         alt.Chart(inlined(rows))
         .mark_line(strokeWidth=2, point={"size": 46, "filled": True})

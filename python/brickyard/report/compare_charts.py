@@ -10,7 +10,7 @@ import msgspec
 
 from brickyard.analysis.judging.comparison import Comparison, Name
 from brickyard.analysis.judging.history import History
-from brickyard.percentiles import PERCENTILE_NAMES
+from brickyard.percentiles import SHOWN_NAMES
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import draw, inlined
@@ -138,7 +138,7 @@ def shifts_picture(found: Comparison, note: str = "", sides: tuple[str, str] = (
         rows = [
             _SidePercentile(name, value, side)
             for side, item in zip(sides, (shift.before, shift.after), strict=True)
-            for name in PERCENTILE_NAMES
+            for name in SHOWN_NAMES
             if (value := item.percentiles.get(name))
         ]
         if not rows:
@@ -146,7 +146,7 @@ def shifts_picture(found: Comparison, note: str = "", sides: tuple[str, str] = (
         times = [row.time_ns for row in rows]
         low, high = min(times) * 0.8, max(times) * 1.25
         is_wide = high > 10 * low
-        present = [name for name in PERCENTILE_NAMES if any(row.percentile == name for row in rows)]
+        present = [name for name in SHOWN_NAMES if any(row.percentile == name for row in rows)]
         colour = alt.Color(
             "side:N",
             title=None,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,9 @@ from brickyard.analysis.judging.without_rate import Key, asked_cell, reasons, wi
 from brickyard.analysis.studies import pts_points
 from brickyard.analysis.studies.characterization import latency_name, pattern_words
 from brickyard.analysis.studies.curve_words import (
-    NAMES,
-    RESPONSE,
     curve_answer,
     curve_circumstances,
+    curve_columns,
     curve_marks,
     curve_notes,
     curve_of,
@@ -152,16 +152,17 @@ def _lead(records: list[Record], study: StudyInfo | None) -> Lead | None:
         load_curve(curve.points, marks, curve.limit, note=workload, narrow=is_narrow, steps=curve.steps)
         for is_narrow in (False, True)
     )
-    rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
+    rows = [curve_row(point, curve.maximum_per_s, curve.limit) for point in curve.points]
+    columns = curve_columns(curve.limit)
     caption = "Each point is a rate that was offered, in a run of its own."
     caption += " Crosses are the steps of the searches for the limit." if curve.steps else ""
-    groups = (("", 3), ("response time", len(RESPONSE)), ("", len(NAMES) - 2 - len(RESPONSE)))
+    groups = tuple((head, len(list(names))) for head, names in groupby(columns, key=itemgetter(1)))
     title = "Response time against offered rate"
     note = "; ".join([workload, *curve_notes(levels, rows, curve)])
     return Lead(
         curve_answer(curve, records, study.notes if study else ()),
         [Figure(title, caption, [wide], [narrow])],
-        [Table(title, [*NAMES, ""], rows, groups=groups, note=note, keys=2)],
+        [Table(title, [name for name, _ in columns], rows, groups=groups, note=note, keys=2)],
         curve_circumstances(records),
     )
 

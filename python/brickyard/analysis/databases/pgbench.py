@@ -15,7 +15,7 @@ from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
 from brickyard.analysis.figures.cells import DASH, Told
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.errors import BadInputError
-from brickyard.percentiles import PERCENTILE_NAMES
+from brickyard.percentiles import SHOWN_NAMES
 from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample, Unit, warned
 from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
 from brickyard.store import Record
@@ -109,7 +109,7 @@ def call_totals(record: Record) -> Totals | None:
     return next((row for row in totals(record) if row.operation == "call"), None)
 
 
-TPS_COLUMNS = ("clients", "transactions", "tps", *PERCENTILE_NAMES, "max", "failed")
+TPS_COLUMNS = ("clients", "transactions", "tps", *SHOWN_NAMES, "max", "failed")
 OWN_COLUMNS = ("", "tps", "mean latency", "transactions")
 SERVER_COLUMNS = ("WAL flushes/s", "WAL writes/s", "WAL MiB/s", "commits/flush", "reads/s", "writes/s", "checkpoints")
 DISK_TITLE = "The server's disks, whole device, others included"
@@ -123,8 +123,8 @@ def tables(record: Record) -> list[Told]:
     found: list[Told] = [("Transactions", TPS_COLUMNS, [_tps_cells(record, row)])]
     late = row.lateness
     if late is not None:
-        told = [*(format_ns(late.percentiles.get(name)) for name in PERCENTILE_NAMES), format_ns(late.max_ns)]
-        found.append(("Lateness of transactions", (*PERCENTILE_NAMES, "max"), [told]))
+        told = [*(format_ns(late.percentiles.get(name)) for name in SHOWN_NAMES), format_ns(late.max_ns)]
+        found.append(("Lateness of transactions", (*SHOWN_NAMES, "max"), [told]))
     if (own := own_summary(record)) is not None:
         found.append(("Compared with pgbench's own summary", OWN_COLUMNS, _own_rows(row, own)))
     if (server := server_total(record)) is not None:
@@ -137,7 +137,7 @@ def tables(record: Record) -> list[Told]:
 
 def _tps_cells(record: Record, row: Totals) -> list[str]:
     response = row.response
-    points = [format_ns(response.percentiles.get(name)) if response else DASH for name in PERCENTILE_NAMES]
+    points = [format_ns(response.percentiles.get(name)) if response else DASH for name in SHOWN_NAMES]
     clients = str(asked_of(record).clients)
     most = format_ns(response.max_ns) if response else DASH
     return [clients, format_count(row.requests), _rate(row), *points, most, format_count(row.errors)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS, Latency
 from brickyard.analysis.figures.sending import FROM_DUE, Length
 from brickyard.analysis.figures.totals import Totals
-from brickyard.percentiles import PERCENTILE_NAMES
+from brickyard.percentiles import SHOWN_NAMES
 from brickyard.schema import COMMIT, is_on_data
 from brickyard.store import CHAIN, FRAME
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_variation
@@ -16,7 +16,7 @@ from brickyard.units import format_count, format_iops, format_mib_per_s, format_
 DASH = "–"
 Told = tuple[str, tuple[str, ...], list[list[str]]]
 """A table: title, columns and rows."""
-LATENCY_COLUMNS = ["mean", *PERCENTILE_NAMES, "max"]
+LATENCY_COLUMNS = ["mean", *SHOWN_NAMES, "max"]
 
 
 def iops(row: Totals) -> str:
@@ -97,7 +97,7 @@ def chains_title(operations: Iterable[str]) -> str:
 def latency_cells(figures: Latency | None) -> list[str]:
     if figures is None:
         return [DASH] * len(LATENCY_COLUMNS)
-    shown = [percentile_cell(figures, name) for name in PERCENTILE_NAMES]
+    shown = [percentile_cell(figures, name) for name in SHOWN_NAMES]
     return [format_ns(figures.mean_ns), *shown, format_ns(figures.max_ns)]
 
 

@@ -15,7 +15,7 @@ from brickyard.analysis.figures.totals import asked_stream, asked_targets, full_
 from brickyard.schema import PhaseEnd, is_paced
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPlan, OtherStream, Stream
 from brickyard.store import Record
-from brickyard.units import format_ns, format_percent
+from brickyard.units import format_ns, only_percent
 
 UNSENT_SHARE_MAX = 0.01
 """More that was due and not sent makes another load of it: percentiles up to p99 are then those of what was sent."""
@@ -136,8 +136,7 @@ def length_told(record: Record) -> dict[tuple[int, int], Length]:
 
 
 def _unsent_length(told: Sent | SentStream, noun: str) -> Length:
-    share = format_percent(told.sent / told.due)
-    return Length(f"only {share} of the {noun} that were due could be sent", kept_up=False)
+    return Length(f"{only_percent(told.sent / told.due)} of the {noun} that were due could be sent", kept_up=False)
 
 
 def _is_closed(asked: Stream | OtherStream | None) -> bool:

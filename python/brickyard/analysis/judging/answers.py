@@ -34,7 +34,15 @@ from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import listed
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.store.record import COUNT_ERRORS
-from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_percent, format_size
+from brickyard.units import (
+    format_count,
+    format_iops,
+    format_mib_per_s,
+    format_ns,
+    format_percent,
+    format_size,
+    only_percent,
+)
 
 OPERATIONS = ("read", "write")
 SENTENCES_MAX = 3
@@ -453,14 +461,13 @@ def _unsent_words(record: Record) -> str:
     behind = [one for told in phases for one in told.behind]
     known = bool(behind) and all(told.behind for told in phases)
     parts: Sequence[Sent | SentStream] = behind if known else phases
-    share = format_percent(sum(told.sent for told in parts) / max(1, sum(told.due for told in parts)))
+    only = only_percent(sum(told.sent for told in parts) / max(1, sum(told.due for told in parts)))
+    only = f" {only[0].upper()}{only[1:]}"
     if not known:
-        return (
-            f" Only {share} of the {noun} that were due could be sent, so the response time of the others is not known."
-        )
+        return f"{only} of the {noun} that were due could be sent, so the response time of the others is not known."
     times = "its response time is" if len(behind) == 1 else "their response times are"
     of = listed(list(dict.fromkeys(one.name for one in behind)))
-    return f" Only {share} of the {noun} of {of} that were due could be sent, so {times} not known."
+    return f"{only} of the {noun} of {of} that were due could be sent, so {times} not known."
 
 
 def _backlog_words(at: Record) -> str:

@@ -351,7 +351,7 @@ def verification(run: Judged) -> Iterator[RunWarning]:
             "unverified",
             "warning",
             "{phase:Phase|Phases} {phase} {phase:verifies|verify}, but "
-            + ("only {share}" if checked else "none")
+            + (("" if checked < 0.005 * read else "only ") + "{share}" if checked else "none")
             + " of the {read} blocks that {phase:it|they} read could be checked: a run can check only blocks that it "
             "wrote itself.",
             "Add an earlier phase that writes the region, or write and read the region in the same phase.",

@@ -49,16 +49,15 @@ from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.groups import target_words
 from brickyard.analysis.studies.sustained import Sustained, of_model, sustained_words
 from brickyard.bricks.spread import spread_of
-from brickyard.percentiles import MEDIAN_AND_P99
+from brickyard.percentiles import MEDIAN_AND_P99, PERCENTILE_NAMES
 from brickyard.schema.operations import commits, reads_data
 from brickyard.schema.plan import Plan
 from brickyard.schema.titles import CHANGED
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds, three_digits
 
-NAMES = ("of closed loop", "offered/s", "achieved/s", "mean", *MEDIAN_AND_P99, "max", "unsent", "errors")
-RESPONSE = ("mean", *MEDIAN_AND_P99, "max")
-"""Columns of the response time."""
+RATES = ("of closed loop", "offered/s", "achieved/s")
+COUNTS = ("unsent", "errors", "")
 UNSENT, GREW = "overloaded: requests were left unsent", "overloaded: the queue grew"
 """Although no less was done than offered."""
 FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
@@ -189,13 +188,26 @@ def _capital(line: str) -> str:
     return f"{line[0].upper()}{line[1:]}"
 
 
-def curve_row(point: CurvePoint, maximum_per_s: float) -> list[str]:
+def curve_columns(limit: Limit | None) -> list[tuple[str, str]]:
+    """Names, and what stands above each."""
+    times = ("mean", *_percentiles(limit), "max")
+    return [*((name, "") for name in RATES), *((name, "response time") for name in times), *((n, "") for n in COUNTS)]
+
+
+def _percentiles(limit: Limit | None) -> list[str]:
+    """Those of the table: the limited one is among them."""
+    wanted = {*MEDIAN_AND_P99, *([limit.figure] if limit else [])}
+    return [name for name in PERCENTILE_NAMES if name in wanted]
+
+
+def curve_row(point: CurvePoint, maximum_per_s: float, limit: Limit | None = None) -> list[str]:
+    """One cell for each of `curve_columns`."""
     return [
         format_percent(point.offered_per_s / maximum_per_s),
         format_iops(point.offered_per_s),
         achieved_words(point),
         format_ns(point.mean_ns),
-        *(_percentile_cell(point, name) for name in MEDIAN_AND_P99),
+        *(_percentile_cell(point, name) for name in _percentiles(limit)),
         format_ns(point.max_ns),
         format_count(point.unsent),
         format_count(point.errors),
@@ -233,9 +245,9 @@ def curve_notes(records: Sequence[Record], rows: list[list[str]], curve: Curve) 
         said.append(f"rates are of {reads}writes, response times of {each}writes and flushes alike")
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
-    if any(name in _of_few(point) for point in curve.points for name in MEDIAN_AND_P99):
+    if any(name in _of_few(point) for point in curve.points for name in _percentiles(curve.limit)):
         said.append(FEW_EVENTS_WORDS)
-    if any("±" in row[NAMES.index("achieved/s")] for row in rows):
+    if any("±" in row[RATES.index("achieved/s")] for row in rows):
         said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")
     return [*said, *(_backlog_words(point, curve) for point in curve.points if point.began_with_backlog)]
 

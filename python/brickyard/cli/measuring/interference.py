@@ -27,7 +27,7 @@ from brickyard.errors import (
     BrickyardError,
     one_line,
 )
-from brickyard.percentiles import TO_P99_9
+from brickyard.percentiles import PERCENTILE_NAMES
 from brickyard.reading import parsed_bytes, read_limit
 from brickyard.store import Record, Store
 from brickyard.store.record import RunMarks
@@ -51,7 +51,7 @@ from brickyard.study.shipped.load_curve import brick_of
 from brickyard.units import format_count, format_iops, format_ns, format_size
 
 QUESTION = "How many reads remain beside writes?"
-FIGURES = ("mean", *TO_P99_9)
+FIGURES = ("mean", *PERCENTILE_NAMES[:-1])
 REAL_S, REAL_MOST_S = 4.0, 15.0
 MODEL_S, MODEL_MOST_S = 30.0, 600.0
 MapPlace = Annotated[

@@ -17,11 +17,10 @@ from brickyard.analysis.figures.search import SEARCHES, expected_steps
 from brickyard.analysis.figures.search import rates as rates_of
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.studies.curve_words import (
-    NAMES,
-    RESPONSE,
     Curve,
     curve_answer,
     curve_circumstances,
+    curve_columns,
     curve_notes,
     curve_row,
     is_kept,
@@ -236,9 +235,9 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Do
 def _print(console: Console, result: CurveResult, records: list[Record], curve: Curve, page: Path | None) -> None:
     print_answer(console, curve_answer(curve, records, result.notes))
     print_warnings(console, records)
-    rows = [curve_row(point, curve.maximum_per_s) for point in curve.points]
-    columns = [*((name, "right") for name in NAMES), ("", "left")]
-    heads = ["response time" if name in RESPONSE else "" for name, _ in columns]
+    rows = [curve_row(point, curve.maximum_per_s, curve.limit) for point in curve.points]
+    named = curve_columns(curve.limit)
+    columns, heads = [(name, "right" if name else "left") for name, _ in named], [head for _, head in named]
     levels = [record for record in records if not is_of_search(record)]
     title = titled("Response time against offered rate", workload_words(levels))
     console.print(table(title, columns, rows, heads=heads, keys=2))
