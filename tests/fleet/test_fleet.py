@@ -588,8 +588,10 @@ def test_a_killed_raylet_is_named_the_others_go_on_and_it_is_taken_back(fleet: F
     assert "fleet up --hosts" in fleet.call("fleet", "status", codes=(1,)).stderr, "what to do"
     kept = {place: place.read_bytes() for place in fleet.home.glob("data/brickyard/fleet/*") if place.suffix != ".json"}
     raylets = {host: fleet.pids(host, "raylet/raylet") for host in ("a", "c")}
-    told = json.loads(fleet.call("fleet", "up", "--hosts", fleet.hosts_toml(), "--json").stdout)
+    again = fleet.call("fleet", "up", "--hosts", fleet.hosts_toml(), "--json")
+    told = json.loads(again.stdout)
     assert told["started"] == ["b"]
+    assert again.stderr.startswith("looking for hosts that the fleet at ")
     assert {host: fleet.pids(host, "raylet/raylet") for host in ("a", "c")} == raylets, "the others are left alone"
     assert all(place.read_bytes() == content for place, content in kept.items()), "token and certificate"
     fleet.call("fleet", "status")

@@ -286,7 +286,8 @@ def test_every_host_that_cannot_have_ray_is_named_with_its_cause_before_anything
     begun_s = time.monotonic()
     assert main(["fleet", "up", "--no-tls", "--hosts", str(hosts)]) == 1
     assert time.monotonic() - begun_s < 60
-    (said,) = capsys.readouterr().err.splitlines()
+    *steps, said = capsys.readouterr().err.splitlines()
+    assert steps == ["checking 5 hosts"]
     assert f"b: its Python ({tmp_path}/bare/bin/python) has no Ray; install it with" in said
     assert "c: has no Python at /no/such/python; correct `python` in hosts.toml" in said
     assert "d: has no python3; install Python 3." in said

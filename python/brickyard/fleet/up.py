@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -35,9 +35,13 @@ class Started:
     hosts: list[str]
 
 
-def up(hosts: HostsFile, *, with_tls: bool = True) -> Started:
+def _silent(text: str) -> None:
+    """Nobody waits for progress."""
+
+
+def up(hosts: HostsFile, *, with_tls: bool = True, tell: Callable[[str], None] = _silent) -> Started:
     """Starts the head here and a node on each host; what was started is ended again where one of them fails. A fleet
-    that is up gets the hosts again that it lost."""
+    that is up gets the hosts again that it lost. `tell` is called with each step as it begins."""
     refuse_near(hosts)
     if cluster.state_file().exists():
         fleet = cluster.load()
@@ -47,10 +51,15 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Started:
                 " `brickyard fleet down`"
             )
         if fleet.head is not None:
+            tell(f"looking for hosts that the fleet at {fleet.address} has lost")
             return _again(fleet, hosts)
         if left := _end_all(fleet).failures:  # of a fleet that ended
             raise BrickyardError(f"an earlier fleet has not ended on all hosts: {'; '.join(left)}; {CLEAR}")
-    _refuse_unfit(hosts, with_tls=with_tls)
+    if with_tls:
+        refuse_replaced(hosts)
+    on = hosts.host[0].name if len(hosts.host) == 1 else f"{len(hosts.host)} hosts"
+    tell(f"checking {on}")
+    _refuse_unfit(hosts)
     certificate = tls.made([hosts.head.address, *(host.address for host in hosts.host)]) if with_tls else ""
     secret = nodes.Secret(secrets.token_hex(32), certificate)
     head = hosts.head
@@ -68,13 +77,16 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Started:
         words += " --include-dashboard false --no-monitor"
         assert planned.head is not None
         begun.add("head")
+        tell(f"starting the head at {planned.address}")
         pid = nodes.start(planned.head, f"python={shlex.quote(sys.executable)}", words, secret)
         nodes.await_port(planned.head, pid)
         begun |= {host.name for host in hosts.host}
+        tell(f"starting Ray on {on}")
         failures = nodes.start_all(hosts.host, planned.hosts, planned.address, secret)
         begun -= {name for name, error in failures.items() if isinstance(error, ShellError) and error.said == ""}
         if failures:
             raise BrickyardError("; ".join(map(str, failures.values())))
+        tell(f"waiting until the head sees {on}")
         nodes.await_members(planned, planned.hosts)
     except BaseException as error:
         left = _end_all(replace(planned, hosts=[node for node in planned.hosts if node.name in begun])).failures
@@ -86,10 +98,8 @@ def up(hosts: HostsFile, *, with_tls: bool = True) -> Started:
     return Started(planned, [host.name for host in hosts.host])
 
 
-def _refuse_unfit(hosts: HostsFile, *, with_tls: bool) -> None:
+def _refuse_unfit(hosts: HostsFile) -> None:
     """Before anything is started: what would fail later, or never end."""
-    if with_tls:
-        refuse_replaced(hosts)
     if find_spec("ray") is None:
         needs_ray()  # which says how to install it; where it is there, its settings have to be known first
     if causes := fitness.unfit(hosts.host, nodes.ENVIRONMENT):

@@ -78,7 +78,7 @@ def up(
             raise BadInputError("--address: name its token file with --token")
         fleet = starting.join(address, token)
     elif hosts is not None:
-        found = starting.up(read_hosts(hosts), with_tls=tls)
+        found = starting.up(read_hosts(hosts), with_tls=tls, tell=lambda text: print_line(stderr(), text, "dim"))
         fleet, started = found.fleet, found.hosts
     if json:
         emit({"address": fleet.address, "hosts": [host.name for host in fleet.hosts], "started": started})

@@ -176,7 +176,8 @@ HABITS = (
     Habit("invalidate", "Leave it out: the page cache of the target is dropped before a buffered run."),
     Habit("norandommap", 'Leave it out, or write a profile with address = "random".'),
     Spoken("offset", "Write --set region=1GiB..100%.", spoken=_behind),
-    Habit("verify do-verify", "Write a profile with verify = true (--save p.toml, then change it there)."),
+    Habit("verify do-verify", "Write --set verify=true with --rw randrw or rw: a run checks the blocks that it reads "
+          "and wrote itself. A job of fio that reads back what it wrote is read by `brickyard import`."),
     Habit("io-size loops number-ios", ENDS, "", "Write --full to measure each cell until it is steady."),
     Habit("readonly", "Leave it out: a load that only reads writes nothing to a target that exists."),
     Habit("nrfiles opendir", "Name the files and give --each: every one gets the workload; "
