@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from brickyard import profiles
-from brickyard.analysis.judging.crosscheck import Comparison, compare, comparison_document, rates_words, verdict
+from brickyard.analysis.judging.crosscheck import Comparison, compare, comparison_document, place_words, verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_export import export_fio
@@ -152,9 +153,10 @@ def test_a_comparison_takes_geometric_means_and_merges_histograms(tmp_path: Path
         theirs = [store.record(run) for run in runs(store, [100, 220, 230], 3 * MS)]
     (found,) = compare(ours, theirs)
     assert found.ours.iops == pytest.approx((100 * 200 * 900) ** (1 / 3))
-    assert found.iops_difference == pytest.approx(found.theirs.iops / found.ours.iops - 1)
-    assert found.iops_difference is not None
-    assert rates_words(found, "fio-3.33").startswith(f"IOPS of fio-3.33 {found.iops_difference * 100:.1f} % (")
+    apart = found.judged["iops"].found
+    assert apart is not None
+    assert apart.share == pytest.approx(found.theirs.iops / found.ours.iops - 1)
+    assert f"read: IOPS of fio-3.33 {apart.share * 100:.1f} % (" in place_words(found, "fio-3.33")
     assert found.time_difference("mean") == pytest.approx(0.5, rel=0.02)
     assert found.ours.service is not None
     assert found.ours.service.count == 1200
@@ -175,11 +177,43 @@ def compared(tmp_path: Path, ours: list[int], theirs: list[int]) -> Comparison:
     return found
 
 
+def test_times_are_judged_as_rates_are(tmp_path: Path) -> None:
+    """The rates are those of the profile; p99 of one is half of that of the other."""
+    with Store(tmp_path / "runs.db") as store:
+        ours, theirs = (
+            [
+                store.record(add_run(store, [interval(0, SECOND, cell(times)), phase_end(reason="requests")]))
+                for times in ([MS] * 1950 + [slow * MS + run * MS // 100] * 50 for run in range(5))
+            ]
+            for slow in (8, 4)
+        )
+    (found,) = compare(ours, theirs)
+    said = place_words(found, "fio-3.33")
+    assert "IOPS of fio-3.33 +0.0 % (-0.1 to +0.1): no difference seen over 5 runs each" in said
+    assert re.search(r"p99 of the service time -4\d\.\d % \(-\S+ to -\S+\): seen over 5 runs each\.", said)
+    document = comparison_document(found)["difference"]
+    assert (document["service_p99_seen"], document["iops_seen"]) == (True, False)  # type: ignore[index]
+
+
+def test_each_repetition_has_a_seed_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Arrivals of one seed are one draw, however often they are repeated: their counts were equal to a request."""
+    profile = tmp_path / "poisson.toml"
+    profile.write_text(
+        'title = "arrivals"\n[[phase]]\nduration = "300ms"\n[[phase.stream]]\noperations = { read = 100 }\n'
+        'request = "4KiB"\ndepth = 16\npace = { loop = "open", rate = 1000, arrivals = "poisson" }\n'
+    )
+    document = answer(capsys, "crosscheck", str(profile), "--size", "16MiB", "--repeat", "3")
+    seeds = [run["seed"] for run in answer(capsys, "show", "s1")["runs"]]
+    assert seeds == [1, 1, 2, 2, 3, 3]
+    assert "The profile sets the rate, so the times tell more." in document["answer"][0]
+
+
 def test_too_few_runs_are_never_called_agreement(tmp_path: Path) -> None:
     wide = compared(tmp_path, [25_000, 45_000], [1_000, 1_800])
-    assert wide.is_decided is False
-    said = verdict(wide)
-    assert "the means differ 25-fold; 2 runs each cannot decide (only " in said
+    rates = wide.judged["iops"]
+    assert rates.is_decided is False
+    said = verdict(rates)
+    assert "they differ 25-fold; 2 runs each cannot decide (only " in said
     assert "--repeat " in said
     assert "not seen" not in said
     assert comparison_document(wide)["difference"]["iops_decided"] is False  # type: ignore[index]
@@ -187,16 +221,19 @@ def test_too_few_runs_are_never_called_agreement(tmp_path: Path) -> None:
 
 def test_runs_that_would_see_a_difference_say_which(tmp_path: Path) -> None:
     close = compared(tmp_path, [1000, 1010, 990, 1005, 995], [1001, 1008, 992, 1004, 997])
-    assert close.is_decided is True
-    assert "no difference seen over 5 runs each (" in verdict(close)
-    assert "% or more would be seen)" in verdict(close)
+    rates = close.judged["iops"]
+    assert rates.is_decided is True
+    assert "no difference seen over 5 runs each (" in verdict(rates)
+    assert "% or more would be seen)" in verdict(rates)
 
 
 def test_a_difference_that_is_seen_and_one_of_single_runs(tmp_path: Path) -> None:
-    assert verdict(compared(tmp_path, [1000, 1010, 990], [500, 505, 495])) == "seen over 3 runs each"
+    apart = compared(tmp_path, [1000, 1010, 990], [500, 505, 495])
+    assert verdict(apart.judged["iops"]) == "seen over 3 runs each"
+    assert verdict(apart.judged["service_p99"]) == ("not compared: one of them has no requests, or too few for it")
     (tmp_path / "single").mkdir()
-    alone = verdict(compared(tmp_path / "single", [4000], [1000]))
-    assert alone.startswith("the means differ 4-fold; 1 run each cannot decide")
+    alone = verdict(compared(tmp_path / "single", [4000], [1000]).judged["iops"])
+    assert alone.startswith("they differ 4-fold; 1 run each cannot decide")
 
 
 @pytest.mark.parametrize(

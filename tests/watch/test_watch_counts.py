@@ -41,6 +41,8 @@ def agree(found: dict[str, Any], before: list[int], after: list[int], *, at_the_
     seen, kernel = counted(device), moved(before, after)
     flushes = kernel.pop("flushes")
     assert seen["flushes"] == pytest.approx(flushes, rel=0.001, abs=at_the_edges)
+    writes = kernel.pop("writes")  # with flushes among them
+    assert seen["writes"] == pytest.approx(writes, rel=0.001, abs=at_the_edges)
     assert {key: seen[key] for key in kernel} == pytest.approx(kernel, rel=0.001)
     assert found["lost"]["entries"] == 0
 

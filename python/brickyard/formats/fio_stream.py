@@ -292,10 +292,13 @@ def _address(
     one = _one_size(sizes)
     if one is not None and align in (None, one):
         return Address("permutation")
+    if all(len(mix) == 1 for mix in sizes.values()):
+        effect = "and ends a pass before it has moved as much as here: it does fewer requests, unless time ends it"
+    else:
+        effect = "and shortens requests that meet it: its mean request is smaller, and it does more of them"
     notes.append(
         "Offsets are uniform, and each request has its whole size. fio's map (no norandommap) keeps offsets from what"
-        " this pass has touched, and shortens requests that meet it: with several sizes its mean request is smaller,"
-        " and it does more of them. With norandommap=1 both do the same."
+        f" this pass has touched, {effect}. With norandommap=1 both do the same."
     )
     return RANDOM
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.difference_words import UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.workload import requests_of, workload_words
-from brickyard.analysis.judging.crosscheck import TIMES, TwoPrograms
+from brickyard.analysis.judging.crosscheck import TIMES, Comparison, TwoPrograms
 from brickyard.analysis.studies.census import Census
 from brickyard.analysis.studies.census_answer import SHOWN
 from brickyard.honesty.answers import LINUX_DEFAULT, WritePath, interval_words
@@ -29,6 +30,17 @@ AT_MOST = (
 )
 
 
+MARKS = {
+    WITHIN_NOISE: "no difference is seen",
+    UNKNOWN: "whether they differ is not known, since noise between runs is unknown",
+}
+"""Of differences."""
+
+
+def _has_mark(rows: Sequence[Sequence[str]], mark: str) -> bool:
+    return any(cell.endswith(f" {mark}") for row in rows for cell in row)
+
+
 def run_words(records: Sequence[Record]) -> str:
     """What was run, for a heading: the profile's title with what was changed of it, its requests, and how they were
     sent."""
@@ -44,8 +56,8 @@ def crosscheck_tables(of: TwoPrograms, records: Sequence[Record]) -> list[Table]
         for name, side in (("brickyard", item.ours), (of.version, item.theirs)):
             times = [format_ns(side.time_ns(time)) for time in TIMES]
             rows.append([*place, name, format_iops(side.iops), format_mib_per_s(side.bytes_per_s), *times])
-        share = _percent(item.iops_difference)
-        rows.append([*place, "difference", share, share, *(_percent(item.time_difference(time)) for time in TIMES)])
+        share = difference_text(item.judged["iops"].found)
+        rows.append([*place, "difference", share, share, *(_time_difference(item, time) for time in TIMES)])
     if not rows:
         return []
     columns = ("phase", "stream", "operation", "by", "IOPS", "MiB/s", "mean", *MEDIAN_AND_P99)
@@ -55,12 +67,16 @@ def crosscheck_tables(of: TwoPrograms, records: Sequence[Record]) -> list[Table]
             columns,
             rows,
             text_columns=4,
-            note=run_words(records),
+            note=run_words(records) + "".join(f"; {m}: {w}" for m, w in MARKS.items() if _has_mark(rows, m)),
         )
     ]
 
 
-def _percent(share: float | None) -> str:
+def _time_difference(item: Comparison, time: str) -> str:
+    """With its interval where it is judged."""
+    if (judged := item.judged.get(f"service_{time}")) is not None:
+        return difference_text(judged.found)
+    share = item.time_difference(time)
     return DASH if share is None else f"{share * 100:+.1f} %"
 
 

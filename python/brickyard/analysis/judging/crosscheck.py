@@ -8,24 +8,30 @@ Refusal: which of them is right is not decided, and a difference that the runs a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from brickyard.analysis.figures import samples
 from brickyard.analysis.figures.difference_words import WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.latency import Latency, as_one
-from brickyard.analysis.figures.samples import Difference, in_family, repetitions_for, sample
-from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.analysis.figures.named import FIGURES
+from brickyard.analysis.figures.samples import Difference, Sample, in_family, repetitions_for, sample
+from brickyard.analysis.figures.totals import Totals, asked_stream, totals
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.conclusions import sees_words
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema import Document
+from brickyard.schema.plan import OpenPace, Stream
 from brickyard.store import Record
 from brickyard.store.record import FIO
 
 DECIDES = 0.2  # two engines that differ by less do the same for most purposes; five runs find 14 % at a noise of 6 %
 OURS = "brickyard"
 APART = 2.0  # means that differ by this factor are said to
+TIMES = ("mean", *MEDIAN_AND_P99)
+JUDGED = {"iops": "IOPS", "service_mean": "Mean service time", "service_p99": "p99 of the service time"}
+"""Figures that sentences are about, by their names in `figures.named`. The median differs little from the mean, unless
+p99 differs as well."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +39,45 @@ class Side:
     """One program's figures for one operation of one stream."""
 
     runs: int
+    requests: int
+    """Of the run with the fewest."""
     iops: float
     bytes_per_s: float
     service: Latency | None
     mean_ns: float | None
-    rates: tuple[float, ...] = ()
-    """IOPS of each run."""
+    samples: dict[str, Sample | None]
+    """Of `JUDGED`."""
+    is_paced: bool = False
+    """Whether the profile sets the rate."""
 
     def time_ns(self, name: str) -> float | None:
         if name == "mean":
             return self.mean_ns
         return None if self.service is None else self.service.percentiles.get(name)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How far theirs are above ours in one figure, as one of all that are compared."""
+
+    found: Difference | None
+    runs: tuple[int, int]
+
+    @property
+    def is_decided(self) -> bool | None:
+        """Whether the runs see a difference, or would see one of `DECIDES`; None where noise is unknown."""
+        if self.found is None or self.found.seen is None:
+            return None
+        return self.found.seen or (self.found.sees is not None and self.found.sees <= DECIDES)
+
+    @property
+    def repetitions(self) -> int | None:
+        """How many runs of each would find a difference as large as this one, or as `DECIDES` if it is smaller."""
+        test = self.found.test if self.found else None
+        if self.found is None or test is None or not test.is_log:
+            return None
+        spread = test.error / math.sqrt(sum(1 / runs for runs in self.runs))
+        return repetitions_for(spread, max(DECIDES, math.expm1(abs(test.apart))), self.found.level)
 
 
 @dataclass(frozen=True)
@@ -53,34 +87,11 @@ class Comparison:
     operation: str
     ours: Side
     theirs: Side
-    rates: Difference | None = None
-    """How far theirs are above ours by the runs' rates, as one of all that are compared."""
-
-    @property
-    def is_decided(self) -> bool | None:
-        """Whether the runs see a difference, or would see one of `DECIDES`; None where noise is unknown."""
-        if self.rates is None or self.rates.seen is None:
-            return None
-        return self.rates.seen or (self.rates.sees is not None and self.rates.sees <= DECIDES)
-
-    @property
-    def repetitions(self) -> int | None:
-        """How many runs of each would find a difference as large as this one, or as `DECIDES` if it is smaller."""
-        test = self.rates.test if self.rates else None
-        if self.rates is None or test is None or not test.is_log:
-            return None
-        spread = test.error / math.sqrt(1 / self.ours.runs + 1 / self.theirs.runs)
-        return repetitions_for(spread, max(DECIDES, math.expm1(abs(test.apart))), self.rates.level)
-
-    @property
-    def iops_difference(self) -> float | None:
-        return self.rates.share if self.rates else None
+    judged: dict[str, Judged]
+    """Of `JUDGED`."""
 
     def time_difference(self, name: str) -> float | None:
         return difference(self.ours.time_ns(name), self.theirs.time_ns(name))
-
-
-TIMES = ("mean", *MEDIAN_AND_P99)
 
 
 def difference(ours: float | None, theirs: float | None) -> float | None:
@@ -89,38 +100,68 @@ def difference(ours: float | None, theirs: float | None) -> float | None:
 
 
 def compare(ours: list[Record], theirs: list[Record]) -> list[Comparison]:
+    """All differences are judged as one family."""
     mine, other = _by_place(ours), _by_place(theirs)
-    found = [
-        Comparison(rows[0].phase_name, rows[0].stream_name, rows[0].operation, _side(rows), _side(other[key]))
-        for key, rows in mine.items()
-        if key in other
+    sides = [(rows[0][1], _side(rows), _side(other[key])) for key, rows in mine.items() if key in other]
+    found = [_apart_in(name, one, two) for _, one, two in sides for name in JUDGED]
+    together = iter(in_family(found))
+    return [
+        Comparison(
+            row.phase_name,
+            row.stream_name,
+            row.operation,
+            one,
+            two,
+            {name: Judged(next(together), (one.runs, two.runs)) for name in JUDGED},
+        )
+        for row, one, two in sides
     ]
-    together = in_family([_rates(item.ours, item.theirs) for item in found])
-    return [replace(item, rates=apart) for item, apart in zip(found, together, strict=True)]
 
 
-def _rates(ours: Side, theirs: Side) -> Difference | None:
-    base, value = sample(ours.rates), sample(theirs.rates)
-    return None if base is None or value is None else samples.difference(value, base)
+def _apart_in(name: str, ours: Side, theirs: Side) -> Difference | None:
+    base, value = ours.samples[name], theirs.samples[name]
+    if base is None or value is None:
+        return None
+    resolution = 1 / max(1, min(ours.requests, theirs.requests)) if name == "iops" else FIGURES[name].resolution
+    return samples.difference(value, base, resolution=resolution)
 
 
-def _by_place(records: list[Record]) -> dict[tuple[int, int, str], list[Totals]]:
-    found: dict[tuple[int, int, str], list[Totals]] = {}
+_Found = list[tuple[Record, Totals]]
+
+
+def _by_place(records: list[Record]) -> dict[tuple[int, int, str], _Found]:
+    found: dict[tuple[int, int, str], _Found] = {}
     for record in records:
         for row in totals(record):
-            found.setdefault((row.phase, row.stream, row.operation), []).append(row)
+            found.setdefault((row.phase, row.stream, row.operation), []).append((record, row))
     return found
 
 
-def _side(rows: list[Totals]) -> Side:
+def _side(found: _Found) -> Side:
+    rows = [row for _, row in found]
     times = [row.service for row in rows if row.service]
+    merged = as_one(times)
+    points = [None if row.service is None else row.service.p99 for row in rows]
+    known = [float(point) for point in points if point is not None]
+    asked = asked_stream(found[0][0], rows[0].phase, rows[0].stream)
     return Side(
         runs=len(rows),
+        requests=min(row.requests for row in rows),
         iops=_mean(row.iops for row in rows) or 0.0,
         bytes_per_s=_mean(row.bytes_per_s for row in rows) or 0.0,
-        service=as_one(times),
+        service=merged,
         mean_ns=_mean(item.mean_ns for item in times),
-        rates=tuple(row.iops for row in rows),
+        samples={
+            "iops": sample([row.iops for row in rows]),
+            "service_mean": sample([item.mean_ns for item in times], lacking=len(rows) - len(times)),
+            "service_p99": sample(
+                known,
+                whole=merged.p99 if merged else None,
+                lacking=len(rows) - len(known),
+                resolution=FIGURES["service_p99"].resolution,
+            ),
+        },
+        is_paced=isinstance(asked, Stream) and isinstance(asked.pace, OpenPace),
     )
 
 
@@ -129,29 +170,33 @@ def _mean(values: Iterable[float]) -> float | None:
     return found.centre if found else None
 
 
-def verdict(found: Comparison) -> str:
-    """What the runs say of the two rates, in words that never read as agreement where they cannot tell."""
-    if found.rates is None:
-        return "not compared: one of the rates is zero"
-    fewest = min(found.ours.runs, found.theirs.runs)
+def verdict(judged: Judged) -> str:
+    """What the runs say of a figure of both, in words that never read as agreement where they cannot tell."""
+    found = judged.found
+    if found is None:
+        return "not compared: one of them has no requests, or too few for it"
+    fewest = min(judged.runs)
     runs = f"{fewest} run{'' if fewest == 1 else 's'} each"
-    if found.is_decided is None:
+    if judged.is_decided is None:
+        if fewest > 1:
+            return "cannot be decided: some runs have too few requests for it; measure for longer"
         return f"{_apart(found)}{runs} cannot decide, since noise between runs is unknown; --repeat 5"
-    if found.rates.seen:
+    if found.seen:
         return f"seen over {runs}"
-    sees = sees_words(found.rates.sees) if found.rates.sees is not None else ""
-    if found.is_decided:
+    sees = sees_words(found.sees) if found.sees is not None else ""
+    if judged.is_decided:
         return f"no difference seen over {runs} ({sees} would be seen)"
-    needed = found.repetitions
+    needed = judged.repetitions
     remedy = (
         f"--repeat {max(needed, fewest + 1)} may decide" if needed else "the runs vary too much; see each by itself"
     )
     return f"{_apart(found)}{runs} cannot decide (only {sees} would be seen); {remedy}"
 
 
-def _apart(found: Comparison) -> str:
-    low, high = sorted((found.ours.iops, found.theirs.iops))
-    return f"the means differ {high / low:.3g}-fold; " if low and high / low >= APART else ""
+def _apart(found: Difference) -> str:
+    ratio = 1 + found.share
+    apart = max(ratio, 1 / ratio) if ratio > 0 else 0.0
+    return f"they differ {apart:.3g}-fold; " if apart >= APART else ""
 
 
 @dataclass(frozen=True)
@@ -181,19 +226,26 @@ def crosschecked(records: Sequence[Record]) -> TwoPrograms:
 
 def crosscheck_answer(of: TwoPrograms, records: Sequence[Record]) -> Answer:
     """Of each operation of each stream what is known of the two rates."""
-    said = [
-        f"{', '.join((item.phase, item.stream, item.operation))}: {rates_words(item, of.version)}: {verdict(item)}."
-        for item in of.found
-    ]
+    said = [place_words(item, of.version) for item in of.found]
     if not said:
         said = ["Nothing was compared: no run of each program came to its end."]
     return Answer(f"Do {of.version} and Brickyard measure the same?", tuple(said), belief(records))
 
 
-def rates_words(item: Comparison, version: str) -> str:
-    if item.rates is None:
-        return f"IOPS of {version}"
-    return f"IOPS of {version} {difference_text(item.rates).removesuffix(f' {WITHIN_NOISE}')}"
+def place_words(item: Comparison, version: str) -> str:
+    """What is known of one operation of one stream, a sentence for each figure."""
+    said = [
+        f"{title}{f' of {version}' if name == 'iops' else ''}{_difference_words(item.judged[name])}: "
+        f"{verdict(item.judged[name])}."
+        for name, title in JUDGED.items()
+    ]
+    paced = " The profile sets the rate, so the times tell more." if item.ours.is_paced else ""
+    return f"{', '.join((item.phase, item.stream, item.operation))}: {said[0]}{paced} {' '.join(said[1:])}"
+
+
+def _difference_words(judged: Judged) -> str:
+    found = judged.found
+    return f" {difference_text(found).removesuffix(f' {WITHIN_NOISE}')}" if found else ""
 
 
 def comparison_document(found: Comparison) -> Document:
@@ -204,15 +256,20 @@ def comparison_document(found: Comparison) -> Document:
         "brickyard": _document(found.ours),
         "fio": _document(found.theirs),
         "difference": {
-            "iops": found.iops_difference,
-            "iops_low": found.rates.low if found.rates else None,
-            "iops_high": found.rates.high if found.rates else None,
-            "iops_seen": found.rates.seen if found.rates else None,
-            "iops_sees": found.rates.sees if found.rates else None,
-            "iops_decided": found.is_decided,
             **{f"service_{name}": found.time_difference(name) for name in TIMES},
+            **{key: value for name, one in found.judged.items() for key, value in _judged_document(name, one)},
         },
     }
+
+
+def _judged_document(name: str, judged: Judged) -> Iterator[tuple[str, object]]:
+    found = judged.found
+    yield name, found.share if found else None
+    yield f"{name}_low", found.low if found else None
+    yield f"{name}_high", found.high if found else None
+    yield f"{name}_seen", found.seen if found else None
+    yield f"{name}_sees", found.sees if found else None
+    yield f"{name}_decided", judged.is_decided
 
 
 def _document(side: Side) -> Document:

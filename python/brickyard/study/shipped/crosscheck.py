@@ -1,4 +1,5 @@
-"""Duty: one profile by our engine and by fio in turn, so that what drifts meanwhile falls on both alike.
+"""Duty: one profile by our engine and by fio in turn, so that what drifts meanwhile falls on both alike. The two runs
+of a repetition have its seed, and each repetition has a seed of its own.
 
 Refusal: no figures; `brickyard.analysis.judging.crosscheck` compares.
 """
@@ -13,6 +14,7 @@ from brickyard.store.record import RunMarks
 from brickyard.study.running.by_fio import fio_place, run_fio
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.study.running.seeds import with_seed_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ def crosscheck(store: Store, listener: Listener, interrupt: Interrupt, spec: Run
     outcome = "done"
     for repetition in range(1, times + 1):
         for program, runs in (("brickyard", ours), ("fio", theirs)):
-            labelled = replace(spec, marks=RunMarks(engine=program, repetition=repetition))
+            own = with_seed_of(spec.profile_plan, repetition)
+            labelled = replace(spec, plan=own, marks=RunMarks(engine=program, repetition=repetition))
             result = _one(store, listener, interrupt, runner, labelled, study, program)
             runs.append(result.run)
             outcome = result.outcome
