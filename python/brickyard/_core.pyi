@@ -53,6 +53,7 @@ class OpenTarget:
     uuid: str
     data_start_bytes: int
     data_bytes: int
+    filled_bytes: int
 
 def open_target(path: str, write: bool, direct: bool, options_json: str) -> OpenTarget: ...
 

@@ -325,6 +325,23 @@ def test_lvm_states_by_its_report() -> None:
     assert lvm.mapping_of("my-shop/data-1") == "my--shop-data--1"
 
 
+@pytest.mark.parametrize(
+    ("profile", "sizes", "usable"),
+    [
+        ("raid1", [400, 400], 400),
+        ("raid1", [400, 100, 100], 200),
+        ("raid1c3", [300, 300, 300], 300),
+        ("raid10", [100] * 4, 200),
+        ("raid6", [100] * 5, 300),
+        ("single", [100, 50], 150),
+        ("raid9", [100, 100], None),
+    ],
+)
+def test_the_size_of_a_btrfs_is_room_for_data(profile: str, sizes: list[int], usable: int | None) -> None:
+    """`df` reports 400 MiB of a raid1 of twice 400 MiB."""
+    assert btrfs.usable_bytes(sizes, profile) == usable
+
+
 def test_text_of_btrfs() -> None:
     assert btrfs.parse_replace_status("0.9% done, 0 write errs, 0 uncorr. read errs") == pytest.approx(0.009)
     assert btrfs.parse_replace_status("Started on 1.Jan 10:00:00, finished on 1.Jan 10:01:00, 0 write errs") is None

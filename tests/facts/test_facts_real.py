@@ -17,6 +17,7 @@ import pytest
 from brickyard import facts
 from brickyard.analysis.judging.caveats import warnings
 from brickyard.analysis.judging.judged import Judged
+from brickyard.arrays import named
 from brickyard.facts import OwnIo, stack
 from brickyard.schema import DeviceSheet, TargetSheet, stored
 
@@ -162,6 +163,8 @@ def test_btrfs_mirror_has_two_members_and_its_profile(bench: Bench) -> None:
         devices, 0
     )
     assert target.device is None
+    room = os.statvfs(place)
+    assert named(f"btrfs:{place}").sheet().size_bytes == room.f_blocks * room.f_frsize
     with facts.Watch(str(path)) as watch:
         write_direct(str(path), 512)
         shell("sync", "-f", place)

@@ -15,10 +15,10 @@ from brickyard.schema import plan_document
 from brickyard.schema.plan import Plan, Trace
 from brickyard.store import Store
 from brickyard.study.designs import texts
-from brickyard.study.running.forecast import forecast
+from brickyard.study.running.forecast import forecast, forecast_lines
 from brickyard.study.shipped.characterize import Cell, Mode, cells, plan_of
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 
 @pytest.mark.parametrize("name", profiles.names())
@@ -105,7 +105,7 @@ def plan_with(**overrides: str) -> Plan:
 
 
 def test_a_forecast_says_what_is_known_and_no_more() -> None:
-    closed = forecast(plan_with(), [GIB])
+    closed = forecast(plan_with(), [GIB], [GIB])
     assert (closed.duration_s, closed.writes, closed.written_bytes, closed.fill_bytes) == (60, True, None, GIB)
     paced = forecast(plan_with(pace='{ loop = "open", rate = 100 }'), [None])
     assert paced.written_bytes == 60 * 100 * 8192
@@ -117,7 +117,13 @@ def test_a_forecast_says_what_is_known_and_no_more() -> None:
     (phase,) = plan_with().phase
     trace = Trace(file="t.byt", reads=7, writes=3, flushes=0, discards=0, largest=8192, reach=GIB)
     traced = structs.replace(phase, stream=[structs.replace(phase.stream[0], trace=trace)])
-    assert forecast(structs.replace(plan_with(), phase=[traced]), [GIB]).written_bytes == 3 * 8192
+    replayed = forecast(structs.replace(plan_with(), phase=[traced]), [GIB], [GIB - MIB])
+    assert replayed.written_bytes == 3 * 8192
+    said = forecast_lines(replayed, ["/dev/none"])
+    assert "writes: at most 24 KiB, after filling 1,023 MiB that were never written" in said
+    unfilled = forecast(plan_with(fill='"never"'), [GIB], [GIB])
+    assert unfilled.fill_bytes == 0
+    assert not any("filling" in line for line in forecast_lines(unfilled, ["/dev/none"]))
 
 
 def test_what_ships_and_what_is_named_by_path_is_found_alike(tmp_path: Path) -> None:

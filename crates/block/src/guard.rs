@@ -8,7 +8,7 @@ mod header;
 mod in_use;
 mod signatures;
 
-pub use header::{DATA_START_BYTES, HEADER_BYTES, Header, claim, new_uuid, read_header, write_header};
+pub use header::{DATA_START_BYTES, HEADER_BYTES, Header, claim, erase_header, new_uuid, read_header, write_header};
 
 use engine::event::BufferedReason;
 use in_use::Device;

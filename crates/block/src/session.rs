@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use crate::clock::Clock;
 use crate::guard::{Access, Consent, DATA_START_BYTES, GuardError, Guarded, Header, TargetKind};
-use crate::guard::{claim, could_create, new_uuid, open, read_header, when_released, write_header};
+use crate::guard::{claim, could_create, erase_header, new_uuid, open, read_header, when_released, write_header};
 use crate::storage::{Opened, Storage, honours_of};
 
 /// What the user allows and wishes, beside the profile.
@@ -54,6 +54,8 @@ struct Target {
     created: bool,
     /// A device that becomes ours once everything else has been checked.
     claims: bool,
+    /// A device on which a trace is replayed: its offsets are those of the trace, also where our header lies.
+    is_whole: bool,
 }
 
 /// A run that may begin.
@@ -240,9 +242,10 @@ fn access_for(profile: &Profile, path: &Path, options: &Options) -> Access {
 fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Target, GuardError> {
     let access = access_for(profile, path, options);
     let Taken { guarded, created, claims } = take(path, access, profile.io == IoMode::Direct, options)?;
-    let (start_bytes, length_bytes) = match &guarded.header {
-        Some(header) => (DATA_START_BYTES, header.data_bytes.min(guarded.size_bytes.saturating_sub(DATA_START_BYTES))),
-        None => (0, guarded.size_bytes),
+    let is_whole = guarded.kind == TargetKind::Block && profile.replays();
+    let (start_bytes, length_bytes) = match filled_area(&guarded) {
+        Some(data) if !is_whole => data,
+        _ => (0, guarded.size_bytes),
     };
     let area = TargetArea {
         path: path.display().to_string(),
@@ -253,7 +256,13 @@ fn open_target(profile: &Profile, path: &Path, options: &Options) -> Result<Targ
         scratch_dir: options.scratch_dir.clone().unwrap_or_else(std::env::temp_dir),
         keep_dir: kept_in(options, &guarded)?,
     };
-    Ok(Target { path: path.to_path_buf(), guarded, area, created, claims })
+    Ok(Target { path: path.to_path_buf(), guarded, area, created, claims, is_whole })
+}
+
+/// Start and length of what is ours behind a header, and is filled.
+fn filled_area(guarded: &Guarded) -> Option<(u64, u64)> {
+    let room_bytes = guarded.size_bytes.saturating_sub(DATA_START_BYTES);
+    guarded.header.as_ref().map(|header| (DATA_START_BYTES, header.data_bytes.min(room_bytes)))
 }
 
 /// Each time a target becomes ours it begins anew, and so does what is known of it.
@@ -319,6 +328,10 @@ fn write_claim(path: &Path, guarded: &Guarded, header: &Header) -> Result<(), Gu
 }
 
 impl Target {
+    fn is_device(&self) -> bool {
+        self.guarded.kind == TargetKind::Block
+    }
+
     fn opened(&self) -> Result<Opened, GuardError> {
         let file = self.guarded.file.try_clone().map_err(|e| refuse(format!("{}: {e}", self.path.display())))?;
         Ok(Opened {
@@ -335,11 +348,32 @@ impl Target {
         write_claim(&self.path, &self.guarded, header)
     }
 
-    /// Bytes of the data region that were never written, where that is known and may be mended.
+    /// Bytes behind the header that were never written, as far as that is known.
+    fn unwritten_bytes(&self) -> Option<u64> {
+        let (_, length_bytes) = filled_area(&self.guarded)?;
+        self.guarded.header.as_ref().map(|header| length_bytes.saturating_sub(header.filled_bytes))
+    }
+
+    /// The same, where it may be mended.
     fn unfilled_bytes(&self) -> u64 {
-        match &self.guarded.header {
-            Some(header) if self.area.writable => self.area.length_bytes.saturating_sub(header.filled_bytes),
-            _ => 0,
+        if self.area.writable { self.unwritten_bytes().unwrap_or(0) } else { 0 }
+    }
+
+    /// A trace may write where the header lies. Half of one would be refused as damaged, if the run were killed, so the
+    /// header is gone meanwhile.
+    fn lift_header(&self) -> Result<(), String> {
+        let is_lifted = self.is_whole && self.area.writable && self.guarded.header.is_some();
+        if !is_lifted {
+            return Ok(());
+        }
+        let why = |e: std::io::Error| format!("{}: its header could not be taken away: {e}", self.path.display());
+        erase_header(&self.guarded.file).map_err(why)
+    }
+
+    /// The device stays ours, and what was filled stays known. Where this fails, it is filled again next time.
+    fn restore_header(&self) {
+        if let Some(header) = self.guarded.header.as_ref().filter(|_| self.is_whole && self.area.writable) {
+            let _ = write_header(&self.guarded.file, header);
         }
     }
 }
@@ -364,9 +398,11 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
         align_bytes: t.guarded.offset_align_bytes,
         unwritten: match &t.guarded.header {
             _ if t.area.writable && profile.fill == FillChoice::Auto => Some(Unwritten::None),
-            Some(h) if h.filled_bytes >= t.area.length_bytes => Some(Unwritten::None),
-            Some(h) => Some(Unwritten::Bytes { bytes: t.area.length_bytes - h.filled_bytes }),
-            None => Some(Unwritten::Unknown),
+            _ => Some(match t.unwritten_bytes() {
+                Some(0) => Unwritten::None,
+                Some(bytes) => Unwritten::Bytes { bytes },
+                None => Unwritten::Unknown,
+            }),
         },
         ..TargetFacts::new(t.area.path.clone(), kind(t), t.guarded.size_bytes)
     };
@@ -408,13 +444,22 @@ impl Session {
             emit(Event::End { end_ns: self.clock.now_ns(), outcome, message });
             return;
         }
+        self.run_phases(verifiers, control, emit);
+        // Storage that no longer answers would hold up the end.
+        if control.state() != State::Abandon {
+            self.targets.iter().for_each(Target::restore_header);
+        }
+    }
+
+    fn run_phases(&self, verifiers: Verifiers, control: &RunControl, emit: &mut dyn FnMut(Event)) {
         let areas: Vec<TargetArea> = self.targets.iter().map(|t| t.area.clone()).collect();
         let storage = self.storage.clone();
         let Some(path) = &self.take else {
             return conductor::run_with(&self.profile, &areas, storage, verifiers, &*self.programs, control, emit);
         };
         let header = self.header();
-        let starts = areas.iter().map(|area| area.start_bytes).collect();
+        let start = |target: &Target| if target.is_device() { 0 } else { target.area.start_bytes };
+        let starts = self.targets.iter().map(start).collect();
         match retrace::take(storage, path, &header, starts) {
             Ok(taken) => {
                 let taken = Arc::new(taken);
@@ -431,11 +476,11 @@ impl Session {
         }
     }
 
-    /// What a trace of the run says of itself.
+    /// What a trace of the run says of itself. Its offsets are those of a device, and those of the data of a file.
     fn header(&self) -> trace::Header {
         let device = |t: &Target| trace::Device {
             name: t.area.path.clone(),
-            capacity_bytes: t.area.length_bytes,
+            capacity_bytes: if t.is_device() { t.guarded.size_bytes } else { t.area.length_bytes },
             sector_bytes: t.area.align_bytes as u32,
         };
         trace::Header {
@@ -462,6 +507,7 @@ impl Session {
         for (number, target) in self.targets.iter_mut().enumerate() {
             if let Some(trimmed_from) = first_trimmed(&self.profile, number, target.area.length_bytes) {
                 // Trimmed blocks answer like never-written ones, so the next run has to fill again from there on.
+                let trimmed_from = (target.area.start_bytes + trimmed_from).saturating_sub(DATA_START_BYTES);
                 let filled = target.guarded.header.as_ref().map_or(0, |h| h.filled_bytes.min(trimmed_from));
                 record_filled(target, filled).map_err(EndReason::other)?;
             }
@@ -470,6 +516,7 @@ impl Session {
                 drop_cache(&target.guarded)
                     .map_err(|e| EndReason::CacheNotDropped { target: target_path, error: e.to_string() })?;
             }
+            target.lift_header().map_err(EndReason::other)?;
         }
         Ok(())
     }
@@ -483,11 +530,11 @@ impl Session {
         emit: &mut dyn FnMut(Event),
     ) -> Result<(), Option<EndReason>> {
         let target = &mut self.targets[number];
-        let before_bytes = target.area.length_bytes - target.unfilled_bytes();
-        let total_bytes = target.area.length_bytes;
+        let (start_bytes, total_bytes) = filled_area(&target.guarded).unwrap_or_default();
+        let before_bytes = total_bytes - target.unfilled_bytes();
         let mut area = TargetArea { keep_dir: None, ..target.area.clone() };
-        area.start_bytes += before_bytes;
-        area.length_bytes -= before_bytes;
+        area.start_bytes = start_bytes + before_bytes;
+        area.length_bytes = total_bytes - before_bytes;
         let profile = Profile::from_toml(FILL, &[]).map_err(|e| EndReason::other(e.to_string()))?;
         let opened = target.opened().map_err(|e| EndReason::other(e.message))?;
         let storage = Storage::new(vec![opened], &profile, self.clock, false).map_err(EndReason::other)?;

@@ -107,6 +107,11 @@ impl Profile {
     pub fn writes(&self) -> bool {
         self.phase.iter().flat_map(|p| &p.stream).any(Stream::changes)
     }
+
+    /// Whether a stream issues the requests of a trace.
+    pub fn replays(&self) -> bool {
+        self.phase.iter().flat_map(|p| &p.stream).any(|stream| stream.trace.is_some())
+    }
 }
 
 impl Phase {

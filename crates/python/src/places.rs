@@ -23,6 +23,8 @@ struct OpenTarget {
     uuid: String,
     data_start_bytes: u64,
     data_bytes: u64,
+    /// So much of the start of the data was written.
+    filled_bytes: u64,
 }
 
 /// Opens a target with every check of a run. For writing, it is made where `create_bytes` says so, and becomes ours.
@@ -44,6 +46,7 @@ fn open_target(py: Python<'_>, path: PathBuf, write: bool, direct: bool, options
     Ok(OpenTarget {
         is_block: found.kind == TargetKind::Block,
         direct: found.is_direct(),
+        filled_bytes: header.as_ref().map_or(0, |h| h.filled_bytes),
         uuid: header.map(|h| h.uuid.iter().map(|byte| format!("{byte:02x}")).collect()).unwrap_or_default(),
         data_start_bytes,
         data_bytes,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from brickyard.arrays.array import Array, KindFacts, Member, Scrub, Sheet, State
 from brickyard.arrays.host import Host, persistently
@@ -17,6 +18,9 @@ from brickyard.facts.roots import entries, number, text
 
 # mkfs.btrfs(8): how many devices each profile can lose.
 LOSABLE = {"raid1": 1, "raid1c3": 2, "raid1c4": 3, "raid10": 1, "raid5": 1, "raid6": 2}
+# mkfs.btrfs(8): how often data are stored, and the share of devices that hold parity instead of data.
+COPIES = {"single": 1, "raid0": 1, "dup": 2, "raid1": 2, "raid1c3": 3, "raid1c4": 4, "raid10": 2}
+PARITY = {"raid5": 1, "raid6": 2}
 # Options of mountinfo that mount(8) does not take, or that would name the devices again.
 NO_OPTIONS = ("degraded", "subvol=", "device=", "seclabel")
 
@@ -83,12 +87,13 @@ class Btrfs(Array):
     def sheet(self) -> Sheet:
         members = tuple(self.members())
         sizes = [number(self.host.roots.at_sys("class", "block", os.path.basename(m.name), "size")) for m in members]
-        known = [size for size in sizes if size is not None]
+        known = [size * 512 for size in sizes if size is not None]
+        data = (mounts.btrfs_profiles(self.host.roots, self.uuid) or {}).get("data", [])
         return Sheet(
             kind=self.kind,
             name=self.name,
             level="+".join(self.profiles()) or "unknown",
-            size_bytes=sum(known) * 512 if len(known) == len(members) else None,
+            size_bytes=usable_bytes(known, data[0]) if len(known) == len(members) and len(data) == 1 else None,
             state=self.state(),
             members=members,
             wanted=len(members),
@@ -170,6 +175,19 @@ class Btrfs(Array):
 
 def _same(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
+
+
+def usable_bytes(sizes: Sequence[int], profile: str) -> int | None:
+    """Room for data on members of these sizes, before metadata; copies of a block are on different devices. None of a
+    profile that is not known."""
+    every, largest = sum(sizes), max(sizes, default=0)
+    if parity := PARITY.get(profile):
+        return max(0, len(sizes) - parity) * min(sizes, default=0)
+    copies = COPIES.get(profile)
+    if copies is None:
+        return None
+    room = every // copies
+    return min(room, every - largest) if profile == "raid1" else room
 
 
 def parse_show(content: str) -> dict[int, str | None]:

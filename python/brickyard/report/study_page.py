@@ -156,7 +156,7 @@ def _render(view: StudyView, figures: list[Figure], pictures: str) -> str:
     )
 
 
-OF_ONE_TARGET = ("Test area", "Cache", "File system")
+OF_ONE_TARGET = ("Test area", "Array", "Cache", "File system")
 
 
 def _circumstances(view: StudyView) -> list[tuple[str, str]]:

@@ -128,6 +128,12 @@ pub fn claim(file: &File, size_bytes: u64, header: &Header) -> io::Result<()> {
     Device::of(&rustix::fs::fstat(file)?).forget_partitions(file)
 }
 
+/// Takes the header away, and waits until it is gone from the medium.
+pub fn erase_header(file: &File) -> io::Result<()> {
+    erase(file, 0, HEADER_BYTES as u64)?;
+    file.sync_data()
+}
+
 fn erase(file: &File, from: u64, to: u64) -> io::Result<()> {
     let zeros = Box::new(Zeros([0; ERASE_BYTES]));
     let mut at = from;

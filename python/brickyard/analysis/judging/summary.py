@@ -26,7 +26,8 @@ from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit
 from brickyard.analysis.judging.further import further_document
 from brickyard.analysis.judging.judged import IntervalSums
 from brickyard.analysis.judging.unwritten import never_written_bytes
-from brickyard.bricks import caches
+from brickyard.bricks import caches, layout
+from brickyard.bricks.resolved import ModelledBrick
 from brickyard.ready import ready
 from brickyard.schema import (
     Bound,
@@ -300,10 +301,15 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
             )
         )
         if opened.kind is TargetKind.SIM:
-            lines += [("Cache", caches.words(modelled[number]))] if number < len(modelled) else []
+            lines += _model_lines(modelled[number]) if number < len(modelled) else []
         else:
             lines += _device_lines(facts)
     return lines
+
+
+def _model_lines(brick: ModelledBrick) -> list[tuple[str, str]]:
+    arranged = layout.words(brick)
+    return [*([("Array", arranged)] if arranged else []), ("Cache", caches.words(brick))]
 
 
 def _database_words(opened: TargetFacts) -> str:

@@ -31,9 +31,9 @@ from brickyard.store import Store, check_place
 from brickyard.study.running.aim import Aim, aim_modelled, check_unnamed, missing_targets, parse_size
 from brickyard.study.running.check import check_run
 from brickyard.study.running.fit import check_room, has_programs, has_server, own_size, server_changes, sized
-from brickyard.study.running.forecast import forecast, forecast_lines
+from brickyard.study.running.forecast import Forecast, forecast, forecast_lines
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.study.running.sizes import area_of
+from brickyard.study.running.sizes import area_of, to_fill
 
 if TYPE_CHECKING:
     from brickyard.traces import Replay
@@ -397,11 +397,19 @@ def _target_count(plan: Plan) -> int:
 
 
 def _announce(console: Console, plan: Plan, aimed: Aim) -> None:
-    """Before a long run that writes: how much, for how long, and what that is to the drive."""
-    expected = forecast(plan, _sizes(aimed.targets, aimed.options.size_bytes))
-    if expected.writes and (expected.duration_s is None or expected.duration_s >= LONG_WRITE_S):
+    """Before a long run that writes, or fills what is there: how much, for how long, and what that is to the drive."""
+    expected = _forecast(plan, aimed.targets, aimed.options.size_bytes, aimed.options.overwrite or [])
+    is_long = expected.duration_s is None or expected.duration_s >= LONG_WRITE_S
+    fills = bool(expected.fill_bytes) and any(map(os.path.exists, aimed.targets))
+    if (expected.writes and is_long) or fills:
         for line in forecast_lines(expected, aimed.targets):
             print_line(console, line)
+
+
+def _forecast(plan: Plan, targets: list[str], create_bytes: int | None, overwrite: Sequence[str]) -> Forecast:
+    sizes = _sizes(targets, create_bytes)
+    filled = [to_fill(path, size, overwrite) for path, size in zip(targets, sizes, strict=True)]
+    return forecast(plan, sizes, filled)
 
 
 def _sizes(targets: list[str], create_bytes: int | None) -> list[int | None]:
@@ -462,8 +470,7 @@ def _dry_run(
     _refuse_count(text.name, plan, targets)
     _check_targets(plan, targets, placing, aimed, by_fio=by_fio)
     _show(shown)
-    sizes = _sizes(list(targets) or [""], parse_size(size))
-    expected = forecast(plan, sizes)
+    expected = _forecast(plan, list(targets) or [""], parse_size(size), placing.overwrite)
     if as_json:
         emit(
             {

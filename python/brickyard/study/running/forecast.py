@@ -5,11 +5,12 @@ Refusal: no guess. What depends on how fast the storage is, is said to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import bricks, facts
 from brickyard.schema import Document
-from brickyard.schema.plan import Audit, OpenPace, Phase, Plan, ReadAhead, StepWord, Stream
+from brickyard.schema.plan import Audit, FillChoice, OpenPace, Phase, Plan, ReadAhead, StepWord, Stream
 from brickyard.study.running.computing import MODELLED_WRITES
 from brickyard.units import format_seconds, format_size
 
@@ -37,8 +38,9 @@ class Forecast:
         }
 
 
-def forecast(plan: Plan, sizes_bytes: list[int | None]) -> Forecast:
-    """Reads a validated plan; `sizes_bytes` are those of its targets as far as known."""
+def forecast(plan: Plan, sizes_bytes: list[int | None], to_fill: Sequence[int | None] = (None,)) -> Forecast:
+    """Reads a validated plan; `sizes_bytes` are those of its targets as far as known, and `to_fill` how much of each is
+    filled before."""
     durations = [_phase_seconds(phase) for phase in plan.phase]
     written = [_written(phase, seconds, sizes_bytes) for phase, seconds in zip(plan.phase, durations, strict=True)]
     known = [s for s in durations if s is not None]
@@ -48,8 +50,13 @@ def forecast(plan: Plan, sizes_bytes: list[int | None]) -> Forecast:
         ends_earlier=any(map(_may_end_earlier, plan.phase)),
         writes=any(_write_share(stream) > 0 for phase in plan.phase for stream in phase.stream),
         written_bytes=sum(amounts) if len(amounts) == len(written) else None,
-        fill_bytes=sum(size or 0 for size in sizes_bytes) if all(sizes_bytes) else None,
+        fill_bytes=0 if plan.fill is FillChoice.NEVER else _sum_of(to_fill),
     )
+
+
+def _sum_of(amounts: Sequence[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
 
 
 def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False) -> list[str]:
@@ -61,18 +68,23 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
         lasts = ("at most " if expected.ends_earlier else "") + format_seconds(expected.duration_s)
     if bricks.all_modelled(targets):
         return [f"duration: {lasts} of the model's time", MODELLED_WRITES]
+    fill_bytes = expected.fill_bytes
+    if fill_bytes is not None:
+        filling = f"filling {format_size(fill_bytes)} that were never written" if fill_bytes else ""
+    elif expected.writes:
+        filling = "filling the parts that were never written"
+    else:  # a target that exists and is not Brickyard's own is read as it is
+        filling = "filling the new file" if made else "filling the rest of a file that Brickyard made"
+    lines = [f"duration: {lasts}" + (f", and the time for {filling}" if filling else "")]
     if not expected.writes:
-        # A target that exists and is not Brickyard's own is read as it is.
-        own = "filling the new file" if made else "filling the rest of a file that Brickyard made"
-        return [f"duration: {lasts}, and the time for {own}", f"writes: none, apart from {own}"]
-    lines = [f"duration: {lasts}, and the time for filling the parts that were never written"]
+        return [*lines, "writes: none" + (f", apart from {filling}" if filling else "")]
     if expected.written_bytes is None:
         amount = "as much as the target takes in that time (at 1 GB/s, 3.6 TB per hour)"
     else:
         amount = f"at most {format_size(expected.written_bytes)}"
-    lines.append(f"writes: {amount}")
+    lines.append(f"writes: {amount}" + (f", after {filling}" if filling else ""))
     if expected.written_bytes is not None:
-        lines += _endurance_lines(expected.written_bytes, targets)
+        lines += _endurance_lines(expected.written_bytes + (fill_bytes or 0), targets)
     return lines
 
 

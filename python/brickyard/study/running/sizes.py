@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 
 from brickyard import _core
 
@@ -29,6 +30,23 @@ def size_of(path: str) -> int | None:
         return os.lseek(handle, 0, os.SEEK_END)
     finally:
         os.close(handle)
+
+
+def to_fill(path: str, create_bytes: int | None, overwrite: Sequence[str] = ()) -> int | None:
+    """How much a run fills of a target before it begins, because it was never written; `create_bytes` of a file that is
+    yet to be made. None where that is not known."""
+    if not os.path.exists(path):
+        return create_bytes
+    try:
+        found = _core.open_target(path, False, False, "{}")
+    except ValueError:
+        return None
+    os.close(found.file)
+    if found.is_block and path not in overwrite:
+        return 0
+    if found.uuid:
+        return max(0, found.data_bytes - found.filled_bytes)
+    return area_of(path) if found.is_block else 0
 
 
 def area_of(path: str) -> int | None:
