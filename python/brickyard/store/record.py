@@ -5,6 +5,7 @@ Refusal: no arithmetic. Totals, percentiles and shares are the business of `bric
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
@@ -39,6 +40,7 @@ from brickyard.schema.target_sheet import WriteCaches
 from brickyard.schema.titles import PlanTitles
 
 Json = dict[str, Any]
+T = TypeVar("T")
 E = TypeVar("E", bound=msgspec.Struct)
 
 
@@ -365,6 +367,14 @@ class Record:
     """Events by tag. Figures of each phase ask for them, and a run may have hundreds of phases."""
     _spans: dict[int | None, list[IntervalCost]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _of_phases: dict[int, list[Interval]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is computed from the record alone, once: one answer asks for the same figures many times."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        found: T = self._derived[key]
+        return found
 
     def of(self, kind: type[E]) -> list[E]:
         """Events of one type, in order: `record.of(PhaseEnd)`. Raises BadInputError where one of them is damaged."""

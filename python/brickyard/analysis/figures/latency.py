@@ -63,23 +63,29 @@ def events_beyond(peaks: Iterable[Peak], value_ns: int) -> int:
     return events
 
 
-def is_of_few_events(peaks: Sequence[Peak], percentile: float, value_ns: int) -> bool:
+def is_of_few_events(
+    peaks: Sequence[Peak], percentile: float, value_ns: int, told_apart: Sequence[int] | None = None
+) -> bool:
     """Whether what lies beyond a percentile comes from fewer events than `MIN_EVENTS_BEYOND`.
 
     Where samples that were spread evenly over the requests could well fall into fewer intervals, fewer are asked for: a
-    run of one interval cannot tell events apart, and one of two intervals has no third.
+    run of one interval cannot tell events apart, and one of two intervals has no third. `told_apart` are the requests
+    of each interval, for whoever asks of several percentiles.
     """
-    return events_beyond(peaks, value_ns) < _events_asked(peaks, (100 - percentile) / 100)
+    each = _told_apart(peaks) if told_apart is None else told_apart
+    return events_beyond(peaks, value_ns) < _events_asked(each, (100 - percentile) / 100)
 
 
-def _events_asked(peaks: Iterable[Peak], share: float) -> int:
+def _events_asked(told_apart: Iterable[int], share: float) -> int:
     """The most events, up to `MIN_EVENTS_BEYOND`, that evenly spread samples miss in at most `BY_CHANCE` of runs."""
     exactly = [1.0] + [0.0] * (MIN_EVENTS_BEYOND - 1)  # how likely so many intervals have a sample beyond
-    for requests in _told_apart(peaks):
+    for requests in told_apart:
         none = (1 - share) ** requests
         for number in range(MIN_EVENTS_BEYOND - 1, 0, -1):
             exactly[number] = exactly[number] * none + exactly[number - 1] * (1 - none)
         exactly[0] *= none
+        if sum(exactly) <= BY_CHANCE:  # further intervals make fewer events only less likely
+            return MIN_EVENTS_BEYOND
     fewer, asked = 0.0, 0
     for likely in exactly:
         fewer += likely
@@ -174,7 +180,8 @@ def latency_of(intervals: Iterable[Interval]) -> Latency | None:
 def _with_events(figures: Latency, peaks: tuple[Peak, ...]) -> Latency:
     """What lies beyond a rarer percentile is a part of what lies beyond a less rare one, and has no more events."""
     shown = [(p, value) for p in PERCENTILES if (value := figures.percentiles[percentile_name(p)]) is not None]
-    marked = dropwhile(lambda one: not is_of_few_events(peaks, *one), shown)
+    told_apart = _told_apart(peaks)
+    marked = dropwhile(lambda one: not is_of_few_events(peaks, *one, told_apart), shown)
     return replace(figures, few_events=frozenset(percentile_name(p) for p, _ in marked), peaks=peaks)
 
 

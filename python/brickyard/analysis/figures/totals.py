@@ -229,7 +229,10 @@ def variation(values: Sequence[float]) -> float | None:
 
 def totals(record: Record, *, with_transient: bool = False) -> list[Totals]:
     """Rows in the order of phases, streams and operations."""
+    return list(record.derived(("totals", with_transient), lambda: _rows(record, with_transient=with_transient)))
 
+
+def _rows(record: Record, *, with_transient: bool) -> list[Totals]:
     def key(interval: Interval) -> tuple[int, int, str]:
         return interval.phase, interval.stream, interval.operation
 
