@@ -191,7 +191,7 @@ def test_a_disk_too_slow_for_a_p99_fails_etcd_s_rule_all_the_same() -> None:
     unknown = Finding(ruler.requirements[0], "measure", None, None, 0, passed=False)
 
     def judged(count: int, p50: int | None, p90: int | None, least_ns: int = MS) -> tuple[str, str]:
-        points = {"p50": p50, "p90": p90, "p99": None, "p99.9": None, "p99.99": None}
+        points = {"p50": p50, "p90": p90, **dict.fromkeys(("p95", "p99", "p99.9", "p99.99"))}
         found = without_p99(unknown, Latency(count, 5.0 * MS, least_ns, 90 * MS, points, Histogram.of_counts([])))
         return found.word, found.reason
 

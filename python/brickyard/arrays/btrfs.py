@@ -51,8 +51,10 @@ class Btrfs(Array):
 
     def profiles(self) -> list[str]:
         """Of data and metadata; more than one of a kind after writes without a member."""
-        found = mounts.btrfs_profiles(self.host.roots, self.uuid) or {}
-        return sorted({name for kind in ("data", "metadata") for name in found.get(kind, [])})
+        return sorted({name for kind in ("data", "metadata") for name in self._profiles_of(kind)})
+
+    def _profiles_of(self, kind: str) -> list[str]:
+        return (mounts.btrfs_profiles(self.host.roots, self.uuid) or {}).get(kind, [])
 
     def redundancy(self) -> int:
         return min((LOSABLE.get(profile, 0) for profile in self.profiles()), default=0)
@@ -88,7 +90,7 @@ class Btrfs(Array):
         members = tuple(self.members())
         sizes = [number(self.host.roots.at_sys("class", "block", os.path.basename(m.name), "size")) for m in members]
         known = [size * 512 for size in sizes if size is not None]
-        data = (mounts.btrfs_profiles(self.host.roots, self.uuid) or {}).get("data", [])
+        data = self._profiles_of("data")
         return Sheet(
             kind=self.kind,
             name=self.name,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.difference_words import UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.workload import requests_of, workload_words
-from brickyard.analysis.judging.crosscheck import TIMES, Comparison, TwoPrograms
+from brickyard.analysis.judging.crosscheck import JUDGED, TIMES, Comparison, TwoPrograms
 from brickyard.analysis.studies.census import Census
 from brickyard.analysis.studies.census_answer import SHOWN
 from brickyard.honesty.answers import LINUX_DEFAULT, WritePath, interval_words
@@ -56,7 +56,7 @@ def crosscheck_tables(of: TwoPrograms, records: Sequence[Record]) -> list[Table]
         for name, side in (("brickyard", item.ours), (of.version, item.theirs)):
             times = [format_ns(side.time_ns(time)) for time in TIMES]
             rows.append([*place, name, format_iops(side.iops), format_mib_per_s(side.bytes_per_s), *times])
-        share = difference_text(item.judged["iops"].found)
+        share = difference_text(item.difference_of("iops"))
         rows.append([*place, "difference", share, share, *(_time_difference(item, time) for time in TIMES)])
     if not rows:
         return []
@@ -74,8 +74,8 @@ def crosscheck_tables(of: TwoPrograms, records: Sequence[Record]) -> list[Table]
 
 def _time_difference(item: Comparison, time: str) -> str:
     """With its interval where it is judged."""
-    if (judged := item.judged.get(f"service_{time}")) is not None:
-        return difference_text(judged.found)
+    if (judged := f"service_{time}") in JUDGED:
+        return difference_text(item.difference_of(judged))
     share = item.time_difference(time)
     return DASH if share is None else f"{share * 100:+.1f} %"
 

@@ -90,6 +90,9 @@ class Comparison:
     judged: dict[str, Judged]
     """Of `JUDGED`."""
 
+    def difference_of(self, figure: str) -> Difference | None:
+        return self.judged[figure].found
+
     def time_difference(self, name: str) -> float | None:
         return difference(self.ours.time_ns(name), self.theirs.time_ns(name))
 
