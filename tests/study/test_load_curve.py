@@ -587,6 +587,19 @@ def test_steps_of_searches_are_drawn_and_count_as_rates_that_the_target_keeps_up
     assert "steps of searches" not in picture_of(points, curve_marks(curve), limit).svg
 
 
+def test_a_search_that_levels_above_contradict_is_said() -> None:
+    """A stall broke the limit in a search; the levels, measured before, kept it at many times the rate."""
+    steps = [Step(54.0, MS, holds=True, requests=20_000), Step(56.0, None, holds=False, kept_up=False)]
+    levels = [point(rate, MS) for rate in (52, 104, 520)]
+    curve = Curve(520.0, levels, Limit("mean", 5 * MS), [carried(steps) for _ in range(3)])
+    said = found_lines(curve)
+    varied = "the target's performance varied over time. Measure again when nothing else runs"
+    assert said[1].endswith(f"But the level of 520/s kept it, with 1.00 ms: {varied}")
+    assert any(f"But a search overloaded it at 56.0/s: {varied}" in line for line in said)
+    calm = Curve(520.0, levels[:1], Limit("mean", 5 * MS), [carried(steps) for _ in range(3)])
+    assert not any("varied" in line for line in found_lines(calm))
+
+
 def test_levels_that_contradict_the_searches_are_said() -> None:
     """Two levels below the rate that the searches found broke the limit; one of their steps overloaded the target."""
     steps = [Step(150.0, MS, holds=True, requests=20_000), Step(300.0, None, holds=False, kept_up=False)]

@@ -60,6 +60,8 @@ RATES = ("of closed loop", "offered/s", "achieved/s")
 COUNTS = ("unsent", "errors", "")
 UNSENT, GREW = "overloaded: requests were left unsent", "overloaded: the queue grew"
 """Although no less was done than offered."""
+SEARCHED_NEAR = 0.1
+"""Levels this near to what searches found may keep a limit by chance."""
 FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
 
 
@@ -289,7 +291,7 @@ def found_lines(curve: Curve) -> list[str]:
             rate, figure, time_ns, lasted = best.rate_per_s, curve.limit.figure, best.value_ns, ""
         lines.append(
             f"the target kept up with at least {format_iops(rate)}/s{lasted}, with a {figure} response time of"
-            f" {format_ns(time_ns)}{_growth_words(last) if lasted else ''}{_overload_words(curve)}"
+            f" {format_ns(time_ns)}{_growth_words(last) if lasted else ''}{_overload_words(curve, rate)}"
         )
     bent = knee(curve.points)
     if curve.is_cut and bent.point is None:
@@ -336,9 +338,15 @@ def _growth_words(point: CurvePoint) -> str:
     return f" ({three_digits(point.growth)} times as long in the second half as in the first: the queue may be growing)"
 
 
-def _overload_words(curve: Curve) -> str:
+VARIED = "the target's performance varied over time. Measure again when nothing else runs"
+
+
+def _overload_words(curve: Curve, kept_per_s: float) -> str:
     lowest = lowest_overload(curve)
-    return "" if lowest is None else f"; a search overloaded it at {format_iops(lowest)}/s"
+    if lowest is None:
+        return ""
+    said = f"a search overloaded it at {format_iops(lowest)}/s"
+    return f". But {said}: {VARIED}" if lowest < kept_per_s else f"; {said}"
 
 
 def knee_words(found: Knee, overload_per_s: float | None = None, step: Step | None = None) -> str:
@@ -377,7 +385,7 @@ def limit_line(curve: Curve, limit: Limit) -> str:
     line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
     if not is_kept(curve, limit) and not any(found.best for found in curve.searches):
         return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
-    line += _broken_below(curve, limit)
+    line += _broken_below(curve, limit) or _kept_above(curve, limit)
     if curve.searches and (grew := growing_words(curve.searches)):
         line += f". {_capital(grew)}: use a longer --each"
     few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
@@ -395,10 +403,20 @@ def _broken_below(curve: Curve, limit: Limit) -> str:
         return ""
     worst = max(broke, key=lambda step: step.value_ns or 0)
     count = f"{len(broke)} lower levels" if len(broke) > 1 else "a lower level"
-    return (
-        f". But {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s: the target's "
-        f"performance varied over time. Measure again when nothing else runs"
-    )
+    return f". But {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s: {VARIED}"
+
+
+def _kept_above(curve: Curve, limit: Limit) -> str:
+    """A level well above the rate that the searches found that kept the limit: they broke it for another cause."""
+    found = rates(curve.searches) if curve.searches else None
+    if found is None:
+        return ""
+    beyond = max(found.high or found.centre, found.centre) * (1 + SEARCHED_NEAR)
+    kept = [step for point in curve.points if (step := step_of(point, limit)).holds and step.rate_per_s > beyond]
+    if not kept:
+        return ""
+    most = max(kept, key=lambda step: step.rate_per_s)
+    return f". But the level of {format_iops(most.rate_per_s)}/s kept it, with {format_ns(most.value_ns)}: {VARIED}"
 
 
 def is_kept(curve: Curve, limit: Limit) -> bool:
