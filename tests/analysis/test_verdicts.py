@@ -253,7 +253,9 @@ def test_the_worst_phase_decides(tmp_path: Path) -> None:
             phase_end(phase=1, reason="requests"),
         ]
         record = store.record(add_run(store, events, plan_=load))
-    assert judged(record, "iops>=50").decided.phase == "slow"
+    found = judged(record, "iops>=50")
+    assert found.decided.phase == "slow"
+    assert verdict_line(found) == "Requirement iops>=50: not met, phase slow: 20.0 IOPS."
     assert judged(record, "mean<=10ms").decided.value == pytest.approx(9 * MS, rel=0.01)
 
 

@@ -408,23 +408,26 @@ def _ended(records: Sequence[Record]) -> list[str]:
 def _moments(records: Sequence[Record]) -> str:
     """Rates per second that were taken over less than one second are those of a moment, also on a model: its caches
     fill, and its arms and cells change, from one moment to the next."""
-    brief = [moment for record in records if (moment := _moment_ns(record))]
+    brief = [moment for record in records if (moment := _moment(record))]
     if not brief:
         return ""
+    shortest = min(brief, key=lambda row: row.rated_ns)
+    one = records[0].info.plan if len(records) == 1 else None
+    phase = f"Phase {shortest.phase_name} was m" if one is not None and len(one.phase) > 1 else "M"
     where = in_runs(len(brief), records)
-    return f"Measured for only {format_ns(min(brief))}{where}: too short to say what the target sustains."
+    return f"{phase}easured for only {format_ns(shortest.rated_ns)}{where}: too short to say what the target sustains."
 
 
-def _moment_ns(record: Record) -> int:
+def _moment(record: Record) -> Totals | None:
     """The shortest time over which a rate was taken, if it is less than a second; programs end by themselves."""
     if not isinstance(record.info.plan, Plan):
-        return 0
-    brief = [
-        row.rated_ns
+        return None
+    brief = (
+        row
         for row in analysis.totals(at_result(record))
         if row.rated_requests and row.rated_ns < MOMENT_NS and not _has_program(profile_phase(record, row.phase))
-    ]
-    return min(brief, default=0)
+    )
+    return min(brief, key=lambda row: row.rated_ns, default=None)
 
 
 def _few(records: Sequence[Record]) -> str:

@@ -75,6 +75,8 @@ class Finding:
     """False where a run met it that did not come to its end or was not what it was meant to be, or whose queue grew,
     where a cache may have met it, or where what was measured leaves it open."""
     bound: BoundFigure | None = None
+    is_one_of_phases: bool = False
+    """Whether the run has further phases."""
 
     @property
     def word(self) -> str:
@@ -134,7 +136,11 @@ def verdict(record: Record, ruler: Ruler, *, lasting: bool = False) -> Verdict:
     """`lasting`: a requirement is met only by figures that the storage sustains; whoever filled its caches before, as
     advice does, need not ask."""
     judge = _Judge(record)
-    found_of_all = [_of_the_whole(record, judge.finding(requirement)) for requirement in ruler.requirements]
+    several = len(record.info.plan.phase) > 1
+    found_of_all = [
+        replace(_of_the_whole(record, judge.finding(requirement)), is_one_of_phases=several)
+        for requirement in ruler.requirements
+    ]
     doubt = not_lasting(record) if lasting and any(finding.passed for finding in found_of_all) else None
     return Verdict(ruler, tuple(_that_lasts(finding, doubt) for finding in found_of_all))
 

@@ -36,7 +36,8 @@ def measured_text(found: Finding) -> str | None:
     if found.bound:
         asked = replace(asked, figure=found.bound.figure)
     text = _form(asked)(value, 0) if found.passed else told_apart(_form(asked), value, asked.threshold)
-    of = ", ".join(filter(None, (found.condition.replace("_", " "), "" if found.stream else found.target)))
+    phase = f"phase {found.phase}" if found.is_one_of_phases and found.phase else ""
+    of = ", ".join(filter(None, (phase, found.condition.replace("_", " "), "" if found.stream else found.target)))
     return f"{of}: {text}" if of else f"{text}{_together(found.targets_together)}"
 
 
