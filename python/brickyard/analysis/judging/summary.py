@@ -317,11 +317,12 @@ def _database_words(opened: TargetFacts) -> str:
     if opened.unreachable:
         return f"{opened.path}: not reachable, {opened.unreachable}"
     settings = ", ".join(f"{name} {value}" for name, value in opened.settings or [])
-    where = f"data in {opened.data_directory}" if opened.data_directory else ""
+    hidden = "its data directory is hidden from this role (grant pg_read_all_settings)"
+    where = f"data in {opened.data_directory}" if opened.data_directory else hidden
     return _joined(
         f"PostgreSQL {opened.version}",
         format_size(opened.size_bytes) if opened.size_bytes else "",
-        where if opened.is_local else "on another host, or its disks are not visible",
+        where if opened.is_local or not opened.data_directory else "on another host, or its disks are not visible",
         settings,
     )
 
