@@ -238,8 +238,9 @@ MODEL_SET = "Model, set"
 
 
 def model_changes(info: RunInfo) -> list[str]:
-    """Without the condition, which is a circumstance of its own; studies set it in this way."""
-    return [change for change in info.asked.changes if not change.startswith("condition=")]
+    """Without the condition, which is a circumstance of its own; studies set it in this way. Write caches are one."""
+    of_condition = ("condition=", "write_cache=") if info.condition.startswith("write_cache") else ("condition=",)
+    return [change for change in info.asked.changes if not change.startswith(of_condition)]
 
 
 def changed(info: RunInfo) -> dict[str, str]:

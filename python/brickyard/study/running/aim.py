@@ -60,9 +60,8 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
     for path in targets:
         if os.path.isdir(path):
             scratch = Edit((path,), ("--scratch", path))
-            raise BadInputError(
-                f"{path}: is a directory", Remedy(f"name a file in it, or use --scratch {path}", scratch)
-            )
+            there = "name a file in it, or use --scratch, which makes a file there and removes it"
+            raise BadInputError(f"{path}: is a directory", Remedy(there, scratch))
         if os.path.islink(path) and not os.path.exists(path):
             raise BadInputError(
                 f"{path}: a symbolic link to {os.readlink(path)}, which does not exist; name the file itself"
