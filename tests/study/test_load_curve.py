@@ -600,13 +600,29 @@ def test_a_search_that_levels_above_contradict_is_said() -> None:
     assert not any("varied" in line for line in found_lines(calm))
 
 
+def test_times_that_do_not_follow_the_rate_decide_nothing() -> None:
+    """Bisection ends wherever a busy host had its pauses; of a few requests the direction of its error is not known."""
+    searched = [(255, 3.75, True), (259, 13.3, False), (265, 45.1, False), (679, 6.32, False)]
+    steps = [Step(rate, ms * MS, holds, requests=1_687) for rate, ms, holds in searched]
+    levels = [point(10_865, MS, percentiles={"p99": int(5.08 * MS)})]
+    curve = Curve(54_325.0, levels, Limit("p99", 5 * MS), [carried(steps)])
+    said = found_lines(curve)[1]
+    assert (
+        "But it was 45.1 ms at 265/s, and 5.08 ms at 10,865/s: how much load keeps the limit is not known, since the "
+        "target's performance varied over time" in said
+    )
+    assert "too high" not in said
+    in_order = [replace(step, value_ns=4 * MS) if step.rate_per_s < 679 else step for step in steps]
+    assert "not known, since" not in found_lines(replace(curve, searches=[carried(in_order)]))[1]
+
+
 def test_levels_that_contradict_the_searches_are_said() -> None:
     """Two levels below the rate that the searches found broke the limit; one of their steps overloaded the target."""
     steps = [Step(150.0, MS, holds=True, requests=20_000), Step(300.0, None, holds=False, kept_up=False)]
-    levels = [point(90, MS), point(100, 9 * MS), point(120, 6 * MS), point(130, MS)]
+    levels = [point(90, MS), point(110, 9 * MS), point(120, 6 * MS), point(130, MS)]
     curve = Curve(200.0, levels, Limit("mean", 5 * MS), [carried(steps) for _ in range(3)])
     said = " ".join(found_lines(curve))
-    assert "But 2 lower levels broke it, with 9.00 ms at 100/s: the target's performance varied over time" in said
+    assert "But 2 lower levels broke it, with 9.00 ms at 110/s: the target's performance varied over time" in said
     assert "a search overloaded it at 300/s" in said
     assert "knee: between 130/s, the highest level, and 300/s, where a search overloaded the target" in said
     assert "ended before saturation" not in said

@@ -39,6 +39,8 @@ def export_fio(plan: Plan, targets: list[str] | None = None, data_bytes: list[tu
     `data_bytes` gives where the data of each target begin and how many there are, so that fio leaves our header alone.
     """
     lines = [f"; {plan.title}".replace("\n", " "), "[global]", *_global(plan)]
+    if targets is None:
+        lines.insert(1, "; It names no target: run it with fio --filename=TARGET, where TARGET exists.")
     for number, phase in enumerate(plan.phase, 1):
         _refuse_phase(phase)
         for index, stream in enumerate(phase.stream):
@@ -179,7 +181,10 @@ def _whole(mix: list[SizeShare]) -> list[int]:
 def _address(stream: Stream) -> list[str]:
     kind = tag_of(type(stream.address))
     if kind in ("sequential", "permutation") and stream.workers > 1:
-        raise _refuse(f"a {kind} stream of several workers (each of fio's would go through all of the region)")
+        raise BadInputError(
+            f"a {kind} stream of several workers can't be said in a fio job file: each of fio's would go through all of"
+            " the region, and here they share it; write --set address=random, or --set workers=1 with a larger depth"
+        )
     match stream.address:
         case SequentialAddress():
             return []

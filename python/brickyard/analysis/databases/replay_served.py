@@ -163,8 +163,8 @@ def served_wording(found: Served) -> Wording:
         return wording_of("nothing: no call was answered")
     if found.reads_per_call is None or found.writes_per_call is None:
         return wording_of(
-            "not known whether from memory or from disks: the servers' devices are not visible (servers must run on this"
-            f" host, and the role needs pg_read_all_settings){sizes}",
+            "not known whether from memory or from disks: the servers' devices are not visible (servers must run on"
+            f" this host, and the role needs pg_read_all_settings){sizes}",
             also=values,
         )
     if found.is_mixed:

@@ -213,8 +213,13 @@ def _io(records: Sequence[Record]) -> str:
     told = zip(records, starts, strict=True)
     names = dict.fromkeys((start.io if start else "") or _asked_io(record) for record, start in told)
     said = " and ".join(IO_WORDS.get(name, name) for name in names if name)
-    clocks = {start.clock.source if start else "" for start in starts}
-    return f"{said}, modelled" if clocks == {VIRTUAL} and said else said
+    modelled = [r.info.id for r, start in zip(records, starts, strict=True) if start and start.clock.source == VIRTUAL]
+    if not said or not modelled:
+        return said
+    if len(modelled) == len(records):
+        return f"{said}, modelled"
+    which = f"run {modelled[0]}" if len(modelled) == 1 else f"{len(modelled)} of {len(records)} runs"
+    return f"{said}, {which} modelled"
 
 
 def _durability(asked: Sequence[Sequence[AnyPhase]]) -> str:

@@ -62,6 +62,8 @@ UNSENT, GREW = "overloaded: requests were left unsent", "overloaded: the queue g
 """Although no less was done than offered."""
 SEARCHED_NEAR = 0.1
 """Levels this near to what searches found may keep a limit by chance."""
+FAR_ABOVE, FAR_SLOWER = 1.5, 2.0
+"""A rate so many times another has times at least as long; where they are so many times shorter, it is no chance."""
 FURTHER = 4  # times the highest rate that was offered, as a proposal where it did not saturate
 
 
@@ -385,11 +387,33 @@ def limit_line(curve: Curve, limit: Limit) -> str:
     line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
     if not is_kept(curve, limit) and not any(found.best for found in curve.searches):
         return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
-    line += _broken_below(curve, limit) or _kept_above(curve, limit)
+    if contradiction := _out_of_order(curve, limit) or _broken_below(curve, limit) or _kept_above(curve, limit):
+        return f"{line}{contradiction}"
     if curve.searches and (grew := growing_words(curve.searches)):
         line += f". {_capital(grew)}: use a longer --each"
     few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
     return line if few is None else f"{line}. {_capital(search_words(few, limit.figure))}: use a longer --each"
+
+
+def _out_of_order(curve: Curve, limit: Limit) -> str:
+    """Two rates of which the lower one broke the limit, with times far above those of the higher one: they do not
+    follow the rate, so that a search finds whatever was there. The longest time of all is of one request."""
+    steps = [*curve.steps, *(step_of(point, limit) for point in curve.points)]
+    known = [(step, step.value_ns) for step in steps if step.kept_up and step.value_ns is not None]
+    pairs = [
+        (value / other, step, higher)
+        for step, value in known
+        if not step.holds
+        for higher, other in known
+        if higher.rate_per_s >= FAR_ABOVE * step.rate_per_s and value >= FAR_SLOWER * other
+    ]
+    if not pairs or limit.figure == "max":
+        return ""
+    _, low, high = max(pairs, key=lambda pair: pair[0])
+    return (
+        f". But it was {format_ns(low.value_ns)} at {format_iops(low.rate_per_s)}/s, and {format_ns(high.value_ns)} at "
+        f"{format_iops(high.rate_per_s)}/s: how much load keeps the limit is not known, since {VARIED}"
+    )
 
 
 def _broken_below(curve: Curve, limit: Limit) -> str:
