@@ -298,6 +298,13 @@ def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tm
         # Requests that end inside the call which submits them leave a thread nothing to wait for but its CPU.
         spent = interval(0, SECOND, cell([MS] * 20), cpu={"user_ns": 80 * MS, "system_ns": 840 * MS})
         inline = store.record(add_run(store, [spent, phase_end(loops=1, cpu_wait_share=0.03)]))
+        # A program may pace itself: with 20 ms of service in a second, the storage had nothing to do most of the time.
+        paced = plan(stream(program={"kind": "transactions", "size": "4KiB"}))
+        idle = store.record(add_run(store, [measured, phase_end()], plan_=paced))
+        full = interval(0, SECOND, cell([MS] * 900))
+        never_idle = store.record(add_run(store, [full, phase_end()], plan_=paced))
+    assert "The generator was not the limit." in answer([idle], {}).belief
+    assert "The storage, not the generator, was the limit." in answer([never_idle], {}).belief
     assert "The storage, not the generator, was the limit." in answer([quiet], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([stolen], {}).belief
     assert "so whether storage or generator was the limit is not known" in answer([preempted], {}).belief

@@ -572,7 +572,7 @@ def _limit(records: Sequence[Record]) -> str:
         if any(map(summaries.is_cpu_taken, records)):
             return f"{CPU_LACKED}, so whether storage or generator was the limit is not known."
         qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
-        if qualified or _lateness(records) or 0 < paced < len(records):
+        if qualified or _lateness(records) or 0 < paced < len(records) or any(map(_idles_in_a_program, records)):
             return "The generator was not the limit."
         if paced:
             if not all(map(_is_idle_or_quick, records)):
@@ -617,16 +617,29 @@ def _is_paced(record: Record) -> bool:
     )
 
 
+def _in_flight(record: Record) -> dict[int, float]:
+    """How many requests were in flight on average, by phase (Little's law)."""
+    found: dict[int, float] = {}
+    for row in analysis.totals(record):
+        if is_request(row.operation) and row.response and row.service and row.phase_ns:
+            own = row.service.mean_ns * row.phase_requests / row.phase_ns
+            found[row.phase] = found.get(row.phase, 0.0) + own
+    return found
+
+
+def _idles_in_a_program(record: Record) -> bool:
+    """Whether a program, which paces itself as a mail server's users do, left the storage idle for most of a phase."""
+    return any(
+        busy <= IDLE_IN_FLIGHT and _has_program(profile_phase(record, phase))
+        for phase, busy in _in_flight(record).items()
+    )
+
+
 def _is_idle_or_quick(record: Record) -> bool:
     """Whether requests that were due hardly waited: the mean response time is below twice the shortest service time, or
-    so few were in flight on average (Little's law) that the storage had none for most of the time."""
+    so few were in flight on average that the storage had none for most of the time."""
     rows = [row for row in analysis.totals(record) if is_request(row.operation) and row.response and row.service]
-    in_flight: dict[int, float] = {}
-    for row in rows:
-        if row.service and row.phase_ns:
-            own = row.service.mean_ns * row.phase_requests / row.phase_ns
-            in_flight[row.phase] = in_flight.get(row.phase, 0.0) + own
-    if max(in_flight.values(), default=0.0) <= IDLE_IN_FLIGHT:
+    if max(_in_flight(record).values(), default=0.0) <= IDLE_IN_FLIGHT:
         return True
     return all(row.response.mean_ns < QUICK * (row.service.min_ns or 0) for row in rows if row.response and row.service)
 
