@@ -89,8 +89,8 @@ def _bonnie(record: Record, figures: list[ToolFigure]) -> ToolTable:
         else:
             groups.append((figure.group, 2))
     note = (
-        "K/s is KiB per second; % CPU is the share of one processor, user and system time of all threads together, so it"
-        " may exceed 100."
+        "K/s is KiB per second; % CPU is the share of one processor, user and system time of all threads together, so"
+        " it may exceed 100."
     )
     return ToolTable("In Bonnie's order", columns, [cells], text_columns=1, groups=tuple(groups), note=note)
 
