@@ -58,7 +58,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Judged:
-    """How far theirs are above ours in one figure, as one of all that are compared."""
+    """How far theirs are above ours in one figure, as one of all places that are compared."""
 
     found: Difference | None
     runs: tuple[int, int]
@@ -103,11 +103,10 @@ def difference(ours: float | None, theirs: float | None) -> float | None:
 
 
 def compare(ours: list[Record], theirs: list[Record]) -> list[Comparison]:
-    """All differences are judged as one family."""
+    """The differences of one figure are judged as one family; each figure has a sentence of its own."""
     mine, other = _by_place(ours), _by_place(theirs)
     sides = [(rows[0][1], _side(rows), _side(other[key])) for key, rows in mine.items() if key in other]
-    found = [_apart_in(name, one, two) for _, one, two in sides for name in JUDGED]
-    together = iter(in_family(found))
+    found = {name: in_family([_apart_in(name, one, two) for _, one, two in sides]) for name in JUDGED}
     return [
         Comparison(
             row.phase_name,
@@ -115,9 +114,9 @@ def compare(ours: list[Record], theirs: list[Record]) -> list[Comparison]:
             row.operation,
             one,
             two,
-            {name: Judged(next(together), (one.runs, two.runs)) for name in JUDGED},
+            {name: Judged(family[number], (one.runs, two.runs)) for name, family in found.items()},
         )
-        for row, one, two in sides
+        for number, (row, one, two) in enumerate(sides)
     ]
 
 
