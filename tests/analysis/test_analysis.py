@@ -664,7 +664,7 @@ def test_a_stream_that_ended_before_its_phase_has_its_rate_over_its_own_time(tmp
     shown = Console(width=200, record=True)
     print_run(shown, found["record"])
     text = shown.export_text()
-    assert "small ended after 2.25 s of 5.00 s; its rate is over its own time." in text
+    assert "small ended 2.25 s into its phase of 5.00 s; its rate is over its own time." in text
     assert "2.25 s of 5.00 s" in text.split("Throughput")[1]
 
 

@@ -55,11 +55,12 @@ def lasted(row: Totals) -> str:
 def ended_words(row: Totals) -> str:
     """Why a rate is over another time than that of the phase, or is not given."""
     if row.ended_ns is None and row.phase_requests and not row.rated_ns:
-        return f"{row.stream_name} may have ended before its phase, and when is not known, so its rate is not given."
+        return f"When {row.stream_name} ended is not known, so its rate is not given."
     if row.ended_ns is None:
         return ""
     over_words = "its rate is over its own time" if row.rated_ns else "its rate is not given: set a shorter interval"
-    return f"{row.stream_name} ended after {'' if row.rated_ns else 'at most '}{lasted(row)}; {over_words}."
+    when = f"{'' if row.rated_ns else 'at most '}{format_ns(row.ended_ns)} into its phase of {format_ns(row.phase_ns)}"
+    return f"{row.stream_name} ended {when}; {over_words}."
 
 
 def variation(value: float | None) -> str:

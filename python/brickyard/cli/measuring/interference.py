@@ -257,7 +257,7 @@ def _answer(found: InterferenceMap, records: list[Record]) -> Answer:
 
 def _told(found: InterferenceMap, asked: MapAsked, records: list[Record]) -> tuple[str, list[str], list[list[str]]]:
     """Title, columns and rows of the table."""
-    columns = ["beside writes/s", "reads/s", "limit broken at", f"{found.figure} of {CONFIRMED_BY} runs"]
+    columns = ["beside writes/s", "reads/s", "too many reads/s", f"{found.figure} of {CONFIRMED_BY} runs"]
     rows = [_row(found, writes, reads) for writes, reads in found.frontier(found.limit_ns)]
     limit = f"{found.figure} within {format_ns(found.limit_ns)}"
     return f"Reads with {limit}: {_load_words(asked, records)}", [*columns, "reads per run, at least", ""], rows

@@ -399,7 +399,7 @@ def _answer(
 def _notes(found: list[Predicted]) -> list[str]:
     """What the table's words mean."""
     counts = {rates.n for item in found if (rates := item.rates)}
-    last = "as in the profile, no limit" if found[0].is_open else "its own requests in flight, no limit"
+    last = "as in the profile, no limit" if found[0].is_open else "the profile's own queue depth, no limit"
     notes = [f"open loop with Poisson arrivals in the profile's mix; last line: {last}"]
     if found[0].streams.are_named:
         mix = "; ".join(f"{item.condition}: {item.streams.words}" for item in found)

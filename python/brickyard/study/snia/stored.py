@@ -136,7 +136,7 @@ class _Said:
             return ""
         first, last = (self.found.saturation[at].figures.iops for at in (0, -1))
         ends = f"{format_iops(last)} writes/s, {last / first * 100:.0f} % of its first round"
-        return f"written on from its first byte, the target ends at {ends}"
+        return f"written without a pause from its first byte on, the target ends at {ends}"
 
     def _recovery(self) -> str:
         stimuli = self.found.stimuli
