@@ -30,6 +30,8 @@ OPERATIONS = tuple(str(counted) for counted in Counted if counted not in (Counte
 """Replays and loaders are judged elsewhere."""
 ADDRESSES = tuple(map(tag_of, get_args(Address)))
 CONDITIONS = tuple(map(str, HeldCondition))
+THOUSANDS = {"k": 1e3, "m": 1e6}
+"""Of requests; of bytes, some mean powers of 1024."""
 HOW = "write for example 'p99<=5ms', 'iops>=2000', 'errors<=1%' or 'throughput>=118.65MiB/s'"
 
 
@@ -261,5 +263,8 @@ def _limit(figure: str, limit: str) -> float:
         try:
             return float(limit.replace(",", ""))
         except ValueError:
-            raise ValueError(f"{limit} is not a number{' of requests a second' if figure == 'iops' else ''}") from None
+            of = " of requests a second" if figure == "iops" else ""
+            thousands = re.fullmatch(r"(\d+\.?\d*)([km])", limit)
+            write = f"; write {float(thousands[1]) * THOUSANDS[thousands[2]]:.0f}" if thousands else ""
+            raise ValueError(f"{limit} is not a number{of}{write}") from None
     return _core.parse_bytes_per_s(limit)
