@@ -16,6 +16,7 @@ import pytest
 
 from brickyard import cli
 from brickyard.analysis.databases import pgbench
+from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.studies import kirkwood
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.pgbench_home import MARK, PREFIX
@@ -114,6 +115,8 @@ def test_a_server_of_our_own_with_kirkwood_s_settings_and_its_samples(
     page = (tmp_path / "page" / "report.html").read_text()
     assert "transactions/s" in page
     assert "WAL" in page
+    # Its disk was idle: locks and processors of the server are on the other side of the generator, too.
+    assert "The storage, not the generator" not in " ".join(answer([record], {}).belief)
 
 
 def test_rates_of_the_server_take_the_whole_time_whatever_order_its_counts_were_told_in() -> None:

@@ -80,6 +80,15 @@ def test_run_by_fio_is_recorded_in_the_same_form(tmp_path: Path, capsys: pytest.
     assert main(["report", "--output", str(tmp_path / "report")]) == 0
 
 
+def test_a_limit_on_the_response_time_is_not_known_of_fio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """fio counts service times alone, and "not met: there were none" stood below its percentiles."""
+    words = ["run", "sqlio-random-read-4", str(tmp_path / "brick"), "--size", "16MiB", "--engine", "fio", *SHORT]
+    assert main([*words, "--check", "p95<=5s"]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Requirement p95<=5s: not known, fio reports no response time." in told
+    assert " File system " in told, "its facts are known, whoever opened the file"
+
+
 def test_fio_leaves_our_header_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     brick = tmp_path / "brick"
     made = answer(capsys, "run", "dd-write", str(brick), "--size", "16MiB")

@@ -572,7 +572,7 @@ def _limit(records: Sequence[Record]) -> str:
         if any(map(summaries.is_cpu_taken, records)):
             return f"{CPU_LACKED}, so whether storage or generator was the limit is not known."
         qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
-        if qualified or _lateness(records) or 0 < paced < len(records) or any(map(_idles_in_a_program, records)):
+        if qualified or _lateness(records) or 0 < paced < len(records) or any(map(_may_be_elsewhere, records)):
             return "The generator was not the limit."
         if paced:
             if not all(map(_is_idle_or_quick, records)):
@@ -627,9 +627,10 @@ def _in_flight(record: Record) -> dict[int, float]:
     return found
 
 
-def _idles_in_a_program(record: Record) -> bool:
-    """Whether a program, which paces itself as a mail server's users do, left the storage idle for most of a phase."""
-    return any(
+def _may_be_elsewhere(record: Record) -> bool:
+    """Whether the limit may be neither storage nor generator: the locks and processors of a database; and a program,
+    which paces itself as a mail server's users do, if it left the storage idle for most of a phase."""
+    return not isinstance(record.info.plan, Plan) or any(
         busy <= IDLE_IN_FLIGHT and _has_program(profile_phase(record, phase))
         for phase, busy in _in_flight(record).items()
     )

@@ -280,6 +280,8 @@ def _target_lines(record: Record) -> list[tuple[str, str]]:
     overrides = model_changes(record.info)
     lines = [(MODEL_SET, ", ".join(overrides))] if overrides else []
     modelled = bricks.resolved_of(record.info.targets, record.info.asked)
+    if not record.info.opened:  # another program opened them
+        return [*lines, *(line for sheet in record.info.facts.targets for line in _device_lines(sheet))]
     for number, opened in enumerate(record.info.opened):
         told = record.info.facts.targets
         facts = told[number] if number < len(told) else None

@@ -428,7 +428,7 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
         return replace(unmeasured, value=rate, head_room=head_room, passed=head_room >= 1 and not errors)
     times = _times(record, rows, requirement)
     if times is None:
-        return unmeasured
+        return _untimed(record, rows, unmeasured)
     value = _time(times, requirement.figure)
     bound = _bound(times, requirement) if value is None else None
     decides = bound.value if bound else value
@@ -444,6 +444,14 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
         return found
     span = f"{told_apart(format_ns, least_ns, value)} and {told_apart(format_ns, value, least_ns)}"
     return replace(found, is_known=False, note=f"the histogram tells only that it lies between {span}")
+
+
+def _untimed(record: Record, rows: list[Totals], found: Finding) -> Finding:
+    """Another tool, such as fio, counts service times alone: that says nothing against the storage."""
+    tool = record.info.tool
+    if found.errors or not tool or not any(row.requests for row in rows):
+        return found
+    return replace(found, is_known=False, note=f"{tool} reports no {found.requirement.measure} time")
 
 
 def _rate(rows: list[Totals], requirement: Requirement) -> float | None:
