@@ -438,17 +438,24 @@ impl Session {
     pub fn run(mut self, control: &RunControl, emit: &mut dyn FnMut(Event)) {
         emit(Event::Start(Box::new(self.start.clone())));
         let mut verifiers = Verifiers::new(self.run_id);
-        if let Err(message) = self.ready_targets(&mut verifiers, control, emit) {
-            let interrupted = control.state() != State::Run;
-            let outcome = if interrupted { RunOutcome::Interrupted } else { RunOutcome::Failed };
-            emit(Event::End { end_ns: self.clock.now_ns(), outcome, message });
-            return;
-        }
-        self.run_phases(verifiers, control, emit);
-        // Storage that no longer answers would hold up the end.
-        if control.state() != State::Abandon {
-            self.targets.iter().for_each(Target::restore_header);
-        }
+        let ready = self.ready_targets(&mut verifiers, control, emit);
+        let run = |emit: &mut dyn FnMut(Event)| match ready {
+            Ok(()) => self.run_phases(verifiers, control, emit),
+            Err(message) => {
+                let interrupted = control.state() != State::Run;
+                let outcome = if interrupted { RunOutcome::Interrupted } else { RunOutcome::Failed };
+                emit(Event::End { end_ns: self.clock.now_ns(), outcome, message });
+            }
+        };
+        // Before the last event: who has that may end the process.
+        let restore = || {
+            // Storage that no longer answers would hold up the end.
+            if control.state() != State::Abandon {
+                self.targets.iter().for_each(Target::restore_header);
+            }
+            Ok(())
+        };
+        retrace::run_to_end(run, restore, emit);
     }
 
     fn run_phases(&self, verifiers: Verifiers, control: &RunControl, emit: &mut dyn FnMut(Event)) {

@@ -30,8 +30,7 @@ OURS = "brickyard"
 APART = 2.0  # means that differ by this factor are said to
 TIMES = ("mean", *MEDIAN_AND_P99)
 JUDGED = {"iops": "IOPS", "service_mean": "Mean service time", "service_p99": "p99 of the service time"}
-"""Figures that sentences are about, by their names in `figures.named`. The median differs little from the mean, unless
-p99 differs as well."""
+"""Figures that sentences are about, by their names in `figures.named`."""
 
 
 @dataclass(frozen=True)

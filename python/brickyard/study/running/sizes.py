@@ -32,16 +32,24 @@ def size_of(path: str) -> int | None:
         os.close(handle)
 
 
-def to_fill(path: str, create_bytes: int | None, overwrite: Sequence[str] = ()) -> int | None:
-    """How much a run fills of a target before it begins, because it was never written; `create_bytes` of a file that is
-    yet to be made. None where that is not known."""
-    if not os.path.exists(path):
-        return create_bytes
+def _looked_at(path: str) -> _core.OpenTarget | None:
+    """What the guard tells of a target, closed again; None of one that it refuses to read."""
     try:
         found = _core.open_target(path, False, False, "{}")
     except ValueError:
         return None
     os.close(found.file)
+    return found
+
+
+def to_fill(path: str, create_bytes: int | None, overwrite: Sequence[str] = ()) -> int | None:
+    """How much a run fills of a target before it begins, because it was never written; `create_bytes` of a file that is
+    yet to be made. None where that is not known."""
+    if not os.path.exists(path):
+        return create_bytes
+    found = _looked_at(path)
+    if found is None:
+        return None
     if found.is_block and path not in overwrite:
         return 0
     if found.uuid:
@@ -55,10 +63,8 @@ def area_of(path: str) -> int | None:
     size_bytes = size_of(path)
     if size_bytes is None:
         return None
-    try:
-        found = _core.open_target(path, False, False, "{}")
-    except ValueError:
+    found = _looked_at(path)
+    if found is None:
         return size_bytes
-    os.close(found.file)
     claimed = found.is_block and not found.uuid
     return max(0, size_bytes // ROUND_BYTES - 1) * ROUND_BYTES if claimed else found.data_bytes
