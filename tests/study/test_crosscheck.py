@@ -89,6 +89,39 @@ def test_a_limit_on_the_response_time_is_not_known_of_fio(tmp_path: Path, capsys
     assert " File system " in told, "its facts are known, whoever opened the file"
 
 
+def test_a_run_by_fio_is_watched_and_warned_of_as_ours_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its records had neither the write cache, nor others on the device, nor the test area."""
+    brick = tmp_path / "brick"
+    words = ["run", "sqlio-random-write-4", str(brick), "--size", "16MiB", *SHORT]
+    ours = answer(capsys, *words)
+    by_fio = answer(capsys, *words, "--engine", "fio")
+    of_the_place = {"volatile_write_cache", "cache_unknown", "smaller_than_cache", "virtual_disk", "loop", "unwritten"}
+    told, expected = ({warning["id"] for warning in document["warnings"]} for document in (by_fio, ours))
+    assert told & of_the_place == expected & of_the_place
+    assert "short" not in told, "fio has no intervals that a longer run would give"
+    (watch,) = by_fio["watch"]["targets"]
+    asked = by_fio["totals"][0]["bytes"]
+    assert watch["foreign"]["write"]["ours_bytes"] == asked
+    if watch["foreign"]["known"]:
+        assert watch["foreign"]["write"]["device_bytes"] >= asked, "the kernel's own count"
+    assert main(["show"]) == 0
+    assert "Test area    16 MiB of a file" in capsys.readouterr().out
+
+
+def test_runs_by_fio_are_told_from_ours_and_not_pooled_with_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "sqlio-random-read-4", str(tmp_path / "brick"), "--size", "16MiB", *SHORT]
+    answer(capsys, *words)
+    answer(capsys, *words, "--engine", "fio")
+    assert main(["runs"]) == 0
+    first, second = (line for line in capsys.readouterr().out.splitlines() if "sqlio" in line)
+    assert ("by fio" in first, "by fio" in second) == (False, True)
+    found = answer(capsys, "history", str(tmp_path / "brick"))
+    assert [[point["run"] for point in one["points"]] for one in found["histories"]] == [[1], [2]]
+    assert "by fio" in str(found["histories"][1]["load"])
+
+
 def test_fio_leaves_our_header_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     brick = tmp_path / "brick"
     made = answer(capsys, "run", "dd-write", str(brick), "--size", "16MiB")

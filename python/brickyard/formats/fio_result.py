@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import errno
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from brickyard import _core
 from brickyard.errors import BadInputError
@@ -42,6 +42,7 @@ from brickyard.schema import (
     RunFacts,
     RunOutcome,
     RunWarning,
+    RunWatch,
     Start,
     Timed,
     Unit,
@@ -50,7 +51,7 @@ from brickyard.schema import (
 )
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
-from brickyard.store.record import COMPLETIONS, RunMarks
+from brickyard.store.record import COMPLETIONS, Record, RunMarks
 
 CPU_MAX_PERCENT = 1e6  # more than any host has
 DEPTHS = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": LARGEST}
@@ -74,6 +75,14 @@ SEVERAL_JOBS = warned(
     "their workers, depths, sizes and rates are not known.",
     "run fio without group_reporting",
 )
+
+
+@dataclass(frozen=True)
+class SeenBeside:
+    """What was seen beside fio, and what a reader is warned of."""
+
+    watch: RunWatch | None = None
+    warnings: list[RunWarning] = field(default_factory=list)
 
 
 def _completions(calls_ns: list[float]) -> RunWarning:
@@ -103,13 +112,16 @@ def store_result(
     plan: Plan | None = None,
     targets: Sequence[str] = (),
     facts: RunFacts | None = None,
-    io: IoPath | None = None,
+    opened: Start | None = None,
     study: int | None = None,
     labels: RunMarks | None = None,
     warnings: Sequence[RunWarning] = (),
+    watched: Callable[[Record], SeenBeside] = lambda _: SeenBeside(),
     is_stopped: bool = False,
 ) -> int:
-    """Appends a run with what fio measured; gives back its number. What is not given is taken from what fio printed."""
+    """Appends a run with what fio measured; gives back its number. What is not given is taken from what fio printed.
+
+    `opened`: how the targets were opened and prepared for fio. `watched` is asked when all figures are kept."""
     document = printed.document
     layout = lay_out(document, plan)
     phases = _phases(document, layout)
@@ -125,7 +137,7 @@ def store_result(
         study=study,
         labels=labels,
     )
-    store.add_events(run, [_start(document, layout, io), *(event for phase in phases for event in phase.events())])
+    store.add_events(run, [_start(document, layout, opened), *(event for phase in phases for event in phase.events())])
     failed = next((job for job in document.jobs if job.error), None)
     outcome = RunOutcome.INTERRUPTED if is_stopped else RunOutcome.FAILED if failed else RunOutcome.DONE
     message = f"fio: job {failed.jobname} ended with error {failed.error}" if failed else ""
@@ -138,9 +150,9 @@ def store_result(
     ]
     found = [REBUILT] * is_rebuilt + ([_completions(calls_ns)] if calls_ns else [])
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
-    store.end_run(
-        run, End(end_ns=phases[-1].end_ns, outcome=outcome, message=other_end(message)), None, [*warnings, *found]
-    )
+    seen = watched(store.record(run))
+    end = End(end_ns=phases[-1].end_ns, outcome=outcome, message=other_end(message))
+    store.end_run(run, end, seen.watch, [*warnings, *seen.warnings, *found])
     return run
 
 
@@ -286,15 +298,16 @@ def _mean(times: list[FioTimes], counts: list[int]) -> float:
     return sum(one.mean * count for one, count in zip(times, counts, strict=True)) / max(1, sum(counts))
 
 
-def _start(document: FioDocument, layout: Layout, io: IoPath | None) -> Start:
-    """`io` as it is known beside fio; else as the jobs ask for it."""
+def _start(document: FioDocument, layout: Layout, opened: Start | None) -> Start:
+    """Whether the page cache is passed by as it is known beside fio; else as the jobs ask for it."""
     return Start(
         schema=SCHEMA,
         start_unix_ns=document.printed_unix_ns,
         engine=Engine.FIO,
         engine_reason=EngineOfImport(version=document.version),
-        io=io or _asked_io(document, layout),
-        targets=[],
+        io=opened.io if opened else _asked_io(document, layout),
+        io_reason=opened.io_reason if opened else None,
+        targets=opened.targets if opened else [],
     )
 
 

@@ -19,6 +19,11 @@ def marks_words(marks: RunMarks) -> tuple[str, ...]:
     return (*_programs(marks), *_rounds(marks), *_rates(marks))
 
 
+def by_tool(tool: str) -> str:
+    """Who made a run, if Brickyard did not."""
+    return f"by {tool}" if tool else ""
+
+
 def _programs(marks: RunMarks) -> list[str]:
     return [words for words in (marks.engine, marks.pace) if words]
 

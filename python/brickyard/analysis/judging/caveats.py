@@ -63,13 +63,6 @@ OF_HOST: tuple[Rule, ...] = (
     caveats_site.late,
 )
 """What is asked of each host of a run on many."""
-OF_TARGETS: tuple[Rule, ...] = (
-    caveats_site.memory,
-    caveats_site.device_cache,
-    caveats_site.unwritten,
-    caveats_site.virtual,
-)
-"""What is asked of the targets of a run that another program made."""
 OF_RUN: tuple[Rule, ...] = tuple(rule for rule in RULES if rule not in (*OF_HOST, caveats_site.store))
 """What is asked of all of a run on many hosts; its store lies elsewhere."""
 

@@ -22,6 +22,7 @@ from brickyard.schema import (
     ArrayState,
     DeviceSheet,
     EmulatedSheet,
+    Engine,
     Flushed,
     Identity,
     IoPath,
@@ -586,6 +587,8 @@ def _below_store(run: Judged) -> list[str]:
 
 
 def store(run: Judged) -> Iterator[RunWarning]:
+    if run.start is not None and run.start.engine is Engine.FIO:
+        return  # what fio measured is stored when fio has ended
     if run.store and (names := _below_store(run)):
         yield warned(
             "store_on_device",

@@ -19,6 +19,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
 
+from brickyard.analysis.figures.marked import by_tool
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, MAD_TO_SIGMA, welch
 from brickyard.analysis.judging.comparison import Name, with_called
@@ -80,6 +81,7 @@ class _Key(NamedTuple):
     state: str
     operation: str
     load: str
+    tool: str
 
     @property
     def without_state(self) -> Name:
@@ -108,7 +110,7 @@ def histories(
             if (value := part.values.get(figure)) is not None:
                 changes, state = known_state(figures.state)
                 places = figures.name, part.phase, part.stream, part.condition
-                key = _Key(*places, changes, state, part.operation, figures.load)
+                key = _Key(*places, changes, state, part.operation, figures.load, figures.tool)
                 point = Point(head.id, head.began_unix_ns or head.created_unix_ns, value)
                 if is_repeat:
                     repeats.setdefault(key, []).append(head.id)
@@ -149,9 +151,9 @@ def _names(keys: Collection[_Key]) -> dict[_Key, Name]:
     for key in keys:
         states.setdefault(bare[key], set()).add((key.changes, key.state))
     told = {
-        key: (*key.name, key.phase, key.stream, key.changes, key.condition, key.operation)
+        key: (*key.name, key.phase, key.stream, key.changes, key.condition, by_tool(key.tool), key.operation)
         if len(states[name]) == 1
-        else (*name[:-1], key.changes, key.state, name[-1])
+        else (*name[:-1], key.changes, key.state, by_tool(key.tool), name[-1])
         for key, name in bare.items()
     }
     return {key: tuple(dict.fromkeys(part for part in words if part)) for key, words in told.items()}

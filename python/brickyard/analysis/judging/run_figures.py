@@ -35,7 +35,7 @@ from brickyard.analysis.judging.groups import state_of
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 11
+FORMULA = 12
 METADATA = "metadata/s"
 
 
@@ -92,6 +92,8 @@ class RunFigures(msgspec.Struct, frozen=True):
     measurement: str
     parts: list[PartFigures]
     phases: list[PhaseFigures]
+    tool: str = ""
+    """What made the run, where that was not Brickyard."""
 
 
 def run_figures(record: Record) -> RunFigures:
@@ -107,6 +109,7 @@ def run_figures(record: Record) -> RunFigures:
         measurement=_measurement(record),
         parts=[figures for condition, part in by_condition(at) for figures in _of_part(condition, part, nothing)],
         phases=_phases(record, at, rows),
+        tool=record.info.tool,
     )
 
 

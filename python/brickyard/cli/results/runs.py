@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
-from brickyard.analysis.figures.marked import marks_words
+from brickyard.analysis.figures.marked import by_tool, marks_words
 from brickyard.analysis.figures.named import IOPS
 from brickyard.analysis.judging.cached import NEVER_WRITTEN
 from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
@@ -260,7 +260,8 @@ def since_unix_ns(text: str, now: datetime | None = None) -> int:
 
 def _load(run: RunInfo) -> str:
     """What sets a run apart from others of its profile."""
-    return ", ".join(words for words in (run.called, _labels(run), *_states([run])) if words)
+    tool = "" if run.marks.engine else by_tool(run.tool)  # marks name it already
+    return ", ".join(words for words in (run.called, _labels(run), *_states([run]), tool) if words)
 
 
 def _states(runs: Sequence[RunHead]) -> list[str]:

@@ -15,7 +15,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from msgspec import structs
@@ -24,12 +24,13 @@ from brickyard import _core, outputs
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_json import read_result
-from brickyard.formats.fio_result import store_result
+from brickyard.formats.fio_result import SeenBeside, store_result
 from brickyard.formats.fio_stream import MIXED_FLUSHES_FROM, version_words
 from brickyard.schema import (
     Duration,
     End,
     RunOutcome,
+    RunWatch,
     Start,
     decode,
     encode,
@@ -38,10 +39,11 @@ from brickyard.schema import (
     words_of,
 )
 from brickyard.schema.plan import CacheState, IoMode, Plan
-from brickyard.store import Store
-from brickyard.study.running import circumstances
+from brickyard.store import Record, Store
+from brickyard.study.running import circumstances, summaries
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import EVENT_WAIT_MS, Listener, RunResult, RunSpec
+from brickyard.watch.beside import NoWatch
 
 GLOBAL = "[global]\n"
 WAIT_S = 0.1  # how soon the end of fio is seen
@@ -75,11 +77,18 @@ def run_fio(
         # The core has dropped the cache, once, as it does for a run; fio would drop it at every pass over the file.
         plan = structs.replace(plan, cache=CacheState.AS_IS)
     listener.note(f"{_version(place)} runs {spec.profile}")
+    watch = circumstances.Watching(spec.targets, NoWatch("fio does not tell which of its requests were slow"))
     with _held(plan, spec) as held:
         data = [(target.data_start_bytes, target.data_bytes) for target in held]
         files = [target.file for target in held]
         job = export_fio(plan, _paths(files), data).replace(GLOBAL, f"{GLOBAL}lat_percentiles=1\n", 1)
-        told, is_stopped = _carry_out(place, job, files, interrupt)
+        with watch:
+            told, is_stopped = _carry_out(place, job, files, interrupt, watch.look)
+
+    def watched(record: Record) -> SeenBeside:
+        found = watch.results(record)
+        return SeenBeside(RunWatch(targets=list(found)), circumstances.warnings(store, record, found))
+
     run = store_result(
         store,
         read_result(told),
@@ -88,13 +97,17 @@ def run_fio(
         profile_hash=spec.profile_hash,
         targets=spec.targets,
         facts=facts,
-        io=opened.io,
+        opened=opened,
         study=study,
         labels=spec.marks,
-        warnings=[NO_RESPONSE, *circumstances.of_targets(opened, facts, plan)],
+        warnings=[NO_RESPONSE],
+        watched=watched,
         is_stopped=is_stopped,
     )
-    info = store.record(run).info
+    record = store.record(run)
+    info = record.info
+    if info.outcome == "done":
+        summaries.keep(store, record)
     return RunResult(run, info.outcome, info.message, info.start)
 
 
@@ -178,8 +191,10 @@ class _Process:
         self.process.kill()
 
 
-def _carry_out(place: str, job: str, files: list[int], interrupt: Interrupt) -> tuple[str, bool]:
-    """What fio has told, and whether it was stopped."""
+def _carry_out(
+    place: str, job: str, files: list[int], interrupt: Interrupt, look: Callable[[], None]
+) -> tuple[str, bool]:
+    """What fio has told, and whether it was stopped; calls `look` while fio runs."""
     with outputs.temporary_folder("brickyard-fio-") as directory:
         file, result = directory / "job.fio", directory / "result.json"
         outputs.write_whole(file, job)
@@ -196,7 +211,7 @@ def _carry_out(place: str, job: str, files: list[int], interrupt: Interrupt) -> 
         )
         interrupt.attach(_Process(process))
         try:
-            complaint = _wait(process)
+            complaint = _wait(process, look)
         finally:
             interrupt.attach(None)
             if process.poll() is None:
@@ -211,12 +226,12 @@ def _carry_out(place: str, job: str, files: list[int], interrupt: Interrupt) -> 
     return text, interrupt.requested
 
 
-def _wait(process: subprocess.Popen[str]) -> str:
+def _wait(process: subprocess.Popen[str], look: Callable[[], None]) -> str:
     while True:
         try:
             return process.communicate(timeout=WAIT_S)[1]
         except subprocess.TimeoutExpired:
-            continue  # signals are handled between two looks
+            look()  # signals are handled between two
 
 
 def _version(place: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
 
 from brickyard import _core, bricks, facts
 from brickyard.analysis.databases import pgbench, replay_runs, replay_warnings
@@ -63,25 +64,37 @@ class Watching:
     Filling comes before, so that what a device has carried can be held against what was asked of it.
     """
 
-    def __init__(
-        self, targets: list[str], known: RunFacts, plan: Plan | OtherPlan, *, are_servers: bool = False
-    ) -> None:
+    def __init__(self, targets: list[str], slow: WatchBeside | NoWatch, *, are_servers: bool = False) -> None:
         self._watches = [facts.Watch(target) for target in targets]
-        self._slow = _beside(known, plan)
+        self._slow = slow
         self._servers = [facts.ServerIo(target) for target in targets] if are_servers else []
         self._sampled_s: float | None = None
 
+    def __enter__(self) -> Watching:
+        # Servers are looked at before and after their devices: what falls between is nobody else's.
+        for server in self._servers:
+            server.start()
+        for watch in self._watches:
+            watch.__enter__()
+        if isinstance(self._slow, WatchBeside):
+            self._slow.begin()
+        self._sampled_s = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
     def event(self, event: Event) -> None:
         if isinstance(event, PhaseStart) and self._sampled_s is None:
-            # Servers are looked at before and after their devices: what falls between is nobody else's.
-            for server in self._servers:
-                server.start()
-            for watch in self._watches:
-                watch.__enter__()
-            if isinstance(self._slow, WatchBeside):
-                self._slow.begin()
-            self._sampled_s = time.monotonic()
-        elif self._sampled_s is not None and time.monotonic() - self._sampled_s >= SAMPLE_EVERY_S:
+            self.__enter__()
+        else:
+            self.look()
+
+    def look(self) -> None:
+        """Meant to be called often; samples once a second, and not before the begin."""
+        if self._sampled_s is not None and time.monotonic() - self._sampled_s >= SAMPLE_EVERY_S:
             self._sampled_s = time.monotonic()
             for watch in self._watches:
                 watch.sample()
@@ -126,7 +139,7 @@ class Watching:
         )
 
 
-def _beside(known: RunFacts, plan: Plan | OtherPlan) -> WatchBeside | NoWatch:
+def watch_beside(known: RunFacts, plan: Plan | OtherPlan) -> WatchBeside | NoWatch:
     """One watch of all devices that the targets lie on."""
     numbers = dict.fromkeys(node.number for sheet in known.targets for node in facts.tops(sheet.stack))
     planned = planned_ns(plan)
@@ -172,12 +185,6 @@ class HostSeen:
     known: HostKnown | None
     """None where its targets are models."""
     watched: HostWatched | None = None
-
-
-def of_targets(start: Start, told: RunFacts, plan: Plan) -> list[RunWarning]:
-    """What a reader must know of the targets of a run that another program made."""
-    judged = Judged(host=told.host or HostSheet(), targets=told.targets, start=start, plan=plan)
-    return caveats.warnings(judged, caveats.OF_TARGETS)
 
 
 def of_hosts(record: Record, seen: Sequence[HostSeen]) -> list[RunWarning]:
@@ -250,7 +257,9 @@ def warnings(
         judged = [*host_warnings(record), *replay_warnings.replay_warnings(record, watched)]
     else:
         unseen = unseen_of(seen) if seen else None
-        judged = [*host_warnings(record, unseen), *steadiness_warnings(record), *pgbench.pgbench_warnings(record)]
+        # Other tools print one interval a phase, and say so.
+        steadiness = [] if info.is_by_tool else steadiness_warnings(record)
+        judged = [*host_warnings(record, unseen), *steadiness, *pgbench.pgbench_warnings(record)]
         if asks_databases(info.plan):
             found = [item for item in found if item.id not in NOT_OF_DATABASES]
     return sorted([*judged, *found, *told], key=lambda item: item.severity != "warning")

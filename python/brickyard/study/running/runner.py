@@ -189,7 +189,7 @@ class Runner:
         key = tuple(spec.targets if spec.places is None else spec.places)
         known = self.facts_of(key)
         are_servers = asks_databases(spec.plan)
-        watch = circumstances.Watching(list(key), known, spec.plan, are_servers=are_servers)
+        watch = circumstances.Watching(list(key), circumstances.watch_beside(known, spec.plan), are_servers=are_servers)
         try:
             handle = _start(spec) if spec.start is None else spec.start()
         except BaseException:
