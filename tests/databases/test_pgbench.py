@@ -70,6 +70,9 @@ def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path], capsys:
     said = capsys.readouterr().out
     assert "calls/s" in said
     assert "IOPS" not in said
+    assert cli.main(["show", "--store", str(place / "store.db")]) == 0
+    shown = capsys.readouterr().out
+    assert shown.index("transactions/s, half of them") < shown.index("Before you rely on it: No request failed.")
     settings = pgbench.settings_of(record)
     assert {"autovacuum", "data_checksums", "shared_buffers", "wal_sync_method"} <= set(settings)
     assert settings["fsync"] == "off"

@@ -21,7 +21,7 @@ from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.totals import Totals
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow, summary
-from brickyard.analysis.judging.answers import Answer, answer
+from brickyard.analysis.judging.answers import Answer, answer, belief
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
 from brickyard.analysis.judging.further import further_tables, further_words
 from brickyard.analysis.judging.merging import distinct_warnings
@@ -402,9 +402,7 @@ def _print_figures(console: Console, record: Record) -> None:
 
 
 def _print_pgbench(console: Console, record: Record) -> None:
-    for line in pgbench.words(record):
-        print_line(console, line)
-    console.print()
+    print_answer(console, Answer("", tuple(pgbench.words(record)), belief([record])))
     print_warnings(console, [record])
     for title, names, rows in pgbench.tables(record):
         sides = [LEFT if name == "" else RIGHT for name in names]
