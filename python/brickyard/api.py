@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from brickyard import analysis, bricks, profiles
 from brickyard.analysis.figures.totals import Totals
-from brickyard.analysis.judging.comparison import valid_sides
 from brickyard.analysis.judging.gate import Compared, compared
+from brickyard.analysis.judging.pairing import valid_sides
 from brickyard.conditions import Held
 from brickyard.databases.connect import refuse_twice
 from brickyard.errors import BadInputError, BrickyardError, nearest

@@ -27,11 +27,13 @@ from brickyard.analysis.figures.samples import quantile
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, answer
-from brickyard.analysis.judging.comparison import Change, left_out_words, length_lines, repeated
+from brickyard.analysis.judging.comparison import Change
 from brickyard.analysis.judging.differing import differing_between
 from brickyard.analysis.judging.gate import Compared, Finding
 from brickyard.analysis.judging.groups import series_of, state_words
 from brickyard.analysis.judging.merging import distinct_warnings
+from brickyard.analysis.judging.pairing import left_out_words, length_lines
+from brickyard.analysis.judging.repetitions import repeated
 from brickyard.analysis.judging.run_figures import PartFigures, RunFigures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import VERDICT_COLUMNS, verdict_rows, verdict_title

@@ -22,7 +22,7 @@ from brickyard.analysis.figures.latency import as_one, together
 from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.series import latency_edges, pieces
 from brickyard.analysis.judging import summary
-from brickyard.analysis.judging.comparison import repeated, together_words
+from brickyard.analysis.judging.repetitions import repeated, together_words
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import verdict_line

@@ -12,7 +12,9 @@ from brickyard.advise.simulate import Brick, simulate
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.judging.answers import answer
-from brickyard.analysis.judging.comparison import compare, length_lines, repeated
+from brickyard.analysis.judging.comparison import compare
+from brickyard.analysis.judging.pairing import length_lines
+from brickyard.analysis.judging.repetitions import repeated
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import verdict_line

@@ -14,9 +14,10 @@ from brickyard.analysis.figures.observe import observations
 from brickyard.analysis.figures.pivot import TableSpec
 from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.analysis.judging.answers import answer
-from brickyard.analysis.judging.comparison import compare, repeated
+from brickyard.analysis.judging.comparison import compare
 from brickyard.analysis.judging.differing import loads_apart
 from brickyard.analysis.judging.history import histories
+from brickyard.analysis.judging.repetitions import repeated
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import Verdict, verdict, verdict_document
 from brickyard.analysis.judging.verdict_words import verdict_line, verdict_rows

@@ -8,8 +8,9 @@ from textwrap import wrap
 import altair as alt
 import msgspec
 
-from brickyard.analysis.judging.comparison import Comparison, Name
+from brickyard.analysis.judging.comparison import Comparison
 from brickyard.analysis.judging.history import History
+from brickyard.analysis.judging.pairing import Name
 from brickyard.percentiles import SHOWN_NAMES
 from brickyard.report import theme
 from brickyard.report.picture import Picture

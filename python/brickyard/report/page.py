@@ -25,9 +25,9 @@ from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
-from brickyard.analysis.judging.comparison import repeated, together_words
 from brickyard.analysis.judging.groups import target_words
 from brickyard.analysis.judging.merging import distinct_warnings
+from brickyard.analysis.judging.repetitions import repeated, together_words
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.judging.without_rate import Key, asked_cell, reasons, without_rate
 from brickyard.analysis.studies import pts_points

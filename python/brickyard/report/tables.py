@@ -15,9 +15,10 @@ from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
-from brickyard.analysis.judging.comparison import Repeated, length_lines
 from brickyard.analysis.judging.further import further_tables
 from brickyard.analysis.judging.groups import apart_words
+from brickyard.analysis.judging.pairing import length_lines
+from brickyard.analysis.judging.repetitions import Repeated
 from brickyard.analysis.studies.characterization import footnotes, latency_name, pattern_words
 from brickyard.schema import HangEvent, Timed, is_on_data, is_request
 from brickyard.store import METADATA, FailedRequest, Record

@@ -18,7 +18,8 @@ from enum import Enum
 from functools import cached_property
 
 from brickyard.analysis.figures.samples import CONFIDENCE, POWER, Welch, adjusted_p, family, repetitions_to_decide
-from brickyard.analysis.judging.comparison import Change, Comparison, Sides, compare, default_figures, loads_differ
+from brickyard.analysis.judging.comparison import Change, Comparison, compare
+from brickyard.analysis.judging.pairing import Sides, default_figures, loads_differ
 
 WORSE_MAX = 10.0  # shown as more than tenfold
 LOSS_MAX = 0.999999  # a rate loses no more than all of it

@@ -22,9 +22,9 @@ from typing import NamedTuple
 from brickyard.analysis.figures.marked import by_tool
 from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, MAD_TO_SIGMA, welch
-from brickyard.analysis.judging.comparison import Name, with_called
 from brickyard.analysis.judging.differing import Differing, differing_between, loads_apart
 from brickyard.analysis.judging.groups import known_state
+from brickyard.analysis.judging.pairing import Name, with_called
 from brickyard.analysis.judging.run_figures import RunFigures
 from brickyard.store import Record, RunHead
 

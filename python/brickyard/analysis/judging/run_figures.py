@@ -29,9 +29,9 @@ from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
 from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import Totals, rated_intervals, rated_rows, totals
-from brickyard.analysis.judging.comparison import record_name
 from brickyard.analysis.judging.differing import load_hash
 from brickyard.analysis.judging.groups import state_of
+from brickyard.analysis.judging.pairing import record_name
 from brickyard.store import Record
 from brickyard.units import MIB
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from brickyard.analysis.judging.comparison import Repeated, repeated
+from brickyard.analysis.judging.repetitions import Repeated, repeated
 from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.parts import again as traces
 from brickyard.cli.parts.judging import Judging

@@ -14,17 +14,11 @@ from brickyard import outputs
 from brickyard.analysis.figures.difference_words import difference_text
 from brickyard.analysis.figures.named import COMPARABLE
 from brickyard.analysis.figures.workload import workload_words
-from brickyard.analysis.judging.comparison import (
-    Comparison,
-    Shift,
-    Sides,
-    left_out_words,
-    length_lines,
-    valid_sides,
-)
+from brickyard.analysis.judging.comparison import Comparison, Shift
 from brickyard.analysis.judging.differing import Differing, differing_between
 from brickyard.analysis.judging.gate import Gate, compared
 from brickyard.analysis.judging.groups import NAMED_MOST, side_names
+from brickyard.analysis.judging.pairing import Sides, left_out_words, length_lines, valid_sides
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.selection import kept_baseline, open_store, select

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brickyard import analysis
 from brickyard.analysis.judging.answers import Answer, answer
-from brickyard.analysis.judging.comparison import repeated
+from brickyard.analysis.judging.repetitions import repeated
 from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.parts import judging as judges
 from brickyard.cli.parts import options
