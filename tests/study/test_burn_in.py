@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import subprocess
@@ -72,11 +73,20 @@ def test_the_damaged_one_is_found_and_only_that(tmp_path: Path, capsys: pytest.C
     assert not list(logs.glob("*sound.log"))
 
 
+def covered(told: Json) -> float:
+    """What uniform writes and reads that alternate leave checked: a block counts if a read follows a write of it."""
+    writes, reads = (told["counts"][f"{kind}_bytes"] / told["data_bytes"] for kind in ("written", "read"))
+    steps = 1000
+    after = sum(math.exp(-writes * n / steps) * (1 - math.exp(-reads * (1 - n / steps))) for n in range(steps))
+    return float(writes / steps * after)
+
+
 def test_a_session_goes_on_where_the_one_before_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     device = str(tmp_path / "device")
     first = burned(capsys, device, *SMALL, "--duration", "1s")["devices"][0]
     assert first["verdict"] == "pass"
     assert first["read_share"] == first["counts"]["read_bytes"] / first["data_bytes"] > 0
+    assert 0 < first["checked_share"] == pytest.approx(covered(first), abs=0.03)
     logs = default_place().parent / "burn-in"
     account = next(logs.glob("*.json"))
     # As a killed session would have left it: half of a longer time burned.
@@ -86,6 +96,7 @@ def test_a_session_goes_on_where_the_one_before_ended(tmp_path: Path, capsys: py
     assert len(second["runs"]) == 2
     assert second["burned_ns"] == pytest.approx(2e9, rel=0.02)
     assert second["counts"]["checked_blocks"] > first["counts"]["checked_blocks"]
+    assert first["checked_share"] <= second["checked_share"] == pytest.approx(covered(second), abs=0.03)
     with Store(default_place()) as store:
         left = store.record(second["runs"][1]).info.plan.phase[0].duration
     assert left is not None
@@ -226,7 +237,12 @@ def test_a_sector_that_is_bad_from_the_start_is_logged_with_its_offset(
         subprocess.run(["umount", "--lazy", str(room)], check=True)
 
 
-def test_a_pass_says_how_little_was_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pass_says_how_little_was_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     device = str(tmp_path / "device")
     assert main(["burn-in", device, "--size", "256MiB", "--duration", "1s"]) == 0
-    assert "blocks that were not read may be damaged" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "the other blocks may be damaged" in said
+    (account,) = accounts()
+    share = account["checked_once_blocks"] / account["blocks"]
+    assert 0 < share == pytest.approx(covered(account), abs=0.03)
+    assert f"pass after 1.00 s: {math.floor(share * 1000) / 10:g} % of its blocks checked" in said

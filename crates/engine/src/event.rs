@@ -9,7 +9,7 @@ use crate::note::{Failure, Note};
 use crate::referee::Merged;
 use crate::slowest::Slow;
 use crate::timeline::Kind;
-use crate::verify::VerifyCounts;
+use crate::verify::{Covered, VerifyCounts};
 
 /// `settles`: a step of a ramp has just begun, and the interval is in no figure.
 pub fn interval(
@@ -68,8 +68,10 @@ impl From<FrameCounts> for FramesEnd {
 
 impl From<VerifyCounts> for VerifiedEvent {
     fn from(counts: VerifyCounts) -> VerifiedEvent {
-        let VerifyCounts { checked_blocks, unchecked_blocks, damaged_blocks } = counts;
-        VerifiedEvent { checked_blocks, unchecked_blocks, damaged_blocks }
+        let VerifyCounts { checked_blocks, unchecked_blocks, damaged_blocks, covered } = counts;
+        let covered =
+            covered.map(|Covered { blocks, checked_once_blocks }| CoveredEvent { blocks, checked_once_blocks });
+        VerifiedEvent { checked_blocks, unchecked_blocks, damaged_blocks, covered }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::pattern::Pattern;
 use crate::payload::Payload;
 use crate::program::{Place, ProgramLane, ProgramPlace, Programs};
 use crate::source::ChainKind;
-use crate::verify::{MapChoice, Verifier, VerifyCounts};
+use crate::verify::{Covered, MapChoice, Verifier, VerifyCounts};
 
 /// The part of a target that streams may touch, and what it demands of requests.
 #[derive(Debug, Clone, Default)]
@@ -255,6 +255,10 @@ impl Verifiers {
                 checked_blocks: sum.checked_blocks + counts.checked_blocks,
                 unchecked_blocks: sum.unchecked_blocks + counts.unchecked_blocks,
                 damaged_blocks: sum.damaged_blocks + counts.damaged_blocks,
+                covered: sum.covered.into_iter().chain(counts.covered).reduce(|one, other| Covered {
+                    blocks: one.blocks + other.blocks,
+                    checked_once_blocks: one.checked_once_blocks + other.checked_once_blocks,
+                }),
             }
         })
     }

@@ -76,7 +76,7 @@ for _verb, _place, _help, _group in (
         "SNIA's tests of solid state storage (PTS-C and PTS-E), with the standard's tables.",
         MEASURE,
     ),
-    ("burn-in", "measuring.burn_in:burn_in", "Random I/O with every block checked, on many devices at once.", MEASURE),
+    ("burn-in", "measuring.burn_in:burn_in", "Random I/O, checked when it is read, on many devices at once.", MEASURE),
     (
         "terraserver",
         "databases.terraserver:app",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_stream import MIXED_FLUSHES_FROM, version_words
+from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, version_words
 from brickyard.schema import tag_of
 from brickyard.schema.fio_words import RW, distribution
 from brickyard.schema.operations import shares
@@ -317,8 +317,9 @@ def _rest(stream: Stream) -> list[str]:
     lines = [] if stream.sync is SyncMode.NONE else [f"sync={stream.sync}"]
     if flush := stream.flush_every:
         lines.append(f"{flush.call}={flush.writes}")
-        if stream.operations.read:
-            lines.append(f"; before version {version_words(MIXED_FLUSHES_FROM)}, fio flushes again after reads")
+        reads = bool(stream.operations.read)
+        if again := flushes_again(reads=reads, depth=stream.depth, writes=flush.writes):
+            lines.append(f"; before version {version_words(FLUSHES_ONCE_FROM)}, fio flushes again {again}")
     if stream.data.compressible:
         lines.append(f"buffer_compress_percentage={stream.data.compressible:g}")
     if stream.data.duplicate:

@@ -21,6 +21,7 @@ from brickyard.errors import BadInputError
 from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
 from brickyard.formats.fio_options import understood
+from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, version_words
 from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
     SCHEMA,
@@ -49,7 +50,7 @@ from brickyard.schema import (
     other_end,
     warned,
 )
-from brickyard.schema.plan import Plan
+from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Store
 from brickyard.store.record import COMPLETIONS, Record, RunMarks
 
@@ -75,6 +76,39 @@ SEVERAL_JOBS = warned(
     "their workers, depths, sizes and rates are not known.",
     "run fio without group_reporting",
 )
+
+
+FLUSHES_APART_SHARE = 0.1
+"""Our choice: a job that ends before its next flush is due has hardly fewer."""
+
+
+def _flushes(plan: Plan | OtherPlan, phases: Sequence[_Phase]) -> list[RunWarning]:
+    """That fio flushed more or less often than its job says."""
+    found = []
+    if not isinstance(plan, Plan):
+        return []
+    for phase, asked_phase in ((phase, plan.phase[phase.number]) for phase in phases):
+        counts = Counter[tuple[int, Counted]]()
+        for one in phase.moved:
+            counts[one.cell.stream, one.cell.operation] += one.cell.requests
+        for number, stream in enumerate(asked_phase.stream):
+            asked = stream.flush_every
+            writes, flushes = counts[number, Counted.WRITE], counts[number, Counted.FLUSH]
+            due = writes / asked.writes if asked else 0.0
+            if asked and abs(flushes - due) > max(FLUSHES_APART_SHARE * due, stream.workers):
+                found.append(
+                    warned(
+                        "fio-flushes",
+                        "warning",
+                        "fio flushed {flushes} times in {writes} writes, not once after every {every} of them: this is "
+                        "another load than the job says.",
+                        f"use fio {version_words(FLUSHES_ONCE_FROM)} or later, or ioengine=libaio",
+                        flushes=Unit.NUMBER.of(flushes),
+                        writes=Unit.NUMBER.of(writes),
+                        every=Unit.NUMBER.of(asked.writes),
+                    )
+                )
+    return found
 
 
 @dataclass(frozen=True)
@@ -150,6 +184,8 @@ def store_result(
     ]
     found = [REBUILT] * is_rebuilt + ([_completions(calls_ns)] if calls_ns else [])
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
+    if not layout.merged:
+        found += _flushes(layout.plan, phases)
     seen = watched(store.record(run))
     end = End(end_ns=phases[-1].end_ns, outcome=outcome, message=other_end(message))
     store.end_run(run, end, seen.watch, [*warnings, *seen.warnings, *found])

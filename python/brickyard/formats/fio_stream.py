@@ -61,9 +61,19 @@ ETCD_BYTES = 2300  # of IBM Cloud's command that tests storage for etcd
 Sizes = dict[str, dict[int, float]]  # by operation in use: size in bytes → share
 
 
-MIXED_FLUSHES_FROM = (3, 38)
-"""The version since which fio flushes only after a write ("io_u: Ensure fsync only after write(s)"). Before, a job that
-also reads flushed before each request until the next write."""
+FLUSHES_ONCE_FROM = (3, 38)
+"""The version since which fio looks at what it issued last ("td: Replace last_was_sync with last_ddir_issued", "io_u:
+Ensure fsync only after write(s)"). Before, it looked at what had ended last."""
+QUEUES_FLUSHES = frozenset({"io_uring", "posixaio"})
+"""Engines that flush while other requests are in flight; libaio waits until none is."""
+
+
+def flushes_again(*, reads: bool, depth: int, writes: int) -> str:
+    """When a fio before `FLUSHES_ONCE_FROM` with an engine of `QUEUES_FLUSHES` flushes more often than after each
+    number of `writes`; empty where it does not."""
+    if reads:
+        return "after each read that follows a flushed write"
+    return "until the first flush has ended" if depth > 1 and writes > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -103,11 +113,13 @@ def read_work(job: Job, jobs: int) -> Work:
     if flush_every is not None and not ops.write:
         notes.append(f"{flush_every.call}={flush_every.writes} has no effect: the job writes nothing.")
         flush_every = None
-    if flush_every is not None and ops.read:
-        notes.append(
-            f"{flush_every.call}={flush_every.writes}: here a flush follows each such number of writes, as in fio from"
-            f" {version_words(MIXED_FLUSHES_FROM)} on; before, fio flushed again after each read that came next."
-        )
+    if flush_every is not None:
+        queued = depth if engine in QUEUES_FLUSHES else 1
+        if again := flushes_again(reads=bool(ops.read), depth=queued, writes=flush_every.writes):
+            notes.append(
+                f"{flush_every.call}={flush_every.writes}: here one flush follows each such number of writes, as in fio"
+                f" from {version_words(FLUSHES_ONCE_FROM)} on; before, fio flushed again {again}."
+            )
     stream = ProfileStream(
         name=plain_name(job.name),
         operations=ops,

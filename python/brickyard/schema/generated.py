@@ -566,6 +566,14 @@ class ConditionAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="k
     text: str
 
 
+class CoveredEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of what is verified was checked at all, over all sessions."""
+
+    blocks: int
+    checked_once_blocks: int
+    """Each counts once, however often it was checked."""
+
+
 class Cpu(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time of the whole process, kernel workers of its rings included."""
 
@@ -1432,6 +1440,8 @@ class UnwrittenBytes(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
 
 class VerifiedEvent(msgspec.Struct, frozen=True, kw_only=True):
     checked_blocks: int
+    covered: CoveredEvent | None = None
+    """Where it is kept from session to session which blocks were checked."""
     damaged_blocks: int
     unchecked_blocks: int
 

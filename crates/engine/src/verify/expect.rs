@@ -228,6 +228,21 @@ impl Blocks {
         }
     }
 
+    /// The block was read and held against what was expected; kept where there is a map.
+    pub fn check(&mut self, block: u64) {
+        if let Table::Map(map) = &mut self.table {
+            map.check(block);
+        }
+    }
+
+    /// Blocks of which [`Blocks::check`] told, each once.
+    pub fn checked_once(&self) -> u64 {
+        match &self.table {
+            Table::Map(map) => map.checked_once,
+            Table::Passes(_) => 0,
+        }
+    }
+
     /// The instant to hand to [`Blocks::written_since`].
     pub fn tick(&self) -> u64 {
         match &self.table {

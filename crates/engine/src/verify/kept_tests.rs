@@ -108,3 +108,38 @@ fn what_is_no_map_of_ours_is_left_alone() {
         std::fs::remove_file(&path).unwrap();
     }
 }
+
+/// Reads that check nothing were counted as if they had: a burn-in that read every block had left a twentieth unchecked.
+#[test]
+fn a_block_counts_as_covered_once_and_only_where_it_was_held_against_something() {
+    let path = place("covered");
+    let covered = |verifier: &Verifier| verifier.counts().covered.unwrap().checked_once_blocks;
+    let first = session(&path, RUN, 1);
+    assert_eq!(first.counts().covered.unwrap().blocks, BLOCKS as u64);
+    judged(&first, 3, &vec![0; BLOCK]);
+    assert_eq!(covered(&first), 0, "nobody wrote there");
+    let block = written(&first, 3);
+    assert_eq!(covered(&first), 0, "written, and not read");
+    for _ in 0..3 {
+        judged(&first, 3, &block);
+    }
+    assert_eq!(covered(&first), 1);
+    let newer = written(&first, 3);
+    let mut in_flight = vec![0; BLOCK];
+    first.begin_write((4 * BLOCK) as u64, 0, &mut in_flight);
+    assert_eq!(covered(&first), 1, "a later write takes nothing back");
+    killed(first);
+
+    let second = session(&path, RUN + 1, 1);
+    assert_eq!(covered(&second), 1, "over all sessions");
+    assert_eq!(judged(&second, 3, &newer), (vec![], 1), "its generation is still known");
+    judged(&second, 4, &vec![0xa5; BLOCK]);
+    assert_eq!(covered(&second), 1, "a write was in flight when it was killed");
+    let mut bits = written(&second, 7);
+    bits[2000] ^= 4;
+    assert_eq!(judged(&second, 7, &bits), (vec![DamageKind::Bits], 1));
+    assert_eq!(covered(&second), 2, "damage was found by a check");
+    drop(second);
+    assert_eq!(covered(&session(&path, RUN + 2, 1)), 2, "closed in order");
+    std::fs::remove_file(&path).unwrap();
+}

@@ -23,7 +23,9 @@ const PIECE_BYTES: usize = 1 << 20;
 const PIECE_WORDS: usize = PIECE_BYTES / 4;
 /// Before the words: a page for the [`Head`].
 const HEAD_BYTES: usize = 4096;
-const MAGIC: u64 = u64::from_le_bytes(*b"BRKMAP01");
+const MAGIC: u64 = u64::from_le_bytes(*b"BRKMAP02");
+/// Of files whose words had another meaning. They are ours, and begun anew.
+const EARLIER_MAGIC: u64 = u64::from_le_bytes(*b"BRKMAP01");
 /// A kept file says so many generations ahead which ones may have been used, so that it seldom has to.
 const RESERVED_AHEAD: u64 = 1 << 16;
 
@@ -191,13 +193,14 @@ impl MapFile {
     }
 
     /// Changes every word that has been set.
-    pub fn replace(&mut self, change: impl Fn(u32) -> u32) {
+    pub fn replace(&mut self, mut change: impl FnMut(u32) -> u32) {
         for piece in (0..self.pieces.len()).filter(|p| self.pieces[*p] == Piece::Kept).collect::<Vec<_>>() {
             for index in piece * PIECE_WORDS..((piece + 1) * PIECE_WORDS).min(self.length) {
                 // SAFETY: inside the mapping, and the piece has its space; changed words only are written.
                 let word = unsafe { self.words.add(index).read() };
-                if change(word) != word {
-                    self.set(index, change(word));
+                let changed = change(word);
+                if changed != word {
+                    self.set(index, changed);
                 }
             }
         }
@@ -307,6 +310,7 @@ fn file_of_ours(path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     let mut head = [0; 8];
     let count = file.read_at(&mut head, 0)?;
-    let is_ours = file.metadata()?.is_file() && (head == MAGIC.to_le_bytes() || head[..count].iter().all(|b| *b == 0));
+    let is_ours = file.metadata()?.is_file()
+        && ([MAGIC, EARLIER_MAGIC].map(u64::to_le_bytes).contains(&head) || head[..count].iter().all(|b| *b == 0));
     if is_ours { Ok(file) } else { Err(refused("was not made by Brickyard; move it away")) }
 }

@@ -6,15 +6,17 @@
 use super::expect::{Expectation, Filled, Record, UNCERTAIN_BLOCKS_MOST};
 use super::map_file::MapFile;
 
-/// A word of the map: 0 not written, else the low 31 bits of a generation, [`UNCERTAIN`], or with the top bit set the
+/// A word of the map: 0 not written, else the low 30 bits of a generation, [`UNCERTAIN`], or with the top bit set the
 /// index of a record.
 const RECORD_BIT: u32 = 1 << 31;
-pub(super) const LOW_MASK: u32 = RECORD_BIT - 1;
+/// Beside any of these: the block was read and held against what was expected, at least once.
+const CHECKED_BIT: u32 = 1 << 30;
+pub(super) const LOW_MASK: u32 = CHECKED_BIT - 1;
 /// One of more uncertain blocks than there may be records.
 const UNCERTAIN: u32 = LOW_MASK;
 
-/// Generations count the writes of the whole region, in 64 bits; the map keeps their low 31. When these wrap, a block
-/// is taken for up to date if it is stale by exactly a multiple of 2^31 writes, and never the other way round.
+/// Generations count the writes of the whole region, in 64 bits; the map keeps their low 30. When these wrap, a block
+/// is taken for up to date if it is stale by exactly a multiple of 2^30 writes, and never the other way round.
 #[derive(Debug)]
 pub(super) struct MapTable {
     pub file: MapFile,
@@ -22,18 +24,33 @@ pub(super) struct MapTable {
     free: Vec<u32>,
     pub latest: u64,
     in_flight: usize,
+    pub checked_once: u64,
 }
 
 impl MapTable {
     pub fn new(file: MapFile) -> MapTable {
-        MapTable { file, records: Vec::new(), free: Vec::new(), latest: 0, in_flight: 0 }
+        MapTable { file, records: Vec::new(), free: Vec::new(), latest: 0, in_flight: 0, checked_once: 0 }
     }
 
     /// Goes on where an earlier session ended. Its records are gone, so blocks that had one are uncertain.
     pub fn resumed(mut file: MapFile) -> MapTable {
-        file.replace(|word| if word & RECORD_BIT != 0 { UNCERTAIN } else { word });
+        let mut checked_once = 0;
+        file.replace(|word| {
+            checked_once += u64::from(word & CHECKED_BIT != 0);
+            if word & RECORD_BIT != 0 { UNCERTAIN | word & CHECKED_BIT } else { word }
+        });
         let latest = file.reserved();
-        MapTable { latest, ..MapTable::new(file) }
+        MapTable { latest, checked_once, ..MapTable::new(file) }
+    }
+
+    /// The block was held against what was expected.
+    pub fn check(&mut self, block: u64) {
+        match self.file.get(block as usize) {
+            Some(word) if word & CHECKED_BIT == 0 && self.file.set(block as usize, word | CHECKED_BIT) => {
+                self.checked_once += 1;
+            }
+            _ => {}
+        }
     }
 
     pub fn next_generation(&mut self) -> u64 {
@@ -64,7 +81,7 @@ impl MapTable {
                 self.records.len() as u32 - 1
             }
         };
-        if self.file.set(block as usize, RECORD_BIT | index) {
+        if self.file.set(block as usize, RECORD_BIT | index | word & CHECKED_BIT) {
             self.in_flight += 1;
         } else {
             self.free.push(index);
@@ -87,17 +104,17 @@ impl MapTable {
         }
         self.in_flight -= 1;
         let uncertain = self.records.len() - self.free.len() - self.in_flight;
-        let word = match settled {
+        let low = match settled {
             Some(generation) => generation as u32 & LOW_MASK,
             None if uncertain > UNCERTAIN_BLOCKS_MOST => UNCERTAIN,
             None => return,
         };
-        self.file.set(block as usize, word);
+        self.file.set(block as usize, low | word & CHECKED_BIT);
         self.free.push(index);
     }
 
     pub fn expectation(&self, block: u64, filled: &Filled) -> Option<Expectation> {
-        match self.file.get(block as usize)? {
+        match self.file.get(block as usize)? & !CHECKED_BIT {
             0 => filled.generation(block).map(Expectation::settled),
             UNCERTAIN => Some(Expectation { unknown: true, mixture: true, oldest: 0, newest: self.latest }),
             word if word & RECORD_BIT != 0 => Some(self.records[(word & LOW_MASK) as usize].expectation()),

@@ -99,6 +99,16 @@ pub struct VerifyCounts {
     /// Had none, or held what a write in flight, an overlap or a failure may have left.
     pub unchecked_blocks: u64,
     pub damaged_blocks: u64,
+    /// Of a map that is kept, over all sessions.
+    pub covered: Option<Covered>,
+}
+
+/// How much of a region was checked at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Covered {
+    pub blocks: u64,
+    /// Each counts once, however often it was checked.
+    pub checked_once_blocks: u64,
 }
 
 /// What was expected when a read began. To be handed back when it ended.
@@ -120,6 +130,8 @@ pub struct Verifier {
     checked_blocks: AtomicU64,
     unchecked_blocks: AtomicU64,
     damaged_blocks: AtomicU64,
+    /// Whether it is remembered which blocks were checked: where the map is kept.
+    is_kept: bool,
 }
 
 #[derive(Debug)]
@@ -153,6 +165,7 @@ impl Verifier {
         }
         let blocks = length_bytes / block_bytes;
         let mut identity = Identity { run_id, start_bytes, block_bytes, seed };
+        let is_kept = matches!(map, MapChoice::Kept { .. });
         let table = match map {
             MapChoice::Passes => Blocks::with_passes(blocks),
             MapChoice::Map { directory, limit_bytes } => {
@@ -168,7 +181,7 @@ impl Verifier {
         let format = Format::new(identity.run_id, block_bytes as usize, seed);
         let state = Mutex::new(State { blocks: table, spare: Vec::new() });
         let (checked_blocks, unchecked_blocks, damaged_blocks) = Default::default();
-        Ok(Verifier { start_bytes, blocks, format, state, checked_blocks, unchecked_blocks, damaged_blocks })
+        Ok(Verifier { start_bytes, blocks, format, state, checked_blocks, unchecked_blocks, damaged_blocks, is_kept })
     }
 
     /// Fills and stamps a buffer with a generation that the caller chose, for the preparation of a target; once it is
@@ -248,11 +261,17 @@ impl Verifier {
         for (block, expectation) in buffer[at.min(buffer.len())..].chunks_exact(block_bytes).zip(expectations) {
             match expectation.map(|expected| self.judge(block, offset_bytes, expected)) {
                 Some(Judgement::Right) => checked += 1,
-                Some(Judgement::Unknown) | None => {}
+                Some(Judgement::Unknown) | None => {
+                    offset_bytes += block_bytes as u64;
+                    continue;
+                }
                 Some(Judgement::Damaged(damage)) => {
                     (checked, damaged) = (checked + 1, damaged + 1);
                     found.push(damage);
                 }
+            }
+            if self.is_kept {
+                self.lock().blocks.check((offset_bytes - self.start_bytes) / block_bytes as u64);
             }
             offset_bytes += block_bytes as u64;
         }
@@ -268,6 +287,9 @@ impl Verifier {
             checked_blocks: self.checked_blocks.load(Ordering::Relaxed),
             unchecked_blocks: self.unchecked_blocks.load(Ordering::Relaxed),
             damaged_blocks: self.damaged_blocks.load(Ordering::Relaxed),
+            covered: self
+                .is_kept
+                .then(|| Covered { blocks: self.blocks, checked_once_blocks: self.lock().blocks.checked_once() }),
         }
     }
 

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 pub use fleet::{Fleet, FleetHost};
 pub use interval::{CellEvent, Cpu, Interval, KnobEvent, Measure};
 pub use phase_end::{
-    DepthReached, FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, ServerFileEnd, SlowCall, SlowEvent, StreamCounts,
-    StreamUnsent, VerifiedEvent,
+    CoveredEvent, DepthReached, FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, ServerFileEnd, SlowCall, SlowEvent,
+    StreamCounts, StreamUnsent, VerifiedEvent,
 };
 pub use ramp::{RampEnd, RampStep};
 pub use reasons::{

@@ -78,6 +78,17 @@ pub struct VerifiedEvent {
     pub checked_blocks: u64,
     pub unchecked_blocks: u64,
     pub damaged_blocks: u64,
+    /// Where it is kept from session to session which blocks were checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub covered: Option<CoveredEvent>,
+}
+
+/// How much of what is verified was checked at all, over all sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CoveredEvent {
+    pub blocks: u64,
+    /// Each counts once, however often it was checked.
+    pub checked_once_blocks: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

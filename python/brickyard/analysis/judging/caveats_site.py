@@ -477,7 +477,9 @@ def neighbours(run: Judged) -> Iterator[RunWarning]:
             words = " and ".join(f"{{foreign_{side}}} {side}" for side, _ in parts)
             mine = " and ".join(f"{{ours_{side}}} {side}" for side, _ in parts)
             sizes = {f"foreign_{side}": size(part.foreign_bytes or 0) for side, part in parts}
-            sizes |= {f"ours_{side}": size(part.ours_bytes) for side, part in parts}
+            # What this process moved besides went to other targets of the run, or to its store.
+            ours = {side: part.ours_bytes + (part.own_beside_bytes or 0) for side, part in parts}
+            sizes |= {f"ours_{side}": size(number) for side, number in ours.items()}
             # A flush of ours makes a file system write its journal, which no counter tells from others' writes.
             kinds = {target.kind for target in run.start.targets} if run.start else set()
             may_be_journal = bool(kinds - {TargetKind.BLOCK}) and any(side == "written" for side, _ in parts)

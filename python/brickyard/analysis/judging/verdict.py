@@ -330,6 +330,9 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
         note = f"the profile offers only {offered.words}, which the storage kept up with"
         return replace(found, is_known=False, note=note)
     # What was sent is known of a whole phase; a part of it may have fallen behind, and the next have caught up.
+    if offered.is_by_chance and offered.is_all_sent and not is_near(found.value, found.requirement.threshold):
+        note = f"the profile offers {offered.words} on average, but this run drew less, all of which was answered"
+        return replace(found, is_known=False, note=note)
     if offered.is_all_sent and (not part.condition or is_near(found.value, offered.per_s)):
         note = f"the profile offers {offered.words}, and all that was due was sent and answered"
         return replace(found, passed=True, head_room=offered.per_s / found.requirement.threshold, note=note)

@@ -25,7 +25,7 @@ from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_l
 from brickyard.formats.fio_export import export_fio
 from brickyard.formats.fio_json import read_result
 from brickyard.formats.fio_result import SeenBeside, store_result
-from brickyard.formats.fio_stream import MIXED_FLUSHES_FROM, version_words
+from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, version_words
 from brickyard.schema import (
     Duration,
     End,
@@ -38,7 +38,7 @@ from brickyard.schema import (
     warned,
     words_of,
 )
-from brickyard.schema.plan import CacheState, IoMode, Plan
+from brickyard.schema.plan import CacheState, EngineChoice, IoMode, Plan
 from brickyard.store import Record, Store
 from brickyard.study.running import circumstances, summaries
 from brickyard.study.running.interrupt import Interrupt
@@ -112,16 +112,19 @@ def run_fio(
 
 
 def refuse_flushes(plan: Plan, version: str) -> None:
-    """A mix whose writes are flushed would be another load by a fio that also flushes after reads."""
+    """Flushed writes would be another load by a fio that flushes more often than it is told to."""
     said = re.fullmatch(r"fio-(\d+)\.(\d+).*", version)
-    streams = (stream for phase in plan.phase for stream in phase.stream)
-    mixed = any(s.flush_every and s.operations.read and s.operations.write for s in streams)
-    if mixed and said and (int(said[1]), int(said[2])) < MIXED_FLUSHES_FROM:
-        needed = version_words(MIXED_FLUSHES_FROM)
-        raise BadInputError(
-            f"{version} flushes again after each read that follows a flushed write, so its load would be another; use"
-            f" fio {needed} or later, or leave --engine fio out"
-        )
+    if not said or (int(said[1]), int(said[2])) >= FLUSHES_ONCE_FROM:
+        return
+    for stream in (stream for phase in plan.phase for stream in phase.stream):
+        if not (flush := stream.flush_every) or not stream.operations.write:
+            continue
+        depth = 1 if plan.engine is EngineChoice.PSYNC else stream.depth
+        if again := flushes_again(reads=bool(stream.operations.read), depth=depth, writes=flush.writes):
+            raise BadInputError(
+                f"{version} flushes again {again}, so its load would be another; use fio"
+                f" {version_words(FLUSHES_ONCE_FROM)} or later, or leave --engine fio out"
+            )
 
 
 @contextmanager

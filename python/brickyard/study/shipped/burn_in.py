@@ -114,6 +114,10 @@ class Account:
     refused: str = ""
     data_bytes: int = 0
     """What of the device is burned in; 0 in accounts from before this was kept."""
+    blocks: int = 0
+    """Of what is burned in; 0 before a session has ended in order, and in older accounts."""
+    checked_once_blocks: int = 0
+    """Over all sessions; each counts once, however often it was checked."""
     earlier: list[dict[str, object]] = field(default_factory=list)
     """Accounts of burn-ins of this device that were over or given up when this one began, with their verdicts."""
 
@@ -150,8 +154,14 @@ class Account:
 
     @property
     def read_share(self) -> float | None:
-        """Bytes read ÷ bytes of the device: random reads of all of it once come to 1 and miss a third of its blocks."""
+        """Bytes read ÷ bytes of the device, however often each was read."""
         return self.counts.read_bytes / self.data_bytes if self.data_bytes else None
+
+    @property
+    def checked_share(self) -> float | None:
+        """Of the blocks, those that were held at least once against what had been written there: a read checks nothing
+        before the block was written."""
+        return self.checked_once_blocks / self.blocks if self.blocks else None
 
     @property
     def failed_before(self) -> int:
@@ -171,7 +181,12 @@ class Account:
         return any(value is not None for drive in self.after for value in structs.astuple(drive))
 
     def document(self) -> dict[str, object]:
-        judged = {"changed": self.changed, "read_share": self.read_share, "verdict": self.verdict}
+        judged = {
+            "changed": self.changed,
+            "read_share": self.read_share,
+            "checked_share": self.checked_share,
+            "verdict": self.verdict,
+        }
         return {**self.__dict__, **judged}
 
 
@@ -395,6 +410,8 @@ class BurnIn:
         if end.verified is not None:
             one.account.counts.checked_blocks += end.verified.checked_blocks
             one.account.counts.damaged_blocks += end.verified.damaged_blocks
+            if (covered := end.verified.covered) is not None:
+                one.account.blocks, one.account.checked_once_blocks = covered.blocks, covered.checked_once_blocks
         if one.counted > one.told:
             rest = f"{one.counted - one.told} further failed requests were counted and not described"
             line = {"kind": "more", "operation": "requests", "request_bytes": 0, "offset_bytes": 0, "text": rest}
