@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from brickyard import profiles
 from brickyard.analysis.judging.crosscheck import Comparison, compare, comparison_document, place_words, verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_export import export_fio
-from brickyard.schema.plan import Plan
+from brickyard.schema.plan import EngineChoice, Plan
 from brickyard.store import Store, default_place
 from brickyard.study.running.by_fio import refuse_flushes
 from support import MS, SECOND, add_run, cell, interval, phase_end
@@ -39,8 +40,8 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 def test_a_fio_that_flushes_after_reads_does_no_mix_with_flushes() -> None:
     flushed = "[[phase.stream]]\nrequest = '4KiB'\nflush_every = { writes = 4 }"
 
-    def plan(operations: str) -> Plan:
-        text = f"title = 't'\n[[phase]]\nduration = '1s'\n{flushed}\noperations = {operations}\n"
+    def plan(operations: str, more: str = "") -> Plan:
+        text = f"title = 't'\n[[phase]]\nduration = '1s'\n{flushed}\noperations = {operations}\n{more}\n"
         return profiles.validate(profiles.ProfileText("t", text, ""), [])
 
     both = plan("{ read = 70, write = 30 }")
@@ -49,7 +50,35 @@ def test_a_fio_that_flushes_after_reads_does_no_mix_with_flushes() -> None:
     refuse_flushes(both, "fio-3.38")
     refuse_flushes(both, "fio-3.42-12-gabc")
     refuse_flushes(plan("{ write = 100 }"), "fio-3.33")
-    assert "; before version 3.38, fio flushes again after reads" in export_fio(both)
+    assert "; before version 3.38, fio flushes again after each read that follows a flushed write" in export_fio(both)
+    deep = plan("{ write = 100 }", "depth = 8")
+    with pytest.raises(BadInputError, match=r"fio-3\.33 flushes again until the first flush has ended, so its load"):
+        refuse_flushes(deep, "fio-3.33")
+    refuse_flushes(deep, "fio-3.38")
+    refuse_flushes(structs.replace(deep, engine=EngineChoice.PSYNC), "fio-3.33")
+    assert "; before version 3.38, fio flushes again until the first flush has ended" in export_fio(deep)
+
+
+@pytest.mark.parametrize(("engine", "depth"), [("io_uring", 8), ("libaio", 8), ("io_uring", 1)])
+def test_a_result_of_fio_with_other_flushes_than_its_job_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str, depth: int
+) -> None:
+    """fio 3.33 flushed 24,845 times in 55,444 writes below the words "fsync after every 10 writes"."""
+    words = ["--rw=randwrite", "--bs=4k", "--fsync=10", "--number_ios=400", f"--ioengine={engine}", "--size=8m"]
+    job = ["fio", "--name=j", f"--filename={tmp_path / 'f'}", *words, f"--iodepth={depth}"]
+    subprocess.run([*job, "--output-format=json", f"--output={tmp_path / 'j.json'}"], check=True, capture_output=True)
+    (told,) = json.loads((tmp_path / "j.json").read_text("utf-8"))["jobs"]
+    apart = abs(told["sync"]["total_ios"] - told["write"]["total_ios"] / 10)
+    found = answer(capsys, "import", str(tmp_path / "j.json"))
+    said = [warning["text"] for warning in found["warnings"] if warning["id"] == "fio-flushes"]
+    assert bool(said) == (apart > 4), said
+    if said:
+        writes, flushes = (f"{told[kind]['total_ios']:,}" for kind in ("write", "sync"))
+        assert said[0].startswith(f"fio flushed {flushes} times in {writes} writes, not once after every 10 of them")
+    assert main(["import", "--command", " ".join(job)]) == 0
+    assert ("fio flushed again until the first flush" in " ".join(capsys.readouterr().err.split())) == (
+        engine == "io_uring" and depth > 1
+    )
 
 
 def test_run_by_fio_is_recorded_in_the_same_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

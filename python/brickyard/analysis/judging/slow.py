@@ -208,7 +208,7 @@ def _late(event: SlowEvent, phase: int, around: _Around) -> tuple[str, str]:
         f"{late}; at most {most_at_once} of {places} allowed requests were in flight, the loops' own work took "
         f"{format_percent(busy)} of the time"
     )
-    if isinstance(asked.pace, ClosedPace) and not around.is_modelled:
+    if isinstance(asked.pace, ClosedPace) and not asked.trace and not around.is_modelled:
         return GENERATOR, f"{late}; in a closed loop, it was due as soon as fewer requests than allowed were in flight"
     if most_at_once < asked.depth:
         return GENERATOR, words
