@@ -145,7 +145,13 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "target")
     both = [str(tmp_path / "target"), str(link), "--each"]
-    for targets, said in ((both, "are the same file"), ([str(tmp_path / "nosuch")], "no such file or device")):
+    together = f"{tmp_path / 'target'}:{tmp_path}"
+    refusals = (
+        (both, "are the same file"),
+        ([str(tmp_path / "nosuch")], "no such file or device"),
+        ([together], "with --each for the same load on each"),
+    )
+    for targets, said in refusals:
         assert main(["run", "--rw", "randwrite", *targets, "--dry-run"]) == 2
         err = capsys.readouterr().err
         assert said in err
@@ -428,6 +434,18 @@ def test_repetitions_begin_with_their_mean_and_its_interval(tmp_path: Path, caps
     listed = capsys.readouterr().out
     assert "randread, 4k, depth 4" in listed
     assert "condition" not in listed
+
+
+def test_a_history_marks_runs_whose_reads_never_reached_the_medium(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hole = tmp_path / "hole"
+    with hole.open("wb") as file:
+        file.truncate(64 << 20)
+    assert main(["run", "--rw", "randread", "--bs", "4k", "--runtime", "300ms", str(hole)]) == 0
+    capsys.readouterr()
+    assert main(["history", str(hole)]) == 0
+    assert "run 1: never written: reads of parts that were never written do not reach" in capsys.readouterr().out
 
 
 def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

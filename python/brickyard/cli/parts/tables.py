@@ -29,11 +29,12 @@ from brickyard.analysis.studies.characterization import RankedCell, footnotes, l
 from brickyard.cli.parts.output import print_labelled, print_line, table, warning_text
 from brickyard.percentiles import MEDIAN_AND_TAILS
 from brickyard.report.tables import Table
-from brickyard.schema import HangEvent, Timed, is_on_data, is_request
+from brickyard.schema import HangEvent, PhaseStart, Timed, is_on_data, is_request
 from brickyard.store import METADATA, Record
 from brickyard.units import format_count, format_ns, format_percent, format_size
 
 LEFT, RIGHT = "left", "right"
+FILLED_NS = 1_000_000  # a millisecond, the last digit of the column
 LATENCY = ("mean", *MEDIAN_AND_TAILS, "max")
 """Columns of the service time in a characterization."""
 
@@ -304,6 +305,8 @@ def print_slowest(console: Console, record: Record) -> None:
         for one in told[: summary.SLOWEST_SHOWN]
     ]
     console.print(table("Slowest requests", names, rows))
+    if any(begin.phase == 0 and begin.start_ns > FILLED_NS for begin in record.of(PhaseStart)):
+        print_line(console, "at: since the run began, with the time in which the target was filled", "dim")
     if said := slow.unlisted_words([record]):
         print_line(console, said, "dim")
 

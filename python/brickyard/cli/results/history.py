@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -17,7 +18,7 @@ from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.selection import leave_out, open_store
 from brickyard.cli.results.compare import parse_share, write_pictures
-from brickyard.cli.results.runs import since_unix_ns
+from brickyard.cli.results.runs import MARKS, READ_AT_ONCE, marks_of, since_unix_ns
 from brickyard.errors import BadInputError, nearest
 from brickyard.facts.target import NO_PATH
 from brickyard.schema import Document
@@ -66,6 +67,7 @@ def history(
         known_runs = [(good[run], found) for run, found in figures.items()]
         found = histories(known_runs, figure, kept.record, confidence=sure)
         loads = {item.name: _workload(kept, item) for item in found}
+        marks = _marks(kept, found)
     pictures = _draw(found, loads, output) if output else []
     if json:
         emit(
@@ -73,6 +75,7 @@ def history(
                 "target": target,
                 "figure": figure,
                 "unit": unit_of(FIGURES[figure]),
+                "marks": marks,
                 "histories": [
                     {**_document(h), "unit": unit_of(h.figure), "workload": loads[h.name] or None} for h in found
                 ],
@@ -82,6 +85,8 @@ def history(
         return 0
     shown = [item for item in found if len(item.points) >= RUNS_MIN or not good[item.points[0].run].marks.is_step]
     _print(shown, loads, pictures, sure)
+    for mark, marked in marks.items():
+        print_line(stdout(), f"{format_runs(marked)}: {mark}: {MARKS[mark]}", "dim")
     if len(shown) < len(found):
         steps = (
             f"{len(found) - len(shown)} workloads whose rates were chosen by a search or load curve are left "
@@ -89,6 +94,17 @@ def history(
         )
         print_line(stdout(), steps, "dim")
     return 0
+
+
+def _marks(store: Store, found: Sequence[History]) -> dict[str, list[int]]:
+    """Runs among the points without whose mark a figure would be taken for what it is not."""
+    runs = sorted({point.run for item in found for point in item.points})
+    marked: dict[str, list[int]] = {}
+    for first in range(0, len(runs), READ_AT_ONCE):
+        for run in store.runs(runs[first : first + READ_AT_ONCE]):
+            for mark in marks_of(run):
+                marked.setdefault(mark, []).append(run.id)
+    return marked
 
 
 def _note(count: int) -> None:

@@ -149,13 +149,8 @@ def _notes(
         yield f"p99: of the response time; {command_on(place, 'show RUN')} has all figures of a run"
     if any(figures.p99_is_of_few_events for figures in told.values()):
         yield FEW_EVENTS_WORDS
-    if any(OVERLOADED in row[COLUMNS.index("outcome")] for row in cells):
-        yield (
-            f"{OVERLOADED}: part of what was due was never sent, or the queue grew, so response times depend on how "
-            "long the run was"
-        )
-    if any(TOLD[NEVER_WRITTEN] in row[COLUMNS.index("outcome")] for row in cells):
-        yield f"{TOLD[NEVER_WRITTEN]}: reads of parts that were never written do not reach the medium"
+    outcomes = {mark for row in cells for mark in row[COLUMNS.index("outcome")].split(", ")}
+    yield from (f"{mark}: {words}" for mark, words in MARKS.items() if mark in outcomes)
     of: dict[str, list[int]] = {}
     for run, figures in told.items():
         if figures.of:
@@ -239,9 +234,21 @@ TOLD = {BACKLOG: OVERLOADED, OVERLOADED: OVERLOADED, NEVER_WRITTEN: "never writt
 """Warnings without which a row would be taken for what it is not."""
 
 
+MARKS = {
+    OVERLOADED: "part of what was due was never sent, or the queue grew, so response times depend on how long "
+    "the run was",
+    TOLD[NEVER_WRITTEN]: "reads of parts that were never written do not reach the medium",
+    TOLD["damage"]: "blocks came back with other data than were written",
+}
+"""What each of them means."""
+
+
+def marks_of(run: RunInfo) -> list[str]:
+    return list(dict.fromkeys(TOLD[warning.id] for warning in run.warnings if warning.id in TOLD))
+
+
 def _outcome(run: RunInfo) -> str:
-    told = dict.fromkeys(TOLD[warning.id] for warning in run.warnings if warning.id in TOLD)
-    return ", ".join((run.outcome, *told))
+    return ", ".join((run.outcome, *marks_of(run)))
 
 
 def since_unix_ns(text: str, now: datetime | None = None) -> int:

@@ -58,6 +58,7 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
         if not outputs.may_hold_files(Path(parent)):
             raise BadInputError(f"{path}: no such device", _remedy(path))
     for path in targets:
+        _refuse_list(path)
         if os.path.isdir(path):
             scratch = Edit((path,), ("--scratch", path))
             there = "name a file in it, or use --scratch, which makes a file there and removes it"
@@ -71,6 +72,14 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
             if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
                 raise BadInputError(f"{path}: neither a file nor a block device; name one of these")
     return missing
+
+
+def _refuse_list(path: str) -> None:
+    """fio's way to name several files."""
+    named = path.split(":")
+    if len(named) > 1 and not os.path.lexists(path) and all(map(os.path.lexists, named)):
+        each = f"name them one by one, {' '.join(named)}, with --each for the same load on each"
+        raise BadInputError(f"{path}: no such file or device; if these are several files", Remedy(each))
 
 
 def _remedy(path: str) -> Remedy:
