@@ -72,7 +72,7 @@ def test_an_answer_of_a_model_says_how_far_off_such_models_are(capsys: pytest.Ca
     said = belief("sim:wd2500jd")
     assert (
         f"Nine of ten published figures of disks lie within {disks.words} of models; of 20 figures from smaller "
-        "sources, only 13 lie within a factor computed without their source (docs/truth.md)." in said
+        "sources, only 13 lie within the factor that comes out without their source (docs/truth.md)." in said
     )
     assert "Durable writes" not in said
     volumes = spread_of("cloud")

@@ -160,7 +160,7 @@ class Spread:
         if not others:
             return ""
         only = "only " if held < COVERAGE * figures else ""
-        within = f"{only}{held} lie within a factor computed without their source"
+        within = f"{only}{held} lie within the factor that comes out without their source"
         return f"; of {figures} figures from smaller sources, {within}"
 
     @property

@@ -146,7 +146,7 @@ def _why_open(change: Change, judged: Gate) -> str:
     if change.worse_by <= judged.tolerance:
         return f"; its interval reaches beyond {share}"
     if least is None or least <= judged.tolerance:
-        return f"; its interval includes less than {share}"
+        return f"; its interval begins below {share}"
     return f"; its interval is beyond {share}, but of {_figures(len(judged.tested))} some intervals are so by chance"
 
 
