@@ -386,7 +386,7 @@ def test_a_ramp_is_told_step_by_step(tmp_path: Path) -> None:
 
 
 def test_what_verification_checked_is_told(tmp_path: Path) -> None:
-    counts = {"checked_blocks": 12, "unchecked_blocks": 3000, "damaged_blocks": 1}
+    counts = {"checked_blocks": 12, "unchecked_blocks": 3000, "damaged_blocks": 1, "covered": None}
     with Store(tmp_path / "runs.db") as store:
         events = [interval(0, SECOND, cell([MS] * 50)), phase_end(verified=counts, errors_by_kind={"bits": 1})]
         record = store.record(add_run(store, events))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -446,6 +447,51 @@ def test_a_history_marks_runs_whose_reads_never_reached_the_medium(
     capsys.readouterr()
     assert main(["history", str(hole)]) == 0
     assert "run 1: never written: reads of parts that were never written do not reach" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("region", "share", "word"),
+    [("64MiB..128MiB", "100 %", "not known"), ("0B..64MiB", "", "met"), ("32MiB..96MiB", "50 %", "not known")],
+)
+def test_what_was_never_written_counts_within_what_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], region: str, share: str, word: str
+) -> None:
+    """Reads of a hole met a required rate, as half of the file was written, and reads of that half did not."""
+    half = tmp_path / "half"
+    with half.open("wb") as file:
+        file.write(os.urandom(64 << 20))
+        file.truncate(128 << 20)
+        os.fsync(file.fileno())
+    words = ["run", "--rw", "randread", "--bs", "4k", "--runtime", "300ms", "--set", f"region={region}", str(half)]
+    limit = "iops>=1" if word == "met" else "p99<=10s"
+    main([*words, "--check", limit])
+    said = capsys.readouterr().out
+    assert f"Requirement {limit}: {word}" in said
+    told = f"This is not the rate of the storage: {share} of what may be read was never written."
+    assert (told in said) if share else ("never written." not in said)
+
+
+def test_a_stream_ends_when_its_own_loop_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was said to end with the interval: 1,500 requests in "2.00 s", at 1,287/s."""
+    lines = ["title = 'p'", "interval = '200ms'", "[[phase]]", "requests = 1200"]
+    for target, (name, think) in enumerate((("fast", "500us"), ("slow", "2ms"))):
+        lines += [
+            "[[phase.stream]]",
+            f"name = '{name}'",
+            f"target = {target}",
+            "request = '4KiB'",
+            f"think = '{think}'",
+        ]
+    profile = tmp_path / "p.toml"
+    profile.write_text("\n".join(lines))
+    words = ["run", str(profile), str(tmp_path / "a"), str(tmp_path / "b"), "--size", "16MiB", "--json"]
+    assert main(words) == 0
+    fast, slow = json.loads(capsys.readouterr().out)["totals"]
+    done = fast["requests"]
+    assert fast["iops"] * fast["ended_ns"] / 1e9 == pytest.approx(done, rel=1e-6)
+    lasted_ns = done * (fast["measures"]["response"]["mean_ns"] + 500_000)
+    assert fast["ended_ns"] == pytest.approx(lasted_ns, rel=0.15)
+    assert slow["iops"] < fast["iops"]
 
 
 def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

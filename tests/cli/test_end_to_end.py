@@ -316,3 +316,19 @@ def test_plain_output_has_progress_on_stderr_and_tables_on_stdout(home: Home) ->
     assert "Throughput" in out
     assert "sqlio-random-read-4: " in err
     assert "\x1b" not in out + err
+
+
+def test_what_a_device_holds_behind_trims_is_not_known(home: Home, loop_device: str, tmp_path: Path) -> None:
+    """A whole device was called "100 % never written" after a profile with trims, which it had not even sent."""
+    consent = ("--overwrite", loop_device)
+    home.run("run", "sqlio-random-read-4", loop_device, *consent, "--set", "requests=100")
+    trims = tmp_path / "trims.toml"
+    trims.write_text(
+        "title = 't'\n[[phase]]\nduration = '200ms'\n[[phase.stream]]\nrequest = '4KiB'\naddress = 'random'\n"
+        "pace = { loop = 'open', rate = 20, arrivals = 'constant' }\noperations = { read = 98, write = 1, trim = 1 }\n"
+    )
+    home.run("run", str(trims), loop_device, *consent)
+    told = home.run("run", "sqlio-random-read-4", loop_device, "--set", "requests=100")
+    assert {"unwritten", "unwritten_unknown"} & {warning["id"] for warning in told["warnings"]} == {"unwritten_unknown"}
+    again = home.run("run", "sqlio-random-read-4", loop_device, *consent, "--set", "requests=100")
+    assert "unwritten_unknown" not in {warning["id"] for warning in again["warnings"]}, "it was filled again"

@@ -62,6 +62,7 @@ def test_the_damaged_one_is_found_and_only_that(tmp_path: Path, capsys: pytest.C
     assert good["counts"]["errors"] == good["counts"]["damaged_blocks"] == 0
     assert good["counts"]["checked_blocks"] > 100
     assert bad["counts"]["damaged_blocks"] > 0
+    assert bad["counts"]["errors"] == 0, "what came back damaged did not fail"
     logs = Path(found["logs"])
     lines = [json.loads(line) for line in next(logs.glob("*damaged.jsonl")).read_text().splitlines()]
     described = [line for line in lines if line["kind"] != "more"]
@@ -76,8 +77,9 @@ def test_the_damaged_one_is_found_and_only_that(tmp_path: Path, capsys: pytest.C
 def covered(told: Json) -> float:
     """What uniform writes and reads that alternate leave checked: a block counts if a read follows a write of it."""
     writes, reads = (told["counts"][f"{kind}_bytes"] / told["data_bytes"] for kind in ("written", "read"))
-    steps = 1000
-    after = sum(math.exp(-writes * n / steps) * (1 - math.exp(-reads * (1 - n / steps))) for n in range(steps))
+    steps = 10_000
+    moments = [(n + 0.5) / steps for n in range(steps)]
+    after = sum(math.exp(-writes * moment) * (1 - math.exp(-reads * (1 - moment))) for moment in moments)
     return float(writes / steps * after)
 
 
@@ -245,4 +247,14 @@ def test_a_pass_says_how_little_was_checked(tmp_path: Path, capsys: pytest.Captu
     (account,) = accounts()
     share = account["checked_once_blocks"] / account["blocks"]
     assert 0 < share == pytest.approx(covered(account), abs=0.03)
+    # Another session writes and reads elsewhere: it did again what the first one had done.
+    kept = next((default_place().parent / "burn-in").glob("*.json"))
+    kept.write_text(json.dumps({**account, "planned_ns": 2 * 10**9}))
+    assert main(["burn-in", device, "--duration", "2s"]) == 0
+    capsys.readouterr()
+    (both,) = accounts()
+    assert len(both["runs"]) == 2
+    assert share < both["checked_once_blocks"] / both["blocks"] == pytest.approx(covered(both), abs=0.03)
+    with Store(default_place()) as store:
+        assert len({store.record(run).info.plan.seed for run in both["runs"]}) == 2
     assert f"pass after 1.00 s: {math.floor(share * 1000) / 10:g} % of its blocks checked" in said

@@ -358,7 +358,7 @@ fn create(path: &Path, data_bytes: u64) -> Result<(File, Header), GuardError> {
     };
     let made = header::new_uuid().and_then(|uuid| {
         allocate(&file, size_bytes)?;
-        let header = Header { uuid, data_bytes, seed: 0, filled_bytes: 0 };
+        let header = Header { uuid, data_bytes, seed: 0, filled_bytes: 0, is_trimmed: false };
         write_header(&file, &header).map(|()| header)
     });
     let error = match made {

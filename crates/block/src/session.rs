@@ -316,7 +316,7 @@ fn header_for(path: &Path, guarded: &Guarded) -> Result<Header, GuardError> {
         )));
     }
     let uuid = new_uuid().map_err(|e| refuse(format!("{}: no random number could be had: {e}", path.display())))?;
-    Ok(Header { uuid, data_bytes, seed: 0, filled_bytes: 0 })
+    Ok(Header { uuid, data_bytes, seed: 0, filled_bytes: 0, is_trimmed: false })
 }
 
 fn write_claim(path: &Path, guarded: &Guarded, header: &Header) -> Result<(), GuardError> {
@@ -398,7 +398,8 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
         align_bytes: t.guarded.offset_align_bytes,
         unwritten: match &t.guarded.header {
             _ if t.area.writable && profile.fill == FillChoice::Auto => Some(Unwritten::None),
-            _ => Some(match t.unwritten_bytes() {
+            header => Some(match t.unwritten_bytes() {
+                Some(1..) if header.is_some_and(|header| header.is_trimmed) => Unwritten::Unknown,
                 Some(0) => Unwritten::None,
                 Some(bytes) => Unwritten::Bytes { bytes },
                 None => Unwritten::Unknown,
@@ -516,6 +517,9 @@ impl Session {
                 // Trimmed blocks answer like never-written ones, so the next run has to fill again from there on.
                 let trimmed_from = (target.area.start_bytes + trimmed_from).saturating_sub(DATA_START_BYTES);
                 let filled = target.guarded.header.as_ref().map_or(0, |h| h.filled_bytes.min(trimmed_from));
+                if let Some(header) = &mut target.guarded.header {
+                    header.is_trimmed = true;
+                }
                 record_filled(target, filled).map_err(EndReason::other)?;
             }
             if self.profile.io == IoMode::Buffered && self.profile.cache == CacheState::Cold {
@@ -594,6 +598,7 @@ depth = 8
 fn record_filled(target: &mut Target, filled_bytes: u64) -> Result<(), String> {
     if let Some(header) = &mut target.guarded.header {
         header.filled_bytes = filled_bytes;
+        header.is_trimmed &= filled_bytes < header.data_bytes;
         write_header(&target.guarded.file, header)
             .map_err(|e| format!("{}: its header could not be written: {e}", target.path.display()))?;
     }

@@ -338,7 +338,7 @@ fn one_target_cannot_be_opened_twice_for_writing() {
 
 fn header(device: &Loop) -> Header {
     let size_bytes = std::fs::metadata(&device.backing).expect("a backing file").len();
-    Header { uuid: [9; 16], data_bytes: size_bytes - DATA_START_BYTES, seed: 5, filled_bytes: 0 }
+    Header { uuid: [9; 16], data_bytes: size_bytes - DATA_START_BYTES, seed: 5, filled_bytes: 0, is_trimmed: false }
 }
 
 #[test]

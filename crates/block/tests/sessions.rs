@@ -361,7 +361,7 @@ fn trim_reaches_a_block_device() {
     assert_eq!(told.start().engine_reason, EngineReason::NoTrim);
     assert!(before - used() >= 7 * MIB, "{before} bytes before, {} after", used());
     let forced = refused(&format!("title = 't'\nengine = 'io_uring'\n{TRIM_THE_SECOND_HALF}"), &device.path, None);
-    assert!(forced.contains("io_uring has no trim for block devices; use engine"), "{forced}");
+    assert!(forced.contains("Brickyard trims block devices by system calls; use engine"), "{forced}");
 }
 
 const READ_FOR_A_WHILE: &str =

@@ -1,6 +1,6 @@
 //! Conducts a run: phases in order, loops in their threads, intervals merged as they arrive, rules applied, events out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -13,7 +13,7 @@ use crate::control::{Control, Knobs, State};
 use crate::device::{Blocked, Device, Devices, Setup, Submissions};
 use crate::event::{
     Bound, Cpu, EndReason, ErrorEvent, Event, FailedStream, FramesEnd, PhaseEnd, PhaseReason, RunOutcome, SlowEvent,
-    StreamUnsent, depth_reached, errno_name, interval,
+    StreamEnd, StreamUnsent, depth_reached, errno_name, interval,
 };
 use crate::lane::LaneSpec;
 use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, cells_of, needs};
@@ -569,6 +569,7 @@ impl<D: Devices> Conductor<'_, D> {
         let mut slowest = Slowest::default();
         let (mut end_ns, mut outstanding, mut exhausted) = (0, 0, true);
         let mut unsent = BTreeMap::<usize, u64>::new();
+        let mut ended = BTreeMap::<usize, u64>::new();
         let mut failed = None;
         let mut frames = Vec::new();
         let mut submissions = Vec::new();
@@ -578,6 +579,12 @@ impl<D: Devices> Conductor<'_, D> {
                 Ok(outcome) => {
                     late_ns = late_ns.max(outcome.late_ns);
                     end_ns = end_ns.max(outcome.end_ns);
+                    // Whose last request it was is known of a loop that carried one stream.
+                    let is_alone = outcome.streams.len() == 1;
+                    for stream in &outcome.streams {
+                        let last = ended.entry(*stream).or_default();
+                        *last = if is_alone { outcome.end_ns.max(*last) } else { u64::MAX };
+                    }
                     outcome.unsent.iter().for_each(|(stream, n)| *unsent.entry(*stream).or_default() += n);
                     outstanding += outcome.outstanding;
                     exhausted &= outcome.exhausted;
@@ -631,6 +638,11 @@ impl<D: Devices> Conductor<'_, D> {
             reason,
             unsent: unsent.values().sum(),
             unsent_by_stream: unsent.iter().map(|(stream, n)| StreamUnsent { stream: *stream, unsent: *n }).collect(),
+            ended_by_stream: ended
+                .iter()
+                .filter(|(_, last)| **last < end_ns)
+                .map(|(stream, last)| StreamEnd { stream: *stream, end_ns: *last })
+                .collect(),
             outstanding,
             errors_by_errno: progress.failures.by_errno.iter().map(|(e, n)| (errno_name(*e), *n)).collect(),
             errors_by_kind: progress.failures.by_kind.iter().map(|(k, n)| (k.to_string(), *n)).collect(),
@@ -672,6 +684,7 @@ fn left_behind(now_ns: u64, outstanding: u64) -> Outcome {
     Outcome {
         end_ns: now_ns,
         late_ns: 0,
+        streams: BTreeSet::new(),
         unsent: BTreeMap::new(),
         outstanding,
         slowest,

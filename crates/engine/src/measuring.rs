@@ -62,6 +62,8 @@ pub struct Outcome {
     pub end_ns: u64,
     /// How long after its instant the loop began.
     pub late_ns: u64,
+    /// The streams that it carried.
+    pub streams: BTreeSet<usize>,
     /// Due and never issued, by stream.
     pub unsent: BTreeMap<usize, u64>,
     /// Issued and never ended.
@@ -268,6 +270,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             Some(message) => Err(message),
             None => Ok(Outcome {
                 end_ns: self.last_end_ns,
+                streams: self.lanes.iter().map(|lane| usize::from(lane.spec.stream)).collect(),
                 late_ns,
                 outstanding: u64::from(self.in_flight),
                 exhausted: self.issuing,

@@ -37,6 +37,8 @@ pub struct TargetArea {
 const MAP_LIMIT_BYTES: u64 = 1 << 30;
 /// A sector of the time of SQL Server 2005 and Exchange 2007.
 const LOG_BLOCK_BYTES: u64 = 512;
+/// Of the data of a region that is verified from session to session, whatever the seeds of the sessions.
+const KEPT_SEED: u64 = 1;
 
 /// All lanes of a phase, in the order of its streams.
 pub fn build_lanes(
@@ -296,6 +298,8 @@ impl Verifiers {
             None => MapChoice::Map { directory: target.scratch_dir.clone(), limit_bytes: MAP_LIMIT_BYTES },
         };
         let area = (region.start_bytes, region.length_bytes);
+        // A later session goes on to check what this one wrote, at addresses of its own seed.
+        let seed = if target.keep_dir.is_some() { KEPT_SEED } else { seed };
         let verifier = Arc::new(Verifier::new(area, block_bytes, self.run_id, seed, map)?);
         self.known.push(Known { target: stream.target, region, block_bytes, verifier: verifier.clone() });
         Ok(verifier)

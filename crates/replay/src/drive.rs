@@ -386,6 +386,7 @@ impl End<'_> {
             reason: self.reason,
             unsent: unsent_by_brick.iter().sum(),
             unsent_by_stream: Vec::new(),
+            ended_by_stream: Vec::new(),
             outstanding: tally.in_flight_all,
             errors_by_errno: tally.sums.errors_by_state.clone(),
             errors_by_kind: Default::default(),

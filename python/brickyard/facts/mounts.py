@@ -25,6 +25,7 @@ FIEMAP_EXTENT_BYTES = 56
 FIEMAP_BATCH = 512
 # A file of more pieces than this is left half read rather than hold up a run.
 FIEMAP_EXTENTS_MAX = 200_000
+PIECES_MAX = 256  # of a file that are kept in a record
 
 NETWORK = {"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "afs", "beegfs"}
 MEMORY = {"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"}
@@ -100,30 +101,50 @@ def space(path: str) -> SpaceSheet:
     )
 
 
-def unwritten_bytes(path: str) -> int | None:
-    """Bytes of a file that have a place but were never written, which answer reads without touching the device."""
+def written_extents(path: str) -> list[tuple[int, int, bool]] | None:
+    """Start and end of each extent of a file, and whether it was written: one that has a place and was not answers
+    reads without touching the device. None where there are too many."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        start, total, seen = 0, 0, 0
-        while seen < FIEMAP_EXTENTS_MAX:
+        start, found = 0, list[tuple[int, int, bool]]()
+        while len(found) < FIEMAP_EXTENTS_MAX:
             request = bytearray(struct.pack("=QQIIII", start, 2**64 - 1 - start, 0, 0, FIEMAP_BATCH, 0))
             request += bytes(FIEMAP_BATCH * FIEMAP_EXTENT_BYTES)
             fcntl.ioctl(handle, FS_IOC_FIEMAP, request)
             count = struct.unpack_from("=I", request, 20)[0]
             if count == 0:
-                return total
+                return found
             for index in range(count):
                 logical, _, length, _, _, flags = struct.unpack_from(
                     "=QQQQQI", request, 32 + index * FIEMAP_EXTENT_BYTES
                 )
-                total += length if flags & FIEMAP_EXTENT_UNWRITTEN else 0
                 start = logical + length
+                found.append((logical, start, not flags & FIEMAP_EXTENT_UNWRITTEN))
                 if flags & FIEMAP_EXTENT_LAST:
-                    return total
-            seen += count
+                    return found
         return None
     finally:
         os.close(handle)
+
+
+def unwritten_bytes(path: str) -> int | None:
+    """Of extents that have a place but were never written."""
+    found = written_extents(path)
+    return None if found is None else sum(end - start for start, end, is_written in found if not is_written)
+
+
+def never_written(path: str) -> list[list[int]] | None:
+    """Start and end of what was never written, holes included; None where there are too many pieces."""
+    found = written_extents(path)
+    if found is None:
+        return None
+    pieces, at = list[list[int]](), 0
+    size = os.stat(path).st_size
+    for start, end in [*((start, end) for start, end, is_written in found if is_written), (size, size)]:
+        if min(start, size) > at:
+            pieces.append([at, min(start, size)])
+        at = max(at, end)
+    return pieces if len(pieces) <= PIECES_MAX else None
 
 
 @dataclass(frozen=True)
@@ -134,6 +155,7 @@ class Allocation:
     allocated_bytes: int | None
     hole_bytes: int | None
     unwritten_bytes: int | None
+    never_written: list[list[int]] | None
     unknown: dict[str, str]
 
 
@@ -142,9 +164,9 @@ def allocation(path: str) -> Allocation:
     try:
         status = os.stat(path)
     except OSError as error:
-        for field in ("size_bytes", "allocated_bytes", "hole_bytes", "unwritten_bytes"):
+        for field in ("size_bytes", "allocated_bytes", "hole_bytes", "unwritten_bytes", "never_written"):
             reasons.of(field, None, f"the file cannot be looked at: {error.strerror}")
-        return Allocation(None, None, None, None, reasons.unknown)
+        return Allocation(None, None, None, None, None, reasons.unknown)
     return Allocation(
         size_bytes=status.st_size,
         # st_blocks counts 512 bytes whatever the file system's block is (stat(2)).
@@ -153,6 +175,7 @@ def allocation(path: str) -> Allocation:
         unwritten_bytes=reasons.ask(
             "unwritten_bytes", lambda: unwritten_bytes(path), "the file system does not list extents, or too many"
         ),
+        never_written=reasons.ask("never_written", lambda: never_written(path), "the file has too many extents"),
         unknown=reasons.unknown,
     )
 

@@ -100,6 +100,7 @@ def describe_file(path: str, mode: int | None, show_serial: bool, roots: Roots) 
         sheet.allocated_bytes = reasons.of("allocated_bytes", found.allocated_bytes, untold)
         sheet.hole_bytes = reasons.of("hole_bytes", found.hole_bytes, untold)
         sheet.unwritten_bytes = reasons.of("unwritten_bytes", found.unwritten_bytes, untold)
+        sheet.never_written = reasons.of("never_written", found.never_written, untold)
     else:
         reasons.of("size_bytes", None, "there is no such file yet" if kind == "missing" else "it is no file")
     sheet.mount = mounts.mount_facts(roots, place)

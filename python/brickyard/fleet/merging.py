@@ -93,6 +93,7 @@ class Merger:
                 ],
                 frames=[replace(item, stream=streams[item.stream]) for item in event.frames],
                 unsent_by_stream=[replace(item, stream=streams[item.stream]) for item in event.unsent_by_stream],
+                ended_by_stream=[],  # other hosts may go on with the stream
             )
             self._phase_ends[end.phase][host] = end
             return []

@@ -242,21 +242,24 @@ def tables(records: list[Record]) -> list[Table]:
         errors = replay_pages.error_rows(group)
         if errors:
             made.append(Table(f"{title}: failed calls", ["SQLSTATE", "what it is", "calls"], errors, text_columns=2))
-        cold = replay_disks.cold_rows(group[0])
-        if len(cold) > 1:
-            made.append(Table(f"{title}: the first seconds", replay_disks.COURSE_COLUMNS, cold, text_columns=1))
-        disk = replay_disks.disk_total(group[0])
-        if disk is not None:
-            made.append(
-                Table(
-                    f"{title}: the server's disks, {replay_disks.WHOLE_DEVICE}",
-                    replay_disks.DISK_COLUMNS,
-                    [replay_disks.disk_cells(disk)],
-                )
-            )
-        slow = replay_pages.slow_rows(group[0])
+        for record in group:
+            made += _disks(f"{title}, run {record.info.id}" if len(group) > 1 else title, record)
+        slow = replay_pages.slow_rows(group)
         if slow:
-            made.append(Table(f"{title}: slowest calls", replay_pages.SLOW_COLUMNS, slow, text_columns=3))
+            made.append(Table(f"{title}: slowest calls", replay_pages.SLOW_COLUMNS, slow, text_columns=4))
+    return made
+
+
+def _disks(title: str, record: Record) -> list[Table]:
+    """Of one repetition: another one may have found the server's cache warm."""
+    made = []
+    cold = replay_disks.cold_rows(record)
+    if len(cold) > 1:
+        made.append(Table(f"{title}: the first seconds", replay_disks.COURSE_COLUMNS, cold, text_columns=1))
+    disk = replay_disks.disk_total(record)
+    if disk is not None:
+        name = f"{title}: the server's disks, {replay_disks.WHOLE_DEVICE}"
+        made.append(Table(name, replay_disks.DISK_COLUMNS, [replay_disks.disk_cells(disk)]))
     return made
 
 

@@ -1070,6 +1070,8 @@ class PhaseEnd(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     depth: DepthReached | None = None
     """Absent where no submission was looked at."""
     end_ns: int
+    ended_by_stream: list[StreamEnd] = msgspec.field(default_factory=list)
+    """Of each stream that had threads of its own and whose last request ended before the phase."""
     errors_by_errno: dict[str, int]
     """By errno's name, or of a database by SQLSTATE."""
     errors_by_kind: dict[str, int]
@@ -1342,6 +1344,13 @@ class NoteAsWritten(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
 class StreamCounts(msgspec.Struct, frozen=True, kw_only=True):
     diverged: int
     rows: int
+    stream: int
+
+
+class StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """When the last request of one stream ended."""
+
+    end_ns: int
     stream: int
 
 

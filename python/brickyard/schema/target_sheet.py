@@ -331,6 +331,8 @@ class TargetSheet(FactSheet, kw_only=True):
     allocated_bytes: int | None = None
     hole_bytes: int | None = None
     unwritten_bytes: int | None = None
+    never_written: list[list[int]] | None = None
+    """Start and end of each piece of a file that was never written."""
     mount: MountSheet | None = None
     mounted_at: list[str] | None = None
     """Where a device's own file system is mounted."""

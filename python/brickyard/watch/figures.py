@@ -145,7 +145,8 @@ def shape_rows(device: DeviceTotals, stripe_bytes: int) -> Rows:
         row("go on where another ended", [share(cell.sequential, cell.requests) for cell in both]),
         row("bytes of those", [share(cell.sequential_bytes, cell.bytes) for cell in both]),
         row("bytes by read-ahead (as the kernel marks it)", [share(reads.read_ahead_bytes, reads.bytes), "–"]),
-        row("somebody waits for it (sync)", [share(cell.sync, cell.requests) for cell in both]),
+        # Of a read, the mark depends on how the program asks: everybody waits for a read.
+        row("marked synchronous by the kernel (REQ_SYNC)", ["–", share(writes.sync, writes.requests)]),
         row("metadata of a file system", [share(cell.meta, cell.requests) for cell in both]),
     ]
     if stripe_bytes:

@@ -19,6 +19,7 @@ const UUID_AT: usize = 40;
 const DATA_BYTES_AT: usize = 56;
 const SEED_AT: usize = 64;
 const FILLED_BYTES_AT: usize = 72;
+const TRIMMED_AT: usize = 80;
 const NOTE_AT: usize = 128;
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;
 
@@ -32,6 +33,8 @@ pub struct Header {
     pub seed: u64,
     /// So much of the start of the data region has been written.
     pub filled_bytes: u64,
+    /// Behind that, a run may have trimmed blocks: which of them hold data is not known.
+    pub is_trimmed: bool,
 }
 
 /// Direct transfers need aligned memory.
@@ -60,6 +63,7 @@ impl Header {
         put(DATA_BYTES_AT, &self.data_bytes.to_le_bytes());
         put(SEED_AT, &self.seed.to_le_bytes());
         put(FILLED_BYTES_AT, &self.filled_bytes.to_le_bytes());
+        put(TRIMMED_AT, &u64::from(self.is_trimmed).to_le_bytes());
         put(NOTE_AT, NOTE);
         let checksum = crc32c(&bytes[..CHECKSUM_AT]);
         bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -84,6 +88,7 @@ impl Header {
             data_bytes: word64(bytes, DATA_BYTES_AT),
             seed: word64(bytes, SEED_AT),
             filled_bytes: word64(bytes, FILLED_BYTES_AT),
+            is_trimmed: word64(bytes, TRIMMED_AT) != 0,
         }))
     }
 }
@@ -167,7 +172,8 @@ fn crc32c(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    const HEADER: Header = Header { uuid: [7; 16], data_bytes: 1 << 40, seed: 99, filled_bytes: 12345 };
+    const HEADER: Header =
+        Header { uuid: [7; 16], data_bytes: 1 << 40, seed: 99, filled_bytes: 12345, is_trimmed: true };
 
     /// RFC 3720, appendix B.4, and the usual check string.
     #[test]

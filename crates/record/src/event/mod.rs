@@ -23,7 +23,7 @@ pub use fleet::{Fleet, FleetHost};
 pub use interval::{CellEvent, Cpu, Interval, KnobEvent, Measure};
 pub use phase_end::{
     CoveredEvent, DepthReached, FramesEnd, PhaseEnd, ReplayDriver, ReplayEnd, ServerFileEnd, SlowCall, SlowEvent,
-    StreamCounts, StreamUnsent, VerifiedEvent,
+    StreamCounts, StreamEnd, StreamUnsent, VerifiedEvent,
 };
 pub use ramp::{RampEnd, RampStep};
 pub use reasons::{

@@ -18,6 +18,9 @@ pub struct PhaseEnd {
     /// Of the streams that left requests unsent; empty where none did, and before it was recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsent_by_stream: Vec<StreamUnsent>,
+    /// Of each stream that had threads of its own and whose last request ended before the phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_by_stream: Vec<StreamEnd>,
     pub outstanding: u64,
     /// By errno's name, or of a database by SQLSTATE.
     pub errors_by_errno: BTreeMap<String, u64>,
@@ -107,6 +110,13 @@ pub struct SlowEvent {
 pub struct StreamUnsent {
     pub stream: usize,
     pub unsent: u64,
+}
+
+/// When the last request of one stream ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamEnd {
+    pub stream: usize,
+    pub end_ns: u64,
 }
 
 /// What happened to one file of a simulated database server. A request of one page is a read or a write, one of several

@@ -234,19 +234,24 @@ def slowest(record: Record, count: int = 10) -> list[SlowCall]:
     return sorted(found, key=lambda call: -call.response_ns)[:count]
 
 
-SLOW_COLUMNS = ["at", "page", "parameters", "service", "response"]
+SLOW_COLUMNS = ["run", "at", "page", "parameters", "service", "response"]
 
 
-def slow_rows(record: Record) -> list[list[str]]:
+def slow_rows(records: list[Record]) -> list[list[str]]:
+    """Of all repetitions, the slowest first; as many as of one."""
+    found = [(record, call) for record in records for call in slowest(record)]
+    found.sort(key=lambda pair: -pair[1].response_ns)
+    most = max((len(slowest(record)) for record in records), default=0)
     return [
         [
+            str(record.info.id),
             f"{call.at_ns / 1e9:.3f} s",
             stream_name(record, 0, call.stream),
             call.values,
             format_ns(call.service_ns),
             format_ns(call.response_ns),
         ]
-        for call in slowest(record)
+        for record, call in found[:most]
     ]
 
 

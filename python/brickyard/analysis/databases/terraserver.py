@@ -44,7 +44,9 @@ STUDY_ALL_CALLS = 1_741_540
 THROUGHPUT_COLUMNS = ["server", "calls/s", "DB calls", "study: server", "calls/s", "DB calls"]
 RESPONSE_COLUMNS = ["page", "calls", "mean", "max", "mean of max", "study: calls", "mean", "max", "mean of max"]
 NOTE = (
-    "The study's figures are for two bricks of 2003 (MSR-TR-2003-70); four drivers replayed the logs of one day once."
+    "The study's figures are for two bricks of 2003 (MSR-TR-2003-70); four drivers replayed the logs of one day once. "
+    "Do not compare the columns mean of max: here it is the mean of the slowest calls of several repetitions; the "
+    "study had one replay, so its mean is over something else."
 )
 
 

@@ -1,7 +1,8 @@
 """Duty: over what time a stream's own rate is taken, where the stream may have ended before its phase.
 
 A phase that ends by a count of requests, bytes or passes goes on until the last of its streams has done its own. A
-stream that was done earlier has its rate over the intervals in which it ran throughout, without the one in which it
+stream that was done earlier, and had loops of its own, has its rate over all of its time: its last interval ends where
+they ended. One that shared a loop has it over the intervals in which it ran throughout, without the one in which it
 ended. Where it ended in its first interval, its end is known only of a closed loop without pauses: there every slot
 always has a request, so that the response times of all requests add up to slots × time. Else it has no rate of its own.
 
@@ -33,6 +34,13 @@ class OwnTime:
     ns: int
     ended_ns: int | None = None
     """How long a stream lasted that ended before its phase; None of one that lasted as long."""
+    cut_start_ns: int | None = None
+    """Start of the counted interval in which it ended, which is shorter than the others."""
+
+    @property
+    def throughout(self) -> frozenset[int]:
+        """Starts of the intervals in which it ran to their ends."""
+        return self.starts - {self.cut_start_ns}
 
 
 def own_time(
@@ -53,6 +61,10 @@ def own_time(
     if not ends or asked is None or len(asked.stream) < 2 or asked.ramp is not None:
         return whole
     is_last, in_use_ns = last == len(spans) - 1, None
+    if (told_ns := _told_ns(ends, stream)) is not None and starts[last] < told_ns < spans[last].end_ns:
+        ended_ns = sum(map(_length_ns, spans[:last])) + told_ns - starts[last]
+        is_early = not is_last or told_ns - starts[last] < IN_USE_SHARE * _length_ns(spans[last])
+        return OwnTime(frozenset(starts[: last + 1]), ended_ns, ended_ns, starts[last]) if is_early else whole
     if all(end.reason in BY_COUNT for end in ends):
         at = [item for item in record.intervals if _is_of(item, phase, stream, starts[last])]
         in_use_ns = _in_use_ns(asked.stream[stream], at)
@@ -78,6 +90,13 @@ def own_time(
     if in_use_ns and spans[0].loop_busy_share <= LOOP_BUSY_MOST:
         return OwnTime(frozenset(starts[:1]), ended_ns, ended_ns)
     return OwnTime(frozenset(), 0, ended_ns)
+
+
+def _told_ns(ends: Sequence[PhaseEnd], stream: int) -> int | None:
+    """When the last request of a stream ended that had threads of its own, in a phase that ended by a count."""
+    if not all(end.reason in BY_COUNT for end in ends):
+        return None
+    return next((one.end_ns for end in ends for one in end.ended_by_stream if one.stream == stream), None)
 
 
 def _by_fio(items: Sequence[Interval], whole: OwnTime) -> OwnTime:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from brickyard.reading import parsed_bytes
 from brickyard.schema.plan import Plan
 
@@ -12,11 +14,28 @@ def reached_bytes(plan: Plan, target: int, length: int) -> int:
     streams = [stream for phase in plan.phase for stream in phase.stream if stream.target == target]
     if not streams or any(stream.program or stream.trace for stream in streams):
         return length
-    covered, end = 0, 0
-    for low, high in sorted(_edges(stream.region, length) for stream in streams):
-        covered += max(0, high - max(low, end))
-        end = max(end, high)
+    covered = sum(high - low for low, high in _joined(_edges(stream.region, length) for stream in streams))
     return min(covered, length) or length
+
+
+def read_places(plan: Plan, target: int, length: int) -> list[tuple[int, int]]:
+    """Start and end of what its streams may read of a target of so many bytes, apart from each other; all of it where a
+    program or a trace chooses the places, and where none reads."""
+    streams = [stream for phase in plan.phase for stream in phase.stream if stream.target == target]
+    reading = [stream for stream in streams if stream.operations.read]
+    if not reading or any(stream.program or stream.trace or stream.chain for stream in streams):
+        return [(0, length)]
+    return _joined(_edges(stream.region, length) for stream in reading)
+
+
+def _joined(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(edges):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        elif high > low:
+            found.append((low, high))
+    return found
 
 
 def _edges(region: str, length: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from brickyard._core import Histogram
 from brickyard.analysis.figures.totals import full_intervals, full_stream_name, waited
-from brickyard.schema import is_request
+from brickyard.schema import PhaseEnd, is_request
 from brickyard.store import Interval, Record
 from brickyard.units import format_size
 
@@ -70,6 +70,8 @@ def throughput(records: list[Record]) -> list[Point]:
         shift = shifts[record.info.id]
         requests: Counter[tuple[int, int, int, str]] = Counter()
         moved: Counter[tuple[int, int, int, str]] = Counter()
+        # Where a stream's own threads ended, perhaps within an interval.
+        ended_ns = {(end.phase, one.stream): one.end_ns for end in record.of(PhaseEnd) for one in end.ended_by_stream}
         for item in record.intervals:
             if item.measure == "service" and is_request(item.operation):
                 key = item.phase, item.start_ns, item.stream, item.operation
@@ -80,18 +82,23 @@ def throughput(records: list[Record]) -> list[Point]:
         for cost in (span for number in phases for span in full_intervals(record, number, with_transient=True)):
             if cost.end_ns <= cost.start_ns:
                 continue
-            length_s = (cost.end_ns - cost.start_ns) / 1e9
             for phase, stream, operation in seen:
                 if phase != cost.phase:
                     continue
                 key = phase, cost.start_ns, stream, operation
+                end_ns = cost.end_ns
+                told_ns = ended_ns.get((phase, stream), cost.end_ns)
+                if told_ns <= cost.start_ns:
+                    continue
+                end_ns = min(end_ns, told_ns)
+                length_s = (end_ns - cost.start_ns) / 1e9
                 points.append(
                     Point(
                         run=record.info.id,
                         stream=full_stream_name(record, phase, stream),
                         operation=operation,
                         start_s=shift + cost.start_ns / 1e9,
-                        end_s=shift + cost.end_ns / 1e9,
+                        end_s=shift + end_ns / 1e9,
                         iops=requests[key] / length_s,
                         bytes_per_s=moved[key] / length_s,
                     )

@@ -287,7 +287,7 @@ def _totals(
         phase_requests=sum(item.requests for item in in_phase),
         phase_bytes=sum(item.bytes for item in in_phase),
         in_flight_bound=_in_flight_bound(once),
-        variation=variation(rates(record, phase, once, with_transient=with_transient, among=own.starts)),
+        variation=variation(rates(record, phase, once, with_transient=with_transient, among=own.throughout)),
         measures={measure: figures for measure, figures in found.items() if figures is not None},
         steady=steady(record, phase),
         ended_ns=own.ended_ns,

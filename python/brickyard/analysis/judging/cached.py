@@ -102,7 +102,7 @@ def is_taken_by_memory(record: Record, row: Totals | Interval) -> bool:
 
 
 def never_written_share(record: Record) -> float:
-    """Of the target of which the most was never written, if the run read; 0 where that is not known."""
+    """Of what may be read of the target where it is most, if the run read; 0 where that is not known."""
     if not any(item.operation == "read" and item.bytes for item in record.intervals):
         return 0.0
     told = [item.wording for item in record.info.warnings if item.id == NEVER_WRITTEN]
@@ -229,9 +229,8 @@ def unwritten_words(records: Sequence[Record]) -> list[str]:
     if not shares:
         return []
     runs = "" if len(records) == 1 else f" in {len(shares)} of {len(records)} runs"
-    return [
-        f"This is not the rate of the storage{runs}: {format_percent(max(shares))} of the target was never written."
-    ]
+    most = format_percent(max(shares))
+    return [f"This is not the rate of the storage{runs}: {most} of what may be read was never written."]
 
 
 def _dirty_bytes(cache: PageCacheFacts) -> int:

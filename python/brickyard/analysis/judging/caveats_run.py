@@ -15,6 +15,7 @@ from brickyard.analysis.judging.judged import Judged
 from brickyard.schema import (
     Bound,
     Engine,
+    EngineHasNoTrim,
     IoPath,
     PhaseEnd,
     PhaseReason,
@@ -437,7 +438,9 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
             "psync",
             "warning",
             "The engine fell back from io_uring to psync ({why}), which needs one thread per request in flight.",
-            "Allow io_uring (sysctl kernel.io_uring_disabled=0, the container's seccomp profile), or compare "
+            "Compare only with other psync runs."
+            if isinstance(start.engine_reason, EngineHasNoTrim)
+            else "Allow io_uring (sysctl kernel.io_uring_disabled=0, the container's seccomp profile), or compare "
             "only with other psync runs.",
             why=reason,
         )

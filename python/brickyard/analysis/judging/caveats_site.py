@@ -15,7 +15,7 @@ from brickyard.analysis.figures.reach import reached_bytes
 from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, EMULATED, SHARED_BLOCKS, SMALLER_THAN_CACHE
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
-from brickyard.analysis.judging.unwritten import never_written_bytes
+from brickyard.analysis.judging.unwritten import never_read_bytes
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
 from brickyard.schema import (
@@ -411,7 +411,7 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
         return
     for index, opened in enumerate(run.start.targets):
         sheet = run.targets[index] if index < len(run.targets) else None
-        empty, whole = never_written_bytes(opened, sheet), target_bytes(run, index, None)
+        empty, whole = never_read_bytes(run.plan, index, opened, sheet)
         if empty is None and opened.unwritten is not None:
             yield warned(
                 "unwritten_unknown",
@@ -422,10 +422,11 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
                 target=opened.path,
             )
         if empty:
+            part = "" if whole == target_bytes(run, index, None) else "what is read of "
             yield warned(
                 "unwritten",
                 "warning",
-                f"{{size}} of {{target}}{' ({share})' if whole else ''} were never written, and are read without "
+                f"{{size}} of {part}{{target}}{' ({share})' if whole else ''} were never written, and are read without "
                 "accessing the medium.",
                 "Write the whole target once before reading it.",
                 size=size(empty),

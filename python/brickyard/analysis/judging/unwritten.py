@@ -1,19 +1,23 @@
-"""Duty: how much of a target was never written before a run, as its header or else its file system reports it.
+"""Duty: how much of a target was never written before a run, as its header or else its file system reports it: of all
+of it, and of what the run may read.
 
 Refusal: no guess; of a file without a header on a file system that compresses, nobody knows.
 """
 
 from __future__ import annotations
 
+from brickyard.analysis.figures.reach import read_places
 from brickyard.schema import AllWritten, TargetFacts, TargetSheet, UnwrittenBytes
+from brickyard.schema.plan import Plan
 
 COMPRESSING = ("btrfs", "zfs", "bcachefs", "f2fs", "ntfs", "ntfs3")
 """File systems on which a file that was written in full may have fewer blocks than its size."""
 
 
 def never_written_bytes(opened: TargetFacts, sheet: TargetSheet | None) -> int | None:
-    """None where nobody knows. A file that no header of ours describes is one that the run did not write: what the file
-    system said of it before the run still holds, but for file systems whose blocks are fewer since they compress."""
+    """Of all of it. None where nobody knows. A file that no header of ours describes is one that the run did not write:
+    what the file system said of it before the run still holds, but for file systems whose blocks are fewer since they
+    compress."""
     match opened.unwritten:
         case UnwrittenBytes(bytes=never):
             return never
@@ -24,3 +28,34 @@ def never_written_bytes(opened: TargetFacts, sheet: TargetSheet | None) -> int |
     told = (sheet.hole_bytes, sheet.unwritten_bytes)
     known = sum(size for size in told if size)
     return None if None in told and not known else known
+
+
+def never_read_bytes(
+    plan: object, target: int, opened: TargetFacts, sheet: TargetSheet | None
+) -> tuple[int | None, int | None]:
+    """Of what the streams of a run may read of a target: what was never written, and how much it is altogether. None
+    where nobody knows."""
+    whole, never = opened.data_bytes or opened.size_bytes, never_written_bytes(opened, sheet)
+    if not never or not whole or not isinstance(plan, Plan):
+        return never, whole
+    places = read_places(plan, target, whole)
+    reached = sum(high - low for low, high in places)
+    if reached >= whole:
+        return never, whole
+    pieces = _pieces(opened, sheet, whole)
+    if pieces is None:
+        return None, reached
+    start = opened.data_start_bytes or 0
+    return sum(
+        max(0, min(high, last - start) - max(low, first - start)) for low, high in places for first, last in pieces
+    ), reached
+
+
+def _pieces(opened: TargetFacts, sheet: TargetSheet | None, whole: int) -> list[tuple[int, int]] | None:
+    """Start and end on the target. What our header counts as filled is a prefix of the data."""
+    if isinstance(opened.unwritten, UnwrittenBytes):
+        end = (opened.data_start_bytes or 0) + whole
+        return [(end - opened.unwritten.bytes, end)]
+    if sheet is None or sheet.never_written is None:
+        return None
+    return [(first, last) for first, last in sheet.never_written]

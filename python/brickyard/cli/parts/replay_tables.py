@@ -20,9 +20,10 @@ from brickyard.cli.parts.output import print_labelled, print_line, table
 from brickyard.cli.parts.tables import print_answer, print_warnings
 from brickyard.schema.logs import CoursePoint, LogCounts, LogsExplained
 from brickyard.store import Record
-from brickyard.units import format_count, format_iops, format_seconds
+from brickyard.units import format_count, format_iops, format_runs, format_seconds
 
 LEFT, RIGHT = "left", "right"
+REPETITIONS_SHOWN = 3  # with tables of their own
 PACES_SHOWN = 3  # with all their tables; more would scroll away what they have in common
 
 
@@ -86,28 +87,14 @@ def _print_rest(console: Console, group: list[Record]) -> None:
         console.print()
         columns = [("SQLSTATE", LEFT), ("what it is", LEFT), ("calls", RIGHT)]
         console.print(table("Failed calls, not included in any figure above", columns, errors))
-        for error in group[0].errors[:3]:
+        for error in next((record.errors[:3] for record in group if record.errors), []):
             print_line(console, f"  {error.at_ns / 1e9:.3f} s  {error.text}")
-    cold = replay_disks.cold_rows(group[0])
-    if len(cold) > 1:
-        console.print()
-        console.print(
-            table("The first seconds (shows whether it was a cold start)", _columns(replay_disks.COURSE_COLUMNS), cold)
-        )
-    if said := replay_served.cold_words(group[0]):
-        print_line(console, said)
-    disk = replay_disks.disk_total(group[0])
-    if disk is not None:
-        console.print()
-        rows = [replay_disks.disk_cells(disk)]
-        console.print(
-            table(
-                f"The server's disks meanwhile: {replay_disks.WHOLE_DEVICE}",
-                _columns(replay_disks.DISK_COLUMNS, 0),
-                rows,
-            )
-        )
-    slow = replay_pages.slow_rows(group[0])
+    for record in group[:REPETITIONS_SHOWN]:
+        _print_disks(console, record, f"Run {record.info.id}: " if len(group) > 1 else "")
+    if len(group) > REPETITIONS_SHOWN:
+        more = [record.info.id for record in group[REPETITIONS_SHOWN:]]
+        print_line(console, f"`show` has the first seconds and the disks of {format_runs(more)}", "dim")
+    slow = replay_pages.slow_rows(group)
     if slow:
         console.print()
         columns = [(n, LEFT if n in ("page", "parameters") else RIGHT) for n in replay_pages.SLOW_COLUMNS]
@@ -117,6 +104,22 @@ def _print_rest(console: Console, group: list[Record]) -> None:
     said = replay_warnings.coverage_words(group)
     if said:
         print_line(console, f"Coverage: {said}")
+
+
+def _print_disks(console: Console, record: Record, whose: str) -> None:
+    """Of one repetition: another one may have found the server's cache warm."""
+    cold = replay_disks.cold_rows(record)
+    if len(cold) > 1:
+        console.print()
+        title = f"{whose}The first seconds (shows whether it was a cold start)"
+        console.print(table(title, _columns(replay_disks.COURSE_COLUMNS), cold))
+    if said := replay_served.cold_words(record):
+        print_line(console, f"{whose}{said}")
+    disk = replay_disks.disk_total(record)
+    if disk is not None:
+        console.print()
+        title = f"{whose}The server's disks meanwhile: {replay_disks.WHOLE_DEVICE}"
+        console.print(table(title, _columns(replay_disks.DISK_COLUMNS, 0), [replay_disks.disk_cells(disk)]))
 
 
 def print_explained(console: Console, found: LogsExplained) -> None:

@@ -150,8 +150,12 @@ def unit_of(figure: Figure) -> str:
 
 
 def _workload(store: Store, item: History) -> str:
-    """What the first and the newest run asked for; a profile may have changed between them."""
-    return workload_words([store.record(run) for run in dict.fromkeys((item.points[0].run, item.points[-1].run))])
+    """What its runs asked for; of very many, the first and the newest, which it then says."""
+    runs = list(dict.fromkeys(point.run for point in item.points))
+    if len(runs) <= READ_AT_ONCE:
+        return workload_words([store.record(run) for run in runs])
+    words = workload_words([store.record(runs[0]), store.record(runs[-1])])
+    return f"{words} (of the first run and the newest)" if words else ""
 
 
 def _draw(found: list[History], loads: dict[tuple[str, ...], str], folder: Path) -> list[str]:

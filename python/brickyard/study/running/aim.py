@@ -97,11 +97,11 @@ def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | No
         size = size_of(path)
         whole = -(-size_bytes // ROUND_BYTES) * ROUND_BYTES
         # A file that this tool made with the same --size has its header before the data.
-        if path not in missing and size not in (whole, whole + ROUND_BYTES):
+        if not missing and size not in (whole, whole + ROUND_BYTES):
             asked = f"--size {format_size(size_bytes)}"
             known = "" if size is None else f" with {format_size(size)}"
             raise BadInputError(f"{asked}: {path} exists{known}; name a new file or leave --size out")
-    notes = []
+    notes = [f"{path} exists, and keeps its size" for path in targets if missing and path not in missing]
     if missing and size_bytes % ROUND_BYTES:
         whole = -(-size_bytes // ROUND_BYTES) * ROUND_BYTES
         notes.append(f"{missing[0]} gets {format_size(whole)} of data: sizes are whole MiB")

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import structs
 
 from brickyard import _core, facts, outputs
+from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
 from brickyard.errors import BadInputError, one_line
 from brickyard.facts.target import drives
 from brickyard.ready import ready
@@ -268,6 +269,8 @@ class Burning:
     phase_start_ns: int = 0
     told: int = 0
     counted: int = 0
+    failed: int = 0
+    """Requests of this session that failed, those that brought damaged blocks among them."""
     over: bool = False
 
 
@@ -323,6 +326,8 @@ class BurnIn:
 
     def _begin(self, one: Burning, plan: Plan, options: RunOptions) -> None:
         device = one.account.device
+        # Each session has addresses of its own; with one seed, each would do again what the first one did.
+        plan = structs.replace(plan, seed=plan.seed + len(one.account.runs))
         one.burned_before_ns, text = one.account.burned_ns, plan_text(plan)
         if not one.account.before:
             one.account.before = health_of(device)
@@ -397,6 +402,7 @@ class BurnIn:
         for cell in interval.cells:
             counts.errors += cell.errors
             one.counted += cell.errors
+            one.failed += cell.errors
             if cell.operation is Counted.READ:
                 counts.read_bytes += cell.bytes
             elif cell.operation is Counted.WRITE:
@@ -410,6 +416,10 @@ class BurnIn:
         if end.verified is not None:
             one.account.counts.checked_blocks += end.verified.checked_blocks
             one.account.counts.damaged_blocks += end.verified.damaged_blocks
+            # What came back damaged counts by its blocks.
+            kinds = end.errors_by_kind.items()
+            one.account.counts.errors += sum(n for kind, n in kinds if kind not in DAMAGE_WORDS) - one.failed
+            one.failed = 0
             if (covered := end.verified.covered) is not None:
                 one.account.blocks, one.account.checked_once_blocks = covered.blocks, covered.checked_once_blocks
         if one.counted > one.told:

@@ -116,7 +116,7 @@ impl Display for EngineReason {
             EngineReason::Missing => "this kernel has no io_uring",
             EngineReason::Forbidden => "io_uring is forbidden here (kernel.io_uring_disabled, a container or seccomp)",
             EngineReason::NotSetUp { error } => return write!(f, "io_uring could not be set up: {error}"),
-            EngineReason::NoTrim => "io_uring has no trim for block devices",
+            EngineReason::NoTrim => "Brickyard trims block devices by system calls",
             EngineReason::Modelled => "the target is modelled",
             EngineReason::Files => "blocking calls, a thread a worker",
             EngineReason::Loader { clients } => return write!(f, "{clients} clients, one tile a transaction"),
