@@ -151,6 +151,11 @@ def test_both_paces_give_the_head_room_of_the_study(
     item = replay_pages.pages(replay_runs.by_pace(records)["fire hose"])[0]
     maxima = [max(i.max_ns for i in r.intervals if i.measure == "response") for r in records[:2]]
     assert item.mean_of_max_ns == pytest.approx(sum(maxima) / 2)
+    for order in (records[:2], records[1::-1]):
+        slow = replay_pages.slow_rows(order)
+        worst = max(order, key=lambda record: replay_pages.slowest(record)[0].response_ns)
+        assert slow[0][0] == str(worst.info.id), "the slowest of both, not of the first"
+        assert len(slow) == max(len(replay_pages.slowest(record)) for record in order)
     for verb in (["show", str(runs[0])], ["runs"], ["export", str(runs[0]), "-o", str(tmp_path / "x.csv")]):
         assert main([*verb, "--store", str(place)]) == 0
     out = capsys.readouterr().out
@@ -166,6 +171,7 @@ def test_both_paces_give_the_head_room_of_the_study(
     assert "Headroom: too short to judge" in text
     assert "driver" in text
     assert text.count("<svg") >= 2
+    assert all(f"Fire hose, 2 repetitions, run {run}: the server" in text for run in runs[:2])
 
 
 def test_several_drivers_are_processes_and_lose_no_call(
