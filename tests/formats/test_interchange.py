@@ -183,7 +183,7 @@ def test_a_job_that_has_gone_through_its_file_ends_before_its_number_of_requests
 
 def test_a_mix_with_flushes_tells_which_fio_does_the_same() -> None:
     (said,) = [note for note in notes_of("[j]\nrw=randrw\nsize=1m\nfsync=4\ndirect=1") if "fsync" in note]
-    assert said.startswith("fsync=4: here a flush follows each such number of writes, as in fio from 3.38 on")
+    assert said.startswith("fsync=4: here one flush follows each such number of writes, as in fio from 3.38 on")
     assert not [note for note in notes_of("[j]\nrw=randwrite\nsize=1m\nfsync=4\ndirect=1") if "fsync" in note]
     assert "fsync=4 has no effect: the job writes nothing." in notes_of("[j]\nrw=randread\nsize=1m\nfsync=4\ndirect=1")
     assert fio("[j]\nrw=randread\nsize=1m\nfsync=4\ndirect=1")["phase"][0]["stream"][0]["flush_every"] is None

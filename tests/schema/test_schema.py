@@ -96,6 +96,10 @@ def test_reasons_that_were_texts_are_types_with_the_same_words(store_of_texts: P
         assert schema.start_document(info.engine, info.start) == info.engine
 
 
+REWORDED = {"io_uring has no trim for block devices": "Brickyard trims block devices by system calls"}
+"""Linux 6.12 gave io_uring one, so the reason is another."""
+
+
 def test_every_text_of_version_1_has_the_words_of_its_type() -> None:
     for key, kinds in older.START.items():
         for text in kinds:
@@ -104,7 +108,7 @@ def test_every_text_of_version_1_has_the_words_of_its_type() -> None:
             kept = support.start_event() | texts
             start = schema.typed(kept)
             assert isinstance(start, schema.Start)
-            assert schema.start_document(kept, start) == kept
+            assert schema.start_document(kept, start) == kept | {key: REWORDED.get(text, text)}
 
 
 def test_texts_of_version_2_are_types_with_the_same_words(tmp_path: Path) -> None:
