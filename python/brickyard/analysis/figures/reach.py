@@ -28,6 +28,12 @@ def read_places(plan: Plan, target: int, length: int) -> list[tuple[int, int]]:
     return _joined(_edges(stream.region, length) for stream in reading)
 
 
+def region_bytes(region: str, length: int) -> int:
+    """How much a region such as `20%..100%` has of a target of so many bytes."""
+    low, high = _edges(region, length)
+    return max(0, high - low)
+
+
 def _joined(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for low, high in sorted(edges):
@@ -40,7 +46,7 @@ def _joined(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _edges(region: str, length: int) -> tuple[int, int]:
     low, _, high = region.partition("..")
-    return _place(low or "0", length), _place(high or "100%", length)
+    return _place(low.strip() or "0", length), _place(high.strip() or "100%", length)
 
 
 def _place(text: str, length: int) -> int:

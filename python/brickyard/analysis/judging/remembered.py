@@ -5,7 +5,7 @@ Refusal: how many it answered is not known; a modelled page cache counts them it
 
 from __future__ import annotations
 
-from brickyard import _core
+from brickyard.analysis.figures.reach import region_bytes
 from brickyard.analysis.figures.totals import Totals, asked_stream
 from brickyard.schema import Engine, IoPath, TargetKind
 from brickyard.schema.plan import Stream
@@ -35,18 +35,3 @@ def remembered_words(record: Record, row: Totals) -> str:
     if size >= memory:
         return ""
     return f"{format_size(size)} are read, and the host has {format_size(memory)} of memory"
-
-
-def region_bytes(region: str, data_bytes: int) -> int:
-    """How large a region such as `20%..100%` is; the whole where its words are not known."""
-    first, _, last = region.partition("..")
-    try:
-        begin, end = _place(first, data_bytes), _place(last, data_bytes)
-    except ValueError:
-        return data_bytes
-    return max(0, min(end, data_bytes) - begin)
-
-
-def _place(text: str, data_bytes: int) -> int:
-    text = text.strip()
-    return round(data_bytes * float(text[:-1]) / 100) if text.endswith("%") else int(_core.parse_bytes(text))
