@@ -321,6 +321,23 @@ def page_cache(bench: Bench, file: Path, rounds: int) -> list[str]:
     )
 
 
+def page_cache_writes(bench: Bench, file: Path, scratch: Path, rounds: int) -> list[str]:
+    """4 KiB random writes into the page cache, one at a time: what a hand-over to the kernel's workers costs."""
+    common = ["--rw=randwrite", "--bs=4k", "--direct=0", "--invalidate=0"]
+    write = "operations = { read = 0, write = 100 }\n" + READ
+    sets = ("io=buffered", "cache=as_is")
+    return duel(
+        "4 KiB random writes into the page cache, depth 1",
+        [
+            ("fio, psync", lambda: bench.fio(file, *common, "--ioengine=psync")),
+            ("fio, io_uring", lambda: bench.fio(file, *common, "--ioengine=io_uring")),
+            ("Brickyard", lambda: bench.brickyard(scratch, write, *sets)),
+            ("Brickyard, io_uring", lambda: bench.brickyard(scratch, write, *sets, "engine=io_uring")),
+        ],
+        rounds,
+    )
+
+
 def real_disk(bench: Bench, file: Path, scratch: Path, order: str, rounds: int) -> list[str]:
     """The disk below, where the storage is the limit: what matters is that it is not slowed, and the cost."""
     lines: list[str] = []
@@ -520,6 +537,7 @@ def compare(bench: Bench, rounds: int, only: str, stack: ExitStack) -> list[str]
         print("left out without root: everything on a RAM-backed block device", file=sys.stderr)
     comparisons |= {
         "cache": lambda: page_cache(bench, file, rounds),
+        "cache-writes": lambda: page_cache_writes(bench, file, scratch, rounds),
         "disk-random": lambda: real_disk(bench, file, scratch, "random", rounds),
         "disk-sequential": lambda: real_disk(bench, file, scratch, "sequential", rounds),
     }

@@ -131,6 +131,22 @@ def test_everything_beside_a_run_is_seen(machine: Machine) -> None:
     assert "7 times" in found["cpu_throttled"]
 
 
+@pytest.mark.parametrize(("ticks", "is_told"), [(1, False), (2, False), (3, True)])
+def test_a_tick_that_was_stolen_is_no_warning_and_its_shares_agree(machine: Machine, ticks: int, is_told: bool) -> None:
+    with facts.Watch(str(machine.top / "scratch"), machine.roots) as seen:
+        machine.put(machine.device / "stat", STAT)
+        # As the kernel rounds: the line of all CPUs lacks the last tick of one.
+        lines = (f"cpu  0 0 0 1200 0 0 0 {ticks - 1}", f"cpu0 0 0 0 1100 0 0 0 {ticks}", "cpu1 0 0 0 110 0 0 0 0")
+        machine.put(machine.top / "proc" / "stat", "\n".join(lines))
+        seen.sample()
+    result: Any = seen.result(OwnIo(write_bytes=0))
+    worst = ticks / (100 + ticks)
+    assert result.cpu.worst_steal_share == pytest.approx(worst)
+    assert worst / 2 <= result.cpu.steal_share <= worst
+    found = {item.id for item in warnings(Judged(watches=[result]))}
+    assert ("steal" in found) is (is_told and worst > 0.01)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -519,6 +519,21 @@ def test_what_fio_cannot_express_is_refused_by_name(change: str, said: str, caps
     assert "can't be said in a fio job file" in err
 
 
+@pytest.mark.parametrize(
+    ("sets", "engine"),
+    [
+        (["io=buffered"], "psync"),
+        ([], "io_uring"),
+        (["io=buffered", "depth=4"], "io_uring"),
+        (["io=buffered", "engine=io_uring"], "io_uring"),
+    ],
+)
+def test_fio_gets_the_engine_that_a_run_has(sets: list[str], engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show = ["profiles", "show", "sqlio-random-write-1", "--format", "fio", "--set", "depth=1"]
+    assert main([*show, *(word for one in sets for word in ("--set", one))]) == 0
+    assert f"ioengine={engine}" in capsys.readouterr().out.splitlines()
+
+
 def test_batches_are_those_of_fio_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
     show = ["profiles", "show", "sqlio-random-read-4", "--format", "fio", "--set", "reap=8"]
     assert main(show) == 0

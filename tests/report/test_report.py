@@ -627,6 +627,18 @@ def test_buffered_writes_that_are_flushed_are_not_called_those_of_memory(tmp_pat
     assert said in belief(program={"kind": "transactions", "size": "4KiB"})
 
 
+@pytest.mark.parametrize(("engine", "is_handed"), [("io_uring", True), ("psync", False)])
+def test_writes_that_io_uring_hands_over_are_not_called_those_of_memory_alone(
+    tmp_path: Path, engine: str, is_handed: bool
+) -> None:
+    asked = plan(stream(operations={"read": 0, "write": 100}))
+    done = [interval(0, SECOND, cell([MS] * 1000, operation="write")), phase_end()]
+    with Store(tmp_path / "runs.db") as store:
+        belief = answer([store.record(add_run(store, done, plan_=asked, io="buffered", engine=engine))], {}).belief
+    assert ("and of io_uring, which hands each write to a thread of the kernel" in belief) is is_handed
+    assert ("as fast as io_uring handed them over." in belief) is is_handed
+
+
 def test_what_moves_no_data_has_no_throughput_in_the_headline(tmp_path: Path) -> None:
     done = [cell([MS] * 1000), cell([MS] * 182, operation="flush", request_bytes=0)]
     with Store(tmp_path / "runs.db") as store:

@@ -68,7 +68,7 @@ pub struct Storage {
 
 impl Storage {
     pub fn new(targets: Vec<Opened>, profile: &Profile, clock: Clock, nop: bool) -> Result<Storage, String> {
-        let mut choice = choose(&targets, profile)?;
+        let mut choice = choose(&targets, profile, nop)?;
         if nop {
             choice.features.push("nop".into());
         }
@@ -105,13 +105,18 @@ impl Storage {
     }
 }
 
-/// io_uring where the kernel grants it and has all operations, else psync, with the reason.
-fn choose(targets: &[Opened], profile: &Profile) -> Result<Choice, String> {
+/// io_uring where the kernel grants it, has all operations and does not delay them, else psync, with the reason.
+fn choose(targets: &[Opened], profile: &Profile, nop: bool) -> Result<Choice, String> {
     let psync = |reason| Choice { uring: false, iopoll: false, reason, features: Vec::new(), submission: None };
     if profile.engine == EngineChoice::Psync {
         return Ok(psync(EngineReason::Requested));
     }
     let forced = profile.engine == EngineChoice::IoUring;
+    // Most file systems can't promise that a write into the page cache does not wait, so io_uring hands it to a thread of
+    // the kernel. With one at a time, that takes some twenty times as long as the write (docs/benchmarks.md).
+    if !forced && !nop && targets.iter().all(|t| !t.direct) && profile.writes_one_at_a_time() {
+        return Ok(psync(EngineReason::HandedOver));
+    }
     let instead = |why: EngineReason| match forced {
         true => Err(format!("{why}; use engine = \"psync\" or \"auto\"")),
         false => Ok(psync(why)),

@@ -348,6 +348,38 @@ fn trim_punches_holes_into_a_file() {
 }
 
 #[test]
+fn writes_into_the_page_cache_one_at_a_time_are_not_handed_over() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    let chosen = |above: &str, stream: &str| {
+        let text = format!(
+            "title = 't'\nio = 'buffered'\n{above}[[phase]]\nrequests = 50\n[[phase.stream]]\nrequest = '4K'\n{stream}"
+        );
+        let told = run_on(&text, &path, (!path.exists()).then_some(4 * MIB));
+        (told.start().engine.to_string(), told.start().engine_reason.clone())
+    };
+    let writes = "operations = { read = 50, write = 50 }\n";
+    for stream in [writes.to_string(), format!("{writes}workers = 2\npace = {{ loop = 'open', rate = 5000 }}\n")] {
+        assert_eq!(chosen("", &stream), ("psync".to_string(), EngineReason::HandedOver), "{stream}");
+    }
+    for (above, stream) in [
+        ("", "".to_string()),
+        ("", format!("{writes}depth = 2\n")),
+        ("reap = 2\n", format!("{writes}depth = 2\n")),
+        ("submit = 1\n", writes.to_string()),
+        ("engine = 'io_uring'\n", writes.to_string()),
+    ] {
+        assert_eq!(chosen(above, &stream).0, "io_uring", "{above}{stream}");
+    }
+    let direct = run_on(
+        &format!("title = 't'\n[[phase]]\nrequests = 50\n[[phase.stream]]\nrequest = '4K'\n{writes}"),
+        &path,
+        None,
+    );
+    assert_eq!(direct.start().engine, "io_uring");
+}
+
+#[test]
 fn trim_reaches_a_block_device() {
     let _turn = turn();
     let device = Loop::new(16 * MIB);

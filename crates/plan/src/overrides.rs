@@ -143,6 +143,9 @@ impl Override {
             return Ok(());
         }
         let path = whole;
+        if path == ["rate"] && self.set_rate(profile)? {
+            return Ok(());
+        }
         if let ([leaf], false) = (path.as_slice(), path.iter().any(|word| is_key(word)))
             && let Some(table) = table_of(leaf, &[in_phase.as_slice(), &in_stream].concat())
         {
@@ -170,6 +173,28 @@ impl Override {
 }
 
 impl Override {
+    /// Sets the rate of the streams that have one of their own; whether there are such. Frames have a rate as well.
+    fn set_rate(&self, profile: &mut Table) -> Result<bool, Mistake> {
+        let mut changed = false;
+        let mut has_frames = false;
+        for phase in tables(profile, "phase") {
+            for stream in tables(phase, "stream") {
+                has_frames |= stream.contains_key("frames");
+                if stream.get("pace").and_then(|pace| pace.get("rate")).is_some() {
+                    self.insert(stream, "pace", &["rate"]);
+                    changed = true;
+                }
+            }
+        }
+        if !changed && !has_frames {
+            let remedy = "--set 'pace={loop=\"open\",rate=5000,arrivals=\"poisson\"}'";
+            return Err(Mistake::from(format!(
+                "--set rate: this profile's requests have no rate; to give them one, write {remedy}"
+            )));
+        }
+        Ok(changed)
+    }
+
     /// Sets a key of a table, or a key within the table that it holds; what else that holds stays.
     fn insert(&self, table: &mut Table, key: &str, within: &[&str]) {
         match within {

@@ -60,7 +60,7 @@ pub struct Profile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineChoice {
-    /// io_uring, or psync if the kernel does not allow io_uring.
+    /// io_uring, or psync if the kernel does not allow io_uring, and for writes into the page cache one at a time.
     #[default]
     Auto,
     IoUring,

@@ -206,6 +206,7 @@ fn bad_overrides_are_named_too() {
     refused(&text, &["measure.reads.depth=-1"], &["--set measure.reads.depth=-1: a whole number from 0 is needed"]);
     refused(&text, &["depth=4", "depth=many"], &["--set depth=many: a whole number"]);
     refused(&text, &["engine=fast"], &["--set engine=fast: ", "`psync`"]);
+    refused(&text, &["rate=200"], &["--set rate", "no rate", "pace={loop=\"open\",rate=5000"]);
     refused(&text, &["depht=8"], &["--set depht", "did you mean `depth`?"]);
     refused(&text, &["measure.writes.depth=8"], &["--set measure.writes.depth", "PHASE.STREAM.KEY"]);
     refused(&text, &["measure.reads.depth.x=8"], &["--set measure.reads.depth.x", "PHASE.STREAM.KEY"]);
@@ -309,6 +310,9 @@ fn overrides_reach_every_place_one_phase_or_one_stream() {
     assert_eq!(changed("measure.duration=5s").phase[1].duration.map(|d| d.ns), Some(5_000_000_000));
     assert_eq!(changed("request=16KiB").phase[0].stream[0].request.max_bytes(), 16_384);
     assert_eq!(changed("region=0..50%").phase[0].stream[0].region.to_string(), "0B..50%");
+    let paced = TWO_PHASES.replace("request = '8K'\n", "request = '8K'\npace = { loop = 'open', rate = 100 }\n");
+    let rated = Profile::from_toml_with(&paced, &["rate=250".to_string()]).expect("valid");
+    assert_eq!(rated.to_json().matches(r#""rate":250.0"#).count(), 3, "{}", rated.to_json());
     assert_eq!(changed("operations={write=100}").phase[1].stream[0].operations.write.0, 100.0);
 }
 

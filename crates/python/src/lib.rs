@@ -60,6 +60,12 @@ fn canonical(plan_json: &str) -> PyResult<String> {
     plan::canonical(plan_json).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
+/// Whether each stream of a plan issues one request after another, writes among them.
+#[pyfunction]
+fn writes_one_at_a_time(plan_json: &str) -> PyResult<bool> {
+    Profile::from_json(plan_json).map(|p| p.writes_one_at_a_time()).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
 /// The plan with each of its streams on each of the targets.
 #[pyfunction]
 fn spread(plan_json: &str, targets: Vec<String>) -> PyResult<String> {
@@ -136,6 +142,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(validate, module)?)?;
     module.add_function(wrap_pyfunction!(canonical, module)?)?;
+    module.add_function(wrap_pyfunction!(writes_one_at_a_time, module)?)?;
     module.add_function(wrap_pyfunction!(spread, module)?)?;
     module.add_function(wrap_pyfunction!(reason_in_words, module)?)?;
     module.add_function(wrap_pyfunction!(video_formats, module)?)?;

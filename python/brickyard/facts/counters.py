@@ -40,7 +40,7 @@ MILLISECONDS_MODULUS = 1 << 32
 # proc_stat(5): user nice system idle iowait irq softirq steal; guest time that follows is counted within user already.
 CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 IDLE = {"idle", "iowait"}
-STOLEN = {"steal"}
+STEAL = "steal"
 
 
 class OpenFile:
@@ -118,7 +118,7 @@ def cpu_shares(before: dict[str, int], after: dict[str, int]) -> CpuShares:
     # Idle time may step back a little where a CPU sleeps without ticks; such a step counts as none.
     delta = {name: max(0, after[name] - before.get(name, 0)) for name in after}
     total = sum(delta.values())
-    steal = sum(delta.get(name, 0) for name in STOLEN)
+    steal = delta.get(STEAL, 0)
     busy = total - steal - sum(delta.get(name, 0) for name in IDLE)
     if not total:
         return CpuShares()

@@ -35,6 +35,7 @@ from brickyard.schema.watch_sheet import (
 from . import arrays, cgroups, emulated, foreign, health, stack
 from .counters import (
     LEVELS,
+    STEAL,
     OpenFile,
     counted,
     cpu_shares,
@@ -297,7 +298,11 @@ class Watch:
         if not self.first.all_cpus or not last.all_cpus:
             return None
         each = {name: cpu_shares(before[name], after[name]) for name in after if name != ALL_CPUS and name in before}
-        total, series = cpu_shares(self.first.all_cpus, last.all_cpus), CpuSeries()
+        stolen = {name: max(0, after[name].get(STEAL, 0) - before[name].get(STEAL, 0)) for name in each}
+        # The kernel rounds each line by itself, so a tick of one CPU may be missing in the line of all.
+        missed = sum(stolen.values()) - (last.all_cpus.get(STEAL, 0) - self.first.all_cpus.get(STEAL, 0))
+        of_all = {**last.all_cpus, STEAL: last.all_cpus.get(STEAL, 0) + max(0, missed)}
+        total, series = cpu_shares(self.first.all_cpus, of_all), CpuSeries()
         for earlier, later in itertools.pairwise(self.samples):
             if earlier.cpu and later.cpu:
                 shares = cpu_shares(earlier.cpu, later.cpu)
@@ -309,6 +314,7 @@ class Watch:
             steal_share=total.steal_share,
             steal_of_demand_share=total.steal_of_demand_share,
             worst_steal_share=max((shares.steal_share or 0.0 for shares in each.values()), default=0.0),
+            worst_steal_ticks=max(stolen.values(), default=0),
             each=each,
             series=series,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, version_words
-from brickyard.schema import tag_of
+from brickyard.schema import tag_of, writes_one_at_a_time
 from brickyard.schema.fio_words import RW, distribution
 from brickyard.schema.operations import shares
 from brickyard.schema.plan import (
@@ -59,7 +59,7 @@ def _refuse(what: str) -> BadInputError:
 
 
 def _global(plan: Plan) -> list[str]:
-    engine = "psync" if plan.engine is EngineChoice.PSYNC else "io_uring"
+    engine = _engine(plan)
     return [
         f"ioengine={engine}",
         f"direct={1 if plan.io is IoMode.DIRECT else 0}",
@@ -71,6 +71,12 @@ def _global(plan: Plan) -> list[str]:
         *_batches(plan.reap, engine),
         *_submitted(plan.submit, engine),
     ]
+
+
+def _engine(plan: Plan) -> str:
+    """The one that a run of the plan has where the kernel allows io_uring."""
+    is_single = plan.io is IoMode.BUFFERED and plan.engine is EngineChoice.AUTO and writes_one_at_a_time(plan)
+    return "psync" if plan.engine is EngineChoice.PSYNC or is_single else "io_uring"
 
 
 def _batches(reap: int, engine: str) -> list[str]:

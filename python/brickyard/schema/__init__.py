@@ -22,6 +22,7 @@ from brickyard.schema.codec import (
     tag_of,
     told,
     typed,
+    writes_one_at_a_time,
 )
 from brickyard.schema.duration import Duration, read_duration
 from brickyard.schema.facts import (
@@ -65,6 +66,7 @@ from brickyard.schema.generated import (
     EndAsWritten,
     EndReason,
     Engine,
+    EngineHandsOver,
     EngineHasNoTrim,
     EngineOfImport,
     EngineOfLoader,
@@ -237,6 +239,7 @@ __all__ = [
     "EndAsWritten",
     "EndReason",
     "Engine",
+    "EngineHandsOver",
     "EngineHasNoTrim",
     "EngineOfImport",
     "EngineOfLoader",
@@ -380,4 +383,5 @@ __all__ = [
     "watch_of",
     "words_of",
     "writes_data",
+    "writes_one_at_a_time",
 ]

@@ -89,6 +89,12 @@ def plan_text(plan: Plan | OtherPlan) -> str:
     return _core.canonical(text) if isinstance(plan, Plan) else text
 
 
+def writes_one_at_a_time(plan: Plan) -> bool:
+    """Whether each stream issues one request after another, writes among them: through the page cache, the core then
+    has psync rather than io_uring. Raises ValueError where the core refuses the plan."""
+    return _core.writes_one_at_a_time(_PLAN_ENCODER.encode(plan).decode())
+
+
 def plan_document(plan: Plan | OtherPlan) -> dict[str, Any]:
     """A plan as a store keeps it."""
     found: dict[str, Any] = msgspec.json.decode(plan_text(plan))

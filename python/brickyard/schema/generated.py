@@ -750,6 +750,10 @@ class EngineHasNoTrim(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
     """No io_uring, since block devices are trimmed."""
 
 
+class EngineHandsOver(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="handed_over"):
+    """No io_uring, since it would hand writes into the page cache to a thread of the kernel, one at a time."""
+
+
 class EngineModelled(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="modelled"):
     pass
 
@@ -1507,6 +1511,7 @@ EngineReason = (
     | EngineForbidden
     | EngineNotSetUp
     | EngineHasNoTrim
+    | EngineHandsOver
     | EngineModelled
     | EngineOfFiles
     | EngineOfLoader

@@ -37,7 +37,7 @@ class EngineChoice(StrEnum):
     IO_URING = "io_uring"
     PSYNC = "psync"
     AUTO = "auto"
-    """io_uring, or psync if the kernel does not allow io_uring."""
+    """io_uring, or psync if the kernel does not allow io_uring, and for writes into the page cache one at a time."""
 
 
 class Figure(StrEnum):

@@ -65,6 +65,8 @@ class CpuSheet(msgspec.Struct, kw_only=True):
     steal_of_demand_share: float | None = None
     worst_steal_share: float | None = None
     """Of the CPU that it hit most."""
+    worst_steal_ticks: int | msgspec.UnsetType = msgspec.UNSET
+    """Of the kernel's clock, on the CPU that lost most; older records lack it."""
     each: dict[str, CpuShares] = msgspec.field(default_factory=dict)
     series: CpuSeries = msgspec.field(default_factory=CpuSeries)
 

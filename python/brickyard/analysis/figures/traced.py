@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from brickyard.analysis.figures.stolen import stolen_shares
 from brickyard.analysis.figures.totals import asked_stream, totals
 from brickyard.schema import in_flight_total
 from brickyard.schema.plan import Stream
@@ -74,7 +75,7 @@ def _late_because(record: Record) -> str:
         )
     sheets = [one.cpu for one in record.info.watch.targets if one and one.cpu is not None]
     busy = max((one.busy_share or 0.0 for one in sheets), default=0.0)
-    stolen = max((one.worst_steal_share or one.steal_share or 0.0 for one in sheets), default=0.0)
+    stolen = max((max(stolen_shares(one)) for one in sheets), default=0.0)
     seen = f"the host's CPUs were busy for {format_percent(busy)}, and {format_percent(stolen)} of one was stolen"
     if stolen >= STOLEN:
         return f"{seen}: the hypervisor ran other work"

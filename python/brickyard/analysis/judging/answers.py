@@ -67,6 +67,7 @@ REQUESTS_MIN = 30
 """Of independent arrivals, two standard deviations of a count of 30 are more than a third of it."""
 CPU_LACKED = "The generator did not have all the CPU time that it wanted"
 MEMORY_LIMITED = "The storage was not the limit: memory took the writes."
+HANDED_LIMITED = "The storage was not the limit: memory took the writes, as fast as io_uring handed them over."
 LATE_SHARE = 0.1
 """Lateness of a smaller share of the mean response time changes no conclusion."""
 
@@ -119,7 +120,8 @@ def belief(records: Sequence[Record], *others: str) -> str:
     there are is said where they are listed, and nowhere else."""
     found = list(records)
     of_memory = bool(found) and all(map(_is_of_memory, found))
-    limits = [MEMORY_LIMITED if of_memory else _limit(found), *_late(found)]
+    memory = HANDED_LIMITED if any(map(cached.may_hand_over, found)) else MEMORY_LIMITED
+    limits = [memory if of_memory else _limit(found), *_late(found)]
     said = [*others, *_unfinished(found), *_failures(found), *_stalled(found), *limits, *modelled_words(found)]
     return " ".join(text for text in said if text)
 
@@ -318,9 +320,14 @@ def _cached(records: Sequence[Record]) -> list[str]:
         if (words := remembered_words(record, row))
     ]
     taken = [name for name, row in zip(names, rows, strict=True) if cached.is_taken_by_memory(record, row)]
+    whose = (
+        "rate and times are those of memory and of io_uring, which hands each write to a thread of the kernel on most"
+        " file systems (--engine psync does not),"
+        if cached.may_hand_over(record)
+        else "rate and times are those of memory,"
+    )
     return said + [
-        f"Writes of {name} went into the page cache without flushes: rate and times are those of memory, until far more"
-        " is written than it holds."
+        f"Writes of {name} went into the page cache without flushes: {whose} until far more is written than it holds."
         for name in dict.fromkeys(taken)
     ]
 

@@ -27,6 +27,7 @@ from brickyard.bricks import caches
 from brickyard.schema import (
     BrickCaches,
     BrickMembers,
+    Engine,
     IoPath,
     PageCache,
     PageCacheFacts,
@@ -99,6 +100,13 @@ def is_taken_by_memory(record: Record, row: Totals | Interval) -> bool:
         return False
     asked = asked_stream(record, row.phase, row.stream)
     return isinstance(asked, Stream) and not flushes(asked)
+
+
+def may_hand_over(record: Record) -> bool:
+    """Whether writes into the page cache may have waited for a thread of the kernel (io_uring_enter(2): a request that
+    can't be done without waiting is done by a worker)."""
+    start = record.info.start
+    return start is not None and start.io is IoPath.BUFFERED and start.engine is Engine.IO_URING
 
 
 def never_written_share(record: Record) -> float:

@@ -15,6 +15,7 @@ from brickyard.analysis.judging.judged import Judged
 from brickyard.schema import (
     Bound,
     Engine,
+    EngineHandsOver,
     EngineHasNoTrim,
     IoPath,
     PhaseEnd,
@@ -433,7 +434,8 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
             why=reason,
         )
     reason = (said.engine or "no reason was given").rstrip(".")
-    if start.engine is Engine.PSYNC and plan.engine is not EngineChoice.PSYNC:
+    is_fallback = plan.engine is not EngineChoice.PSYNC and not isinstance(start.engine_reason, EngineHandsOver)
+    if start.engine is Engine.PSYNC and is_fallback:
         yield warned(
             "psync",
             "warning",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.reach import reached_bytes
+from brickyard.analysis.figures.stolen import stolen_shares
 from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, EMULATED, SHARED_BLOCKS, SMALLER_THAN_CACHE
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
@@ -498,8 +499,7 @@ def neighbours(run: Judged) -> Iterator[RunWarning]:
 
 def processor(run: Judged) -> Iterator[RunWarning]:
     for watch in watches(run):
-        cpu = watch.cpu
-        total, worst = (cpu.steal_share or 0.0, cpu.worst_steal_share or 0.0) if cpu else (0.0, 0.0)
+        total, worst = stolen_shares(watch.cpu)
         if max(total, worst) > STEAL_SHARE_MAX:
             yield warned(
                 "steal",

@@ -32,7 +32,9 @@ def _time(duration: Duration) -> str:
 
 
 def _limits(phase: Phase) -> str:
-    parts = [f"ends after {_time(phase.duration)}"] if phase.duration else []
+    # Many programs, and traces, have an end of their own; a duration only cuts them short.
+    latest = " at the latest" if all(stream.program or stream.trace for stream in phase.stream) else ""
+    parts = [f"ends after {_time(phase.duration)}{latest}"] if phase.duration else []
     parts += [f"{phase.requests:,} requests"] if phase.requests else []
     parts += [format_size(phase.bytes)] if phase.bytes else []
     parts += [_passes(phase.passes)] if phase.passes else []

@@ -30,6 +30,9 @@ pub enum EngineReason {
     /// No io_uring, since block devices are trimmed.
     #[schemars(title = "EngineHasNoTrim")]
     NoTrim,
+    /// No io_uring, since it would hand writes into the page cache to a thread of the kernel, one at a time.
+    #[schemars(title = "EngineHandsOver")]
+    HandedOver,
     #[schemars(title = "EngineModelled")]
     Modelled,
     /// Programs over files.
@@ -117,6 +120,10 @@ impl Display for EngineReason {
             EngineReason::Forbidden => "io_uring is forbidden here (kernel.io_uring_disabled, a container or seccomp)",
             EngineReason::NotSetUp { error } => return write!(f, "io_uring could not be set up: {error}"),
             EngineReason::NoTrim => "Brickyard trims block devices by system calls",
+            EngineReason::HandedOver => {
+                "io_uring would hand each write into the page cache to a thread of the kernel, which takes longer than \
+                 the write"
+            }
             EngineReason::Modelled => "the target is modelled",
             EngineReason::Files => "blocking calls, a thread a worker",
             EngineReason::Loader { clients } => return write!(f, "{clients} clients, one tile a transaction"),
