@@ -113,7 +113,7 @@ fn choose(targets: &[Opened], profile: &Profile, nop: bool) -> Result<Choice, St
     }
     let forced = profile.engine == EngineChoice::IoUring;
     // Most file systems can't promise that a write into the page cache does not wait, so io_uring hands it to a thread of
-    // the kernel. With one at a time, that takes some twenty times as long as the write (docs/benchmarks.md).
+    // the kernel. With one at a time, that takes several times as long as the write (docs/benchmarks.md).
     if !forced && !nop && targets.iter().all(|t| !t.direct) && profile.writes_one_at_a_time() {
         return Ok(psync(EngineReason::HandedOver));
     }
