@@ -103,6 +103,16 @@ def test_the_knee_of_a_single_queue_is_at_half_its_capacity() -> None:
     assert knee_words(found).endswith("; from 400 to 600/s, it is at most 10 % smaller")
 
 
+def test_a_knee_behind_a_slower_lower_rate_is_doubted() -> None:
+    levels = [point(100.0, MS), point(200.0, 1.3 * MS), point(300.0, MS), point(400.0, 90 * MS, achieved_per_s=310.0)]
+    found = knee(levels)
+    assert found.point == levels[2]
+    said = knee_words(found)
+    assert "But the mean response time was greater at a lower rate (1.30 ms at 200/s)" in said
+    steady = [*levels[:1], point(200.0, 1.05 * MS), *levels[2:]]
+    assert "But" not in knee_words(knee(steady))
+
+
 def test_the_knee_does_not_depend_on_how_far_beyond_saturation_was_measured() -> None:
     beyond = point(1100, 900 * MS, achieved_per_s=1000.0)
     assert beyond.overloaded

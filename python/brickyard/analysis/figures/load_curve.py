@@ -211,6 +211,8 @@ class Knee:
     end: CurvePoint | None = None
     near: tuple[CurvePoint, ...] = ()
     """The levels whose power is within `BEND_SHARE` of the knee's, itself among them: noise could have chosen any."""
+    slower_below: CurvePoint | None = None
+    """The slowest level at a lower rate, if it is slower than the knee by `BEND_SHARE`, which load does not explain."""
 
 
 def knee(points: list[CurvePoint]) -> Knee:
@@ -228,7 +230,12 @@ def knee(points: list[CurvePoint]) -> Knee:
     if best is levels[0]:
         return Knee(Bend.BELOW, None, end)
     near = tuple(point for point in sound if _power(point) > (1 - BEND_SHARE) * _power(best))
-    return Knee(Bend.SEEN, best, end, near)
+    slower = [one for one in sound if one.offered_per_s < best.offered_per_s and _is_slower(one, best)]
+    return Knee(Bend.SEEN, best, end, near, max(slower, key=lambda one: one.mean_ns or 0.0, default=None))
+
+
+def _is_slower(one: CurvePoint, other: CurvePoint) -> bool:
+    return (one.mean_ns or 0.0) > (1 + BEND_SHARE) * (other.mean_ns or 0.0)
 
 
 def knee_mark(found: Knee) -> list[Mark]:

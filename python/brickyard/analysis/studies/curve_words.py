@@ -127,7 +127,7 @@ def is_of_search(record: Record) -> bool:
 
 
 def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """Those of the curve's own runs; the profile's line counts the steps of searches as well."""
+    """Those of the curve's own runs; the lines of the profile and the generator count the steps of searches as well."""
     curve = [record for record in records if not is_of_search(record)] or list(records)
     lines = summary.circumstances(curve)
     if len(records) == 1:
@@ -141,7 +141,9 @@ def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
     ]
     words = ", ".join(f"{number} {many if number > 1 else one}" for number, one, many in counted if number)
     said = f"{curve[0].info.profile}: {words}"
-    return [(label, said if label == "Profile" else text) for label, text in lines]
+    generator = dict(summary.circumstances(list(records))).get("Generator", "")
+    instead = {"Profile": said, "Generator": generator}
+    return [(label, instead.get(label) or text) for label, text in lines]
 
 
 def run_name(record: Record) -> str:
@@ -357,7 +359,7 @@ def knee_words(found: Knee, overload_per_s: float | None = None, step: Step | No
         return (
             f"{format_iops(found.point.offered_per_s)}/s, with a mean response time of "
             f"{format_ns(found.point.mean_ns)}. There, rate divided by mean response time (Kleinrock's power) is "
-            f"greatest{_near_words(found)}"
+            f"greatest{_near_words(found)}{_slower_words(found)}"
         )
     if found.bend is Bend.TOO_FEW or found.end is None:
         return "none, since fewer than three of the rates did not overload the target"
@@ -373,6 +375,16 @@ def knee_words(found: Knee, overload_per_s: float | None = None, step: Step | No
     return (
         f"not reached. The target was not overloaded up to {format_iops(most)}/s, where the search "
         f"ended before saturation. Continue with --max-rate {math.ceil(FURTHER * most)}"
+    )
+
+
+def _slower_words(found: Knee) -> str:
+    slower = found.slower_below
+    if slower is None:
+        return ""
+    return (
+        f". But the mean response time was greater at a lower rate ({format_ns(slower.mean_ns)} at "
+        f"{format_iops(slower.offered_per_s)}/s), which load does not explain: measure again"
     )
 
 
