@@ -72,14 +72,14 @@ def test_an_answer_of_a_model_says_how_far_off_such_models_are(capsys: pytest.Ca
     said = belief("sim:wd2500jd")
     assert (
         f"Nine of ten published figures of disks lie within {disks.words} of models; of 20 figures from smaller "
-        "sources, only 13 lie within the factor that comes out without their source (docs/truth.md)." in said
+        "sources, only 13 lie within the factor made without their source (docs/truth.md)." in said
     )
     assert "Durable writes" not in said
     volumes = spread_of("cloud")
     assert volumes is not None
     said = belief("sim:gp3")
     assert f"Nine of ten published figures of volumes lie within {volumes.words} of models; " in said
-    assert "; of those above their limits, nine of ten exceed them by at most " in said
+    assert "; nine of ten figures above a limit exceed it by at most " in said
     durable = belief("sim:wd-blue-3d-1000", "--set", "operations={ write = 100 }", "--set", "sync=dsync")
     assert "Durable writes of flash: " in durable
 

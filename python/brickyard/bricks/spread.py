@@ -160,8 +160,9 @@ class Spread:
         if not others:
             return ""
         only = "only " if held < COVERAGE * figures else ""
-        within = f"{only}{held} lie within the factor that comes out without their source"
-        return f"; of {figures} figures from smaller sources, {within}"
+        return (
+            f"; of {figures} figures from smaller sources, {only}{held} lie within the factor made without their source"
+        )
 
     @property
     def claim(self) -> str:
@@ -338,7 +339,7 @@ def basis_words(kind: str) -> str:
         return f"How far models of {KINDS[kind]} are off is not known: too few figures are published"
     above = ""
     if made.above_cap >= 1.005:
-        above = f"; of those above their limits, nine of ten exceed them by at most {made.above_cap - 1:.0%}"
+        above = f"; nine of ten figures above a limit exceed it by at most {made.above_cap - 1:.0%}"
     return (
         f"Nine of ten published figures of {KINDS[kind]} lie within {made.words} of models{made.others_words}{above} "
         "(docs/truth.md)"
