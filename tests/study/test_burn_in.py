@@ -89,11 +89,6 @@ def test_a_session_goes_on_where_the_one_before_ended(tmp_path: Path, capsys: py
     assert first["verdict"] == "pass"
     assert first["read_share"] == first["counts"]["read_bytes"] / first["data_bytes"] > 0
     assert 0 < first["checked_share"] == pytest.approx(covered(first), abs=0.03)
-    logs = default_place().parent / "burn-in"
-    account = next(logs.glob("*.json"))
-    # As a killed session would have left it: half of a longer time burned.
-    kept = json.loads(account.read_text())
-    account.write_text(json.dumps({**kept, "planned_ns": 2 * 10**9}))
     second = burned(capsys, device, *SMALL, "--duration", "2s")["devices"][0]
     assert len(second["runs"]) == 2
     assert second["burned_ns"] == pytest.approx(2e9, rel=0.02)
@@ -105,6 +100,23 @@ def test_a_session_goes_on_where_the_one_before_ended(tmp_path: Path, capsys: py
     assert 0.9e9 < left.ns < 1.1e9
     anew = burned(capsys, device, *SMALL, "--duration", "1s", "--fresh")["devices"][0]
     assert len(anew["runs"]) == 1
+    # Over, and not longer: another burn-in, which says what it leaves out.
+    assert main(["burn-in", device, *SMALL, "--duration", "1s"]) == 0
+    assert "a new one begins, which does not check what the earlier one wrote" in capsys.readouterr().err
+
+
+def test_a_longer_burn_in_checks_what_one_that_is_over_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = tmp_path / "device"
+    assert burned(capsys, str(device), *SMALL, "--duration", "1s")["devices"][0]["verdict"] == "pass"
+    with device.open("r+b") as file:
+        for offset in range(1 << 20, device.stat().st_size, 8192):
+            file.seek(offset)
+            file.write(b"damaged after it")
+    longer = burned(capsys, str(device), *SMALL, "--duration", "1500ms", code=1)["devices"][0]
+    assert longer["verdict"] == "fail"
+    assert longer["counts"]["damaged_blocks"] > 0
 
 
 def test_what_a_killed_session_wrote_is_checked_by_the_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,6 +83,16 @@ def test_the_basic_tests_on_a_modelled_drive(tmp_path: Path, capsys: pytest.Capt
     assert again["tests"]["latency"] == found["tests"]["latency"]  # virtual time: the same to the bit
 
 
+@pytest.mark.parametrize(("round_", "is_said"), [("10ms", True), ("300ms", False)])
+def test_writes_that_fit_the_write_cache_are_said_to_be_its(
+    round_: str, is_said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--test", "throughput", "--round", round_, "--range", "0.1%", "--store", str(tmp_path / "runs.db")]
+    assert main(["pts", "enterprise", "sim:nvme-tlc-3840", *words]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("of write cache, so that rates of writes may be those of the cache; a longer --round" in out) is is_said
+
+
 def test_a_round_too_short_for_its_requests_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--test", "iops", "--round", "1ms", "--range", "0.1%", "--store", str(tmp_path / "runs.db")]
     assert main(["pts", "enterprise", SIM, *words]) == 1

@@ -233,6 +233,20 @@ class TestReplayOnModels:
         assert main(["trace", "compare", str(first), str(trace)]) == 1
 
 
+def test_a_trace_that_lost_all_of_an_operation_is_not_reproduced_however_short(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = logged(tmp_path / "whole", [(("read", "write")[n % 2], n << 20, 4096) for n in range(2000)])
+    short = logged(tmp_path / "short", [("read", n << 20, 4096) for n in range(60)])
+    for first, second in ((whole, short), (short, whole)):
+        capsys.readouterr()
+        assert main(["trace", "compare", str(first), str(second)]) == 1
+        said = capsys.readouterr().out
+        assert "does not reproduce within 10 %: number of reads, number of writes; not compared: " in said
+    assert main(["trace", "compare", str(short), str(short)]) == 1
+    assert "no verdict: no figure has 100 values in both traces" in capsys.readouterr().out
+
+
 class TestComparison:
     def test_distances_are_those_of_the_formula(self) -> None:
         rng = np.random.default_rng(1)

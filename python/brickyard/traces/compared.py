@@ -105,16 +105,16 @@ class TraceComparison:
 
     @property
     def reproduces(self) -> bool | None:
-        """None: nothing could be compared."""
-        if all(d.distance is None for d in self.distances):
-            return None
-        return self.failing == []
+        """None: the counts of requests are alike, and nothing else could be compared."""
+        if self.failing:
+            return False
+        return None if all(d.distance is None for d in self.distances) else True
 
     @property
     def verdict(self) -> str:
         within = f"within {self.tolerance:.0%}".replace("%", " %")
         if self.reproduces is None:
-            return "no verdict: the traces have no figure in common"
+            return f"no verdict: no figure has {LEAST} values in both traces"
         unseen = f"; not compared: {', '.join(self.without)}" if self.without else ""
         if self.reproduces:
             return f"reproduces {within}{unseen}"

@@ -141,9 +141,9 @@ def curve_circumstances(records: Sequence[Record]) -> list[tuple[str, str]]:
     ]
     words = ", ".join(f"{number} {many if number > 1 else one}" for number, one, many in counted if number)
     said = f"{curve[0].info.profile}: {words}"
-    generator = dict(summary.circumstances(list(records))).get("Generator", "")
-    instead = {"Profile": said, "Generator": generator}
-    return [(label, instead.get(label) or text) for label, text in lines]
+    of_all = [(label, text) for label, text in summary.circumstances(list(records)) if label == "Generator"]
+    instead = dict([("Profile", said), *of_all])
+    return [(label, instead.get(label, text)) for label, text in lines]
 
 
 def run_name(record: Record) -> str:

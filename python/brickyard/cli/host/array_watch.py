@@ -67,7 +67,8 @@ def watch(
         Parameter(
             negative="",
             show_default=False,
-            help="A command to run for each notice; it gets the notice on standard input.",
+            help="A command to run for each notice, which it gets on standard input; without a shell, so > and | need "
+            "`sh -c`.",
         ),
     ] = (),
     listen: Annotated[str | None, Parameter(help="Serve Prometheus metrics at HOST:PORT/metrics.")] = None,

@@ -53,8 +53,9 @@ def burn_in(
 ) -> int:
     """Random 8 KiB reads and writes that are checked when they are read, on many devices at once, for hours to weeks.
 
-    Run the same command again to continue after an interruption, a kill or a reboot. Each read is compared with
-    what this session wrote there. Exit code 1: a device failed.
+    Run the same command again to continue after an interruption, a kill or a reboot; a longer --duration continues
+    one that is over. Each read is compared with what was last written there, by any of its sessions. Exit code 1: a
+    device failed.
 
     Parameters
     ----------
@@ -187,7 +188,14 @@ def _account(log: Log, device: str, planned_ns: int, *, fresh: bool) -> tuple[Ac
     found = log.load()
     if found is None:
         return Account(device, planned_ns), log
-    if fresh or found.is_over:
+    is_repeated = found.is_over and planned_ns <= found.planned_ns
+    if is_repeated and not fresh:
+        print_line(
+            stderr(),
+            f"note: {device}: its burn-in is over, so a new one begins, which does not check what the earlier one "
+            "wrote; a longer --duration continues it",
+        )
+    if fresh or is_repeated:
         return found.anew(planned_ns), log
     found.planned_ns = planned_ns
     return found, log

@@ -107,7 +107,7 @@ def compare(
 ) -> int:
     """Report whether one trace reproduces another, by distances of sizes, order, gaps, depths, reuse and latencies.
 
-    The exit code is 1 if it does not.
+    The exit code is 1 if it does not, or if too few values leave no verdict.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def compare(
             print_line(
                 console, f"  {plural(item.operation)}: {format_count(item.first)} and {format_count(item.second)}"
             )
-    return FAILED if found.reproduces is False else DONE
+    return DONE if found.reproduces else FAILED
 
 
 @app.command

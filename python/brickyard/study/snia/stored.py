@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.judging.answers import Answer, belief
+from brickyard.analysis.judging.cached import CACHE_TIMES, held_bytes
 from brickyard.analysis.studies.pts import measured_phases, points, recovery
 from brickyard.analysis.studies.pts_points import points_answer
 from brickyard.store import Record, StudyInfo
@@ -104,6 +105,28 @@ class _Said:
         reads, writes = (float(getattr(rounds.of(both[size][share]), figure)) for share in (100, 0))
         return format_size(size), reads, writes
 
+    def cached(self, held_bytes: int) -> str:
+        """Rates of writes that caches of so many bytes may have taken: reads come before them in each round, in which a
+        cache empties itself."""
+        small: dict[str, int] = {}
+        for name in ("iops", "throughput"):
+            if (rounds := self.found.rounds.get(name)) is None or name in self.found.without_result:
+                continue
+            written = [
+                rounds.rounds[-1][at].requests * cell.size_bytes
+                for at, cell in enumerate(rounds.test.cells)
+                if cell.reads == 0
+            ]
+            if written and min(written) < CACHE_TIMES * held_bytes:
+                small[name] = min(written)
+        if not small:
+            return ""
+        where, least, cache = " and ".join(TITLES[name] for name in small), min(small.values()), format_size(held_bytes)
+        return (
+            f"In {where}, a load wrote as little as {format_size(least)} into {cache} of write cache, so that rates of "
+            "writes may be those of the cache; a longer --round shows what lasts."
+        )
+
     def _iops(self) -> str:
         if (found := self._by(name := "iops", name)) is None:
             return ""
@@ -162,4 +185,6 @@ def _answer(found: Found, records: Sequence[Record]) -> Answer:
     if found.operating and list(found.rounds) == [DIRTH] and not found.saturation and not found.stimuli:
         return points_answer(found.operating, records, is_steady=found.is_steady)
     lacking = said.lacking()
-    return Answer(QUESTION, (*([lacking] if lacking else []), *said.sentences(records)), belief(records))
+    held = max((held_bytes(record)[0] or 0 for record in records), default=0)
+    sentences = (*([lacking] if lacking else []), *said.sentences(records))
+    return Answer(QUESTION, sentences, belief(records, said.cached(held)))
