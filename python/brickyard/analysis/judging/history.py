@@ -123,7 +123,7 @@ def histories(
         names[key] = with_called(names[key], record(points[-1].run).info)
     for alike in _alike(names):  # other loads have this name too; their plans may have titles of their own
         for key in alike:
-            names[key] = (record(groups[key][-1].run).info.plan.title, *names[key])
+            names[key] = tuple(dict.fromkeys((record(groups[key][-1].run).info.plan.title, *names[key])))
     for alike in _alike(names):  # of one title, such as loads that differ in their duration alone
         apart = loads_apart([record(groups[key][-1].run) for key in alike])
         for key, words in zip(alike, apart, strict=True):
