@@ -654,6 +654,24 @@ def test_a_rate_that_the_closed_loop_achieved_is_within_the_capacity() -> None:
     assert curve_row(point(1000, MS, achieved_per_s=900.0), 1000.0)[-1] == "overloaded"
 
 
+def test_steps_of_searches_count_in_the_capacity_and_may_contradict_each_other() -> None:
+    last = point(110, 900 * MS, achieved_per_s=100.0)
+    levels = [*(point(rate, 5 * MS) for rate in (50.0, 100.0)), last]
+
+    def said(*found: tuple[float, float, bool]) -> list[str]:
+        steps = [Step(rate, 8 * MS, kept, kept, 500, 1.0, achieved) for rate, achieved, kept in found]
+        best = max((step for step in steps if step.holds), key=lambda step: step.rate_per_s)
+        return found_lines(Curve(100.0, levels, Limit("p99", 20 * MS), [Carried(best, steps)]))
+
+    steady = said((118.0, 117.0, True), (125.0, 105.0, False))
+    assert "capacity: about 117/s, the highest rate that was achieved" in steady
+    assert any("From about this rate on, the target is overloaded" in line for line in steady)
+    varied = said((140.0, 139.0, True), (90.0, 80.0, False))
+    assert "capacity: about 139/s, the highest rate that was achieved" in varied
+    (line,) = [line for line in varied if "overloaded the target, and" in line]
+    assert "But 90.0/s overloaded the target, and 140/s kept the limit: the target's performance varied" in line
+
+
 def test_a_limit_that_every_level_keeps_is_searched_up_to_the_capacity(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -662,7 +680,7 @@ def test_a_limit_that_every_level_keeps_is_searched_up_to_the_capacity(
     found = json.loads(capsys.readouterr().out)
     assert found["usable"]["rate_per_s"] > 2 * max(level["offered_per_s"] for level in found["points"])
     said = " ".join(found["answer"])
-    assert "Above this rate, the target is overloaded; below, it kept the limit" in said
+    assert "From about this rate on, the target is overloaded; below, it kept the limit" in said
     assert "from the spread of the searches alone; with the model's error as well, " in said
 
 
@@ -670,7 +688,7 @@ def test_levels_that_are_left_out_are_named(capsys: pytest.CaptureFixture[str], 
     asked = ["load-curve", "sqlio-random-read-4", "sim:terraserver-2003", "--each", "1s", "--levels", "10,900,950,1000"]
     assert main([*asked, "-o", str(tmp_path / "r")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "No rate above 900 % was offered (950 %, 1000 %), since it overloaded the target" in shown
+    assert "The levels above 900 % (950 %, 1000 %) were left out, since 900 % overloaded the target" in shown
 
 
 def test_a_step_of_a_search_is_long_enough_for_the_figure() -> None:

@@ -522,6 +522,9 @@ impl Session {
                 }
                 record_filled(target, filled).map_err(EndReason::other)?;
             }
+            // What an earlier run left in the page cache would be written back during this one, and count as others'. An
+            // error is that of those writes; ours report their own.
+            let _ = target.guarded.file.sync_data();
             if self.profile.io == IoMode::Buffered && self.profile.cache == CacheState::Cold {
                 let target_path = target.path.display().to_string();
                 drop_cache(&target.guarded)

@@ -9,6 +9,7 @@ use engine::event::{EngineReason, Event, PhaseEnd, RunOutcome, Start, SubmitReas
 use plan::Profile;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
@@ -377,6 +378,28 @@ fn writes_into_the_page_cache_one_at_a_time_are_not_handed_over() {
         None,
     );
     assert_eq!(direct.start().engine, "io_uring");
+}
+
+/// Pages of a file that are to be written back (cachestat(2), since Linux 6.5); None where the kernel does not say.
+fn dirty_pages(path: &Path) -> Option<u64> {
+    let file = File::open(path).expect("the file");
+    let (whole, mut told) = ([0_u64; 2], [0_u64; 5]);
+    // SAFETY: both arrays have the layout of the call, and outlive it.
+    let done = unsafe { libc::syscall(451, file.as_raw_fd(), whole.as_ptr(), told.as_mut_ptr(), 0) };
+    (done == 0).then_some(told[1])
+}
+
+#[test]
+fn what_an_earlier_run_left_in_the_page_cache_is_written_before_a_run() {
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    let buffered = "title = 't'\nio = 'buffered'\ncache = 'as_is'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\n\
+        operations = { write = 100, read = 0 }\n";
+    run_on(buffered, &path, Some(8 * MIB));
+    let Some(before) = dirty_pages(&path) else { return };
+    run_on("title = 't'\n[[phase]]\nrequests = 1\n[[phase.stream]]\nrequest = '4K'\n", &path, None);
+    let after = dirty_pages(&path).expect("as before");
+    assert!(before > 1_000 && after < 10, "{before} pages before, {after} after");
 }
 
 #[test]

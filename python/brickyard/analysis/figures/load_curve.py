@@ -14,6 +14,7 @@ Refusal: no point is interpolated; what is named has been measured.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 
@@ -174,7 +175,8 @@ def growth_of(record: Record) -> float | None:
 def step_of(point: CurvePoint, limit: Limit) -> Step:
     """A point as a step of the search for a limit."""
     value, holds = point.time_ns(limit.figure), limit.is_kept(point)
-    return Step(point.offered_per_s, value, holds, not point.overloaded, point.requests, point.growth)
+    kept_up = not point.overloaded
+    return Step(point.offered_per_s, value, holds, kept_up, point.requests, point.growth, point.achieved_per_s)
 
 
 @dataclass(frozen=True)
@@ -250,21 +252,26 @@ def _power(point: CurvePoint) -> float:
     return point.achieved_per_s / (point.mean_ns or math.inf)
 
 
-def capacity(points: list[CurvePoint], closed_per_s: float = 0.0) -> float | None:
-    """The highest rate that was achieved, by a level or by the closed loop, where a level was offered that the storage
-    did not keep up with; None where there was none, so that the capacity is higher, and where the two contradict each
-    other."""
-    if not any(point.overloaded for point in points) or open_below_closed(points, closed_per_s) is not None:
+def capacity(points: list[CurvePoint], closed_per_s: float = 0.0, steps: Sequence[Step] = ()) -> float | None:
+    """The highest rate that was achieved, by a level, a step of a search or the closed loop, where a level was offered
+    that the storage did not keep up with; None where there was none, so that the capacity is higher, and where open and
+    closed loops contradict each other."""
+    if not any(point.overloaded for point in points) or open_below_closed(points, closed_per_s, steps) is not None:
         return None
-    return max(closed_per_s, *(point.achieved_per_s for point in points))
+    return max(closed_per_s, most_achieved(points, steps))
 
 
-def open_below_closed(points: list[CurvePoint], closed_per_s: float) -> float | None:
+def most_achieved(points: list[CurvePoint], steps: Sequence[Step] = ()) -> float:
+    """By open loops, those of searches among them."""
+    return max([*(point.achieved_per_s for point in points), *(step.achieved_per_s for step in steps)])
+
+
+def open_below_closed(points: list[CurvePoint], closed_per_s: float, steps: Sequence[Step] = ()) -> float | None:
     """The highest rate that open loops achieved, where they overloaded the target far below what the closed loop
     achieved: both had as many requests in flight as it takes, so the target or its host was not the same for both."""
     if not any(point.saturated for point in points):
         return None
-    most = max(point.achieved_per_s for point in points)
+    most = most_achieved(points, steps)
     return most if most < AGREE_SHARE * closed_per_s else None
 
 

@@ -43,6 +43,8 @@ class Step:
     requests: int = 0
     growth: float | None = None
     """Mean response time of its second half over that of its first; None where the halves are not known."""
+    achieved_per_s: float = 0.0
+    """0 where it is not known."""
 
     @property
     def is_growing(self) -> bool:

@@ -25,6 +25,7 @@ from brickyard.analysis.figures.load_curve import (
     curve_point,
     knee,
     knee_mark,
+    most_achieved,
     open_below_closed,
     rate_mark,
     step_of,
@@ -272,15 +273,15 @@ def found_lines(curve: Curve) -> list[str]:
         f"closed loop at the profile's depth: {format_iops(curve.maximum_per_s)}/s. Percentages are of this rate, "
         "which may be below the capacity"
     ]
-    most = capacity(curve.points, curve.maximum_per_s)
-    if (reached := open_below_closed(curve.points, curve.maximum_per_s)) is not None:
+    most = capacity(curve.points, curve.maximum_per_s, curve.steps)
+    if (reached := open_below_closed(curve.points, curve.maximum_per_s, curve.steps)) is not None:
         lines.append(
             f"capacity: not known. The closed loop achieved {format_iops(curve.maximum_per_s)}/s, but open loops only "
             f"{format_iops(reached)}/s, with requests left unsent: the target's performance varied, or the generator "
             "lacked CPU. Measure again when nothing else runs"
         )
     elif most:
-        offered = max(point.achieved_per_s for point in curve.points)
+        offered = most_achieved(curve.points, curve.steps)
         by = "the highest rate that was achieved"
         if offered < most:
             by = f"as achieved in the closed loop. Open loops achieved up to {format_iops(offered)}/s"
@@ -320,7 +321,7 @@ def curve_marks(curve: Curve) -> list[Mark]:
         elif (best := usable(curve.points, curve.limit)[0]) is not None:
             marks.append(rate_mark(WITHIN, best.offered_per_s))
     marks += knee_mark(knee(curve.points))
-    most = capacity(curve.points, curve.maximum_per_s)
+    most = capacity(curve.points, curve.maximum_per_s, curve.steps)
     return [*marks, rate_mark(CAPACITY, most)] if most else marks
 
 
@@ -520,7 +521,7 @@ def _within_words(curve: Curve, limit: Limit) -> str:
         count = len(curve.searches)
         most = f" in {count - len(each)} of {count} searches; otherwise up to {', '.join(each)}/s" if each else ""
         return f"at no measured rate{most}"
-    end = AT_CAPACITY if all(_ends_at_capacity(one) for one in curve.searches) else ""
+    end = _at_capacity(curve.steps) if all(_ends_at_capacity(one) for one in curve.searches) else ""
     said = sustained_words(curve.sustained, found)
     if len(each) < 2:
         return f"{said}{end}. A single search gives no interval: use --searches {SEARCHES}"
@@ -533,5 +534,14 @@ def _ends_at_capacity(found: Carried) -> bool:
     return bool(beyond) and not any(step.kept_up for step in beyond)
 
 
-AT_CAPACITY = ". Above this rate, the target is overloaded; below, it kept the limit"
+def _at_capacity(steps: Sequence[Step]) -> str:
+    """What lies on either side of the rate that was found, unless the steps contradict each other."""
+    over = min(step.rate_per_s for step in steps if not step.kept_up)
+    kept = max(step.rate_per_s for step in steps if step.holds)
+    if kept <= over * (1 + SEARCHED_NEAR):
+        return AT_CAPACITY
+    return f". But {format_iops(over)}/s overloaded the target, and {format_iops(kept)}/s kept the limit: {VARIED}"
+
+
+AT_CAPACITY = ". From about this rate on, the target is overloaded; below, it kept the limit"
 KEPT = "the target kept the limit at every offered rate: raise --max-rate"

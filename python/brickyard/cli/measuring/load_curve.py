@@ -214,6 +214,7 @@ def _picture(page: Path) -> Path:
 
 def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Document:
     found, rates = knee(result.points), rates_of(result.searches)
+    steps = [step for one in result.searches for step in one.steps]
     return {
         "study": result.study,
         "runs": result.runs,
@@ -223,7 +224,7 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Do
         "points": [point.document() for point in result.points],
         "knee": found.point.document() if found.point else None,
         "bend": found.bend.value,
-        "capacity_per_s": capacity(result.points, result.maximum_per_s),
+        "capacity_per_s": capacity(result.points, result.maximum_per_s, steps),
         "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
         "usable": {"rate_per_s": rates.centre, "low_per_s": rates.low, "high_per_s": rates.high} if rates else None,
         "searches": [one.document() for one in result.searches],

@@ -117,7 +117,7 @@ def _bare(plan: Plan, phase: Phase, streams: list[Stream], each_ns: int) -> Plan
 def _left_out(levels: tuple[int, ...], last: int) -> list[str]:
     """Which levels were not offered beyond the one that overloaded the target."""
     left = ", ".join(f"{percent} %" for percent in sorted(levels) if percent > last)
-    return [f"no rate above {last} % was offered ({left}), since it overloaded the target"] if left else []
+    return [f"the levels above {last} % ({left}) were left out, since {last} % overloaded the target"] if left else []
 
 
 def _without_effect(max_rate_per_s: float, levels: tuple[int, ...], maximum_per_s: float) -> str:
