@@ -169,6 +169,7 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         (["--iodepth", "4"], "needs --rw"),
         (["sqlio-random-read-4", "--rw", "read"], "two workloads"),
         (["p.toml", "f", "--rw", "read"], "p.toml and --rw are two workloads, which cannot be given together; leave"),
+        (["sim:p.toml", "--rw", "read"], "p.toml: the brick file cannot be read"),
         (["l.byt", "f", "--rw", "read"], "l.byt and --rw are two workloads"),
         ([], "name a profile"),
         (

@@ -244,7 +244,7 @@ def _load(
         if refused := fio_word(profile):
             raise refused
         return profiles.read(profile), targets, []
-    if profile is not None and (profile in profiles.names() or profile.endswith((".toml", traces.ENDING))):
+    if profile is not None and _names_load(profile):
         raise _two_loads(profile, words)
     named = targets_of(words, (*([] if profile is None else [profile]), *targets))
     text, notes = made_profile(words)
@@ -292,6 +292,12 @@ def _replayed(replay: Replay) -> profiles.ProfileText:
     for note in replay.notes:
         print_line(stderr(), f"note: {note}")
     return profiles.ProfileText(replay.name, replay.text, replay.place)
+
+
+def _names_load(word: str) -> bool:
+    """A brick may have a file of the same ending."""
+    is_file = word.endswith((".toml", traces.ENDING)) and not bricks.is_modelled(word)
+    return is_file or word in profiles.names()
 
 
 def _two_loads(profile: str, words: AdHoc) -> BadInputError:

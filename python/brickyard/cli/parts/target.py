@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from itertools import combinations
 
 from brickyard import bricks, outputs
+from brickyard.cli.parts import conditioning
 from brickyard.cli.parts.options import Placing
+from brickyard.cli.parts.output import print_line, stderr
 from brickyard.errors import BadInputError, meant
 from brickyard.schema import RunOptions
 from brickyard.study.running.aim import Aim, aimed
@@ -89,6 +91,9 @@ def aim_at(
     targets: tuple[str, ...], placing: Placing, *, brick_changes: Sequence[str] = (), quick: bool = False
 ) -> Iterator[Aim]:
     """`aimed` with the options that verbs share; no signal that can be heeded leaves a scratch file."""
+    for target in filter(bricks.is_modelled, targets):
+        for note in conditioning.without_effect(target, placing.size):
+            print_line(stderr(), f"note: {note}")
     with (
         _one_file_twice(targets),
         ends_like_ctrl_c(),
