@@ -642,3 +642,9 @@ def test_unsafe_writes_are_told_where_a_run_writes_without_flushes(capsys: pytes
         found = json.loads(capsys.readouterr().out)["warnings"]
         caches = [f"{item['severity']}: {item['remedy']}" for item in found if item["id"] == "volatile_write_cache"]
         assert [one.startswith(said) for one in caches] == [True] * bool(said), (words, caches)
+
+
+def test_a_dry_run_shows_flushes_and_pauses(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--rw", "randwrite", "--bs", "4k", "--fsync", "8", "--thinktime", "1ms"]
+    assert main(["run", *words, "--dry-run"]) == 0
+    assert "1.00 ms of think time, fsync after every 8 writes" in capsys.readouterr().out

@@ -115,11 +115,20 @@ def _stream(stream: Stream, index: int) -> str:
             if isinstance(buffer, int | float)
             else f"frames of {asked}, buffer {_time(Duration.read(buffer))}"
         )
-    if stream.sync is not SyncMode.NONE:
-        parts.append(f"each write {stream.sync}")
-    if stream.verify:
-        parts.append("verified")
-    return ", ".join(parts)
+    return ", ".join([*parts, *_beside(stream)])
+
+
+def _beside(stream: Stream) -> list[str]:
+    """What goes with its requests: pauses, durability, verification."""
+    every = stream.flush_every
+    writes = "each write" if every and every.writes == 1 else f"every {every.writes:,} writes" if every else ""
+    said = {
+        f"{_time(stream.think)} of think time": stream.think.ns > 0,
+        f"each write {stream.sync}": stream.sync is not SyncMode.NONE,
+        f"{every.call if every else ''} after {writes}": every is not None,
+        "verified": stream.verify,
+    }
+    return [words for words, is_so in said.items() if is_so]
 
 
 DURATION = re.compile(r"\d+ns")
