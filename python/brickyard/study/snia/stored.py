@@ -105,7 +105,7 @@ class _Said:
         reads, writes = (float(getattr(rounds.of(both[size][share]), figure)) for share in (100, 0))
         return format_size(size), reads, writes
 
-    def cached(self, held_bytes: int) -> str:
+    def cached(self, cache_bytes: int) -> str:
         """Rates of writes that caches of so many bytes may have taken: reads come before them in each round, in which a
         cache empties itself."""
         small: dict[str, int] = {}
@@ -117,11 +117,15 @@ class _Said:
                 for at, cell in enumerate(rounds.test.cells)
                 if cell.reads == 0
             ]
-            if written and min(written) < CACHE_TIMES * held_bytes:
+            if written and min(written) < CACHE_TIMES * cache_bytes:
                 small[name] = min(written)
         if not small:
             return ""
-        where, least, cache = " and ".join(TITLES[name] for name in small), min(small.values()), format_size(held_bytes)
+        where, least, cache = (
+            " and ".join(TITLES[name] for name in small),
+            min(small.values()),
+            format_size(cache_bytes),
+        )
         return (
             f"In {where}, a load wrote as little as {format_size(least)} into {cache} of write cache, so that rates of "
             "writes may be those of the cache; a longer --round shows what lasts."
