@@ -574,10 +574,11 @@ class TestReplayOnDevices:
         told = {key: after[key] - before[key] for key in before}
         assert found["missing"] == {}
         assert found["ended"] == {"read": 200, "write": 400, "flush": 60}
-        # The kernel counts a flush as an empty write as well; Brickyard's mark is taken away and written again.
-        assert (told["writes"], told["write_bytes"]) == (400 + 60 + 2 * 2, (400 + 2) * 4096)
+        # The kernel counts a flush as an empty write as well; Brickyard's mark is taken away and written again, and a
+        # flush before the run writes back what an earlier one left.
+        assert (told["writes"], told["write_bytes"]) == (400 + 60 + 1 + 2 * 2, (400 + 2) * 4096)
         # Flushes that wait at the same time are carried out as one.
-        assert 30 <= told["flushes"] <= 60 + 2
+        assert 30 <= told["flushes"] <= 60 + 1 + 2
         # The guard reads the device's beginning, too.
         assert 200 <= told["reads"] <= 300
         assert found["late_ns"]["p50"] is not None
