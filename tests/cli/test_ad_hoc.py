@@ -200,6 +200,12 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
             "percentage_random with random_distribution=zipf: no address here has both",
         ),
         (["--rw", "randwrite", "x", "--overwrite", "--runtime", "2"], "--overwrite: its value is missing; the target"),
+        (
+            ["-rw", "read", "x"],
+            "Options of more than one letter have two dashes: `brickyard run --rw read x --dry-run`",
+        ),
+        (["--rw", "read", "-bs=4k", "x"], "two dashes: `brickyard run --rw read --bs=4k x --dry-run`"),
+        (["--rw", "read", "--bs", "-4k", "x"], "--bs -4k: it cannot be below zero"),
         (["--rw", "read", "--rate", "0"], "--rate=0: must be a number from 0.001"),
         (
             ["--rw", "reed", "--bs", "4q", "--iodepth=0", "--runtime", "1.5x"],

@@ -44,6 +44,7 @@ def test_verdicts_alignment_depth_and_processes(loop: str, tmp_path: Path) -> No
     html = (page / "report.html").read_text()
     assert html.count("<svg") >= 3
     assert "not aligned to the 64 KiB stripe" in html
+    assert "The slowest request took " in html
     lines = table.read_text().splitlines()
     assert sum(int(line.split(",")[4]) for line in lines[1:] if ",write," in line) == writes["requests"]
     rows = pq.read_table(columns).to_pylist()

@@ -56,6 +56,7 @@ def write_watch_report(watched: Watched, place: Path) -> Path:
             title=f"Watch of {names}",
             summary=f"{format_seconds(watched.totals.seconds)}, seen by {METHOD_WORDS[watched.method]}",
             opinions=watched.opinions,
+            slowest=figures.slowest_words(watched),
             sections=[*sections, *([whole] if whole.pictures or whole.tables else [])],
             notes=figures.notes(watched),
             version=_core.version(),

@@ -117,7 +117,7 @@ def make_profile(examined: Examined, name: str) -> Made:
         names = ", ".join(f"{number} ({examined.contents.name_of(number)})" for number in examined.contents.counted)
         raise BadInputError(f"{name}: has requests of several devices: {names}; choose one with --trace-device N")
     if lost := examined.contents.summary.lost:
-        making.notes.append(f"{name}: {lost:,} events were lost while it was taken; the profile does not have them")
+        making.notes.append(f"{name}: events lost while it was taken: {lost:,}; the profile does not have them")
     if torn := examined.contents.torn:
         making.notes.append(f"{name}: cut off: {torn}; the profile is made from the part before that")
     if figures.discard.requests:

@@ -54,7 +54,7 @@ def replay_profile(
     if read.torn:
         notes.append(f"{path}: {read.torn}; the {summary.requests:,} requests before that are issued")
     if summary.lost:
-        notes.append(f"{path}: {summary.lost:,} events were lost while the trace was taken")
+        notes.append(f"{path}: events lost while the trace was taken: {summary.lost:,}")
     figures = examine(path, device).figures if summary.completed else None
     depth = depth or _depth(read, figures, timing)
     text = _text(path, read, timing, speed, fit, device, depth)

@@ -18,7 +18,7 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
     if contents.torn:
         lines.append(("cut off", f"{contents.torn}; only the part before that is shown"))
     if contents.summary.lost:
-        lines.append(("lost", f"{format_count(contents.summary.lost)} events were lost while it was taken"))
+        lines.append(("lost", f"events lost while it was taken: {format_count(contents.summary.lost)}"))
     if contents.summary.bad:
         lines.append(("not read", f"{format_count(contents.summary.bad)} lines could not be read"))
     lines.append(("mix", _mix(figures)))

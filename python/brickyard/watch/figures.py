@@ -288,6 +288,16 @@ def slow_rows(watched: Watched) -> Rows:
     ]
 
 
+def slowest_words(watched: Watched) -> str:
+    """So that no page says that nothing stands out above a request that took seconds."""
+    cells = [(cell, name) for name, device in watched.totals.devices.items() for cell in device.cells.values()]
+    cell, name = max(cells, key=lambda each: each[0].total_max_ns, default=(None, ""))
+    if cell is None or not cell.total_max_ns:
+        return ""
+    operation = WORDS.get(cell.operation, cell.operation)
+    return f"The slowest request took {format_ns(cell.total_max_ns)} ({operation}, {name})."
+
+
 SLOW_COLUMNS = ("at", "operation", "size", "process", "took", "cause", "evidence")
 
 

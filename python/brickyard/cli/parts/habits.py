@@ -288,7 +288,8 @@ def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInp
             values = f" Wrong value{'s' if len(wrong) > 1 else ''}: {'; '.join(wrong)}" if wrong else ""
             return BadInputError(f"{said}{values}")
         name = near(shown, known, NEAR)
-        return BadInputError(f"Unknown option: {shown}", _habit(given, word) or (meant(shown, name) if name else see))
+        by_letters = meant(shown, name) if name else see
+        return BadInputError(f"Unknown option: {shown}", _dashes(word, known) or _habit(given, word) or by_letters)
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.app is not None:
         word = error.unused_tokens[0]
         remedy = _verb(given, word, [name for name in error.app if not name.startswith("-")])
@@ -298,10 +299,27 @@ def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInp
         remedy = Remedy("leave it out", Edit(words, ())) if words in LISTS else see
         return BadInputError(f"Too many arguments: {' '.join(words)}", remedy)
     if isinstance(error, MissingArgumentError) and error.keyword is not None:
-        return BadInputError(f"{error.keyword}: its value is missing", VALUES.get(error.keyword, see))
+        return _without_value(given, error.keyword, see)
     if isinstance(error, MissingArgumentError) and error.argument is not None and not error.argument.tokens:
         return BadInputError(f"{error.argument.name} is missing", see)
     return BadInputError(f"{error} {see.words}")
+
+
+def _without_value(given: Sequence[str], option: str, see: Remedy) -> BadInputError:
+    """The parser takes what begins with a dash for the next option."""
+    value = next((after for before, after in pairwise(given) if before == option), "")
+    if re.match(r"-[\d.]", value):
+        return BadInputError(f"{option} {value}: it cannot be below zero")
+    return BadInputError(f"{option}: its value is missing", VALUES.get(option, see))
+
+
+def _dashes(word: str, known: Sequence[str]) -> Remedy | None:
+    """`-rw randread`, as find and Java's tools have it."""
+    is_word = len(word) > 2 and not word.startswith("--")
+    is_known = f"-{word}".partition("=")[0] in known
+    if not is_word or not is_known:
+        return None
+    return Remedy("Options of more than one letter have two dashes", Edit((word,), (f"-{word}",)))
 
 
 def _on_store(given: Sequence[str], words: str) -> str:
