@@ -240,6 +240,15 @@ def test_sequential_clones_have_a_cursor_each_over_the_same_blocks() -> None:
     assert [(s["workers"], s["region"], s["address"]["kind"]) for s in found] == [(1, "0B..1GiB", "sequential")] * 3
 
 
+def test_random_clones_share_a_pass_and_a_note_says_so() -> None:
+    imported = import_fio("x", "[j]\nrw=randread\nnumjobs=3\nfilename=x\nsize=1g", HERE)
+    plan = plan_of(imported)
+    assert (plan["phase"][0]["passes"], streams(plan)[0]["workers"]) == (3, 3)
+    assert any("The 3 clones of job j share one pass" in note for note in imported.notes)
+    alone = import_fio("x", "[j]\nrw=randread\nnumjobs=3\nfilename=x\nsize=1g\nnorandommap", HERE)
+    assert not any("clones" in note for note in alone.notes)
+
+
 def test_wait_for_orders_phases() -> None:
     text = "[global]\nfilename=x\nruntime=5\n[a]\nrw=write\n[b]\nwait_for=a\nrw=read\n"
     assert [p["name"] for p in fio(text)["phase"]] == ["a", "b"]

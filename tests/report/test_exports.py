@@ -199,6 +199,7 @@ def test_totals_and_runs_stand_beside_the_intervals(measured: tuple[Path, Record
         (["--rows", "totals", "--format", "hdr"], "has no tables"),
         (["--tables", "made", "--rows", "runs"], "writes all three tables"),
         (["-o", "x.txt"], "no such format"),
+        (["-o", "x.fio"], "`brickyard profiles show PROFILE --format fio`"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(

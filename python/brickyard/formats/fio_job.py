@@ -234,6 +234,11 @@ def _clones(state: _Import, job: Job, work: Work, jobs: int) -> list[ProfileStre
     has_cursor = stream.address is not None and stream.address.has_cursor
     each_its_own = jobs > 1 and (len(names) > 1 or has_step or has_cursor)
     if not each_its_own:
+        if jobs > 1 and stream.address is not None and stream.address.kind == "permutation":
+            state.note(
+                f"The {jobs} clones of job {job.name} share one pass through the blocks here; in fio, each goes through"
+                " all of them by itself. The number of requests is the same."
+            )
         return [replace(stream, target=state.target(names[0]), region=read_region(asked))]
     if jobs > MAX_CLONES:
         raise BadInputError(f"numjobs={jobs}: at most {MAX_CLONES} clones with cursors, files or regions of their own")

@@ -94,6 +94,9 @@ def _check(chosen: Form, rows: Rows | None, output: Path | None, tables: Path | 
 
 
 def _by_ending(suffix: str) -> Form:
+    if suffix.lower() in (".fio", ".toml"):
+        to_fio = "`brickyard profiles show PROFILE --format fio` writes a profile as a fio job"
+        raise BadInputError(f"{suffix}: runs and their figures are exported here; {to_fio}")
     if suffix.lower() not in ENDINGS:
         known = ", ".join(dict.fromkeys(ENDINGS.values()))
         raise BadInputError(f"{suffix}: no such format; choose one of {known} with --format")
