@@ -514,6 +514,19 @@ def test_a_history_tells_ad_hoc_loads_apart(tmp_path: Path, capsys: pytest.Captu
     assert "ad-hoc: duration: 1.00s → 2.50s, queue depth: 1 → 8" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_comparison_names_mixes_of_sizes_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    for words in ("--bs=16k --rw=randread", "--bssplit=4k/60:16k/40 --rw=randread", "--bs=4k,8k --rw=randrw"):
+        assert main(["run", *words.split(), "--runtime=1", "sim:cheetah-15k4-300", *store]) == 0
+    for both, said in (
+        (["1", "2"], "request size: 16 KiB → 4 KiB (60 %) + 16 KiB (40 %)"),
+        (["2", "3"], "request size: 4 KiB (60 %) + 16 KiB (40 %) → 4 KiB (reads) + 8 KiB (writes)"),
+    ):
+        capsys.readouterr()
+        assert main(["compare", *both, *store]) == 0
+        assert said in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_history_and_a_list_tell_other_arrays_and_conditions_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

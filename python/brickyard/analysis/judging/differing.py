@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 from brickyard import _core
 from brickyard.analysis.judging.merging import kind_of
@@ -19,7 +20,7 @@ from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
 from brickyard.facts.target import NO_PATH
 from brickyard.schema import RunWarning, plan_values
 from brickyard.store import Record
-from brickyard.units import format_ns, format_runs, format_size
+from brickyard.units import format_ns, format_runs, format_size, plural
 
 EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 """Alike for all runs of a study, whatever its targets are."""
@@ -58,7 +59,7 @@ NOT_KNOWN = "not known"
 """What it means of a result of another tool, which says little of its host and target."""
 CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
 """Different in every run, or told otherwise."""
-ONLY = ("phase 1 ", "stream 1 ", "request 1 ")
+ONLY = ("phase 1 ", "stream 1 ")
 """Places that are not said where all plans have no second one."""
 KEY_WORDS = {
     "address kind": "access pattern",
@@ -78,22 +79,21 @@ KEY_WORDS = {
     "pace loop": "loop",
     "pace rate": "offered rate",
     "reap": "completion batch",
-    "request share": "share of requests",
-    "request size": "request size",
+    "request": "request size",
     "submit": "requests per submission",
     "sync": "synchronous writes",
     "think": "pause after each request",
     "warmup": "warm-up",
 }
 """What keys of a profile are called in headings and tables; others are called by their own words."""
-SHARES = frozenset(("operations flush", "operations read", "operations trim", "operations write", "request share"))
+SHARES = frozenset(("operations flush", "operations read", "operations trim", "operations write"))
 """Keys in per cent."""
+ONE_SIZE = 100.0
 NO = "no"
 """A switch that is off is as one that a plan does not have."""
-SIZES = frozenset(("address stride", "bytes", "lockstep bytes", "program size", "request size"))
+SIZES = frozenset(("address stride", "bytes", "lockstep bytes", "program size"))
 """Keys in bytes."""
 PLACE = re.compile(r"phase \d+ (?:stream \d+ )?")
-NUMBER = re.compile(r"request (\d+) ")
 NO_LOAD = ("seed", "title", "source", "about")
 """What a plan says besides the load: a seed only chooses among equal loads, the rest are words."""
 
@@ -158,18 +158,10 @@ def _key_words(key: str, idle: Sequence[str]) -> str:
     found = PLACE.match(key)
     place = found[0] if found else ""
     rest = key.removeprefix(place)
-    name = KEY_WORDS.get(_plain(rest), rest.replace("_", " "))
-    number = NUMBER.search(rest)
-    if number and "request 1 " not in idle:
-        place += f"request {number[1]} "
+    name = KEY_WORDS.get(rest, rest.replace("_", " "))
     for part in idle:
         place = place.replace(part, "")
     return f"{place}{name}"
-
-
-def _plain(key: str) -> str:
-    """Without the number of the request that it is of."""
-    return NUMBER.sub("request ", key)
 
 
 def _load(record: Record) -> dict[str, object]:
@@ -181,10 +173,19 @@ def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
     """What is null is not asked for."""
     if isinstance(asked, dict):
         return [leaf for key, value in asked.items() for leaf in _leaves(value, f"{place} {key}")]
+    if isinstance(asked, list) and place.endswith(" request"):
+        return [(place.strip(), " + ".join(map(_size, asked)))]
     if isinstance(asked, list):
         return [leaf for number, value in enumerate(asked, 1) for leaf in _leaves(value, f"{place} {number}")]
     key = place.strip()
-    return [] if asked is None else [(key, _value(_plain(PLACE.sub("", key)), asked))]
+    return [] if asked is None else [(key, _value(PLACE.sub("", key), asked))]
+
+
+def _size(asked: dict[str, Any]) -> str:
+    """`4 KiB (60 % of reads)`, of a size in a stream's mix."""
+    share = "" if asked["share"] == ONE_SIZE else f"{asked['share']:g} %"
+    part = " of ".join(filter(None, (share, plural(asked["of"]) if asked.get("of") else "")))
+    return f"{_bytes(asked['size'])}{f' ({part})' if part else ''}"
 
 
 def _value(key: str, asked: object) -> str:
@@ -194,12 +195,16 @@ def _value(key: str, asked: object) -> str:
     if key in SHARES and isinstance(asked, int | float):
         return f"{asked:g} %"
     if key in SIZES and isinstance(asked, int):
-        unit_bits = (asked.bit_length() - 1) // 10 * 10
-        return format_size(asked) if asked > 0 and asked % (1 << unit_bits) == 0 else f"{asked:,} B"
+        return _bytes(asked)
     if isinstance(asked, str) and asked.endswith("ns") and asked[:-2].isdigit():
         short = format_ns(int(asked[:-2])).replace(" ", "").replace(",", "").replace("µ", "u")
         return short if asked != "0ns" and _core.parse_duration_ns(short) == int(asked[:-2]) else asked
     return str(asked)
+
+
+def _bytes(asked: int) -> str:
+    unit_bits = (asked.bit_length() - 1) // 10 * 10
+    return format_size(asked) if asked > 0 and asked % (1 << unit_bits) == 0 else f"{asked:,} B"
 
 
 def differing_in_study(records: Sequence[Record]) -> list[Differing]:
