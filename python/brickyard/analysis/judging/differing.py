@@ -12,13 +12,16 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+
+import msgspec
 
 from brickyard import _core
 from brickyard.analysis.judging.merging import kind_of
 from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
 from brickyard.facts.target import NO_PATH
+from brickyard.ready import ready
 from brickyard.schema import RunWarning, plan_values
+from brickyard.schema.plan import SizeShare
 from brickyard.store import Record
 from brickyard.units import format_ns, format_runs, format_size, plural
 
@@ -181,11 +184,12 @@ def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
     return [] if asked is None else [(key, _value(PLACE.sub("", key), asked))]
 
 
-def _size(asked: dict[str, Any]) -> str:
+def _size(asked: object) -> str:
     """`4 KiB (60 % of reads)`, of a size in a stream's mix."""
-    share = "" if asked["share"] == ONE_SIZE else f"{asked['share']:g} %"
-    part = " of ".join(filter(None, (share, plural(asked["of"]) if asked.get("of") else "")))
-    return f"{_bytes(asked['size'])}{f' ({part})' if part else ''}"
+    one = msgspec.convert(asked, SizeShare)
+    share = "" if one.share == ONE_SIZE else f"{one.share:g} %"
+    part = " of ".join(filter(None, (share, plural(one.of) if one.of else "")))
+    return f"{_bytes(one.size)}{f' ({part})' if part else ''}"
 
 
 def _value(key: str, asked: object) -> str:
@@ -313,3 +317,6 @@ def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> li
         for label, texts in values.items()
         if len(texts) > 1
     ]
+
+
+ready(SizeShare)
