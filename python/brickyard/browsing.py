@@ -524,6 +524,7 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
     if not rows:
         raise BadInputError("the two sides have no load in common that was measured on both")
     notes = [
+        *([found.judged.barred] if found.judged.barred else []),
         *left_out_words(found.sides),
         *unlike_words(found.comparison),
         *length_lines([*records[0], *records[1]]),

@@ -191,6 +191,19 @@ def test_ctrl_c_ends_in_good_order_with_the_partial_record_kept(home: Home) -> N
     assert home.scratch_files == []
 
 
+def test_ctrl_c_between_two_requests_of_a_low_rate_is_no_overload(home: Home) -> None:
+    """The loop sleeps until the next one is due, and could have sent it."""
+    load = ("--rw", "randread", "--rate", "20", "--runtime", "60", "--size", "64MiB")
+    process = home.begin("run", *load, "--json")
+    wait_until(has_intervals(home, 1))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, err
+    document = json.loads(out)
+    assert document["totals"][0]["requests"] >= 4
+    assert {warning["id"] for warning in document["warnings"]} & {"overloaded", "backlog", "late"} == set()
+
+
 def test_ctrl_c_during_a_characterization_still_reports_what_was_measured(home: Home) -> None:
     process = home.begin("characterize", "--quick", "--size", "64MiB", "--json")
 

@@ -107,6 +107,8 @@ pub struct Loop<'a, D: Device, S: Sink> {
     issuing: bool,
     /// When issuing ended.
     issued_until_ns: u64,
+    /// What was due until then was issued, unless all its slots were taken.
+    caught_up_ns: u64,
     unsent: BTreeMap<usize, u64>,
     version: u32,
     interval: u32,
@@ -215,6 +217,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             lockstep,
             issuing: true,
             issued_until_ns: u64::MAX,
+            caught_up_ns: start_ns.saturating_sub(1),
             unsent: BTreeMap::new(),
             version: 0,
             interval: 0,
@@ -260,6 +263,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
             }
             if self.issuing {
                 self.issue_due(now_ns);
+                self.caught_up_ns = now_ns;
             }
             if now_ns - self.watched_ns >= TICK_NS {
                 self.watch(now_ns);
@@ -295,6 +299,7 @@ impl<'a, D: Device, S: Sink> Loop<'a, D, S> {
         self.heed_control(now_ns);
         self.top_up(now_ns);
         self.issue_due(now_ns);
+        self.caught_up_ns = now_ns;
     }
 
     fn has_more(&self) -> bool {

@@ -474,3 +474,19 @@ fn the_same_seed_tells_the_same_to_the_bit() {
     assert_ne!(fingerprint(1), fingerprint(2));
     assert_eq!(fingerprint(1), GOLDEN);
 }
+
+#[test]
+fn what_had_to_wait_when_a_run_was_stopped_is_unsent() {
+    // 10 ms a request and one in flight, against 1000/s.
+    let text = profile("duration = '1h'", "pace = { loop = 'open', rate = 1000 }");
+    let mut told_intervals = 0;
+    let told = run_watched(Storage::new(MIB, 1).timed(steady(10 * MS)), &text, |event, control| {
+        told_intervals += usize::from(matches!(event, Event::Interval(_)));
+        if told_intervals == 3 {
+            control.stop();
+        }
+    });
+    let sent = told.world().submitted;
+    assert!(sent.abs_diff(300) <= 2, "{sent}");
+    assert!((told.end(0).unsent + sent).abs_diff(3_000) <= 20, "{}", told.end(0).unsent);
+}

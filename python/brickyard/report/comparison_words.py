@@ -122,6 +122,8 @@ def _power_words(judged: Gate, tolerance: float) -> str:
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
     """What was judged, what it could have seen, and what is open."""
+    if judged.barred:
+        return [f"not judged: {judged.barred}"]
     once, unclear = judged.of(Finding.ONCE), judged.unclear
     if same := judged.of(Finding.SAME):
         return [f"not judged: both sides are one computation, so no figure can differ ({_figures(len(same))})"]

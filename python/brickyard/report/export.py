@@ -20,6 +20,7 @@ import msgspec
 from brickyard.analysis.figures.conditions import Stood
 from brickyard.analysis.figures.steady import headline_from_ns
 from brickyard.analysis.figures.totals import asked_stream, phase_name, stream_name, totals
+from brickyard.analysis.judging.marks import marks_of
 from brickyard.analysis.judging.summary import changed, run_document
 from brickyard.errors import BadInputError
 from brickyard.percentiles import PERCENTILE_NAMES
@@ -42,6 +43,7 @@ OF_RUN: dict[str, type] = {
     "start_unix_ns": int,
     "workload_changes": str,
     "model_changes": str,
+    "marks": str,
 }
 INTERVALS: dict[str, type] = {
     **OF_RUN,
@@ -127,6 +129,7 @@ def of_run(info: RunInfo, condition: str) -> Document:
         "target": ",".join(info.targets),
         "start_unix_ns": info.began_unix_ns,
         **changed(info),
+        "marks": ",".join(marks_of(info)),
     }
 
 

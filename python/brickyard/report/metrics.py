@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures.conditions import Stood
 from brickyard.analysis.figures.totals import Totals, asked_stream, totals
+from brickyard.analysis.judging.marks import marks_of
 from brickyard.analysis.judging.summary import changed
 from brickyard.percentiles import percentile_of
 from brickyard.store import Record
@@ -95,6 +96,11 @@ def _warnings(record: Record) -> Iterator[Sample]:
     yield "", _of_run(record), len(record.info.warnings)
 
 
+def _marks(record: Record) -> Iterator[Sample]:
+    for mark in marks_of(record.info):
+        yield "", {**_of_run(record), "mark": mark}, 1
+
+
 def _each(value: Callable[[Totals], float | None], suffix: str = "") -> Callable[[Record], Iterator[Sample]]:
     def samples(record: Record) -> Iterator[Sample]:
         for row in totals(record):
@@ -139,6 +145,7 @@ FAMILIES = (
     Family(RUN, "info", "", "Circumstances of a run.", _info),
     Family("brickyard_run_start_timestamp_seconds", "gauge", "seconds", "When a run began.", _start),
     Family("brickyard_run_warnings", "gauge", "", "Warnings about a run.", _warnings),
+    Family("brickyard_run_mark", "gauge", "", "Why figures of a run are not what they seem.", _marks),
     Family("brickyard_workers", "gauge", "", "Workers of a stream.", _asked("workers")),
     Family("brickyard_depth", "gauge", "", "Queue depth of each worker.", _asked("depth")),
     Family("brickyard_requests", "counter", "", "Requests that ended well.", _each(lambda r: r.requests, "_total")),

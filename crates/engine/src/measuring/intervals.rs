@@ -18,7 +18,8 @@ impl<D: Device, S: Sink> Loop<'_, D, S> {
         let state = self.control.state();
         if state != State::Run {
             if self.issuing {
-                self.stop_issuing(now_ns);
+                // The loop may have slept since it was asked to stop: what became due meanwhile could have been sent.
+                self.stop_issuing(self.caught_up_ns);
                 self.drain_from(now_ns);
             }
         } else {

@@ -14,7 +14,7 @@ def reached_bytes(plan: Plan, target: int, length: int) -> int:
     streams = [stream for phase in plan.phase for stream in phase.stream if stream.target == target]
     if not streams or any(stream.program or stream.trace for stream in streams):
         return length
-    covered = sum(high - low for low, high in _joined(_edges(stream.region, length) for stream in streams))
+    covered = places_bytes(joined_places(region_place(stream.region, length) for stream in streams))
     return min(covered, length) or length
 
 
@@ -25,16 +25,26 @@ def read_places(plan: Plan, target: int, length: int) -> list[tuple[int, int]]:
     reading = [stream for stream in streams if stream.operations.read]
     if not reading or any(stream.program or stream.trace or stream.chain for stream in streams):
         return [(0, length)]
-    return _joined(_edges(stream.region, length) for stream in reading)
+    return joined_places(region_place(stream.region, length) for stream in reading)
 
 
 def region_bytes(region: str, length: int) -> int:
     """How much a region such as `20%..100%` has of a target of so many bytes."""
-    low, high = _edges(region, length)
+    low, high = region_place(region, length)
     return max(0, high - low)
 
 
-def _joined(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def places_bytes(places: Iterable[tuple[int, int]]) -> int:
+    return sum(high - low for low, high in places)
+
+
+def overlap_bytes(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> int:
+    """What two lists have in common, in each of which the places are apart."""
+    return sum(max(0, min(high, last) - max(low, first)) for low, high in some for first, last in others)
+
+
+def joined_places(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same, apart from each other and in order."""
     found: list[tuple[int, int]] = []
     for low, high in sorted(edges):
         if found and low <= found[-1][1]:
@@ -44,7 +54,8 @@ def _joined(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _edges(region: str, length: int) -> tuple[int, int]:
+def region_place(region: str, length: int) -> tuple[int, int]:
+    """Start and end of a region on a target of so many bytes."""
     low, _, high = region.partition("..")
     return _place(low.strip() or "0", length), _place(high.strip() or "100%", length)
 

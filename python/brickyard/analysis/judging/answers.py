@@ -29,7 +29,7 @@ from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.models import ALL_MODELLED, modelled_words
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
-from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_request
+from brickyard.schema import COMMIT, Bound, Document, HangEvent, IoPath, PhaseEnd, is_request
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import listed
 from brickyard.store import CHAINS, FRAME, Record
@@ -59,7 +59,16 @@ PHASES_COMPARED = 4
 STREAMS_TOLD = 6
 """Streams of one run that have a sentence each."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
-QUALIFYING = ("steal", "noisy", "cpu_quota", "cpu_throttled", CPU_SHARED, CPU_WAITED, "smaller_than_memory")
+QUALIFYING = (
+    "steal",
+    "noisy",
+    "cpu_quota",
+    "cpu_throttled",
+    CPU_SHARED,
+    CPU_WAITED,
+    "smaller_than_memory",
+    *cached.EMPTY,
+)
 """Warnings that name a third limit beside storage and generator."""
 MOMENT_NS = 900_000_000
 """Rates are per second; the last interval of a run of one second may end a little early."""
@@ -598,13 +607,22 @@ def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:
     if any(end.generator_bound_reason is Bound.CPU or not end.generator_bound for end in ends):
         who = "the processor was the limit, including the kernel's work for the storage"
     if len(bound) == len(records):
-        return f"{who[0].upper()}{who[1:]}: the storage may be faster than shown."
+        faster = "" if any(map(_is_past_storage, bound)) else ": the storage may be faster than shown"
+        return f"{who[0].upper()}{who[1:]}{faster}."
     taken = sum(summaries.is_cpu_taken(record) for record in records if record not in bound)
-    said = f"In {len(bound)} of {len(records)} runs {who}: there the storage may be faster than shown."
+    faster = "" if any(map(_is_past_storage, bound)) else ": there the storage may be faster than shown"
+    said = f"In {len(bound)} of {len(records)} runs {who}{faster}."
     if not taken:
         return said
     where = f"in {taken} of {len(records)} runs"
     return f"{said} {CPU_LACKED} {where}, so there the limit is not known."
+
+
+def _is_past_storage(record: Record) -> bool:
+    """Whether the rate may have nothing to do with the storage's."""
+    start = record.info.start
+    is_buffered = start is not None and start.io is IoPath.BUFFERED
+    return is_buffered or cached.empty_reads(record) is not None
 
 
 def _is_paced(record: Record) -> bool:

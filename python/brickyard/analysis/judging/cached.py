@@ -80,10 +80,10 @@ def not_lasting(record: Record) -> Doubt | None:
         return Doubt(said, 1 / streams)
     if (again := trimmed_again_share(record)) > CACHED_SHARE_MAX:
         return Doubt(f"{again_words(again)} of its trims were of blocks trimmed before", 1 - again)
-    share = never_written_share(record)
-    if share <= CACHED_SHARE_MAX:
+    empty = empty_reads(record)
+    if empty is None:
         return None
-    return Doubt(f"{format_percent(share)} of what may be read was never written", 1 - share)
+    return Doubt(empty.text, 1 - empty.share)
 
 
 def sharing(record: Record) -> int:
@@ -109,16 +109,38 @@ def may_hand_over(record: Record) -> bool:
     return start is not None and start.io is IoPath.BUFFERED and start.engine is Engine.IO_URING
 
 
-def never_written_share(record: Record) -> float:
-    """Of what may be read of the target where it is most, if the run read; 0 where that is not known."""
+@dataclass(frozen=True)
+class EmptyReads:
+    """Reads that no medium answered, and why."""
+
+    share: float
+    text: str
+
+
+def empty_reads(record: Record) -> EmptyReads | None:
+    """What was never written, or trimmed by the run itself, where it is most; None where a run read less of it than
+    matters, and where that is not known."""
     if not any(item.operation == "read" and item.bytes for item in record.intervals):
-        return 0.0
-    told = [item.wording for item in record.info.warnings if item.id == NEVER_WRITTEN]
-    figures = [figure for wording in told if wording for figure in wording.figures.values()]
-    return max((float(figure.most) for figure in figures if figure.unit is Unit.SHARE_TENTHS), default=0.0)
+        return None
+    told = [item for item in record.info.warnings if item.id in EMPTY and item.wording]
+    found = [
+        EmptyReads(float(figure.most), f"{format_percent(float(figure.most))} {EMPTY[item.id]}")
+        for item in told
+        if item.wording
+        for figure in item.wording.figures.values()
+        if figure.unit is Unit.SHARE_TENTHS
+    ]
+    most = max(found, key=lambda one: one.share, default=None)
+    return most if most and most.share > CACHED_SHARE_MAX else None
 
 
-NEVER_WRITTEN, SMALLER_THAN_CACHE, SHARED_BLOCKS = "unwritten", "smaller_than_cache", "shared_blocks"
+NEVER_WRITTEN, TRIMMED_READS = "unwritten", "trimmed_reads"
+EMPTY = {
+    NEVER_WRITTEN: "of what may be read was never written",
+    TRIMMED_READS: "of what was read may have been trimmed by the run itself before",
+}
+"""What both mean for reads."""
+SMALLER_THAN_CACHE, SHARED_BLOCKS = "smaller_than_cache", "shared_blocks"
 EMULATED = "emulated"
 
 
@@ -233,12 +255,12 @@ def marked_words(records: Sequence[Record]) -> list[str]:
 
 def unwritten_words(records: Sequence[Record]) -> list[str]:
     """What stands behind rates of reads that the medium did not answer."""
-    shares = [share for record in records if (share := never_written_share(record)) > CACHED_SHARE_MAX]
-    if not shares:
+    found = [empty for record in records if (empty := empty_reads(record))]
+    if not found:
         return []
-    runs = "" if len(records) == 1 else f" in {len(shares)} of {len(records)} runs"
-    most = format_percent(max(shares))
-    return [f"This is not the rate of the storage{runs}: {most} of what may be read was never written."]
+    runs = "" if len(records) == 1 else f" in {len(found)} of {len(records)} runs"
+    most = max(found, key=lambda one: one.share)
+    return [f"This is not the rate of the storage{runs}: {most.text}."]
 
 
 def _dirty_bytes(cache: PageCacheFacts) -> int:
@@ -316,7 +338,7 @@ def of_reads(record: Record) -> str | None:
     is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
     if record.info.is_modelled or not is_noted or start is None or not isinstance(plan, Plan):
         return None
-    if never_written_share(record) > CACHED_SHARE_MAX:  # which is said, and more
+    if empty_reads(record):  # which is said, and more
         return None
     area = sum(reached_bytes(plan, number, target.data_bytes) for number, target in enumerate(start.targets))
     read = sum(i.bytes for i in record.intervals if i.operation == "read" and i.measure == "service")

@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     caveats_site.device_cache,
     caveats_site.modelled_read_cache,
     caveats_site.unwritten,
+    caveats_site.trimmed_reads,
     caveats_site.shared_blocks,
     caveats_site.neighbours,
     caveats_site.processor,

@@ -302,11 +302,11 @@ def generator_words(end: PhaseEnd) -> tuple[str, str]:
         return (
             "the generator used all the CPU time that its threads could have, including the kernel's work for the "
             "storage, so the processor may have been the limit",
-            "Use more workers, which may give a higher rate, or larger requests; read the figures as a lower bound.",
+            "Use more workers or larger requests: the rate may then be higher.",
         )
     return (
         "the generator was the limit, not the storage: its own work took {busy} of its loops' time",
-        "Use more workers, larger requests or a faster processor, and read the figures as a lower bound.",
+        "Use more workers, larger requests or a faster processor: the rate may then be higher.",
     )
 
 

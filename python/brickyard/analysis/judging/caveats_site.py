@@ -13,7 +13,13 @@ from dataclasses import dataclass
 
 from brickyard.analysis.figures.reach import reached_bytes
 from brickyard.analysis.figures.stolen import stolen_shares
-from brickyard.analysis.judging.cached import CACHED_SHARE_MAX, EMULATED, SHARED_BLOCKS, SMALLER_THAN_CACHE
+from brickyard.analysis.judging.cached import (
+    CACHED_SHARE_MAX,
+    EMULATED,
+    SHARED_BLOCKS,
+    SMALLER_THAN_CACHE,
+    TRIMMED_READS,
+)
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.analysis.judging.unwritten import never_read_bytes
@@ -434,6 +440,25 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
                 target=opened.path,
                 share=Unit.SHARE_TENTHS.of(min(empty / whole, 1.0) if whole else 0.0),
             )
+
+
+def trimmed_reads(run: Judged) -> Iterator[RunWarning]:
+    """Models read such blocks as others."""
+    if run.is_simulated or run.start is None:
+        return
+    for one in run.trimmed_reads:
+        yield warned(
+            TRIMMED_READS,
+            "warning",
+            "In phase {phase}, up to {share} of what was read of {target} had been trimmed by the run itself, and was "
+            "read without accessing the medium.",
+            "Write the blocks again before they are read, or read them in a run of its own: it fills what an earlier "
+            "one trimmed.",
+            gravity=one.share,
+            share=Unit.SHARE_TENTHS.of(one.share),
+            phase=run.phase_name(one.phase),
+            target=run.start.targets[one.target].path,
+        )
 
 
 def shared_blocks(run: Judged) -> Iterator[RunWarning]:

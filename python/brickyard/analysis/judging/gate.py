@@ -18,8 +18,11 @@ from enum import Enum
 from functools import cached_property
 
 from brickyard.analysis.figures.samples import CONFIDENCE, POWER, Welch, adjusted_p, family, repetitions_to_decide
+from brickyard.analysis.judging.cached import empty_reads
 from brickyard.analysis.judging.comparison import Change, Comparison, compare
 from brickyard.analysis.judging.pairing import Sides, default_figures, loads_differ
+from brickyard.store import Record
+from brickyard.units import format_runs
 
 WORSE_MAX = 10.0  # shown as more than tenfold
 LOSS_MAX = 0.999999  # a rate loses no more than all of it
@@ -34,6 +37,8 @@ class Finding(Enum):
     ONCE = "measured once"
     SAME = "same computation"
     """Both sides are one run of a model, which cannot differ."""
+    BARRED = "not judged"
+    """The figures of a side are not the storage's: `Gate.barred` says why."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Gate:
     tested: list[tuple[Change, Welch]]
     tolerance: float
     level: float
+    barred: str = ""
+    """Why nothing is judged; empty where something may be."""
 
     @cached_property
     def lone_shares(self) -> list[float]:
@@ -75,6 +82,8 @@ class Gate:
     @property
     def is_decided(self) -> bool:
         """Whether anything is known of any figure: it was judged, or cannot differ."""
+        if self.barred:
+            return False
         return any(item.finding is not Finding.ONCE and not item.change.is_partial for item in self.judged)
 
     @cached_property
@@ -105,7 +114,19 @@ def compared(sides: Sides, tolerance: float, confidence: float, names: Sequence[
     found = compare(*both, names=names or default_figures(*both), confidence=confidence)
     like = sides.without(found.unlike)
     differ = loads_differ(like.before, like.after)
-    return Compared(found, gate(found.changes, tolerance, confidence), differ, like)
+    judged = gate(found.changes, tolerance, confidence)
+    if barred := not_storage_words([*like.before, *like.after]):
+        judged = Gate([Judged(change, Finding.BARRED) for change in found.changes], [], tolerance, judged.level, barred)
+    return Compared(found, judged, differ, like)
+
+
+def not_storage_words(records: Sequence[Record]) -> str:
+    """Which runs' reads no medium answered, and why; empty where there is no such run."""
+    empty = {record.info.id: found for record in records if (found := empty_reads(record))}
+    if not empty:
+        return ""
+    most = max(empty.values(), key=lambda one: one.share)
+    return f"{format_runs(list(empty))}: not the rate of the storage: {most.text}"
 
 
 def is_judged(change: Change) -> bool:

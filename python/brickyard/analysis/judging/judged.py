@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from brickyard.analysis.figures.sending import Sent
 from brickyard.analysis.figures.stalls import Stall
+from brickyard.analysis.figures.trimmed import TrimmedReads
 from brickyard.schema import (
     Engine,
     HangEvent,
@@ -66,6 +67,7 @@ class Judged:
     read_caches_bytes: list[int] = field(default_factory=list)
     """What the caches of each modelled target hold that answer reads."""
     volatile_caches: list[VolatileCaches] = field(default_factory=list)
+    trimmed_reads: list[TrimmedReads] = field(default_factory=list)
     write_bytes: int | None = None
     """By the run itself; None where that is not known."""
     plan: Plan | OtherPlan | None = None

@@ -61,7 +61,8 @@ def _late(record: Record) -> Iterator[RunWarning]:
         measured = [cost for cost in record.spans(phase) if not cost.warmup]
         drain_ns = sum(cost.end_ns - cost.start_ns for cost in measured if cost.drain)
         rated_ns = sum(cost.end_ns - cost.start_ns for cost in measured if not cost.drain)
-        if drain_ns > DRAIN_SHARE * rated_ns and sent(record, phase).is_sustained:
+        # Where nothing was measured before the end, there is no rate to mistrust.
+        if rated_ns and drain_ns > DRAIN_SHARE * rated_ns and sent(record, phase).is_sustained:
             yield warned(
                 "late",
                 "warning",
@@ -83,8 +84,8 @@ def _short(record: Record, phases: list[int]) -> Iterator[RunWarning]:
             yield warned(
                 "short",
                 "warning",
-                f"{THE_PHASE} {{phase:was|were}} measured for {{intervals}} {{intervals:interval|intervals}}; fewer "
-                f"than {INTERVALS_MIN} are too few to judge spread or steady state.",
+                f"{THE_PHASE} {{phase:was|were}} measured for {_intervals(_count(record, phase))}; fewer than "
+                f"{INTERVALS_MIN} intervals are too few to judge spread or steady state.",
                 "Measure longer, or set a shorter interval.",
                 phase=_name(record, phase),
                 intervals=Unit.NUMBER.of(_count(record, phase)),
@@ -97,6 +98,10 @@ def _short(record: Record, phases: list[int]) -> Iterator[RunWarning]:
             "Use more or larger files, or set a shorter interval.",
             programs=", ".join(_name(record, phase) for phase in programs),
         )
+
+
+def _intervals(count: int) -> str:
+    return "{intervals} {intervals:interval|intervals}" if count else "less than one interval"
 
 
 def _unsteady(record: Record, phases: list[int]) -> Iterator[RunWarning]:

@@ -6,7 +6,7 @@ Refusal: no guess; of a file without a header on a file system that compresses, 
 
 from __future__ import annotations
 
-from brickyard.analysis.figures.reach import read_places
+from brickyard.analysis.figures.reach import overlap_bytes, places_bytes, read_places
 from brickyard.schema import AllWritten, TargetFacts, TargetSheet, UnwrittenBytes
 from brickyard.schema.plan import Plan
 
@@ -39,16 +39,14 @@ def never_read_bytes(
     if not never or not whole or not isinstance(plan, Plan):
         return never, whole
     places = read_places(plan, target, whole)
-    reached = sum(high - low for low, high in places)
+    reached = places_bytes(places)
     if reached >= whole:
         return never, whole
     pieces = _pieces(opened, sheet, whole)
     if pieces is None:
         return None, reached
     start = opened.data_start_bytes or 0
-    return sum(
-        max(0, min(high, last - start) - max(low, first - start)) for low, high in places for first, last in pieces
-    ), reached
+    return overlap_bytes(places, [(first - start, last - start) for first, last in pieces]), reached
 
 
 def _pieces(opened: TargetFacts, sheet: TargetSheet | None, whole: int) -> list[tuple[int, int]] | None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from brickyard.analysis.judging.gate import not_storage_words
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_text, stdout, table
 from brickyard.cli.parts.selection import kept_baseline, open_store, select
@@ -93,7 +94,10 @@ def save_baseline(
         kept.add_baseline(name, good)
         study = next((head.study for head in kept.heads(good[0], good[0])), None) if len(records) == 1 else None
         all_of_it = command_on(kept.place, f"baseline save {name} s{study} --replace")
-    notes = sitting_words([record for record in records if record.info.id in good])
+    saved = [record for record in records if record.info.id in good]
+    notes = sitting_words(saved)
+    if empty := not_storage_words(saved):
+        notes.append(f"{empty}; `compare --check` judges nothing by them")
     if study is not None:
         notes.append(f"run {good[0]} alone; {all_of_it} saves all runs of its study")
     if json:

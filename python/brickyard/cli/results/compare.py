@@ -130,6 +130,7 @@ def compare(
         *_workload_lines(before, after),
         *_differing_lines(differing, everything=circumstances),
         *(f"the load differs: {words}" for words in loads),
+        *([judged.barred] if judged.barred else []),
     ):
         print_line(console, line)
     for line in repeat_lines(found):
@@ -183,6 +184,8 @@ def _unjudged_words(found: Comparison, judged: Gate) -> str:
     """Why no figure can be judged: of a side that was measured once, nobody knows the noise between runs."""
     if judged.is_decided:
         return ""
+    if judged.barred:
+        return f"--check: inconclusive: {judged.barred}; write what is read, and measure again"
     if partial := [lack for lack in found.lacking if lack.is_partial]:
         return (
             f"--check: inconclusive: no figure can be judged; {'; '.join(map(lack_words, partial))}; make longer runs, "

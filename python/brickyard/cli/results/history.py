@@ -14,11 +14,12 @@ from cyclopts import Parameter
 from brickyard.analysis.figures.named import COMPARABLE, FIGURES, Figure
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.history import RUNS_MIN, History, histories
+from brickyard.analysis.judging.marks import MARKS, marks_of
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.selection import leave_out, open_store
 from brickyard.cli.results.compare import parse_share, write_pictures
-from brickyard.cli.results.runs import MARKS, READ_AT_ONCE, marks_of, since_unix_ns
+from brickyard.cli.results.runs import READ_AT_ONCE, since_unix_ns
 from brickyard.errors import BadInputError, nearest
 from brickyard.facts.target import NO_PATH
 from brickyard.schema import Document

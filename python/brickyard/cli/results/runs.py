@@ -18,9 +18,8 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.latency import FEW_EVENTS, FEW_EVENTS_WORDS
 from brickyard.analysis.figures.marked import by_tool, marks_words
 from brickyard.analysis.figures.named import IOPS
-from brickyard.analysis.judging.cached import NEVER_WRITTEN
-from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
 from brickyard.analysis.judging.groups import state_of
+from brickyard.analysis.judging.marks import MARKS, marks_of
 from brickyard.analysis.judging.run_figures import PhaseFigures, RunFigures
 from brickyard.analysis.judging.summary import when
 from brickyard.cli.parts import options
@@ -228,23 +227,6 @@ def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> l
     alike = [words for words in called if words and len(called) == 1 and words not in name]
     load = ", ".join([*alike, f"{len(runs)} runs ({first.id}-{runs[-1].id})", *_states(runs), *unlike])
     return [study, when(first), worst, f"{name}: {load}", targets[0] + many]
-
-
-TOLD = {BACKLOG: OVERLOADED, OVERLOADED: OVERLOADED, NEVER_WRITTEN: "never written", "damage": "damaged data"}
-"""Warnings without which a row would be taken for what it is not."""
-
-
-MARKS = {
-    OVERLOADED: "part of what was due was never sent, or the queue grew, so response times depend on how long "
-    "the run was",
-    TOLD[NEVER_WRITTEN]: "reads of parts that were never written do not reach the medium",
-    TOLD["damage"]: "blocks came back with other data than were written",
-}
-"""What each of them means."""
-
-
-def marks_of(run: RunInfo) -> list[str]:
-    return list(dict.fromkeys(TOLD[warning.id] for warning in run.warnings if warning.id in TOLD))
 
 
 def _outcome(run: RunInfo) -> str:

@@ -17,6 +17,7 @@ from brickyard.analysis.figures.moments import planned_ns
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.stalls import stalls
 from brickyard.analysis.figures.totals import asked_stream
+from brickyard.analysis.figures.trimmed import trimmed_reads
 from brickyard.analysis.judging import caveats
 from brickyard.analysis.judging.alike import hosts_alike
 from brickyard.analysis.judging.judged import Judged, VolatileCaches
@@ -46,7 +47,7 @@ from brickyard.schema.sheets import not_known
 from brickyard.store import READS, WRITES, Interval, Record, Store
 from brickyard.watch.beside import NoWatch, WatchBeside, beside
 
-NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "unwritten", "unwritten_unknown"}
+NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "trimmed_reads", "unwritten", "unwritten_unknown"}
 NOT_OF_REPLAYS = {*NOT_OF_DATABASES, "volatile_write_cache"}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
 
@@ -234,6 +235,7 @@ def warnings(
             stalls=stalls(record),
             phase_ends=record.of(PhaseEnd),
             hangs=record.of(HangEvent),
+            trimmed_reads=trimmed_reads(record),
             write_bytes=_written(record),
             power_cuts=record.of(PowerCut),
             page_caches=record.of(PageCache),

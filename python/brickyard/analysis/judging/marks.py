@@ -1,0 +1,33 @@
+"""Duty: marks of a run wherever its figures stand in a row, without which they would be taken for what they are not.
+
+Refusal: warnings say how much and what to do.
+"""
+
+from __future__ import annotations
+
+from brickyard.analysis.judging.cached import NEVER_WRITTEN, TRIMMED_READS
+from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
+from brickyard.store import RunInfo
+
+TOLD = {
+    BACKLOG: OVERLOADED,
+    OVERLOADED: OVERLOADED,
+    NEVER_WRITTEN: "never written",
+    TRIMMED_READS: "reads of trimmed blocks",
+    "damage": "damaged data",
+}
+"""Warnings without which a row would be taken for what it is not."""
+
+
+MARKS = {
+    OVERLOADED: "part of what was due was never sent, or the queue grew, so response times depend on how long "
+    "the run was",
+    TOLD[NEVER_WRITTEN]: "reads of parts that were never written do not reach the medium",
+    TOLD[TRIMMED_READS]: "the run read what it had trimmed, and such reads do not reach the medium",
+    TOLD["damage"]: "blocks came back with other data than were written",
+}
+"""What each of them means."""
+
+
+def marks_of(run: RunInfo) -> list[str]:
+    return list(dict.fromkeys(TOLD[warning.id] for warning in run.warnings if warning.id in TOLD))
