@@ -137,7 +137,7 @@ def test_times_that_tell_the_length_of_runs_are_not_compared_nor_averaged(tmp_pa
     assert {one.figure.name for one in repeated(before)} == {"iops"}
     assert {change.figure.name for change in compare(before, after).changes} == {"iops"}
     assert length_lines(before) == [
-        "runs 1-3 are overloaded: response times tell how long they were, and are not among the figures"
+        "runs 1-3 are overloaded: response times depend on how long they were, so none are compared"
     ]
 
 

@@ -302,13 +302,13 @@ def test_a_gate_tells_worse_held_and_inconclusive_apart() -> None:
     assert judged.repetitions == [item.repetitions for item in judged.judged if item.finding is Finding.INCONCLUSIVE]
     assert judged.repetitions[0] > 20
     (line,) = [line for line in gate_lines(judged, 0.05) if line.startswith("inconclusive")]
-    assert line.endswith("; its interval begins below 5 %")
+    assert line.endswith("; the better end of its interval is below 5 %")
     # Alone it fails, beside nine that held it may be chance.
     slower = change((100, 100, 100), (92, 90, 91))
     assert gate([slower], 0.05).judged[0].finding is Finding.WORSE
     beside = gate([slower, *[change((100, 101, 99), (100, 101, 99))] * 9], 0.05)
     (line,) = [line for line in gate_lines(beside, 0.05) if line.startswith("inconclusive")]
-    assert line.endswith("; its interval is beyond 5 %, but of 10 figures some intervals are so by chance")
+    assert line.endswith("; all of its interval is above 5 %, but of 10 figures some intervals are so by chance")
     # Of times more is worse, and what got better is not worse.
     assert gate([change(*worse, name="response_mean")], 0.05).judged[0].finding is Finding.HELD
     times = change((100, 101, 99, 100), (120, 121, 119, 120), "response_mean")

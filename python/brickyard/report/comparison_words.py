@@ -146,10 +146,12 @@ def _why_open(change: Change, judged: Gate) -> str:
     """Why a figure neither fails the gate nor is shown to have held."""
     least, share = change.least_worse_by, _share(judged.tolerance)
     if change.worse_by <= judged.tolerance:
-        return f"; its interval reaches beyond {share}"
+        return f"; the worse end of its interval is above {share}"
     if least is None or least <= judged.tolerance:
-        return f"; its interval begins below {share}"
-    return f"; its interval is beyond {share}, but of {_figures(len(judged.tested))} some intervals are so by chance"
+        return f"; the better end of its interval is below {share}"
+    return (
+        f"; all of its interval is above {share}, but of {_figures(len(judged.tested))} some intervals are so by chance"
+    )
 
 
 def _repetition_lines(judged: Gate, unclear: int) -> Iterator[str]:

@@ -257,9 +257,7 @@ def length_lines(records: Sequence[Record]) -> list[str]:
     if not (runs := [record.info.id for record in records if length_told(record)]):
         return []
     are, they = ("is", "it was") if len(runs) == 1 else ("are", "they were")
-    more = "" if len(runs) == len(records) else ", and neither are those of the other runs beside them"
-    told = f"response times tell how long {they}, and are not among the figures{more}"
-    return [f"{format_runs(runs)} {are} overloaded: {told}"]
+    return [f"{format_runs(runs)} {are} overloaded: response times depend on how long {they}, so none are compared"]
 
 
 def several_loads(*sides: Sequence[Record]) -> Apart:
