@@ -180,7 +180,7 @@ def test_times_of_some_repetitions_alone_are_none() -> None:
     assert {one.figure.name for one in repeated(sound)} >= {"iops", "response_mean"}
     assert {one.figure.name for one in repeated([*sound, grew[0]])} == {"iops"}
     (line,) = length_lines([*sound, grew[0]])
-    assert line.endswith("and neither are those of the other runs beside them")
+    assert line.endswith("so those of no run are compared")
 
 
 def test_a_time_that_a_cache_may_have_met_is_not_known_however_much_of_the_rate_lasts() -> None:

@@ -257,7 +257,8 @@ def length_lines(records: Sequence[Record]) -> list[str]:
     if not (runs := [record.info.id for record in records if length_told(record)]):
         return []
     are, they = ("is", "it was") if len(runs) == 1 else ("are", "they were")
-    return [f"{format_runs(runs)} {are} overloaded: response times depend on how long {they}, so none are compared"]
+    none = "none" if len(runs) == len(records) else "those of no run"
+    return [f"{format_runs(runs)} {are} overloaded: response times depend on how long {they}, so {none} are compared"]
 
 
 def several_loads(*sides: Sequence[Record]) -> Apart:
