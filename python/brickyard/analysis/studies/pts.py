@@ -154,7 +154,8 @@ def points(record: Record, phase: int, shift_s: float = 0.0, written_bytes: int 
             row = (item.requests, item.bytes, item.mean_ns, item.max_ns, item.histogram)
             by_start.setdefault(item.start_ns, []).append(row)
     found = []
-    round_s = record.info.plan.interval.ns / 1e9
+    interval = record.info.plan.interval
+    round_s = interval.ns / 1e9 if interval is not None else 0.0
     began_ns = min((cost.start_ns for cost in record.costs if cost.phase == phase), default=0)
     for cost in record.spans(phase):
         rows = by_start.get(cost.start_ns, [])
