@@ -24,7 +24,7 @@ from brickyard.analysis.figures.series import has_drain, pieces, rate_shown
 from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
-from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
+from brickyard.analysis.judging.answers import Answer, Patterns, answer, cautions, counted_words
 from brickyard.analysis.judging.groups import target_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.repetitions import repeated, together_words
@@ -432,7 +432,9 @@ def render(
     together = [] if lead or graph or replayed else repeated(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     said = _answer(records, patterns, lead, _planned(study))
-    said = replace(said, sentences=(*together_words(together), *said.sentences, *judged))
+    first = cautions(records) if together else []
+    others = [sentence for sentence in said.sentences if sentence not in first]
+    said = replace(said, sentences=(*first, *together_words(together), *others, *judged))
     return (
         templates()
         .get_template("report.html.j2")

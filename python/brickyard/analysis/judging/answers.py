@@ -109,10 +109,17 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
-    said += [*cached.marked_words(done), *cached.unwritten_words(done)]
+    # Before the figures of several runs, which would be read without it.
+    said = [*said, *cautions(records)] if len(records) == 1 else [*cautions(records), *said]
     return Answer(
         "", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done), _of_caches(done))
     )
+
+
+def cautions(records: Sequence[Record]) -> list[str]:
+    """Why the rates of runs are not those of the storage."""
+    done = [record for record in records if record.info.is_valid]
+    return [*cached.marked_words(done), *cached.unwritten_words(done)]
 
 
 def belief(records: Sequence[Record], *others: str) -> str:
