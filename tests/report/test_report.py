@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
 from brickyard.analysis import phase_rates
 from brickyard.analysis.figures import cells
-from brickyard.analysis.figures.load_curve import CurvePoint
+from brickyard.analysis.figures.load_curve import WITHIN, CurvePoint, rate_mark
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.series import HeatCell, Point, rate_shown
 from brickyard.analysis.figures.totals import totals
@@ -519,6 +519,31 @@ def test_lines_over_time_have_gaps_where_nothing_was_counted_and_workers_are_who
     workers, rates = (load_curve(steps, [], None, is_whole=is_whole).svg for is_whole in (True, False))
     assert (">0.2<" in workers, ">0.2<" in rates) == (False, True)
     assert ">1<" in workers
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_wide_interval_does_not_squeeze_a_load_curve(narrow: bool) -> None:
+    """All points lay at 6,000 to 68,000/s, in a seventh of an axis that ended at 500,000/s."""
+    points = [
+        CurvePoint(
+            run=1,
+            offered_per_s=rate,
+            achieved_per_s=rate,
+            requests=100,
+            unsent=0,
+            errors=0,
+            mean_ns=MS * (1 + rate / 1e5),
+            max_ns=9 * MS,
+        )
+        for rate in (6_000.0, 30_000.0, 68_000.0)
+    ]
+    wide = rate_mark(WITHIN, 31_010.0, 1_977.0, 486_493.0)
+    drawn = load_curve(points, [wide], None, narrow=narrow).svg
+    assert ">95 % interval to 486,493 →<" in drawn
+    assert ">60 k<" in drawn
+    assert not re.search(r">\d{3} k<", drawn)
+    within = load_curve(points, [rate_mark(WITHIN, 31_010.0, 20_000.0, 40_000.0)], None, narrow=narrow).svg
+    assert "95 % interval" not in within
 
 
 def test_labels_of_shares_are_apart_and_none_is_rounded_to_nothing() -> None:
