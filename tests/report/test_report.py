@@ -521,6 +521,40 @@ def test_lines_over_time_have_gaps_where_nothing_was_counted_and_workers_are_who
     assert ">1<" in workers
 
 
+def test_a_stream_has_one_look_over_all_phases_and_the_legend_no_more_room_than_the_plot(tmp_path: Path) -> None:
+    streams = [
+        stream(name="reads"),
+        stream(name="commits", operations={"read": 0, "write": 100, "flush": 0, "trim": 0}),
+    ]
+    several = plan()
+    several["phase"] = [
+        {"name": name, "duration": "1000000000ns", "stream": streams} for name in ("before", "checkpoint", "after")
+    ]
+    events = []
+    for phase in range(3):
+        cells_ = [cell([MS] * 20), cell([MS] * 20, stream=1, operation="write")]
+        events += [
+            interval(phase * SECOND, (phase + 1) * SECOND, *cells_, phase=phase),
+            phase_end(phase=phase, end_ns=(phase + 1) * SECOND),
+        ]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, events, plan_=several))
+    picture = page_of_runs.draw_figures([record])[0].pictures[0].svg
+    names = re.findall(r">([^<>]*(?:reads read|commits write))<", picture)
+    assert names == ["reads read", "commits write"]
+    looks = re.findall(r'stroke="(#\w+)"[^>]*stroke-width="1.8"[^>]*?(?:stroke-dasharray="([^"]*)")?[^>]*>', picture)
+    assert len(looks) == 6
+    assert len(set(looks)) == 2
+    for name in ("before", "checkpoint", "after"):
+        assert f">{name}<" in picture
+    # Names that are many or long take lines below the plot.
+    points = [Point(1, f"a stream with a long name {n}", "read", 0.0, 1.0, 100.0, 100.0) for n in range(8)]
+    drawn = draw("one", "", charts.throughput(points, {1: ""}, "IOPS", charts.Clock(), log=False, width=660), width=660)
+    width = re.search(r'<svg[^>]*width="([\d.]+)"', drawn.svg)
+    assert width is not None
+    assert float(width[1]) < 760
+
+
 @pytest.mark.parametrize("narrow", [False, True])
 def test_a_wide_interval_does_not_squeeze_a_load_curve(narrow: bool) -> None:
     """All points lay at 6,000 to 68,000/s, in a seventh of an axis that ended at 500,000/s."""
