@@ -686,6 +686,17 @@ def test_buffered_writes_that_are_flushed_are_not_called_those_of_memory(tmp_pat
     assert said in belief(program={"kind": "transactions", "size": "4KiB"})
 
 
+def test_writes_of_several_streams_into_the_page_cache_are_said_once(tmp_path: Path) -> None:
+    writes = {"operations": {"read": 0, "write": 100}}
+    asked = plan(stream(name="one", **writes), stream(name="two", **writes))
+    cells_ = [cell([MS] * 1000, operation="write"), cell([MS] * 1000, operation="write", stream=1)]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [interval(0, SECOND, *cells_), phase_end()], plan_=asked, io="buffered"))
+    belief = answer([record], {}).belief
+    assert belief.count("went into the page cache without flushes") == 1
+    assert "Writes of one and two went into the page cache" in belief
+
+
 @pytest.mark.parametrize(("engine", "is_handed"), [("io_uring", True), ("psync", False)])
 def test_writes_that_io_uring_hands_over_are_not_called_those_of_memory_alone(
     tmp_path: Path, engine: str, is_handed: bool
