@@ -338,8 +338,8 @@ def depth_reached(run: Judged) -> Iterator[RunWarning]:
 
 CHECK_ANY = "Add an earlier phase that writes the region, or write and read the region in the same phase."
 CHECK_MORE = (
-    "Measure longer, or in a smaller region (--size), so that more blocks are written before they are read; or name a new "
-    "target, which the run fills with blocks that it can check."
+    "Measure longer, or in a smaller region (--size), so that more blocks are written before they are read; or name a "
+    "new target, which the run fills with blocks that it can check."
 )
 
 
