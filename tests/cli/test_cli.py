@@ -139,7 +139,7 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "/dev/null", "--dry-run"], "neither a file nor a block device"),
     (
         ["run", "--rw", "randread", "/proc/version"],
-        "/proc/version: the kernel makes what is read here, no storage has it",
+        "/proc/version: the kernel produces its content, which is on no storage",
     ),
     (["run", "--rw", "randread", "/sys/kernel/mm/transparent_hugepage/enabled", "--dry-run"], "name a file or a block"),
     (["run", "sqlio-random-read-4", "/etc/hostname", "/etc/hosts", "--dry-run"], "1 target, but 2 were named"),

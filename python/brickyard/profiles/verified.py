@@ -36,6 +36,7 @@ def refuse_unlike(plan: Plan) -> None:
     """ValueError where two verified regions overlap and are not one region of one block size, as the engine demands."""
     known: list[_Verified] = []
     for number, phase in enumerate(plan.phase, start=1):
+        # As the engine does: what a phase writes without stamps is forgotten before its own stamps are known.
         for stream in phase.stream:
             if not stream.verify and _changes(stream):
                 gone = _verified(stream, "")

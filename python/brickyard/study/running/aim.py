@@ -78,7 +78,7 @@ def _refuse_no_storage(path: str) -> None:
         raise BadInputError(f"{path}: neither a file nor a block device; name one of these")
     if stat.S_ISREG(mode) and not outputs.may_hold_files(Path(os.path.realpath(path)).parent):
         raise BadInputError(
-            f"{path}: the kernel makes what is read here, no storage has it; name a file or a block device"
+            f"{path}: the kernel produces its content, which is on no storage; name a file or a block device"
         )
 
 
