@@ -215,11 +215,12 @@ def throughput(
     operation_of: dict[str, str] = {}
     for point, piece in zip(points, pieces(points), strict=True):
         rate = value(point)
-        name = series_of.get(point.run, "")
+        whole = name = series_of.get(point.run, "")
         if many_operations or not name:
-            # One stream has one look over all phases; the bands name these.
-            name = " ".join(part for part in (name, point.shared or point.stream, point.operation) if part)
-        line = f"{point.run} {point.stream} {point.operation} {piece}"
+            # One stream has one look over all phases, which the bands name, and a line in each.
+            whole = " ".join(filter(None, (name, point.stream, point.operation)))
+            name = " ".join(filter(None, (name, point.shared or point.stream, point.operation)))
+        line = f"{point.run} {whole} {piece}"
         operation_of[line] = point.operation
         drawn = max(rate, floor) if log else rate
         rows += [_RatePoint(drawn, name, line, round(at, 4)) for at in (point.start_s, point.end_s)]
