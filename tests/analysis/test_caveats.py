@@ -451,6 +451,19 @@ def test_frames_count_beside_their_requests_in_the_overload_warning() -> None:
     assert "51 of 5056 requests that were due (1.0%)" in found.text
 
 
+@pytest.mark.parametrize(
+    ("writes", "remedy"),
+    [(0.0, "Add an earlier phase that writes the region"), (50.0, "Measure longer, or in a smaller")],
+)
+def test_a_remedy_for_unchecked_blocks_is_not_what_the_run_does(writes: float, remedy: str) -> None:
+    record = changed({"phase_ends.0.verified": {"checked_blocks": 90, "unchecked_blocks": 910, "damaged_blocks": 0}})
+    operations = Operations(read=100.0 - writes, write=writes, flush=0.0, trim=0.0)
+    asked = Plan(phase=[Phase(name="measure", stream=[Stream(operations=operations, verify=True)])])
+    found = caveats.warnings(replace(judged(record), plan=asked))
+    (said,) = [item for item in found if item.id == "unverified"]
+    assert said.remedy.startswith(remedy)
+
+
 @pytest.mark.parametrize(("identifier", "severity", "changes", "words"), CASES, ids=[case[0] for case in CASES])
 def test_each_cause_raises_its_warning_alone(
     identifier: str, severity: str, changes: dict[str, Any], words: str

@@ -456,6 +456,24 @@ def test_a_history_marks_runs_whose_reads_never_reached_the_medium(
     assert "run 1: never written: reads of parts that were never written do not reach" in capsys.readouterr().out
 
 
+def test_repetitions_say_first_that_their_rate_is_not_that_of_the_storage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hole = tmp_path / "hole"
+    with hole.open("wb") as file:
+        file.truncate(64 << 20)
+    assert main(["run", "--rw", "randread", "--bs", "4k", "--runtime", "100ms", "--repeat", "2", str(hole)]) == 0
+    told = "This is not the rate of the storage in 2 of 2 runs: 100 % of what may be read was never written."
+    said = [capsys.readouterr().out]
+    assert main(["show", "s1"]) == 0
+    said.append(capsys.readouterr().out)
+    assert all(0 <= text.index(told) < text.index("Repetitions together") for text in said)
+    assert main(["report", "s1", "-o", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "report.html").read_text("utf-8")
+    assert page.count(told) == 1
+    assert page.index(told) < page.index("2 runs together") < page.index("Run 1, ")
+
+
 @pytest.mark.parametrize(
     ("region", "share", "word"),
     [("64MiB..128MiB", "100 %", "not known"), ("0B..64MiB", "", "met"), ("32MiB..96MiB", "50 %", "not known")],

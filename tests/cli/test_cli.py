@@ -18,17 +18,18 @@ import pytest
 
 from brickyard import _core
 from brickyard.analysis import PhaseRate
+from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.cli import main
 from brickyard.cli.parts.progress import Terminal, closing, describe
 from brickyard.cli.results.runs import since_unix_ns
 from brickyard.errors import BadInputError
-from brickyard.schema.plan import Plan
+from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Store, default_place
 from brickyard.store.record import RunMarks
 from brickyard.study.running.aim import aim
 from brickyard.study.running.runner import RunSpec
 from brickyard.study.running.sizes import size_of
-from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end
+from support import MS, SECOND, add_characterization, add_run, cell, interval, phase_end, told
 
 
 @pytest.fixture
@@ -136,6 +137,11 @@ BAD_INPUT = [
     (["run", "sqlio-random-read-4", "/nowhere/f", "--size", "1GiB", "--dry-run"], "/nowhere does not exist"),
     (["run", "sqlio-random-read-4", "/nowhere/f", "--dry-run"], "/nowhere does not exist"),
     (["run", "sqlio-random-read-4", "/dev/null", "--dry-run"], "neither a file nor a block device"),
+    (
+        ["run", "--rw", "randread", "/proc/version"],
+        "/proc/version: the kernel produces its content, which is on no storage",
+    ),
+    (["run", "--rw", "randread", "/sys/kernel/mm/transparent_hugepage/enabled", "--dry-run"], "name a file or a block"),
     (["run", "sqlio-random-read-4", "/etc/hostname", "/etc/hosts", "--dry-run"], "1 target, but 2 were named"),
     (
         ["run", "sqlio-random-read-4", "--check", "p99<=1ms", "iops>=10"],
@@ -574,6 +580,37 @@ def test_progress_names_the_step_of_a_curve_and_the_phase_of_many() -> None:
         assert describe(RunSpec("p", plan, ["sim:wd2500jd"], marks=marks)) == said
     rates = [PhaseRate(str(number), 100.0 * number, 0.0, 0, is_rated=True) for number in range(1, 6)]
     assert closing(rates) == "5 phases, 100 to 500 IOPS"
+
+
+def test_what_an_end_leaves_of_an_interval_has_no_rate_in_the_progress(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At Ctrl-C, requests that waited ended within a fraction of a ms: 15,000/s of a load that was offered 777/s."""
+    monkeypatch.setattr("brickyard.cli.parts.progress.PLAIN_EVERY_S", 0.0)
+    terminal = Terminal()
+    terminal._live = False
+    terminal.run_begins(RunSpec("p", Plan(phase=[Phase()]), ["sim:wd2500jd"]))
+    whole = interval(0, SECOND, cell([MS] * 777))
+    rest = interval(SECOND, SECOND + MS, cell([MS] * 15))
+    drain = interval(SECOND, 2 * SECOND, cell([MS] * 8000), drain=True)
+    for event in (whole, rest, drain):
+        terminal.event(told(event).event)
+    err = capsys.readouterr().err
+    assert "777 IOPS" in err
+    assert "15,000 IOPS" not in err
+    assert "8,000 IOPS" not in err
+
+
+def test_an_interrupted_warm_up_leaves_no_rate(tmp_path: Path) -> None:
+    """Nothing is sent in a drain, so that it has no rate either."""
+    with Store(tmp_path / "runs.db") as store:
+        events = [
+            interval(0, SECOND, cell([MS] * 777), warmup=True),
+            interval(SECOND, SECOND + 200 * MS, cell([MS] * 3000), drain=True),
+            phase_end(),
+        ]
+        record = store.record(add_run(store, events, outcome="interrupted"))
+    assert [rate.is_rated for rate in closing_rates(record)] == [False]
 
 
 def test_a_line_of_progress_is_never_beyond_the_planned_time() -> None:

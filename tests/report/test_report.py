@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Request
 
 from brickyard.analysis import phase_rates
 from brickyard.analysis.figures import cells
-from brickyard.analysis.figures.load_curve import CurvePoint
+from brickyard.analysis.figures.load_curve import WITHIN, CurvePoint, rate_mark
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.series import HeatCell, Point, rate_shown
 from brickyard.analysis.figures.totals import totals
@@ -521,6 +521,65 @@ def test_lines_over_time_have_gaps_where_nothing_was_counted_and_workers_are_who
     assert ">1<" in workers
 
 
+def test_a_stream_has_one_look_over_all_phases_and_the_legend_no_more_room_than_the_plot(tmp_path: Path) -> None:
+    streams = [
+        stream(name="reads"),
+        stream(name="commits", operations={"read": 0, "write": 100, "flush": 0, "trim": 0}),
+    ]
+    several = plan()
+    several["phase"] = [
+        {"name": name, "duration": "1000000000ns", "stream": streams} for name in ("before", "checkpoint", "after")
+    ]
+    events = []
+    for phase in range(3):
+        cells_ = [cell([MS] * 20), cell([MS] * 20, stream=1, operation="write")]
+        events += [
+            interval(phase * SECOND, (phase + 1) * SECOND, *cells_, phase=phase),
+            phase_end(phase=phase, end_ns=(phase + 1) * SECOND),
+        ]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, events, plan_=several))
+    picture = page_of_runs.draw_figures([record])[0].pictures[0].svg
+    names = re.findall(r">([^<>]*(?:reads read|commits write))<", picture)
+    assert names == ["reads read", "commits write"]
+    looks = re.findall(r'stroke="(#\w+)"[^>]*stroke-width="1.8"[^>]*?(?:stroke-dasharray="([^"]*)")?[^>]*>', picture)
+    assert len(looks) == 6
+    assert len(set(looks)) == 2
+    for name in ("before", "checkpoint", "after"):
+        assert f">{name}<" in picture
+    # Names that are many or long take lines below the plot.
+    points = [Point(1, f"a stream with a long name {n}", "read", 0.0, 1.0, 100.0, 100.0) for n in range(8)]
+    drawn = draw("one", "", charts.throughput(points, {1: ""}, "IOPS", charts.Clock(), log=False, width=660), width=660)
+    width = re.search(r'<svg[^>]*width="([\d.]+)"', drawn.svg)
+    assert width is not None
+    assert float(width[1]) < 760
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_wide_interval_does_not_squeeze_a_load_curve(narrow: bool) -> None:
+    """All points lay at 6,000 to 68,000/s, in a seventh of an axis that ended at 500,000/s."""
+    points = [
+        CurvePoint(
+            run=1,
+            offered_per_s=rate,
+            achieved_per_s=rate,
+            requests=100,
+            unsent=0,
+            errors=0,
+            mean_ns=MS * (1 + rate / 1e5),
+            max_ns=9 * MS,
+        )
+        for rate in (6_000.0, 30_000.0, 68_000.0)
+    ]
+    wide = rate_mark(WITHIN, 31_010.0, 1_977.0, 486_493.0)
+    drawn = load_curve(points, [wide], None, narrow=narrow).svg
+    assert ">95 % interval to 486,493 →<" in drawn
+    assert ">60 k<" in drawn
+    assert not re.search(r">\d{3} k<", drawn)
+    within = load_curve(points, [rate_mark(WITHIN, 31_010.0, 20_000.0, 40_000.0)], None, narrow=narrow).svg
+    assert "95 % interval" not in within
+
+
 def test_labels_of_shares_are_apart_and_none_is_rounded_to_nothing() -> None:
     """Seven decades in a narrow picture."""
     cells = [HeatCell(0.0, 1.0, MS, 2 * MS, 5, share) for share in (1e-6, 1.0)]
@@ -625,6 +684,17 @@ def test_buffered_writes_that_are_flushed_are_not_called_those_of_memory(tmp_pat
     ):
         assert said not in belief(**flushed), flushed
     assert said in belief(program={"kind": "transactions", "size": "4KiB"})
+
+
+def test_writes_of_several_streams_into_the_page_cache_are_said_once(tmp_path: Path) -> None:
+    writes = {"operations": {"read": 0, "write": 100}}
+    asked = plan(stream(name="one", **writes), stream(name="two", **writes))
+    cells_ = [cell([MS] * 1000, operation="write"), cell([MS] * 1000, operation="write", stream=1)]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [interval(0, SECOND, *cells_), phase_end()], plan_=asked, io="buffered"))
+    belief = answer([record], {}).belief
+    assert belief.count("went into the page cache without flushes") == 1
+    assert "Writes of one and two went into the page cache" in belief
 
 
 @pytest.mark.parametrize(("engine", "is_handed"), [("io_uring", True), ("psync", False)])

@@ -126,6 +126,43 @@ def test_a_forecast_says_what_is_known_and_no_more() -> None:
     assert not any("filling" in line for line in forecast_lines(unfilled, ["/dev/none"]))
 
 
+@pytest.mark.parametrize(
+    ("keys", "size", "expected"),
+    [
+        ({"passes": "1", "region": "0B..8MiB"}, 255 * MIB, 8 * MIB),
+        ({"passes": "2", "region": "0..50%"}, 256 * MIB, 256 * MIB),
+        ({"passes": "1", "region": "0B..8MiB"}, None, 8 * MIB),
+        ({"passes": "1"}, None, None),
+        ({"passes": "1", "operations": "{ read = 50, write = 50 }"}, 64 * MIB, 32 * MIB),
+        ({"requests": "100", "operations": "{ read = 50, write = 50 }"}, GIB, 50 * 8192),
+    ],
+)
+def test_passes_write_their_region_alone(keys: dict[str, str], size: int | None, expected: int | None) -> None:
+    """Two passes over 8 MiB of 255 MiB were forecast to write 510 MiB."""
+    assert forecast(plan_with(**keys), [size]).written_bytes == expected
+
+
+def test_a_stream_writes_its_share_of_a_phase() -> None:
+    """The lanes of a phase share its requests; a size of reads is no size of writes."""
+    text = """title = "t"
+[[phase]]
+requests = 300
+[[phase.stream]]
+name = "reads"
+request = "1MiB"
+workers = 2
+[[phase.stream]]
+name = "writes"
+operations = { read = 50, write = 50 }
+request = [{ size = "64KiB", share = 100, of = "read" }, { size = "4KiB", share = 100, of = "write" }]
+"""
+    plan = profiles.validate(profiles.ProfileText("t", text, ""), [])
+    assert forecast(plan, [GIB]).written_bytes == 300 / 3 * 0.5 * 4096
+    chain = '[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = "4KiB"\nchain = ["read", "write", "write"]\n'
+    twice = profiles.validate(profiles.ProfileText("t", chain, ""), [])
+    assert forecast(twice, [64 * MIB]).written_bytes == 2 * 64 * MIB
+
+
 def test_what_ships_and_what_is_named_by_path_is_found_alike(tmp_path: Path) -> None:
     """Profiles, rulers and studies by one reader."""
     readers = {"profile": profiles.read, "ruler": rulers.read, "study": texts.read}

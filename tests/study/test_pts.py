@@ -12,7 +12,7 @@ import pytest
 
 from brickyard._core import Histogram
 from brickyard.analysis import totals
-from brickyard.analysis.studies.pts import Measured, mean_of, steadiness
+from brickyard.analysis.studies.pts import Measured, Point, mean_of, recovery, saturation_of, steadiness
 from brickyard.analysis.studies.pts_points import OperatingPoint, points_answer, troubles
 from brickyard.cli import main
 from brickyard.cli.measuring.pts import _setting_words
@@ -20,10 +20,10 @@ from brickyard.report.page import _lead
 from brickyard.report.pts import histogram_bins
 from brickyard.store import Store
 from brickyard.study.snia.loads import Setting
-from brickyard.study.snia.stored import pts_answer
-from brickyard.study.snia.tables import round_tables
+from brickyard.study.snia.stored import _Said, pts_answer
+from brickyard.study.snia.tables import round_tables, saturation_table
 from brickyard.study.snia.test import Found, Rounds, stored_points
-from brickyard.study.snia.tests import CLIENT, ENTERPRISE, TESTS, round_test
+from brickyard.study.snia.tests import CLIENT, ENTERPRISE, TESTS, WINDOW, round_test
 from brickyard.units import format_iops
 from support import MS, histogram
 
@@ -111,11 +111,44 @@ def test_the_other_tests_on_a_modelled_drive(tmp_path: Path, capsys: pytest.Capt
     saturation = found["write-saturation"]
     written = [point["written_bytes"] for point in saturation]
     assert written == sorted(written)
+    assert all(point["partial_s"] is None for point in saturation[:-1])
+    assert 0 < saturation[-1]["partial_s"] < 0.001
     assert len(found["tests"]["dirth"]["cells"]) == 49
     assert [point["point"] for point in found["histograms"]] == ["MinIOPS", "MidIOPS", "MaxIOPS"]
     assert list(found["cross-stimulus"]) == ["A", "B", "C"]
     ends = [group[-1]["end_s"] for group in found["cross-stimulus"].values()]
     assert ends == sorted(ends)
+
+
+def course(rates: list[float], partial_s: float | None = None) -> list[Point]:
+    """Write saturation in rounds of a second; the end of the test cuts the last one short."""
+    last = len(rates) - 1
+    return [
+        Point(
+            at + 1.0, (at + 1) << 20, Measured(rate, rate * 4096, 1e5, 10**6, None), partial_s if at == last else None
+        )
+        for at, rate in enumerate(rates)
+    ]
+
+
+def test_write_saturation_ends_with_its_last_complete_rounds() -> None:
+    """What was left of the amount was written at 2,254/s in a part of a round, and read as 4 % of the first round."""
+    points = course([60_000, 50_000, 40_000, 33_000, 30_000, 31_000, 32_000, 2_254], partial_s=0.05)
+    found = saturation_of(points, WINDOW)
+    assert found is not None
+    assert (found.first, found.last, found.window) == (60_000, 32_000, 5)
+    study = Found(1, saturation=points)
+    (said,) = _Said(study).sentences([])
+    assert said.endswith("ends at 32,000 writes/s (median of the last 5 complete rounds), 53 % of its first round.")
+    (_, _, rows, _) = saturation_table(points)
+    assert [row[0] for row in rows[-2:]] == ["7.0 s", "8.0 s (partial round of 50.0 ms)"]
+    assert saturation_of(course([60_000, 50_000], partial_s=0.05), WINDOW) is None
+    (said,) = _Said(Found(1, saturation=course([60_000, 50_000], partial_s=0.05))).sentences([])
+    assert said == "Write saturation ended before two rounds were complete; a shorter --round shows its course."
+
+
+def test_recovery_compares_with_complete_rounds() -> None:
+    assert recovery(course([100, 100, 10], partial_s=0.05), course([20, 95]), 1) == 2
 
 
 def test_a_test_without_steady_state_has_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

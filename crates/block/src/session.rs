@@ -220,8 +220,10 @@ fn check_count(profile: &Profile, paths: &[String]) -> Result<(), GuardError> {
 
 fn try_lanes(profile: &Profile, areas: &[TargetArea], programs: MakePrograms) -> Result<(), GuardError> {
     let tried = programs();
+    // Kept from phase to phase as in the run: what a later phase verifies must fit what an earlier one did.
+    let mut verifiers = Verifiers::new(0);
     for phase in 0..profile.phase.len() {
-        build_lanes(profile, phase, areas, &mut Verifiers::new(0), &*tried).map_err(refuse)?;
+        build_lanes(profile, phase, areas, &mut verifiers, &*tried).map_err(refuse)?;
     }
     Ok(())
 }

@@ -195,6 +195,24 @@ fn what_a_run_has_filled_is_checked_when_it_is_read() {
     assert_eq!(counts(&read_with(false)), (0, 448, 0));
 }
 
+/// Whether a region in per cent is one in bytes depends on the size of the target.
+#[test]
+fn verified_regions_of_two_phases_that_do_not_fit_are_refused_before_anything_is_written() {
+    let phase = |region: &str| {
+        format!(
+            "[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '4K'\nregion = '{region}'\nverify = true\n\
+            operations = {{ read = 0, write = 100 }}\naddress = 'permutation'\n"
+        )
+    };
+    let profile = format!("title = 't'\n{}{}", phase("0..100%"), phase("0..2MiB"));
+    let scratch = Scratch::new();
+    let path = scratch.path("file");
+    let told = refused(&profile, &path, Some(3 * MIB));
+    assert!(told.contains("region 0B..2MiB overlaps another verified region"), "{told}");
+    assert!(!path.exists());
+    assert_eq!(run_on(&profile, &path, Some(2 * MIB)).outcome(), (RunOutcome::Done, String::new()));
+}
+
 #[test]
 fn a_new_file_is_filled_before_it_is_read() {
     let scratch = Scratch::new();

@@ -1,6 +1,7 @@
 """Duty: find a profile by name or path and give its text.
 
-Refusal: no parsing. What a profile may say is known to `crates/plan` alone.
+Refusal: no parsing. What a profile may say is known to `crates/plan` alone, except that verified regions fit each
+other.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from brickyard import shipped
 from brickyard.errors import BadInputError, Remedy, WorkloadFirst, meant, nearest, one_line
+from brickyard.profiles.verified import refuse_unlike
 from brickyard.schema import read_plan
 from brickyard.schema.fio_words import title_of_options
 from brickyard.schema.plan import Plan
@@ -75,10 +77,8 @@ def _is_target(file: Path) -> bool:
 
 def validate(profile: ProfileText, overrides: list[str]) -> Plan:
     """The plan of a profile with its overrides."""
-    from brickyard import _core
-
     try:
-        return _titled(profile, read_plan(_core.validate(profile.text, overrides)))
+        return _titled(profile, _checked(profile, overrides))
     except ValueError as error:
         at_fault = _override_at_fault(profile, overrides)
         said = one_line(error)
@@ -87,6 +87,15 @@ def validate(profile: ProfileText, overrides: list[str]) -> Plan:
             said = f"--set {at_fault}: {said}"
         is_own = at_fault is None and profile.name not in names()
         raise BadInputError(f"{profile.place if is_own and profile.place else profile.name}: {said}") from error
+
+
+def _checked(profile: ProfileText, overrides: list[str]) -> Plan:
+    """ValueError for what no target could make a run."""
+    from brickyard import _core
+
+    plan = read_plan(_core.validate(profile.text, overrides))
+    refuse_unlike(plan)
+    return plan
 
 
 def _titled(profile: ProfileText, plan: Plan) -> Plan:
@@ -124,11 +133,9 @@ def _without(profile: ProfileText, own: Sequence[str], overrides: Sequence[str],
 
 def _override_at_fault(profile: ProfileText, overrides: list[str]) -> str | None:
     """The override that makes a valid profile invalid; None where it was invalid before."""
-    from brickyard import _core
-
     for count in range(len(overrides) + 1):
         try:
-            _core.validate(profile.text, overrides[:count])
+            _checked(profile, overrides[:count])
         except ValueError:
             return overrides[count - 1] if count else None
     return None

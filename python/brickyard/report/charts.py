@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,10 +17,13 @@ from brickyard.analysis.judging.without_rate import Key
 from brickyard.analysis.studies.characterization import latency_name
 from brickyard.percentiles import SHOWN_NAMES
 from brickyard.report import theme
-from brickyard.report.pictures import inlined
+from brickyard.report.pictures import LETTER, inlined
 from brickyard.units import MIB
 
 PATTERN = tuple[str, str]
+Band = tuple[str, float, float]
+"""Name, start and end in seconds of one of the loads that follow one another."""
+SYMBOL = 34  # pixels of the stroke of a legend and of the gaps beside it
 BAND_LINE = 14  # line height of the names above a picture, in pixels
 DECADES_LABELLED = 5  # labels of decades below the gradient of a narrow picture
 LINES_NAMED = 16  # a legend of more lines is larger than its picture: they are named by operation
@@ -195,6 +198,7 @@ def throughput(
     log: bool,
     width: int,
     height: int = 260,
+    bands: Sequence[Band] = (),
 ) -> Any:
     """The rate of each interval as steps, in IOPS or MiB/s; `series_of` names the line to which a run belongs. Lines
     have gaps where intervals are not counted."""
@@ -211,10 +215,12 @@ def throughput(
     operation_of: dict[str, str] = {}
     for point, piece in zip(points, pieces(points), strict=True):
         rate = value(point)
-        name = series_of.get(point.run, "")
+        whole = name = series_of.get(point.run, "")
         if many_operations or not name:
-            name = " ".join(part for part in (name, point.stream, point.operation) if part)
-        line = f"{point.run} {name} {piece}"
+            # One stream has one look over all phases, which the bands name, and a line in each.
+            whole = " ".join(filter(None, (name, point.stream, point.operation)))
+            name = " ".join(filter(None, (name, point.shared or point.stream, point.operation)))
+        line = f"{point.run} {whole} {piece}"
         operation_of[line] = point.operation
         drawn = max(rate, floor) if log else rate
         rows += [_RatePoint(drawn, name, line, round(at, 4)) for at in (point.start_s, point.end_s)]
@@ -250,12 +256,22 @@ def throughput(
                 title=None,
                 sort=names,
                 scale=alt.Scale(domain=names, range=colours),
-                legend=alt.Legend(symbolType="stroke", symbolStrokeWidth=3) if len(names) > 1 else None,
+                legend=alt.Legend(columns=_columns(names, width), symbolType="stroke", symbolStrokeWidth=3)
+                if len(names) > 1
+                else None,
             ),
             **apart,
         )
     )
-    return alt.layer(drawn, *_changed(clock, span_s)).properties(width=width, height=height)
+    layers = [drawn, *_changed(clock, span_s)]
+    if len(bands) > 1:
+        layers += _bands(bands, span_s, width)
+    return alt.layer(*layers).properties(width=width, height=height)
+
+
+def _columns(names: Sequence[str], width: int) -> int:
+    """Of a legend that is no wider than its plot: a wider one would make the plot small."""
+    return max(1, int(width / (max(map(len, names)) * LETTER + SYMBOL)))
 
 
 @dataclass(frozen=True)
@@ -287,9 +303,7 @@ class _HeatBin(msgspec.Struct, frozen=True):
     share: float
 
 
-def heat_map(
-    cells: Iterable[HeatCell], bands: list[tuple[str, float, float]], clock: Clock, *, width: int, height: int = 300
-) -> Any:
+def heat_map(cells: Iterable[HeatCell], bands: Sequence[Band], clock: Clock, *, width: int, height: int = 300) -> Any:
     """Response times over time: how large a share of an interval's requests fell into each bin of a log axis."""
     rows = [
         _HeatBin(round(cell.start_s, 4), round(cell.end_s, 4), max(cell.low_ns, 1), cell.high_ns, cell.share)
@@ -326,7 +340,7 @@ def heat_map(
     )
     layers = [picture, *_changed(clock, (start_s, end_s))]
     if len(bands) > 1:
-        layers += _bands(bands, (start_s, end_s))
+        layers += _bands(bands, (start_s, end_s), width)
     return alt.layer(*layers).properties(width=width, height=height)
 
 
@@ -342,9 +356,15 @@ class _Band(msgspec.Struct, frozen=True):
     name: str
 
 
-def _bands(bands: list[tuple[str, float, float]], span_s: tuple[float, float]) -> list[Any]:
-    """Names above the picture where loads follow one another, and lines between them."""
-    rows = [_Band(start, (start + end) / 2, name) for name, start, end in bands]
+def _bands(bands: Sequence[Band], span_s: tuple[float, float], width: int) -> list[Any]:
+    """Names above the picture where loads follow one another, and lines between them; a name without room is left
+    out."""
+    pixels_per_s = width / max(span_s[1] - span_s[0], 1e-9)
+
+    def fits(name: str, length_s: float) -> bool:
+        return max(map(len, name.split("\n"))) * LETTER <= length_s * pixels_per_s
+
+    rows = [_Band(start, (start + end) / 2, name if fits(name, end - start) else "") for name, start, end in bands]
     x_scale = alt.Scale(domain=span_s, nice=False)
     lines = (
         alt.Chart(inlined(rows[1:]))
@@ -352,7 +372,7 @@ def _bands(bands: list[tuple[str, float, float]], span_s: tuple[float, float]) -
         .encode(x=alt.X("time_s:Q", scale=x_scale))
     )
     # A text of several lines hangs down from its anchor, so that it is lifted by all lines but the first.
-    extra = max(name.count("\n") for name, _, _ in bands)
+    extra = max(row.name.count("\n") for row in rows)
     names = (
         alt.Chart(inlined(rows))
         .mark_text(

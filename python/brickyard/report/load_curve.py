@@ -14,6 +14,7 @@ from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.report import theme
 from brickyard.report.picture import Picture
 from brickyard.report.pictures import LETTER, draw
+from brickyard.units import format_iops
 
 FIGURES = ("mean", *MEDIAN_AND_P99)
 COLOURS = dict(zip(FIGURES, (theme.BLACK, theme.BLUE, theme.VERMILLION), strict=True))
@@ -64,12 +65,15 @@ def load_curve(
     figures += list(dict.fromkeys(row.figure for row in searched))
     colours, shapes = _styles(figures, searched, limit)
     times = [row.time_ns for row in (*rows, *searched)] + ([limit.above_ns] if limit else [])
-    reached = [max(mark.value, mark.high or 0.0) for mark in marks]
-    end = max([point.offered_per_s for point in points] + [row.rate for row in searched] + reached, default=1.0) * 1.03
+    # An interval may be many times as wide as what was measured: it ends at the edge, and its label says where.
+    reached = [point.offered_per_s for point in points] + [row.rate for row in searched]
+    end = max(reached + [mark.value for mark in marks], default=1.0) * 1.03
     marks = [mark for mark in marks if mark.value > 0]
     low, high = min(times, default=1) * 0.8, max(times, default=10) * 1.25
     # Above all times there is room for a line of text for each mark.
-    high *= (high / low) ** (len(marks) * LINE / (HEIGHT - len(marks) * LINE))
+    beyond = _beyond(marks, end)
+    lines = (len(marks) + len(beyond)) * LINE
+    high *= (high / low) ** (lines / (HEIGHT - lines))
     present = [name for name in figures if any(row.figure == name for row in (*rows, *searched))]
     x_scale = alt.Scale(domain=[0, end], nice=False)
     ticks = alt.Axis(
@@ -113,7 +117,8 @@ def load_curve(
             )
             layers.append(marked.encode(x=x, y=y, color=colour, shape=shape))
     plot = DRAWN_NARROW if narrow else WIDTH
-    layers += [layer for label in _labels(marks, end, plot) for layer in _marked(label, end, plot)]
+    layers += [_at_edge(number, mark, words, plot) for number, (mark, words) in enumerate(beyond)]
+    layers += [layer for label in _labels(marks, end, plot, len(beyond)) for layer in _marked(label, end, plot)]
     layers += _limit_line(limit, x_scale, y_scale)
     hollow = " (hollow: overloaded)" if any(row.overloaded for row in (*rows, *searched)) else ""
     # Of a ramp's knob nobody asks for saturation; of a rate a reader would take the last point for it.
@@ -156,18 +161,24 @@ class _Label:
     has_room: bool
 
 
-def _labels(marks: Sequence[Mark], end: float, plot: int) -> list[_Label]:
+def _labels(marks: Sequence[Mark], end: float, plot: int, first_line: int) -> list[_Label]:
     """In an order in which no rule crosses the words of another mark."""
     found = []
     for mark in marks:
         at, letters = mark.value / end * plot - GAP, LETTER * len(_words(mark))
         found.append(_Label(mark, 0, max(at, letters + GAP), at >= letters))
     found.sort(key=lambda label: (label.has_room, -label.mark.value if label.has_room else label.mark.value))
-    return [replace(label, line=line) for line, label in enumerate(found)]
+    return [replace(label, line=line) for line, label in enumerate(found, first_line)]
 
 
 def _words(mark: Mark) -> str:
     return f"{mark.name}: {mark.words}"
+
+
+def _beyond(marks: Sequence[Mark], end: float) -> list[tuple[Mark, str]]:
+    """The intervals that end beyond the edge, with the words that stand there."""
+    ends = [(mark, mark.high) for mark in marks if mark.high is not None and mark.high > end]
+    return [(mark, f"95 % interval to {format_iops(high)} →") for mark, high in ends]
 
 
 def _marked(label: _Label, end: float, plot: int) -> list[Any]:
@@ -184,6 +195,12 @@ def _marked(label: _Label, end: float, plot: int) -> list[Any]:
     layers.append(rule.encode(x=alt.value(mark.value / end * plot), y=top, y2=bottom))
     text = at.mark_text(align="right", baseline="top", color=colour, fontSize=12, text=_words(mark))
     return [*layers, text.encode(x=alt.value(label.right), y=alt.value(label.line * LINE + 3))]
+
+
+def _at_edge(line: int, mark: Mark, words: str, plot: int) -> Any:
+    at = alt.Chart(alt.InlineData(values=[{}]))
+    text = at.mark_text(align="right", baseline="top", color=MARK_COLOURS[mark.name], fontSize=12, text=words)
+    return text.encode(x=alt.value(plot - GAP), y=alt.value(line * LINE + 3))
 
 
 def _limit_line(limit: Limit | None, x_scale: Any, y_scale: Any) -> list[Any]:

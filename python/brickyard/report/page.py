@@ -20,11 +20,11 @@ from brickyard.analysis.databases.pgbench import is_pgbench
 from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures import ramp
 from brickyard.analysis.figures.conditions import stretches
-from brickyard.analysis.figures.series import has_drain, pieces, rate_shown
+from brickyard.analysis.figures.series import has_drain, phase_spans, pieces, rate_shown
 from brickyard.analysis.figures.workload import io_words, workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
-from brickyard.analysis.judging.answers import Answer, Patterns, answer, counted_words
+from brickyard.analysis.judging.answers import Answer, Patterns, answer, cautions, counted_words
 from brickyard.analysis.judging.groups import target_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.repetitions import repeated, together_words
@@ -320,21 +320,23 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
     if not records:
         return []
     series_of = _series(records, patterns)
-    bands = _bands(records, series_of)
+    clock = _clock(records)
+    bands = _bands(records, series_of) if len(records) > 1 else _phases(records[0], clock)
     points = analysis.throughput(records)
     many, note = len(records) > 1, workload_words(records, "cell" if analysis.is_graph(patterns) else "run")
     ends = "Runs are laid end to end, without warm-up and pauses. " if many else "Warm-up is left out. "
     is_apart = analysis.are_apart(points)
     unit, why = rate_shown(points)
     axis = " The axis is logarithmic, since the streams are far apart." if is_apart else ""
-    clock = _clock(records)
     broken = " Lines have gaps where intervals are not counted." if any(pieces(points)) else ""
     marked = " Dashed lines mark changes of the condition." if clock.changes else ""
     mixed = " All streams and operations of a run are in one map." if analysis.several(points) else ""
 
     def rates(name: str, width: int) -> Picture:
         log = analysis.is_graph(patterns) or is_apart
-        chart = charts.throughput(points, series_of, unit, clock, log=log, width=width)
+        chart = charts.throughput(
+            points, series_of, unit, clock, log=log, width=width, bands=bands if len(records) == 1 else ()
+        )
         return draw(name, "Throughput over time", chart, width=width, note=note)
 
     figures = [
@@ -390,6 +392,15 @@ def _series(records: list[Record], patterns: Patterns) -> dict[int, str]:
     return run_names(records) if len(records) > 1 else {r.info.id: "" for r in records}
 
 
+PHASES_NAMED = 12
+
+
+def _phases(record: Record, clock: charts.Clock) -> list[charts.Band]:
+    """None where they would be crowded, by each other or by changes of the condition."""
+    found = phase_spans(record)
+    return found if len(found) <= PHASES_NAMED and not clock.changes else []
+
+
 def _bands(records: list[Record], series_of: dict[int, str]) -> list[tuple[str, float, float]]:
     """Neighbouring runs of one series as (name, start, end) in laid-out seconds; none where they would be crowded."""
     shifts = analysis.lay_out(records)
@@ -432,7 +443,9 @@ def render(
     together = [] if lead or graph or replayed else repeated(records)
     outcomes = [r for r in records if r.info.outcome != "done"]
     said = _answer(records, patterns, lead, _planned(study))
-    said = replace(said, sentences=(*together_words(together), *said.sentences, *judged))
+    first = cautions(records) if together else []
+    others = [sentence for sentence in said.sentences if sentence not in first]
+    said = replace(said, sentences=(*first, *together_words(together), *others, *judged))
     return (
         templates()
         .get_template("report.html.j2")

@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 import msgspec
 
-from brickyard.analysis.studies.pts import RANGE_MAX, Measured, Point
+from brickyard.analysis.studies.pts import RANGE_MAX, Measured, Point, complete
 from brickyard.analysis.studies.pts_points import OperatingPoint
 from brickyard.report import theme
 from brickyard.report.picture import Picture
@@ -367,9 +367,11 @@ def _is_decade(tick: float) -> bool:
 
 
 def _saturation(points: Sequence[Point], io: str) -> Drawn:
-    rows = [_Mark(point.end_s, point.figures.iops, "4 KiB") for point in points]
+    rows = [_Mark(point.end_s, point.figures.iops, "4 KiB") for point in complete(points)]
     chart = _course(rows, "IOPS", ["4 KiB"])
-    caption = "Random writes of 4 KiB from the first byte on, not preconditioned."
+    caption = "Random writes of 4 KiB from the first byte on, not preconditioned. Each value is that of a round."
+    if len(rows) < len(points):
+        caption += " A round that the end of the test cut short is left out."
     return _both("pts-saturation", "Write saturation", caption, chart, io)
 
 
@@ -381,7 +383,7 @@ def _stimuli(found: Found, io: str) -> Drawn:
     rows = [
         _Mark(point.end_s, point.figures.bytes_per_s / MB, names[name])
         for name, group in found.stimuli.items()
-        for point in group
+        for point in complete(group)
     ]
     caption = "Writes of one kind, then of another, then of the first again, not preconditioned."
     return _both(

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brickyard._core import Histogram
-from brickyard.analysis.figures.totals import full_intervals, full_stream_name, waited
+from brickyard.analysis.figures.totals import asked_stream, full_intervals, full_stream_name, phase_name, waited
 from brickyard.schema import PhaseEnd, is_request
-from brickyard.store import Interval, Record
+from brickyard.store import Interval, IntervalCost, Record
 from brickyard.units import format_size
 
 BINS_PER_DECADE = 8
@@ -33,6 +33,8 @@ class Point:
     end_s: float
     iops: float
     bytes_per_s: float
+    shared: str = ""
+    """The name of the stream alone, where other phases of the run have a stream of this name and operation."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ def throughput(records: list[Record]) -> list[Point]:
                 requests[key] += item.requests
                 moved[key] += item.bytes
         seen = sorted({(phase, stream, operation) for phase, _, stream, operation in requests})
+        shared = _shared_names(record, seen)
         phases = sorted({cost.phase for cost in record.costs})
         for cost in (span for number in phases for span in full_intervals(record, number, with_transient=True)):
             if cost.end_ns <= cost.start_ns:
@@ -101,9 +104,35 @@ def throughput(records: list[Record]) -> list[Point]:
                         end_s=shift + end_ns / 1e9,
                         iops=requests[key] / length_s,
                         bytes_per_s=moved[key] / length_s,
+                        shared=shared.get((phase, stream, operation), ""),
                     )
                 )
     return points
+
+
+def _shared_names(record: Record, seen: Sequence[tuple[int, int, str]]) -> dict[tuple[int, int, str], str]:
+    """By phase, stream and operation. A stream without a name is no other phase's."""
+    phases: dict[tuple[str, str], set[int]] = defaultdict(set)
+    names = {}
+    for phase, stream, operation in seen:
+        asked = asked_stream(record, phase, stream)
+        if asked is not None and asked.name:
+            names[phase, stream, operation] = asked.name
+            phases[asked.name, operation].add(phase)
+    return {key: name for key, name in names.items() if len(phases[name, key[2]]) > 1}
+
+
+def phase_spans(record: Record) -> list[tuple[str, float, float]]:
+    """Name, start and end in seconds of each phase of a run that has several, without its warm-up."""
+    spans: dict[int, list[IntervalCost]] = defaultdict(list)
+    for cost in record.costs:
+        if not cost.warmup:
+            spans[cost.phase].append(cost)
+    found = [
+        (phase_name(record, phase), min(c.start_ns for c in costs) / 1e9, max(c.end_ns for c in costs) / 1e9)
+        for phase, costs in sorted(spans.items())
+    ]
+    return found if len(found) > 1 else []
 
 
 def pieces(points: Sequence[Point]) -> list[int]:

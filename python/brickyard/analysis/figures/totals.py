@@ -179,10 +179,10 @@ def rated_intervals(record: Record, phase: int, *, with_transient: bool = False)
     """
     from_ns = 0 if with_transient else headline_from_ns(record, phase)
     measured = [cost for cost in record.spans(phase) if not cost.warmup and cost.start_ns >= from_ns]
-    rated = [cost for cost in measured if not cost.drain] or measured
+    rated = [cost for cost in measured if not cost.drain]
     if record.info.outcome != "done" and sum(c.end_ns - c.start_ns for c in rated) < STUB_SHARE * _interval_ns(record):
         return []
-    return rated
+    return rated or measured
 
 
 def _interval_ns(record: Record) -> int:

@@ -118,10 +118,17 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
-    said += [*cached.marked_words(done), *cached.unwritten_words(done)]
+    # Before the figures of several runs, which would be read without it.
+    said = [*said, *cautions(records)] if len(records) == 1 else [*cautions(records), *said]
     return Answer(
         "", tuple(said), belief(records, *_ended(done), _moments(done), _few(done), *_cached(done), _of_caches(done))
     )
+
+
+def cautions(records: Sequence[Record]) -> list[str]:
+    """Why the rates of runs are not those of the storage."""
+    done = [record for record in records if record.info.is_valid]
+    return [*cached.marked_words(done), *cached.unwritten_words(done)]
 
 
 def belief(records: Sequence[Record], *others: str) -> str:
@@ -323,22 +330,26 @@ def _cached(records: Sequence[Record]) -> list[str]:
     (record,) = records
     rows = analysis.totals(record)
     names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]
+    remembered: dict[str, list[str]] = {}
+    for name, row in zip(names, rows, strict=True):
+        if words := remembered_words(record, row):
+            remembered.setdefault(words, []).append(name)
     said = [
-        f"Reads of {name} may have come from the page cache: {words}."
-        for name, row in zip(names, rows, strict=True)
-        if (words := remembered_words(record, row))
+        f"Reads of {listed(list(dict.fromkeys(own)))} may have come from the page cache: {words}."
+        for words, own in remembered.items()
     ]
     taken = [name for name, row in zip(names, rows, strict=True) if cached.is_taken_by_memory(record, row)]
+    if not taken:
+        return said
     whose = (
         "rate and times are those of memory and of io_uring, which hands each write to a thread of the kernel on most"
         " file systems (--engine psync does not),"
         if cached.may_hand_over(record)
         else "rate and times are those of memory,"
     )
-    return said + [
-        f"Writes of {name} went into the page cache without flushes: {whose} until far more is written than it holds."
-        for name in dict.fromkeys(taken)
-    ]
+    which = listed(list(dict.fromkeys(taken)))
+    into = f"Writes of {which} went into the page cache without flushes"
+    return [*said, f"{into}: {whose} until far more is written than it holds."]
 
 
 def _of_caches(records: Sequence[Record]) -> str:

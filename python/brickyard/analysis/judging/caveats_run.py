@@ -26,7 +26,7 @@ from brickyard.schema import (
     reasons_of,
     warned,
 )
-from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan
+from brickyard.schema.plan import EngineChoice, IoMode, OtherKind, Plan, StepWord
 from brickyard.schema.warning import Value, listed, tally
 
 # Verification samples the data: where it looked at less than a tenth, nine in ten blocks may be damaged unseen.
@@ -336,6 +336,20 @@ def depth_reached(run: Judged) -> Iterator[RunWarning]:
         )
 
 
+CHECK_ANY = "Add an earlier phase that writes the region, or write and read the region in the same phase."
+CHECK_MORE = (
+    "Measure longer, or in a smaller region (--size), so that more blocks are written before they are read; or name a "
+    "new target, which the run fills with blocks that it can check."
+)
+
+
+def _stamps(run: Judged, phase: int) -> bool:
+    """Whether the phase itself writes blocks that it can check."""
+    if not isinstance(run.plan, Plan) or phase >= len(run.plan.phase):
+        return False
+    return any(s.verify and (s.operations.write or StepWord.WRITE in s.chain) for s in run.plan.phase[phase].stream)
+
+
 def verification(run: Judged) -> Iterator[RunWarning]:
     """Each verifying phase that read blocks of which it could check none, or only few."""
     before = VerifiedEvent(checked_blocks=0, damaged_blocks=0, unchecked_blocks=0)
@@ -356,7 +370,7 @@ def verification(run: Judged) -> Iterator[RunWarning]:
             + (("" if checked < 0.005 * read else "only ") + "{share}" if checked else "none")
             + " of the {read} blocks that {phase:it|they} read could be checked: a run can check only blocks that it "
             "wrote itself.",
-            "Add an earlier phase that writes the region, or write and read the region in the same phase.",
+            CHECK_MORE if _stamps(run, end.phase) else CHECK_ANY,
             gravity=1 - checked / read if checked else None,
             phase=run.phase_name(end.phase),
             share=Unit.PERCENT.of(checked / read),

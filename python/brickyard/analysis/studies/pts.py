@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from statistics import median
 
 from brickyard._core import Histogram
 from brickyard.analysis.figures.latency import as_one
@@ -18,6 +19,8 @@ from brickyard.store import Record
 
 RANGE_MAX, SLOPE_MAX = 0.20, 0.10  # of the mean of the window (PTS, "Steady State")
 NINES = 99.999
+WHOLE = 0.99
+"""The share of its length at which a round counts as complete: the clock cuts rounds a little early or late."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ class Point:
     end_s: float
     written_bytes: int
     figures: Measured
+    partial_s: float | None = None
+    """How long it lasted, if the test ended before the round did: its rate is not that of a round."""
 
 
 def points(record: Record, phase: int, shift_s: float = 0.0, written_bytes: int = 0) -> list[Point]:
@@ -149,6 +154,8 @@ def points(record: Record, phase: int, shift_s: float = 0.0, written_bytes: int 
             row = (item.requests, item.bytes, item.mean_ns, item.max_ns, item.histogram)
             by_start.setdefault(item.start_ns, []).append(row)
     found = []
+    interval = record.info.plan.interval
+    round_s = interval.ns / 1e9 if interval is not None else 0.0
     began_ns = min((cost.start_ns for cost in record.costs if cost.phase == phase), default=0)
     for cost in record.spans(phase):
         rows = by_start.get(cost.start_ns, [])
@@ -166,14 +173,44 @@ def points(record: Record, phase: int, shift_s: float = 0.0, written_bytes: int 
             max_ns=max_ns,
             nines_ns=_nines(Histogram.merged(row[4] for row in rows), requests, max_ns),
         )
-        found.append(Point(shift_s + (cost.end_ns - began_ns) / 1e9, written_bytes, figures))
+        partial_s = length_s if length_s < WHOLE * round_s else None
+        found.append(Point(shift_s + (cost.end_ns - began_ns) / 1e9, written_bytes, figures, partial_s))
     return found
+
+
+def complete(points: Sequence[Point]) -> list[Point]:
+    """The rounds that lasted as long as a round; all of them if none did."""
+    return [point for point in points if point.partial_s is None] or list(points)
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """Where write saturation began and ended, by complete rounds alone."""
+
+    first: float
+    last: float
+    """The median of the last `window` rounds: one slow round is not the end."""
+    window: int
+
+    def words(self, rate: str) -> str:
+        """`rate` is the last one."""
+        of = "the last complete round" if self.window == 1 else f"median of the last {self.window} complete rounds"
+        return f"{rate} ({of}), {self.last / self.first * 100:.0f} % of its first round"
+
+
+def saturation_of(points: Sequence[Point], window: int) -> Saturation | None:
+    """None where fewer than two rounds came to their ends, or the first had no rate to compare with."""
+    rates = [point.figures.iops for point in points if point.partial_s is None]
+    if len(rates) < 2 or not rates[0]:
+        return None
+    last = rates[1:][-window:]
+    return Saturation(rates[0], median(last), len(last))
 
 
 def recovery(before: Sequence[Point], after: Sequence[Point], window: int) -> int | None:
     """After how many rounds the last group is back within 10 % of what the first had at its end; None if never."""
     if not before or not after:
         return None
-    known = before[-window:]
+    known = complete(before)[-window:]
     wanted = 0.9 * sum(point.figures.bytes_per_s for point in known) / len(known)
     return next((k + 1 for k, point in enumerate(after) if point.figures.bytes_per_s >= wanted), None)

@@ -298,9 +298,8 @@ def _print_points(console: Console, found: Found) -> None:
 
 def _print_saturation(console: Console, points: list[Point]) -> None:
     title, columns, rows, _ = saturation_table(points)
-    first, last = points[0].figures.iops, points[-1].figures.iops
     console.print(table(title, [(column, "right") for column in columns], rows))
-    print_line(console, f"at the end {last / first * 100:.0f} % of the first round's rate; all rounds: --json")
+    print_line(console, "all rounds: --json")
 
 
 def _print_stimuli(console: Console, found: Found) -> None:

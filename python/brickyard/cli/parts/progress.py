@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from brickyard.analysis import PhaseRate
 from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.moments import planned_ns
+from brickyard.analysis.figures.totals import STUB_SHARE
 from brickyard.cli.parts.output import print_line, stderr
 from brickyard.conditions import written
 from brickyard.schema import (
@@ -147,6 +148,7 @@ class Terminal:
         self._ended = 0
         self._counted_from_s = time.monotonic()
         self._planned_ns: int | None = None
+        self._interval_ns = 0
         self._began_ns: int | None = None
         self._spoke_s = time.monotonic()
         self._last = ""
@@ -182,6 +184,8 @@ class Terminal:
         self._last = ""
         self._began_ns = None
         self._planned_ns = planned_ns(spec.plan)
+        interval = spec.plan.interval
+        self._interval_ns = interval.ns if interval is not None else 0
         self._phases = [phase.name for phase in spec.plan.phase] if isinstance(spec.plan, Plan) else []
         self._is_modelled = spec.options.is_modelled
         self._run_from_s = time.monotonic()
@@ -209,6 +213,8 @@ class Terminal:
             case PhaseStart() if self._began_ns is None:
                 self._began_ns = event.start_ns
             case Interval():
+                if self._is_rest(event):
+                    return
                 self._last = figures(event, self._words)
                 spent_ns = event.end_ns - (self._began_ns or 0)
                 done = min(spent_ns / self._planned_ns, 1.0) if self._planned_ns else None
@@ -221,6 +227,11 @@ class Terminal:
                 )
             case Steady():
                 self.note("steady state reached" if event.reached else "steady state left again")
+
+    def _is_rest(self, event: Interval) -> bool:
+        """Whether an interval is what an end left of one: nothing is sent in a drain, and a few ms have no rate. In
+        both, requests that waited end as fast as the storage serves them, whatever rate is offered."""
+        return event.drain or event.end_ns - event.start_ns < STUB_SHARE * self._interval_ns
 
     def run_ended(self, result: RunResult) -> None:
         self._ended += 1

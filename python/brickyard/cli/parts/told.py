@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from brickyard.analysis.judging.answers import cautions
 from brickyard.analysis.judging.repetitions import Repeated, repeated
 from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.parts import again as traces
@@ -68,7 +69,9 @@ def _document(item: Repeated) -> dict[str, object]:
 def print_together(
     console: Console, records: Sequence[Record], found: Sequence[Repeated], verdicts: Sequence[str]
 ) -> None:
-    """What repetitions came to, and the verdicts on all of them."""
+    """What repetitions came to, and the verdicts on all of them; before both, why the rates are not the storage's."""
+    for line in cautions(records):
+        print_line(console, line)
     made = repetitions_table(records, found)
     columns = [(name, LEFT if number < made.text_columns else RIGHT) for number, name in enumerate(made.columns)]
     console.print(table(made.title, columns, made.rows))

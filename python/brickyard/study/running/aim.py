@@ -68,10 +68,18 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
                 f"{path}: a symbolic link to {os.readlink(path)}, which does not exist; name the file itself"
             )
         if os.path.lexists(path):
-            mode = os.stat(path).st_mode
-            if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
-                raise BadInputError(f"{path}: neither a file nor a block device; name one of these")
+            _refuse_no_storage(path)
     return missing
+
+
+def _refuse_no_storage(path: str) -> None:
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISBLK(mode):
+        raise BadInputError(f"{path}: neither a file nor a block device; name one of these")
+    if stat.S_ISREG(mode) and not outputs.may_hold_files(Path(os.path.realpath(path)).parent):
+        raise BadInputError(
+            f"{path}: the kernel produces its content, which is on no storage; name a file or a block device"
+        )
 
 
 def _refuse_list(path: str) -> None:

@@ -5,12 +5,14 @@ Refusal: no guess. What depends on how fast the storage is, is said to.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import bricks, facts
+from brickyard.analysis.figures.reach import region_bytes
 from brickyard.schema import Document
-from brickyard.schema.plan import Audit, FillChoice, OpenPace, Phase, Plan, ReadAhead, StepWord, Stream
+from brickyard.schema.plan import Audit, FillChoice, Moves, OpenPace, Phase, Plan, ReadAhead, StepWord, Stream
 from brickyard.study.running.computing import MODELLED_WRITES
 from brickyard.units import format_seconds, format_size
 
@@ -101,50 +103,61 @@ def _phase_seconds(phase: Phase) -> float | None:
 
 
 def _write_share(stream: Stream) -> float:
+    """Of its requests."""
     if stream.trace:
         return 1.0 if stream.trace.writes else 0.0
     if stream.program:
         # How much it writes is decided by the storage's speed, and by the program.
         return 0.0 if isinstance(stream.program, (ReadAhead, Audit)) else 1.0
-    if requests := [step for step in stream.chain if isinstance(step, StepWord)]:
+    if requests := _requests_of(stream):
         return requests.count(StepWord.WRITE) / len(requests)
     return stream.operations.write / 100
 
 
-def _mean_request_bytes(stream: Stream) -> float:
-    return sum(item.size * item.share for item in stream.request) / 100
+def _requests_of(stream: Stream) -> list[StepWord]:
+    return [step for step in stream.chain if isinstance(step, StepWord)]
 
 
-def _size_at(sizes_bytes: list[int | None], target: int) -> int:
-    return (sizes_bytes[target] or 0) if target < len(sizes_bytes) else 0
+def _mean_write_bytes(stream: Stream) -> float:
+    return sum(item.size * item.share for item in stream.request if item.of in (None, Moves.WRITE)) / 100
 
 
 def _written(phase: Phase, seconds: float | None, sizes_bytes: list[int | None]) -> int | None:
     """An upper bound of what a phase writes, or None where only the storage's speed decides."""
-    writing = [stream for stream in phase.stream if _write_share(stream) > 0]
-    if not writing:
-        return 0
-    bounds: list[float] = []
-    if phase.bytes:
-        bounds.append(phase.bytes)
-    if phase.requests:
-        bounds.append(phase.requests * max(_mean_request_bytes(s) * _write_share(s) for s in writing))
-    if phase.passes:
-        passed = [_size_at(sizes_bytes, stream.target) for stream in writing]
-        if all(passed):
-            shares = [size * _write_share(stream) for size, stream in zip(passed, writing, strict=True)]
-            bounds.append(phase.passes * sum(shares))
-    own = [_own_bytes(stream, seconds) for stream in writing]
-    known = [amount for amount in own if amount is not None]
-    if len(known) == len(own):
-        bounds.append(sum(known))
-    return round(min(bounds)) if bounds else None
+    lanes = sum(stream.workers for stream in phase.stream)
+    amounts = []
+    for stream in phase.stream:
+        if _write_share(stream) > 0:
+            # A ramp may change how the lanes are divided.
+            share = 1.0 if phase.ramp else stream.workers / lanes
+            known = [amount for amount in _bounds(phase, stream, seconds, sizes_bytes, share) if amount is not None]
+            amounts.append(min(known, default=None))
+    known = [amount for amount in amounts if amount is not None]
+    return round(sum(known)) if len(known) == len(amounts) else None
 
 
-def _own_bytes(stream: Stream, seconds: float | None) -> float | None:
-    """What a stream writes at most by itself: a trace all of its writes, an open loop what is due."""
-    if stream.trace:
-        return stream.trace.writes * stream.trace.largest
-    if seconds is None or not isinstance(stream.pace, OpenPace):
+def _bounds(
+    phase: Phase, stream: Stream, seconds: float | None, sizes_bytes: list[int | None], lanes_share: float
+) -> list[float | None]:
+    """What each limit lets a stream write: of a phase's requests and bytes it gets the share of its lanes."""
+    mean_bytes, share = _mean_write_bytes(stream), _write_share(stream)
+    rate = stream.pace.rate if isinstance(stream.pace, OpenPace) and stream.trace is None else None
+    return [
+        stream.trace.writes * stream.trace.largest if stream.trace else None,
+        phase.requests * lanes_share * share * mean_bytes if phase.requests and mean_bytes else None,
+        phase.bytes * lanes_share if phase.bytes else None,
+        _passed_bytes(phase.passes, stream, sizes_bytes) if phase.passes else None,
+        None if seconds is None or rate is None else seconds * rate * share * mean_bytes,
+    ]
+
+
+def _passed_bytes(passes: float, stream: Stream, sizes_bytes: list[int | None]) -> float | None:
+    """A pass moves the bytes of the region, a chain that often as it has steps that move any. Flushes come on top."""
+    size = sizes_bytes[stream.target] if stream.target < len(sizes_bytes) else None
+    if stream.trace or stream.program or (not size and "%" in stream.region):
         return None
-    return seconds * stream.pace.rate * _mean_request_bytes(stream) * _write_share(stream)
+    if requests := _requests_of(stream):
+        each = float(requests.count(StepWord.WRITE))
+    else:
+        each = stream.operations.write / (100 - stream.operations.flush)
+    return passes * each * region_bytes(stream.region, size or sys.maxsize)

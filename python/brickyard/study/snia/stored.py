@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.cached import CACHE_TIMES, held_bytes
-from brickyard.analysis.studies.pts import measured_phases, points, recovery
+from brickyard.analysis.studies.pts import measured_phases, points, recovery, saturation_of
 from brickyard.analysis.studies.pts_points import points_answer
 from brickyard.store import Record, StudyInfo
 from brickyard.study.snia import tests
@@ -159,10 +159,12 @@ class _Said:
         return " ".join(said.sentences).rstrip(".")
 
     def _saturation(self) -> str:
-        if not self.found.saturation or not self.found.saturation[0].figures.iops:
+        found = saturation_of(self.found.saturation, tests.WINDOW)
+        if not self.found.saturation:
             return ""
-        first, last = (self.found.saturation[at].figures.iops for at in (0, -1))
-        ends = f"{format_iops(last)} writes/s, {last / first * 100:.0f} % of its first round"
+        if found is None:
+            return "write saturation ended before two rounds were complete; a shorter --round shows its course"
+        ends = found.words(f"{format_iops(found.last)} writes/s")
         return f"written without a pause from its first byte on, the target ends at {ends}"
 
     def _recovery(self) -> str:

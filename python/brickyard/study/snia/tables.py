@@ -7,7 +7,7 @@ Refusal: no figure is computed here.
 
 from __future__ import annotations
 
-from brickyard.analysis.studies.pts import Measured, Point
+from brickyard.analysis.studies.pts import Measured, Point, complete
 from brickyard.study.snia import tests
 from brickyard.study.snia.test import Found, Rounds
 from brickyard.study.snia.tests import Cell
@@ -148,7 +148,7 @@ def saturation_table(points: list[Point]) -> Table:
     shown = [*points[::step], *([points[-1]] if (len(points) - 1) % step else [])]
     lines = [
         [
-            format_seconds(point.end_s),
+            format_seconds(point.end_s) + partial_words(point),
             format_size(point.written_bytes),
             format_iops(point.figures.iops),
             format_ns(point.figures.mean_ns),
@@ -161,15 +161,20 @@ def saturation_table(points: list[Point]) -> Table:
     return ("Write saturation: random writes of 4 KiB, not preconditioned", columns, lines, 0)
 
 
+def partial_words(point: Point) -> str:
+    return "" if point.partial_s is None else f" (partial round of {format_ns(point.partial_s * 1e9)})"
+
+
 def stimuli_table(found: Found) -> Table:
     lines = []
     for name, size, is_random, _ in tests.STIMULI:
         group = found.stimuli.get(name, [])
         if not group:
             continue
-        rates = [point.figures.bytes_per_s / MB for point in group]
-        requests = sum(point.figures.iops for point in group)
-        mean_ns = sum(point.figures.mean_ns * point.figures.iops for point in group) / requests
+        rounds = complete(group)
+        rates = [point.figures.bytes_per_s / MB for point in rounds]
+        requests = sum(point.figures.iops for point in rounds)
+        mean_ns = sum(point.figures.mean_ns * point.figures.iops for point in rounds) / requests
         lines.append(
             [
                 name,

@@ -294,4 +294,5 @@ def _cell_document(cell: Cell) -> Document:
 
 
 def _point_document(point: Point) -> Document:
-    return {"end_s": point.end_s, "written_bytes": point.written_bytes, **point.figures.document()}
+    figures = point.figures.document()
+    return {"end_s": point.end_s, "written_bytes": point.written_bytes, "partial_s": point.partial_s, **figures}
