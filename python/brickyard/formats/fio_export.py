@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, version_words
+from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, plain_rate, version_words
 from brickyard.schema import tag_of, writes_one_at_a_time
 from brickyard.schema.fio_words import RW, distribution
 from brickyard.schema.operations import shares
@@ -294,13 +294,7 @@ def _pace(stream: Stream, workers: int) -> list[str]:
     if isinstance(stream.pace, OpenPace):
         if (stream.pace.burst or 1) > 1:
             raise _refuse("bursts")
-        # A rate of fio's holds for each direction of each job.
-        rates = [stream.pace.rate / workers * share / 100 for share in _directions(stream)]
-        if any(abs(rate - round(rate)) > 1e-6 for rate in rates):
-            said = " and ".join(f"{rate:g}" for rate in rates if rate)
-            raise _refuse(f"a rate of {said} requests/s of a worker and direction")
-        process = "poisson" if stream.pace.arrivals is Arrivals.POISSON else "linear"
-        lines = ["rate_iops=" + ",".join(str(round(rate)) for rate in rates), f"rate_process={process}"]
+        lines = _rate(stream, stream.pace, workers)
     think_us = stream.think.ns / 1000
     if think_us != int(think_us):
         raise _refuse(f"think {stream.think}")
@@ -309,10 +303,40 @@ def _pace(stream: Stream, workers: int) -> list[str]:
     return [*lines, f"thinktime={int(think_us)}us"] if think_us else lines
 
 
-def _directions(stream: Stream) -> list[float]:
+def _rate(stream: Stream, pace: OpenPace, workers: int) -> list[str]:
+    """fio's rate holds for each direction of each job. Where a direction has several sizes, fio's constant rate is one
+    of bytes, and the sizes are those of fio's whole per cents."""
+    each = [(kind, pace.rate / workers * share / 100) for kind, share in _directions(stream)]
+    is_poisson = pace.arrivals is Arrivals.POISSON
+    mixes = {kind: [item for item in stream.request if item.of in (None, kind)] for kind, _ in each}
+    if is_poisson or all(len(mix) <= 1 for mix in mixes.values()):
+        option, rates, said = "rate_iops", [rate for _, rate in each], "requests/s"
+        is_whole = all(abs(rate - round(rate)) <= 1e-6 for rate in rates)
+    else:
+        means = [_mean_bytes(mixes[kind]) for kind, _ in each]
+        option, rates, said = "rate", [rate * mean for (_, rate), mean in zip(each, means, strict=True)], "bytes/s"
+        is_whole = all(
+            not rate or abs(plain_rate(round(rate * mean), mean) - rate) <= 1e-6 * rate
+            for (_, rate), mean in zip(each, means, strict=True)
+        )
+    if not is_whole:
+        found = " and ".join(f"{rate:.12g}" for rate in rates if rate)
+        raise _refuse(f"a rate of {found} {said} of a worker and direction")
+    return [
+        f"{option}=" + ",".join(str(round(rate)) for rate in rates),
+        f"rate_process={'poisson' if is_poisson else 'linear'}",
+    ]
+
+
+def _mean_bytes(mix: list[SizeShare]) -> float:
+    """Of requests as fio draws them."""
+    return sum(item.size * share for item, share in zip(mix, _whole(mix), strict=True)) / 100 if mix else 0.0
+
+
+def _directions(stream: Stream) -> list[tuple[Moves, float]]:
     """Shares of reads, writes and trims, as far as the last that there is; one value alone where only reads are."""
-    found = [stream.operations.read, stream.operations.write, stream.operations.trim]
-    while not found[-1]:
+    found = [(kind, float(getattr(stream.operations, kind.value))) for kind in (Moves.READ, Moves.WRITE, Moves.TRIM)]
+    while not found[-1][1]:
         found.pop()
     return found
 

@@ -97,7 +97,7 @@ def read_work(job: Job, jobs: int) -> Work:
     _check_sectors(sizes)
     align = _align(asked, sizes) if is_random else None
     think_us = fio_time_us("thinktime", asked.thinktime, default="us")
-    pace, ops = _pace(asked, ops, sizes, jobs, notes)
+    pace, ops = _pace(job, ops, sizes, jobs, notes)
     engine = asked.ioengine
     depth = fio_int("iodepth", asked.iodepth, low=1, high=4096)
     if ENGINES[engine] == "psync" and depth > 1:
@@ -405,9 +405,10 @@ def _filled(said: str, values: list[float | None], *, is_absolute: bool = False)
     return [left / missing if value is None else value for value in values]
 
 
-def _pace(asked: FioOptions, ops: Shares, sizes: Sizes, jobs: int, notes: list[str]) -> tuple[OpenLoop | None, Shares]:
+def _pace(job: Job, ops: Shares, sizes: Sizes, jobs: int, notes: list[str]) -> tuple[OpenLoop | None, Shares]:
     """The pace of all clones, and the operations: rates of both directions decide them as well, as in fio."""
-    rates = _rates(asked, sizes, notes)
+    asked = job.asked
+    rates = _rates(job, sizes, notes)
     if rates is None:
         return None, ops
     if fio_time_us("thinktime", asked.thinktime, default="us"):
@@ -428,33 +429,73 @@ def _pace(asked: FioOptions, ops: Shares, sizes: Sizes, jobs: int, notes: list[s
     return pace, ops
 
 
-def job_rate(asked: FioOptions) -> float:
+def job_rate(job: Job) -> float:
     """Requests/s of one job, of its reads and writes together; 0 where none is given."""
-    ops, _, _ = _operations(asked)
-    return sum((_rates(asked, _sizes(asked, ops), []) or {}).values())
+    ops, _, _ = _operations(job.asked)
+    return sum((_rates(job, _sizes(job.asked, ops), []) or {}).values())
 
 
-def _rates(asked: FioOptions, sizes: Sizes, notes: list[str]) -> dict[str, float] | None:
+def _rates(job: Job, sizes: Sizes, notes: list[str]) -> dict[str, float] | None:
     """Requests/s of one job by operation; a rate without a comma holds for each direction."""
-    found: dict[str, float] = {}
-    for option, given in (("rate_iops", asked.rate_iops), ("rate", asked.rate)):
-        if given is None or found:
-            continue
-        for name, text in by_direction(given, "0").items():
-            if name not in sizes:
-                continue
-            if option == "rate_iops":
-                found[name] = fio_rate(option, text)
-                if has_prefix(text):
-                    notes.append(f"rate_iops={text} is {found[name]:,.0f} requests/s, as fio reads it (k is 1024).")
-            else:
-                found[name] = fio_bytes(option, text) / max(1.0, _mean_bytes(sizes[name]))
+    asked = job.asked
+    if asked.rate_iops is not None and asked.rate is not None:
+        raise BadInputError("rate and rate_iops exclude each other, in fio too; leave one of them out")
+    option, given = ("rate", asked.rate) if asked.rate_iops is None else ("rate_iops", asked.rate_iops)
+    if given is None:
+        return None
+    texts = by_direction(given, "0")
+    found = {name: _requests_per_s(job, name, texts[name], mix, notes) for name, mix in sizes.items()}
     limited = [name for name, rate in found.items() if rate]
     if not limited:
         return None
     if len(limited) < len(found):
         raise BadInputError(f"a rate for {limited[0]}s alone: the other direction of a stream has it too")
+    why = None if job.rates_requests else SIZES_IN_RATE.get((option, asked.rate_process))
+    if why and any(_least_bytes(asked, name, mix) < max(mix) for name, mix in sizes.items()):
+        each = " and ".join(f"{rate:,.6g} {name}s/s" for name, rate in found.items())
+        notes.append(f"{option}={given} with several request sizes: {why}. That is {each} of each job, as here.")
     return found
+
+
+SIZES_IN_RATE = {
+    ("rate_iops", "linear"): "fio's constant rate counts bytes, rate_iops times the smallest size",
+    ("rate", "poisson"): "with rate_process=poisson, fio divides the rate by the smallest size",
+}
+"""Where fio's rate is not what its words say; by option and `rate_process`."""
+
+
+def _requests_per_s(job: Job, name: str, text: str, mix: dict[int, float], notes: list[str]) -> float:
+    """A rate of fio's is bytes/s; `rate_iops` is so many of the smallest size, and Poisson's pauses are those of the
+    smallest size, whatever size a request has (`__setup_rate` and `usec_for_io` in fio's sources)."""
+    asked = job.asked
+    least_bytes, is_poisson = _least_bytes(asked, name, mix), asked.rate_process == "poisson"
+    if asked.rate_iops is None:
+        rate_bytes = fio_bytes("rate", text)
+        if not is_poisson:
+            return plain_rate(rate_bytes, _mean_bytes(mix))
+        if 0 < rate_bytes < least_bytes:
+            raise BadInputError(f"rate={text} with rate_process=poisson: fio ends where it is less than one request/s")
+        return float(rate_bytes // least_bytes)
+    rate = fio_rate("rate_iops", text)
+    if has_prefix(text):
+        notes.append(f"rate_iops={text} is {rate:,.0f} requests/s, as fio reads it (k is 1024).")
+    is_plain = is_poisson or job.rates_requests
+    return rate if is_plain else round(rate * least_bytes / _mean_bytes(mix), 9)
+
+
+def _least_bytes(asked: FioOptions, name: str, mix: dict[int, float]) -> int:
+    """Of the sizes that a job names for an operation, also those that no request has."""
+    if asked.bssplit is None:
+        return min(mix)
+    items = by_direction(asked.bssplit, BS_DEFAULT)[name].split(":")
+    return min(fio_bytes("bssplit", item.partition("/")[0]) for item in items)
+
+
+def plain_rate(rate_bytes: int, mean_bytes: float) -> float:
+    """Requests/s, as a person would write them where whole bytes/s do not tell the difference."""
+    rate = rate_bytes / mean_bytes
+    plain = round(rate, 3)
+    return plain if abs(plain * mean_bytes - rate_bytes) <= 0.5 else rate
 
 
 def _sync(asked: FioOptions) -> str | None:
