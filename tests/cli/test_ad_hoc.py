@@ -94,6 +94,12 @@ def test_a_rate_with_a_unit_is_bytes(capsys: pytest.CaptureFixture[str]) -> None
     assert plan["title"].endswith(", 320 requests/s")
 
 
+def test_a_depth_holds_for_buffered_requests_unless_fios_libaio_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--rw", "randread", "--iodepth", "16", "--direct", "0")
+    for engine, depth in (((), 16), (("--ioengine", "libaio"), 1)):
+        assert planned(capsys, *words, *engine)["phase"][0]["stream"][0]["depth"] == depth
+
+
 def test_a_rate_counts_requests_of_all_sizes_and_fios_rate_those_of_the_smallest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

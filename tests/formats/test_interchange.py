@@ -193,7 +193,7 @@ def test_amounts_of_jobs_that_run_together_are_summed() -> None:
     assert [note for note in notes_of(both.format("io_size=4m")) if "one amount of their phase" in note]
     assert fio(both.format(""))["phase"][0]["passes"] == 1, "each stream goes through its own"
     assert not [note for note in notes_of(both.format("")) if "amount" in note]
-    files = fio("[j]\nfilename=x:y\nsize=16m\nio_size=4m\nrw=read\niodepth=2\nioengine=libaio")
+    files = fio("[j]\nfilename=x:y\nsize=16m\nio_size=4m\nrw=read\niodepth=2\nioengine=io_uring")
     assert files["phase"][0]["bytes"] == 4 << 20, "a part of it for each file"
 
 
@@ -239,6 +239,39 @@ def test_a_search_for_a_depth_of_one_is_none() -> None:
         note for note in notes_of("[j]\nrw=randread\nsize=1m\nlatency_target=2ms\ndirect=1") if "latency" in note
     ]
     assert "there is nothing to search" in said
+
+
+QUEUE = "rw=randread\nsize=1m\niodepth=16\nnorandommap\n"
+
+
+@pytest.mark.parametrize(
+    ("engine", "depth"),
+    [
+        ("ioengine=libaio", 1),
+        ("ioengine=libaio\ndirect=1", 16),
+        ("ioengine=io_uring", 16),
+        # glibc has one thread for the requests of a file: fio 3.33 was seen to have 0.8 reads in flight on the disk.
+        ("ioengine=posixaio\ndirect=1", 1),
+        ("ioengine=psync\ndirect=1", 1),
+        ("ioengine=io_uring\nthinktime=2ms", 1),  # fio 3.33 waits for all requests before it pauses
+    ],
+)
+def test_a_queue_that_does_not_reach_the_file_is_none(engine: str, depth: int) -> None:
+    (stream,) = streams(fio(f"[j]\nfilename=x\n{QUEUE}{engine}"))
+    assert stream["depth"] == depth
+    said = [note for note in notes_of(f"[j]\nfilename=x\n{QUEUE}{engine}") if "iodepth=16 has no effect" in note]
+    assert len(said) == int(depth == 1)
+
+
+def test_a_result_whose_queue_did_not_reach_the_file_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = fio_json(tmp_path, "json", f"{QUEUE}ioengine=libaio")
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert run["plan"]["phase"][0]["stream"][0].get("depth", 1) == 1
+    (said,) = [warning["text"] for warning in run["warnings"] if warning["id"] == "fio-one-in-flight"]
+    assert said.startswith("iodepth=16 of job shop has no effect with fio's ioengine=libaio and buffered I/O")
 
 
 def test_jobs_at_different_times_are_phases_in_turn() -> None:
@@ -509,8 +542,9 @@ def test_options_that_are_refused_say_what_to_do_instead() -> None:
     refused = (
         ("read_iolog=my.log", "brickyard trace import my.log -o load.byt` .* `brickyard run load.byt TARGET"),
         ("nrfiles=4", "a job for each file"),
-        ("nrfiles=3\nioengine=libaio\niodepth=32", "iodepth=32 cannot be divided among 3 files"),
-        ("nrfiles=2\nioengine=libaio\niodepth=32\nfile_service_type=sequential", "a job for each file"),
+        ("nrfiles=3\nioengine=io_uring\niodepth=32", "iodepth=32 cannot be divided among 3 files"),
+        ("nrfiles=2\nioengine=libaio\niodepth=32", "one request in flight cannot"),
+        ("nrfiles=2\nioengine=io_uring\niodepth=32\nfile_service_type=sequential", "a job for each file"),
         ("flow=8", "rate_iops"),
         ("rw=randread\nblockalign=64k\nrandom_distribution=zipf", "leave blockalign out"),
         ("rw=write:12k\nsize=1m\nverify=crc32c", "do_verify=0"),

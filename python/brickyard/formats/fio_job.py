@@ -18,7 +18,7 @@ from brickyard.formats.fio_file import Job, read_command_line, read_jobs
 from brickyard.formats.fio_files import each_file, file_names, shared_words
 from brickyard.formats.fio_limits import Ends, read_ends
 from brickyard.formats.fio_options import check_options
-from brickyard.formats.fio_stream import ENGINES, Work, plain_name, read_region, read_work
+from brickyard.formats.fio_stream import ENGINES, Work, is_direct, plain_name, read_region, read_work
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
 from brickyard.formats.fio_verify import each_loop, read_back
 from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream
@@ -188,10 +188,10 @@ def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
         raise BadInputError(f"ioengine={engine} has no counterpart here; there are {', '.join(ENGINES)}")
     for said in check_options(job.options):
         state.note(said)
-    is_direct = _is_direct(job.options)
-    if not is_direct and fio_flag("pre_read", asked.pre_read):
+    is_passing = is_direct(job.options)
+    if not is_passing and fio_flag("pre_read", asked.pre_read):
         raise BadInputError("fio's pre_read with buffered I/O: its reads come from the cache, and here they would not")
-    state.agree(job, "io", "direct" if is_direct else "buffered")
+    state.agree(job, "io", "direct" if is_passing else "buffered")
     state.agree(job, "engine", ENGINES[engine])
     # A profile drops the cache before its first phase alone.
     if not fio_flag("invalidate", asked.invalidate) and is_first:
@@ -205,21 +205,13 @@ def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
     work = read_work(job, jobs)
     for said in work.notes:
         state.note(said)
-    if not is_direct:
+    if not is_passing:
         state.cache.add(job, is_first=is_first, reads=work.reads)
     streams = _clones(state, job, work, jobs)
     ends = read_ends(asked, depth=work.depth, clones=jobs, lanes=streams[0].workers or 1, passes=work.passes)
     for said in ends.notes:
         state.note(said)
     return _Load(job, streams, ends)
-
-
-def _is_direct(options: dict[str, str]) -> bool:
-    """`buffered` is the opposite of `direct`; of several, fio takes the last."""
-    last = [name for name in options if name in ("direct", "buffered")][-1:]
-    if not last:
-        return False
-    return fio_flag(last[0], options[last[0]]) == (last[0] == "direct")
 
 
 def _clones(state: _Import, job: Job, work: Work, jobs: int) -> list[ProfileStream]:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 
 from brickyard import _core
 from brickyard.errors import BadInputError
+from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
 from brickyard.formats.fio_options import understood
-from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, version_words
+from brickyard.formats.fio_stream import ENGINES, FLUSHES_ONCE_FROM, one_at_a_time, version_words
 from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
     SCHEMA,
@@ -76,6 +77,24 @@ SEVERAL_JOBS = warned(
     "their workers, depths, sizes and rates are not known.",
     "run fio without group_reporting",
 )
+
+
+def _one_at_a_time(jobs: list[Job]) -> list[RunWarning]:
+    """fio's own queue is part of its times where what it asks issues one request after another."""
+    found = [(why, job) for job in jobs if job.asked.iodepth != "1" and (why := one_at_a_time(job))]
+    return [
+        warned(
+            "fio-one-in-flight",
+            "warning",
+            "iodepth={depth} of job {job} has no effect with {why}; fio's times include the wait in its own queue.",
+            "use ioengine=io_uring, or libaio with direct=1",
+            job=job.name,
+            depth=Unit.NUMBER.of(_whole(job.asked.iodepth)),
+            why=why,
+        )
+        for why, job in found[:1]
+        if ENGINES[job.asked.ioengine] != "psync"  # which has no queue
+    ]
 
 
 FLUSHES_APART_SHARE = 0.1
@@ -184,6 +203,8 @@ def store_result(
     ]
     found = [REBUILT] * is_rebuilt + ([_completions(calls_ns)] if calls_ns else [])
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
+    known = [job for job in document.jobs if job not in layout.merged]
+    found += _one_at_a_time([Job(job.jobname, document.options_of(job)) for job in known])
     if not layout.merged:
         found += _flushes(layout.plan, phases)
     seen = watched(store.record(run))

@@ -5,6 +5,7 @@ Refusal: when jobs run and what ends them is `fio_job`'s business; what a stream
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brickyard import _core
@@ -100,26 +101,28 @@ def read_work(job: Job, jobs: int) -> Work:
     pace, ops = _pace(job, ops, sizes, jobs, notes)
     engine = asked.ioengine
     depth = fio_int("iodepth", asked.iodepth, low=1, high=4096)
-    if ENGINES[engine] == "psync" and depth > 1:
-        notes.append(f"iodepth={depth} has no effect with fio's ioengine={engine}, so depth is 1.")
+    queued = depth if engine in QUEUES_FLUSHES else 1
+    if depth > 1 and (why := one_at_a_time(job)):
+        notes.append(f"iodepth={depth} has no effect with {why}, so depth is 1.")
         depth = 1
     if depth > 1 and think_us:
-        raise BadInputError(
-            f"thinktime with iodepth={depth}: fio pauses the whole job after each request, while here each request in"
-            " flight would pause by itself; use iodepth=1, and numjobs for more of them"
+        notes.append(
+            f"iodepth={depth} has no effect with thinktime: fio waits for the end of all requests in flight before it"
+            " pauses, after each request, so depth is 1."
         )
+        depth = queued = 1
     is_verified = verifies(asked)
     flush_every = _flush_every(asked)
     if flush_every is not None and not ops.write:
         notes.append(f"{flush_every.call}={flush_every.writes} has no effect: the job writes nothing.")
         flush_every = None
-    if flush_every is not None:
-        queued = depth if engine in QUEUES_FLUSHES else 1
-        if again := flushes_again(reads=bool(ops.read), depth=queued, writes=flush_every.writes):
-            notes.append(
-                f"{flush_every.call}={flush_every.writes}: here one flush follows each such number of writes, as in fio"
-                f" from {version_words(FLUSHES_ONCE_FROM)} on; before, fio flushed again {again}."
-            )
+    if flush_every is not None and (
+        again := flushes_again(reads=bool(ops.read), depth=queued, writes=flush_every.writes)
+    ):
+        notes.append(
+            f"{flush_every.call}={flush_every.writes}: here one flush follows each such number of writes, as in fio"
+            f" from {version_words(FLUSHES_ONCE_FROM)} on; before, fio flushed again {again}."
+        )
     stream = ProfileStream(
         name=plain_name(job.name),
         operations=ops,
@@ -139,6 +142,26 @@ def read_work(job: Job, jobs: int) -> Work:
         notes.append("Blocks carry Brickyard's own stamps instead of fio's checksums.")
     passes = _passes(asked, ops, sizes, align, step_bytes, notes)
     return Work(stream, depth, tuple(notes), bool(ops.read), passes)
+
+
+def is_direct(options: Mapping[str, str]) -> bool:
+    """`buffered` is the opposite of `direct`; of several, fio takes the last."""
+    last = [name for name in options if name in ("direct", "buffered")][-1:]
+    if not last:
+        return False
+    return fio_flag(last[0], options[last[0]]) == (last[0] == "direct")
+
+
+def one_at_a_time(job: Job) -> str:
+    """With what a job has one request in flight on each file, whatever its iodepth; empty where it has a queue."""
+    engine = job.asked.ioengine
+    if ENGINES.get(engine) == "psync":
+        return f"fio's ioengine={engine}"
+    if engine == "libaio" and not is_direct(job.options):
+        return "fio's ioengine=libaio and buffered I/O, which Linux issues one request at a time"
+    if engine == "posixaio":
+        return "fio's ioengine=posixaio on Linux, whose C library issues the requests of a file one at a time"
+    return ""
 
 
 def _passes(

@@ -123,6 +123,8 @@ NO_EFFECT = {
     "refill_buffers": "what is written is always unique data",
 }
 """Taken from a line of fio, and why a run is the same without it."""
+QUEUING = "windowsaio"
+"""An engine of fio's that leaves ours open, and whose queue holds for buffered I/O too."""
 OF_RANDOM = ("random_distribution", "percentage_random")
 """What they mean is meant of random offsets alone."""
 NOT_OF_THE_JOB = ("save", "rate", "name", "filename", *NO_EFFECT)
@@ -159,7 +161,7 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
 def _job(given: Mapping[str, str]) -> dict[str, str]:
     """The options of fio's job, with Brickyard's defaults: direct I/O, this host's best engine, limited by time."""
     options = {name: _whole_us(name, text) for name, text in given.items() if name not in NOT_OF_THE_JOB}
-    return {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
+    return {"direct": "1", "ioengine": QUEUING, "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
 
 
 def _imported(job: Job, title: str) -> Imported:
