@@ -18,12 +18,13 @@ from brickyard import _core, profiles
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
-from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_export import check_fio, export_fio
 from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import import_profile, recognize
 from brickyard.formats.sqlio import import_sqlio
-from brickyard.schema import read_plan
+from brickyard.schema import plan_text, read_plan
+from brickyard.schema.plan import Plan
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 S = 1_000_000_000
@@ -376,6 +377,7 @@ def requests_of_fio(options: str, directory: Path) -> list[tuple[str, int, int]]
     """Operation, offset and size of each request that fio draws; its null engine moves nothing."""
     size = "" if "size=" in options else f"size={FILE_BYTES}\n"
     job, log = directory / "job.fio", directory / "io.log"
+    log.unlink(missing_ok=True)  # fio adds to it
     with (directory / "x").open("wb") as file:
         file.truncate(FILE_BYTES)
     job.write_text(f"[job]\n{options}\n{size}filename=x\nioengine=null\nwrite_iolog={log}\n")
@@ -580,6 +582,111 @@ def test_reads_and_writes_in_order_have_a_cursor_each_in_fio_and_that_is_said(tm
     for kind in ("read", "write"):
         assert [r[1] for r in theirs if r[0] == kind][:8] == [64 * KIB * k for k in range(8)]
     assert any("a cursor for each" in note for note in import_fio("x", "[j]\nrw=rw\nbs=64k", HERE).notes)
+
+
+def test_reads_and_writes_of_partly_random_jobs_have_a_cursor_each_in_fio(tmp_path: Path) -> None:
+    job = "rw=randrw\nbs=8k\npercentage_random=20\nnorandommap"
+    theirs, last, follows = requests_of_fio(job, tmp_path), dict[str, int](), 0
+    for kind, offset, size in theirs:
+        follows += last.get(kind) == offset
+        last[kind] = offset + size
+    assert follows > 0.7 * len(theirs), "after a request of its own direction"
+    assert "Reads and writes move one cursor here; fio has a cursor for each." in notes_of(f"[j]\n{job}")
+    exported = export_fio(read_plan(json.dumps(fio(f"[j]\nfilename=x\n{job}"))))
+    assert "; reads and writes share one cursor in Brickyard; fio has a cursor for each\nrw=randrw" in exported
+    alone = export_fio(read_plan(json.dumps(fio("[j]\nfilename=x\nrw=randread\npercentage_random=20"))))
+    assert "cursor" not in alone
+
+
+def planned(stream: str, ends: str = "bytes = '4MiB'") -> Plan:
+    """Of one stream in 16 MiB."""
+    text = f"title = 't'\n[[phase]]\n{ends}\n[[phase.stream]]\nregion = '0..16MiB'\n{stream}\n"
+    return profiles.validate(profiles.ProfileText("t", text, ""), [])
+
+
+def of_fio(plan: Plan, directory: Path) -> list[tuple[str, int, int]]:
+    """What fio asks for with the exported job."""
+    job, log = directory / "job.fio", directory / "io.log"
+    log.unlink(missing_ok=True)  # fio adds to it
+    text = export_fio(plan, ["x"]).replace("ioengine=io_uring", f"ioengine=null\nwrite_iolog={log}")
+    with (directory / "x").open("wb") as file:
+        file.truncate(FILE_BYTES)
+    job.write_text(text)
+    subprocess.run(["fio", str(job)], cwd=directory, check=True, capture_output=True)
+    words = (line.split() for line in log.read_text().splitlines())
+    return [(w[-3], int(w[-2]), int(w[-1])) for w in words if w[-3] in ("read", "write")]
+
+
+MIXED = "[{ size = '4KiB', share = 50 }, { size = '32KiB', share = 50 }]"
+EACH = "[{ size = '4KiB', share = 100, of = 'read' }, { size = '64KiB', share = 100, of = 'write' }]"
+HOT = [
+    "{ kind = 'zipf', theta = 0.9 }",
+    "{ kind = 'pareto', skew = 80 }",
+    "{ kind = 'normal', deviation = 10 }",
+]
+
+
+@pytest.mark.parametrize("address", HOT)
+def test_exports_of_hot_blocks_do_not_end_early_or_are_refused(address: str, tmp_path: Path) -> None:
+    """fio 3.33 ended after one request, and without an error, where blockalign is above bs."""
+    for request in ("'4KiB'", "'24KiB'", MIXED):
+        plan = planned(f"operations = {{ read = 100 }}\naddress = {address}\nrequest = {request}", "passes = 1")
+        assert sum(size for _, _, size in of_fio(plan, tmp_path)) >= 15.9 * MIB, request
+    for request, said in (("'4KiB'\nalign = '32KiB'", "align 32,768"), (MIXED + "\nalign = 512", "align 512")):
+        with pytest.raises(BadInputError, match=f"{said}, which is not the smallest request size, can't be said"):
+            export_fio(planned(f"operations = {{ read = 100 }}\naddress = {address}\nrequest = {request}"))
+    with pytest.raises(BadInputError, match="another smallest size for reads than for writes"):
+        export_fio(planned(f"operations = {{ read = 50, write = 50 }}\naddress = {address}\nrequest = {EACH}"))
+
+
+def test_imports_of_hot_blocks_that_fio_ends_early_are_refused() -> None:
+    for options, said in (
+        ("rw=randrw\nbs=4k,64k\nrandom_distribution=zipf", "other sizes of reads than of writes"),
+        ("rw=randread\nbs=24k\nrandom_distribution=normal:10", "no multiple of 24576"),
+    ):
+        with pytest.raises(BadInputError, match=said):
+            fio(f"[j]\nsize=16m\n{options}")
+
+
+def test_runs_that_fio_ends_early_are_said_and_not_exported(tmp_path: Path) -> None:
+    ended = f"rw=randread\nbs=64k\nblockalign=512\npercentage_random=30\nnorandommap\nsize={16 * MIB}"
+    assert sum(size for _, _, size in requests_of_fio(f"{ended}\nrandseed=1", tmp_path)) < 15 * MIB
+    assert any("fio ends a loop at the first sequential request" in note for note in notes_of(f"[j]\n{ended}"))
+    runs = "operations = { read = 100 }\naddress = { kind = 'runs', random = 30 }\nrequest = '64KiB'"
+    with pytest.raises(BadInputError, match="larger than their alignment, in a phase without duration"):
+        export_fio(planned(f"{runs}\nalign = 512", "passes = 1"))
+    assert "percentage_random=30" in export_fio(planned(f"{runs}\nalign = 512", "duration = '1s'"))
+    assert sum(size for _, _, size in of_fio(planned(runs, "passes = 1"), tmp_path)) == 16 * MIB
+    assert not any("fio ends a loop" in note for note in notes_of(f"[j]\n{ended.replace('=512', '=64k')}"))
+
+
+@pytest.mark.parametrize("ends", ["passes = 2", "bytes = '8MiB'"])
+def test_workers_in_a_part_each_are_exported_with_an_increment(ends: str, tmp_path: Path) -> None:
+    apart = "address = { kind = 'sequential', apart = true }\noperations = { write = 100 }\nrequest = '64KiB'"
+    plan = planned(f"{apart}\nworkers = 4", ends)
+    drawn = json.loads(_core.draw(plan_text(plan), FILE_BYTES, 512))
+    theirs = of_fio(plan, tmp_path)
+    if ends.startswith("passes"):
+        assert Counter(offset for _, offset, _ in theirs) == Counter(item["offset_bytes"] for item in drawn)
+    else:
+        assert {offset // (4 * MIB) for _, offset, _ in theirs} == {0, 1, 2, 3}
+    assert len(theirs) == (512 if ends.startswith("passes") else 128)
+    with pytest.raises(BadInputError, match="a sequential region of 256 requests in 3 parts"):
+        export_fio(planned(f"{apart}\nworkers = 3"))
+    with pytest.raises(BadInputError, match="here they share it"):
+        export_fio(planned(f"{apart.replace('true', 'false')}\nworkers = 4"))
+    text = f"title='t'\n[[phase]]\npasses=1\n[[phase.stream]]\n{apart}\nworkers=4\n"
+    whole = profiles.validate(profiles.ProfileText("t", text, ""), [])
+    assert "size=25%\noffset_increment=25%" in export_fio(whole)
+
+
+def test_a_region_that_only_a_target_turns_into_bytes_is_no_obstacle_to_a_run_by_fio() -> None:
+    for region in ("12.5%..100%", "1MiB..100%"):
+        text = f"title='t'\n[[phase]]\npasses=1\n[[phase.stream]]\noperations={{read=100}}\nregion='{region}'\n"
+        plan = profiles.validate(profiles.ProfileText("t", text, ""), [])
+        check_fio(plan)
+        with pytest.raises(BadInputError, match=f"region {region}"):
+            export_fio(plan)
 
 
 def rates_of_fio(job: str, directory: Path) -> dict[str, float]:

@@ -13,7 +13,7 @@ from brickyard.errors import BadInputError, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_options import FioOptions
-from brickyard.formats.fio_passes import random_passes, strided_passes
+from brickyard.formats.fio_passes import ends_by_itself, random_passes, size_bytes, strided_passes
 from brickyard.formats.fio_units import (
     by_direction,
     fio_bytes,
@@ -56,6 +56,7 @@ ENGINES = {
 }
 ALIKE = 0.75
 """How alike a direction must be for a guess: `reed` is, and of `readrand` nobody knows which word is meant."""
+ONE_CURSOR = "Reads and writes move one cursor here; fio has a cursor for each."
 MAX_SIZES = 256  # of a bsrange: 4k to 1m
 BS_DEFAULT = "4k"
 ETCD_BYTES = 2300  # of IBM Cloud's command that tests storage for etcd
@@ -314,13 +315,11 @@ def _address(
     if (given := asked.random_distribution) != "random":
         if share < 100:
             raise BadInputError(f"percentage_random with random_distribution={given}: no address here has both")
-        if has_own_align and not given.startswith("zoned"):
-            raise BadInputError(
-                f"blockalign={asked.blockalign} with random_distribution={given}: fio draws blocks of bs and multiplies"
-                " their number by blockalign, so that requests lie elsewhere; leave blockalign out"
-            )
+        if not given.startswith("zoned"):
+            _check_hot(asked, sizes, has_own_align=has_own_align)
         return _distribution(given, notes)
     if share < 100:
+        notes += _of_runs(asked, ops, sizes, align)
         return Address("runs", random=share)
     if fio_flag("norandommap", asked.norandommap) or has_own_align:  # which turns fio's map off
         return RANDOM
@@ -336,6 +335,49 @@ def _address(
         f" this pass has touched, {effect}. With norandommap=1 both do the same."
     )
     return RANDOM
+
+
+def _of_runs(asked: FioOptions, ops: Shares, sizes: Sizes, align: int | None) -> list[str]:
+    """What differs from fio where some requests are random and the others follow them."""
+    said = [ONE_CURSOR] if len(ops.used) > 1 else []
+    has_time = asked.io_size is None and ends_by_itself(asked)
+    if not has_time and not _fits(sizes, align, size_bytes(asked)):
+        said.append(
+            f"percentage_random={asked.percentage_random}: fio ends a loop at the first sequential request that does"
+            " not fit before the end of its file, so it may do less than here; with time_based=1, both do the same."
+        )
+    return said
+
+
+def _fits(sizes: Sizes, align: int | None, region_bytes: int | None) -> bool:
+    """Whether some size always fits before the end: all are multiples of the smallest, to which they are aligned."""
+    for mix in sizes.values():
+        unit = min(mix)
+        if align not in (None, unit) or any(size % unit for size in [*mix, region_bytes or 0]):
+            return False
+    return True
+
+
+def _check_hot(asked: FioOptions, sizes: Sizes, *, has_own_align: bool) -> None:
+    """fio draws blocks of the smallest size, and ends at the first that lies behind the end of its file."""
+    given = f"random_distribution={asked.random_distribution}"
+    if has_own_align:
+        raise BadInputError(
+            f"blockalign={asked.blockalign} with {given}: fio draws blocks of bs and multiplies"
+            " their number by blockalign, so that requests lie elsewhere; leave blockalign out"
+        )
+    least = {min(mix) for mix in sizes.values()}
+    if len(least) > 1:
+        raise BadInputError(
+            f"{given} with other sizes of reads than of writes: fio draws blocks of the smallest size for both, and"
+            " ends at the first write or read behind the end of its file; write a job for each"
+        )
+    region_bytes, block_bytes = size_bytes(asked), least.pop()
+    if region_bytes is not None and region_bytes % block_bytes:
+        raise BadInputError(
+            f"{given} with a size that is no multiple of {block_bytes}: fio ends at the first request for the rest of"
+            " its file; make size a multiple of bs"
+        )
 
 
 def _for_random(asked: FioOptions) -> list[str]:
@@ -362,7 +404,7 @@ def _one_size(sizes: Sizes) -> int | None:
 
 def _in_order(ops: Shares, sizes: Sizes, step_bytes: int, notes: list[str]) -> Address:
     if len(ops.used) > 1:
-        notes.append("Reads and writes move one cursor here; fio has a cursor for each.")
+        notes.append(ONE_CURSOR)
     if not step_bytes:
         return SEQUENTIAL
     one = _one_size(sizes)
