@@ -551,6 +551,12 @@ def test_options_that_are_refused_say_what_to_do_instead() -> None:
         ("rw=randread\nblockalign=64k\nrandom_distribution=zipf", "leave blockalign out"),
         ("rw=write:12k\nsize=1m\nverify=crc32c", "do_verify=0"),
         ("rw=write\nsize=1m\nio_size=4m\nverify=crc32c", "write loops=N instead"),
+        ("offset=25%\noffset_increment=16m\nnumjobs=4\nfilename=x", "offset=25% with offset_increment=16m: give both"),
+        (
+            "runtime=2\ntime_based\n[k]\nruntime=2\ntime_based\nramp_time=1",
+            r"beside \(ramp_time\).* the same ramp_time",
+        ),
+        ("size=1m\nnumber_ios=7\n[k]\nsize=1m", r"than the jobs it runs beside \(number_ios\), and how long"),
     )
     for option, said in refused:
         with pytest.raises(BadInputError, match=said):
@@ -682,7 +688,8 @@ def test_workers_in_a_part_each_are_exported_with_an_increment(ends: str, tmp_pa
 
 def test_a_region_that_only_a_target_turns_into_bytes_is_no_obstacle_to_a_run_by_fio() -> None:
     for region in ("12.5%..100%", "1MiB..100%"):
-        text = f"title='t'\n[[phase]]\npasses=1\n[[phase.stream]]\noperations={{read=100}}\nregion='{region}'\n"
+        stream = f"[[phase.stream]]\noperations={{read=100}}\nrequest='4KiB'\nregion='{region}'"
+        text = f"title='t'\n[[phase]]\npasses=1\n{stream}\n"
         plan = profiles.validate(profiles.ProfileText("t", text, ""), [])
         check_fio(plan)
         with pytest.raises(BadInputError, match=f"region {region}"):
@@ -898,6 +905,7 @@ diskspd -d98 never.dat
 
 
 def test_blocks_and_jumps_of_a_batch_file_are_followed() -> None:
+    assert "Pauses of the batch file are left out: timeout /T 5." in import_diskspd("b", BLOCKS).notes
     plan = plan_of(import_diskspd("b", BLOCKS))
     told = [
         (s["request"][0]["size"] // KIB, s["operations"]["write"], s["depth"], int(p["duration"][:-11]))
@@ -933,6 +941,7 @@ def test_a_batch_file_of_sqlio() -> None:
     sqlio.exe -kR -s%dur% -fsequential -b64 F:\\x.dat
     timeout /T 10
     """
+    assert "Pauses of the batch file are left out: timeout /T 10." in import_sqlio("s", text, HERE).notes
     plan = plan_of(import_sqlio("s", text, HERE))
     assert [(p["duration"], p["stream"][0]["workers"]) for p in plan["phase"]] == [
         (f"{60 * S}ns", 1),
@@ -1037,6 +1046,7 @@ ICF = """Version 1.1.0
 
 
 def test_workers_of_iometer_run_together() -> None:
+    assert import_icf("shop", ICF.replace('E: "Data"', '1: "PhysDisk"')).targets == ['1: "PhysDisk"', "F:"]
     imported = import_icf("shop", ICF)
     assert imported.targets == ["E:", "F:"]
     plan = plan_of(imported)

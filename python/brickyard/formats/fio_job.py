@@ -272,11 +272,7 @@ def _phases(state: _Import, loads: list[_Load]) -> list[ProfilePhase]:
             )
         return [ProfilePhase(plain_name(loads[0].job.name), first.of_jobs(len(loads)), streams)]
     if not all(load.ends.is_timed() for load in loads):
-        late = next(load for load in loads if load.ends.limits != first.limits or load.ends.start_us)
-        raise BadInputError(
-            f"job {late.job.name}: begins or ends otherwise than the jobs it runs beside, and how long each runs is not"
-            " known beforehand; give them a runtime and time_based, or import them apart"
-        )
+        raise _at_other_times(loads)
     state.note(
         "Jobs that begin or end at different times are phases in turn here: at each border requests in flight end, and"
         " sequential streams begin anew."
@@ -292,6 +288,37 @@ def _phases(state: _Import, loads: list[_Load]) -> list[ProfilePhase]:
         lasting = Limits(duration=duration_text(end - begin))
         made.append(ProfilePhase(f"from-{begin / 1e6:g}s", lasting, streams))
     return made
+
+
+LIMITED_BY = {
+    "duration": "runtime",
+    "requests": "number_ios",
+    "bytes": "io_size",
+    "passes": "size, loops",
+    "stop": "max_latency, latency_target",
+    "steady": "steadystate",
+    "warmup": "ramp_time",
+}
+"""The options that make each limit of a phase."""
+
+
+def _at_other_times(loads: list[_Load]) -> BadInputError:
+    first = loads[0].ends
+    late = next(load for load in loads if load.ends.limits != first.limits or load.ends.start_us)
+    names = [
+        option
+        for limit, option in LIMITED_BY.items()
+        if getattr(late.ends.limits, limit) != getattr(first.limits, limit)
+    ]
+    names += ["startdelay"] if late.ends.start_us else []
+    beside = f"begins or ends otherwise than the jobs it runs beside ({', '.join(names)})"
+    if names == ["ramp_time"]:
+        return BadInputError(f"job {late.job.name}: {beside}; give them the same ramp_time, or import them apart")
+    without = " without ramp_time" if any(load.ends.limits.warmup for load in loads) else ""
+    return BadInputError(
+        f"job {late.job.name}: {beside}, and how long each runs is not known beforehand; give them a runtime and"
+        f" time_based{without}, or import them apart"
+    )
 
 
 def _ending_together(loads: list[_Load]) -> list[_Load]:

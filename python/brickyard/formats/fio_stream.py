@@ -617,7 +617,8 @@ def read_region(asked: FioOptions, shift: str = "") -> str | None:
         size = str(file_bytes if goes_everywhere(asked) else min(part_bytes, file_bytes))
     percents = [text.endswith("%") for text in (offset, shift or offset)]
     if len(set(percents)) > 1 and offset != "0":
-        raise BadInputError(f"offset={offset} with offset_increment={shift}: give both in bytes or both in per cent")
+        step = asked.offset_increment
+        raise BadInputError(f"offset={offset} with offset_increment={step}: give both in bytes or both in per cent")
     ends_whole = size == "100%"
     if (shift or offset).endswith("%"):
         low = fio_number("offset", offset.removesuffix("%"), high=100)
