@@ -94,6 +94,21 @@ def test_a_rate_with_a_unit_is_bytes(capsys: pytest.CaptureFixture[str]) -> None
     assert plan["title"].endswith(", 320 requests/s")
 
 
+def test_a_depth_holds_for_buffered_requests_unless_fios_libaio_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--rw", "randread", "--iodepth", "16", "--direct", "0")
+    for engine, depth in (((), 16), (("--ioengine", "libaio"), 1)):
+        assert planned(capsys, *words, *engine)["phase"][0]["stream"][0]["depth"] == depth
+
+
+def test_a_rate_counts_requests_of_all_sizes_and_fios_rate_those_of_the_smallest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = ("--rw", "randread", "--bssplit", "4k/90:64k/10")
+    for option, rate in (("--rate", 1000), ("--rate-iops", 400)):
+        plan = planned(capsys, *sizes, option, "1000")
+        assert plan["phase"][0]["stream"][0]["pace"]["rate"] == rate
+
+
 def test_rates_and_fractions_of_seconds_are_taken_as_fio_means_them(capsys: pytest.CaptureFixture[str]) -> None:
     """fio 3.33 was seen to do 1,024 requests in a second with `rate_iops=1k`."""
     for words, rate, note in (

@@ -216,7 +216,6 @@ def test_fio_prefixes_are_turned_around() -> None:
         ("[j]\nbssplit=4k/50:8k/20", "sum to 100"),
         ("[j]\nrw=sideways", "rw=sideways"),
         ("[j]\nbs=lots", "bs=lots"),
-        ("[j]\nioengine=libaio\niodepth=8\nthinktime=2ms", "thinktime with iodepth=8"),
         ("[j]\nfilename=/a:/b", "cannot be divided among 2 files"),
         ("[a]\nruntime=5\n[b]\nruntime=6", "begins or ends otherwise"),
         ("[a]\ndirect=1\n[b]\ndirect=0", "io differs"),

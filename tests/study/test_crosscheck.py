@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,6 +108,38 @@ def test_run_by_fio_is_recorded_in_the_same_form(tmp_path: Path, capsys: pytest.
     assert {"by-fio"} <= {warning["id"] for warning in document["warnings"]}
     assert main(["show"]) == 0
     assert main(["report", "--output", str(tmp_path / "report")]) == 0
+
+
+def test_a_fio_that_ends_long_before_its_time_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fio = shutil.which("fio")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    shorten = '[ -f "$last" ] && sed -i s/^runtime=.*/runtime=50ms/ "$last"'
+    (folder / "fio").write_text(f'#!/bin/sh\nfor last; do :; done\n{shorten}\nexec {fio} "$@"\n')
+    (folder / "fio").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    words = ["run", "sqlio-random-read-4", str(tmp_path / "brick"), "--size", "16MiB", "--engine", "fio"]
+    found = answer(capsys, *words, "--set", "duration=30s", "--set", "warmup=0s")
+    (said,) = [warning["text"] for warning in found["warnings"] if warning["id"] == "fio-ended-early"]
+    assert re.match(r"fio ended job \S+ after \d+\.?\d* ms, and 30\.0 s were asked for", said), said
+
+
+def test_a_stream_whose_places_differ_in_fio_is_said_to_before_its_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["crosscheck", "overland-hd-video", str(tmp_path / "brick"), "--size", "32MiB", "--repeat", "1", *SHORT]
+    found = answer(capsys, *words)
+    assert found["answer"][0] == (
+        "The places of requests of measure, hd-video differ: reads and writes share one cursor in Brickyard; fio has a"
+        " cursor for each."
+    )
+    assert main(["show", "s1"]) == 0
+    shown = capsys.readouterr().out
+    assert "The same workload" not in shown
+    by_fio = answer(capsys, "show", "2")
+    assert "fio-cursors" in {warning["id"] for warning in by_fio["warnings"]}
 
 
 def test_a_limit_on_the_response_time_is_not_known_of_fio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ IDLE = re.compile(
     r"(?i)(#|::|:\w|rem\b|echo\b|timeout\b|pause\b|sleep\b|ping\b|setlocal\b|endlocal\b|cls\b|title\b|exit\b|cd\b|chdir\b|"
     r"mkdir\b|md\b|del\b|copy\b|type\b|date\b|time\b|fsutil\b)"
 )
+PAUSE = re.compile(r"(?i)(?:^|[&(])\s*@?\s*((?:timeout|sleep|pause|ping)\b[^&|>)]*)")
 END = re.compile(r"(?i)(exit\b|goto\s*:?eof\b)")
 JUMP = re.compile(r"(?i)goto\s*:?\s*(\w+)$")
 REDIRECTION = re.compile(
@@ -39,6 +40,12 @@ def commands(text: str, program: str) -> list[list[str]]:
     if not found:
         raise BadInputError(f"no command line of {program} in it")
     return found
+
+
+def pause_notes(text: str) -> list[str]:
+    """That the profile does not wait where the file does."""
+    found = [said[1].strip() for line in text.splitlines() if (said := PAUSE.search(line.strip()))]
+    return [f"Pauses of the batch file are left out: {', '.join(dict.fromkeys(found))}."] if found else []
 
 
 def _whole(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from brickyard.errors import BadInputError
-from brickyard.formats.batch_file import commands
+from brickyard.formats.batch_file import commands, pause_notes
 from brickyard.formats.command_load import KIB, LARGEST, MIB, Load, profile_of, refusal, whole_number
 from brickyard.formats.fio_job import Imported
 from brickyard.formats.fio_stream import zones
@@ -21,7 +21,9 @@ PATTERN_NOTE = "diskspd writes one repeating pattern; what is written here can't
 
 
 def import_diskspd(name: str, text: str) -> Imported:
-    return profile_of(name, "diskspd", [_diskspd(words) for words in commands(text, "diskspd")])
+    loads = [_diskspd(words) for words in commands(text, "diskspd")]
+    loads[0].notes += pause_notes(text)
+    return profile_of(name, "diskspd", loads)
 
 
 def _size(switch: str, text: str, block_bytes: int) -> int:

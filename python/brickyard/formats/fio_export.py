@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from brickyard import _core
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, version_words
+from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, plain_rate, version_words
 from brickyard.schema import tag_of, writes_one_at_a_time
-from brickyard.schema.fio_words import RW, distribution
+from brickyard.schema.fio_words import CURSORS, RW, distribution, has_other_cursors
 from brickyard.schema.operations import shares
 from brickyard.schema.plan import (
     Address,
@@ -52,6 +52,16 @@ def export_fio(plan: Plan, targets: list[str] | None = None, data_bytes: list[tu
                 lines.append("invalidate=0")  # a profile drops the cache before its first phase alone
             lines += _job(phase, stream, targets, data_bytes)
     return "\n".join(lines) + "\n"
+
+
+DIVISIBLE_BYTES = 45_045 << 40
+"""Multiple of what requests are large, in as many parts as there usually are workers."""
+
+
+def check_fio(plan: Plan) -> None:
+    """Refuses what no target makes fio able to say; a region is in bytes as soon as the target is known."""
+    count = 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
+    export_fio(plan, ["x"] * count, [(0, DIVISIBLE_BYTES)] * count)
 
 
 def _refuse(what: str) -> BadInputError:
@@ -116,8 +126,12 @@ def _job(
     for key in ("chain", "frames"):
         if getattr(stream, key):
             raise _refuse(key)
+    _check_hot(stream)
+    if phase.bytes or phase.passes:
+        _check_runs(stream)
     workers = stream.workers
     lines = [
+        *([f"; {CURSORS}"] if has_other_cursors(stream) else []),
         *_operations(stream, is_random=not isinstance(stream.address, SequentialAddress)),
         *_request(stream),
         *_address(stream),
@@ -129,8 +143,9 @@ def _job(
     target = stream.target
     if targets is not None:
         lines.append(f"filename={targets[target].replace(':', chr(92) + ':')}")
-    lines += _region(stream.region, _align(stream), data_bytes[target] if data_bytes else None)
-    lines += _limits(phase, workers)
+    region = _region(stream.region, _align(stream), data_bytes[target] if data_bytes else None)
+    lines += _parts(stream, region) if _is_apart(stream) else region
+    lines += _limits(phase, 1 if _is_apart(stream) else workers, workers)
     return lines + _pace(stream, workers) + _rest(stream)
 
 
@@ -186,7 +201,7 @@ def _whole(mix: list[SizeShare]) -> list[int]:
 
 def _address(stream: Stream) -> list[str]:
     kind = tag_of(type(stream.address))
-    if kind in ("sequential", "permutation") and stream.workers > 1:
+    if kind in ("sequential", "permutation") and stream.workers > 1 and not _is_apart(stream):
         raise BadInputError(
             f"a {kind} stream of several workers can't be said in a fio job file: each of fio's would go through all of"
             " the region, and here they share it; write --set address=random, or --set workers=1 with a larger depth"
@@ -249,13 +264,14 @@ def _region(region: str, align: int, data: tuple[int, int] | None) -> list[str]:
     if data is None:
         if start in ("0", "0B", "0%", "") and end in ("100%", ""):
             return ["size=100%"]
-        if start.endswith("%") or start in ("0", "0B"):
-            low = float(start.rstrip("%B") or 0)
-            if end.endswith("%"):
-                return [f"offset={low:g}%", f"size={float(end.rstrip('%')) - low:g}%"]
+        if (start.endswith("%") or start in ("0", "0B")) and end.endswith("%"):
+            low, high = float(start.rstrip("%B") or 0), float(end.rstrip("%"))
+            if low != int(low) or high != int(high):
+                raise _refuse(f"region {region} in fractions of a per cent")
+            return [f"offset={low:g}%", f"size={high - low:g}%"]
         if "%" not in region:
-            low_bytes = _core.parse_bytes(start or "0")
-            return [f"offset={low_bytes}", f"size={_core.parse_bytes(end) - low_bytes}"]
+            low_bytes = -(-_core.parse_bytes(start or "0") // align) * align
+            return _placed(region, low_bytes, (_core.parse_bytes(end) - low_bytes) // align * align)
         raise _refuse(f"region {region}")
     first, length = data
 
@@ -265,18 +281,79 @@ def _region(region: str, align: int, data: tuple[int, int] | None) -> list[str]:
         return int(length * float(text[:-1]) / 100) if text.endswith("%") else min(length, _core.parse_bytes(text))
 
     low_bytes = -(-(first + place(start, 0)) // align) * align
-    size = (first + place(end, length) - low_bytes) // align * align
+    return _placed(region, low_bytes, (first + place(end, length) - low_bytes) // align * align)
+
+
+def _placed(region: str, low_bytes: int, size: int) -> list[str]:
     if size <= 0:
         raise BadInputError(f"region {region} has no room for a request; enlarge the region or the target")
     return [f"offset={low_bytes}", f"size={size}"]
 
 
-def _limits(phase: Phase, workers: int) -> list[str]:
+def _is_apart(stream: Stream) -> bool:
+    """Whether each worker goes through a part of the region by itself."""
+    return stream.workers > 1 and isinstance(stream.address, SequentialAddress) and stream.address.apart
+
+
+def _parts(stream: Stream, region: list[str]) -> list[str]:
+    """A part of the region for each worker; ours differ by one request where they cannot be equal, and fio's are
+    equal. fio takes whole per cents."""
+    found = dict(line.split("=") for line in region)
+    size, workers = found["size"], stream.workers
+    if size.endswith("%"):
+        share = float(size[:-1])
+        if found.get("offset", "0%") != "0%" or share % workers:
+            raise _refuse(f"a region in per cent in {workers} parts (apart); give the region in bytes:")
+        part = f"{share / workers:g}%"
+    else:
+        requests = int(size) // _unit(stream)
+        if requests % workers:
+            raise _refuse(f"a sequential region of {requests:,} requests in {workers} parts (apart)")
+        part = str(requests // workers * _unit(stream))
+    return [*(line for line in region if not line.startswith("size=")), f"size={part}", f"offset_increment={part}"]
+
+
+def _unit(stream: Stream) -> int:
+    """What parts of a sequential region are multiples of, as ours are."""
+    return stream.request[0].size if len(stream.request) == 1 else _align(stream)
+
+
+def _check_hot(stream: Stream) -> None:
+    """fio draws these addresses as blocks of the smallest size of all and multiplies their number by `blockalign`: with
+    another alignment, requests lie elsewhere, and fio ends at the first that lies behind the region."""
+    if not isinstance(stream.address, ZipfAddress | ParetoAddress | NormalAddress):
+        return
+    kind = tag_of(type(stream.address))
+    least = {min(mix) for mix in _mixes(stream)}
+    if len(least) > 1:
+        raise _refuse(f"address {kind} with another smallest size for reads than for writes")
+    if stream.align not in (None, *least):
+        raise _refuse(f"address {kind} with align {stream.align:,}, which is not the smallest request size,")
+
+
+def _check_runs(stream: Stream) -> None:
+    """In a run of sequential requests, fio ends at the first that does not fit before the end of the region, unless it
+    has a time to fill."""
+    if not isinstance(stream.address, RunsAddress):
+        return
+    for mix in _mixes(stream):
+        align = stream.align or min(mix)
+        if min(mix) != align or any(size % align for size in mix):
+            raise _refuse("address runs with requests larger than their alignment, in a phase without duration,")
+
+
+def _mixes(stream: Stream) -> list[list[int]]:
+    """Sizes of the operations that have sizes of their own."""
+    return [[item.size for item in stream.request if item.of is of] for of in {item.of for item in stream.request}]
+
+
+def _limits(phase: Phase, workers: int, jobs: int) -> list[str]:
+    """`workers` are those that share a pass."""
     lines = []
     if phase.duration:
         lines.append(f"runtime={max(1, phase.duration.ns // 1000)}us")
     if phase.bytes:
-        lines.append(f"io_size={max(1, phase.bytes // workers)}")
+        lines.append(f"io_size={max(1, phase.bytes // jobs)}")
     elif phase.passes:
         if phase.passes != int(phase.passes):
             raise _refuse("a part of a pass")
@@ -294,13 +371,7 @@ def _pace(stream: Stream, workers: int) -> list[str]:
     if isinstance(stream.pace, OpenPace):
         if (stream.pace.burst or 1) > 1:
             raise _refuse("bursts")
-        # A rate of fio's holds for each direction of each job.
-        rates = [stream.pace.rate / workers * share / 100 for share in _directions(stream)]
-        if any(abs(rate - round(rate)) > 1e-6 for rate in rates):
-            said = " and ".join(f"{rate:g}" for rate in rates if rate)
-            raise _refuse(f"a rate of {said} requests/s of a worker and direction")
-        process = "poisson" if stream.pace.arrivals is Arrivals.POISSON else "linear"
-        lines = ["rate_iops=" + ",".join(str(round(rate)) for rate in rates), f"rate_process={process}"]
+        lines = _rate(stream, stream.pace, workers)
     think_us = stream.think.ns / 1000
     if think_us != int(think_us):
         raise _refuse(f"think {stream.think}")
@@ -309,10 +380,40 @@ def _pace(stream: Stream, workers: int) -> list[str]:
     return [*lines, f"thinktime={int(think_us)}us"] if think_us else lines
 
 
-def _directions(stream: Stream) -> list[float]:
+def _rate(stream: Stream, pace: OpenPace, workers: int) -> list[str]:
+    """fio's rate holds for each direction of each job. Where a direction has several sizes, fio's constant rate is one
+    of bytes, and the sizes are those of fio's whole per cents."""
+    each = [(kind, pace.rate / workers * share / 100) for kind, share in _directions(stream)]
+    is_poisson = pace.arrivals is Arrivals.POISSON
+    mixes = {kind: [item for item in stream.request if item.of in (None, kind)] for kind, _ in each}
+    if is_poisson or all(len(mix) <= 1 for mix in mixes.values()):
+        option, rates, said = "rate_iops", [rate for _, rate in each], "requests/s"
+        is_whole = all(abs(rate - round(rate)) <= 1e-6 for rate in rates)
+    else:
+        means = [_mean_bytes(mixes[kind]) for kind, _ in each]
+        option, rates, said = "rate", [rate * mean for (_, rate), mean in zip(each, means, strict=True)], "bytes/s"
+        is_whole = all(
+            not rate or abs(plain_rate(round(rate * mean), mean) - rate) <= 1e-6 * rate
+            for (_, rate), mean in zip(each, means, strict=True)
+        )
+    if not is_whole:
+        found = " and ".join(f"{rate:.12g}" for rate in rates if rate)
+        raise _refuse(f"a rate of {found} {said} of a worker and direction")
+    return [
+        f"{option}=" + ",".join(str(round(rate)) for rate in rates),
+        f"rate_process={'poisson' if is_poisson else 'linear'}",
+    ]
+
+
+def _mean_bytes(mix: list[SizeShare]) -> float:
+    """Of requests as fio draws them."""
+    return sum(item.size * share for item, share in zip(mix, _whole(mix), strict=True)) / 100 if mix else 0.0
+
+
+def _directions(stream: Stream) -> list[tuple[Moves, float]]:
     """Shares of reads, writes and trims, as far as the last that there is; one value alone where only reads are."""
-    found = [stream.operations.read, stream.operations.write, stream.operations.trim]
-    while not found[-1]:
+    found = [(kind, float(getattr(stream.operations, kind.value))) for kind in (Moves.READ, Moves.WRITE, Moves.TRIM)]
+    while not found[-1][1]:
         found.pop()
     return found
 

@@ -22,6 +22,8 @@ INCLUDE_DEPTH = 16  # as fio itself allows
 class Job:
     name: str
     options: dict[str, str]
+    rates_requests: bool = False
+    """Whether `rate_iops` counts requests of any size; fio's own counts bytes as if all had the smallest size."""
 
     @cached_property
     def asked(self) -> FioOptions:

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
-from brickyard.formats.fio_options import FioOptions
-from brickyard.formats.fio_stream import ENGINES
+from brickyard.formats.fio_stream import one_at_a_time
 from brickyard.formats.fio_units import by_direction, fio_bytes, fio_int, fio_rate
 
 COLON = re.compile(r"(?<!\\):")
@@ -30,7 +29,7 @@ def each_file(job: Job) -> list[Job]:
     count = len(listed) or fio_int("nrfiles", asked.nrfiles, low=1, high=1 << 20)
     if count == 1:
         return [job]
-    depth = _depth(asked, f"filename={asked.filename}" if listed else f"nrfiles={count}", count)
+    depth = _depth(job, f"filename={asked.filename}" if listed else f"nrfiles={count}", count)
     form = asked.filename_format.replace("$jobname", job.name)
     options = {name: text for name, text in job.options.items() if name not in ("nrfiles", "openfiles")}
     options |= {name: _part(name, options[name], count) for name in DIVIDED if name in options}
@@ -49,20 +48,22 @@ def shared_words(job: Job, count: int) -> str:
     )
 
 
-def _depth(asked: FioOptions, said: str, count: int) -> int:
+def _depth(job: Job, said: str, count: int) -> int:
     """Of each file."""
+    asked = job.asked
     if count > FILES_MOST:
         raise BadInputError(f"{said}: at most {FILES_MOST} files; make fewer, larger ones")
     order = asked.file_service_type.partition(":")[0]
     if order not in ("roundrobin", "random"):
         raise BadInputError(f"file_service_type={order}: files are taken by turns here; write a job for each file")
     depth = fio_int("iodepth", asked.iodepth, low=1, high=4096)
-    is_single = ENGINES.get(asked.ioengine) == "psync"
+    is_single = bool(one_at_a_time(job)) and asked.ioengine != "posixaio"  # which has a thread for each file
     if is_single or depth % count:
         why = "one request in flight" if is_single or depth == 1 else f"iodepth={depth}"
         raise BadInputError(
             f"{said}: {why} cannot be divided among {count} files; random requests ask the same of one file of that "
-            f"size (nrfiles=1); or write a job for each file, or, with libaio or io_uring, an iodepth {count} divides"
+            f"size (nrfiles=1); or write a job for each file, or, with io_uring, or libaio and direct=1, an iodepth "
+            f"that {count} divides"
         )
     return depth // count
 

@@ -18,7 +18,7 @@ from brickyard.formats.fio_file import Job, read_command_line, read_jobs
 from brickyard.formats.fio_files import each_file, file_names, shared_words
 from brickyard.formats.fio_limits import Ends, read_ends
 from brickyard.formats.fio_options import check_options
-from brickyard.formats.fio_stream import ENGINES, Work, plain_name, read_region, read_work
+from brickyard.formats.fio_stream import ENGINES, Work, is_direct, plain_name, read_region, read_work
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
 from brickyard.formats.fio_verify import each_loop, read_back
 from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream
@@ -188,10 +188,10 @@ def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
         raise BadInputError(f"ioengine={engine} has no counterpart here; there are {', '.join(ENGINES)}")
     for said in check_options(job.options):
         state.note(said)
-    is_direct = _is_direct(job.options)
-    if not is_direct and fio_flag("pre_read", asked.pre_read):
+    is_passing = is_direct(job.options)
+    if not is_passing and fio_flag("pre_read", asked.pre_read):
         raise BadInputError("fio's pre_read with buffered I/O: its reads come from the cache, and here they would not")
-    state.agree(job, "io", "direct" if is_direct else "buffered")
+    state.agree(job, "io", "direct" if is_passing else "buffered")
     state.agree(job, "engine", ENGINES[engine])
     # A profile drops the cache before its first phase alone.
     if not fio_flag("invalidate", asked.invalidate) and is_first:
@@ -205,21 +205,13 @@ def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
     work = read_work(job, jobs)
     for said in work.notes:
         state.note(said)
-    if not is_direct:
+    if not is_passing:
         state.cache.add(job, is_first=is_first, reads=work.reads)
     streams = _clones(state, job, work, jobs)
     ends = read_ends(asked, depth=work.depth, clones=jobs, lanes=streams[0].workers or 1, passes=work.passes)
     for said in ends.notes:
         state.note(said)
     return _Load(job, streams, ends)
-
-
-def _is_direct(options: dict[str, str]) -> bool:
-    """`buffered` is the opposite of `direct`; of several, fio takes the last."""
-    last = [name for name in options if name in ("direct", "buffered")][-1:]
-    if not last:
-        return False
-    return fio_flag(last[0], options[last[0]]) == (last[0] == "direct")
 
 
 def _clones(state: _Import, job: Job, work: Work, jobs: int) -> list[ProfileStream]:
@@ -280,11 +272,7 @@ def _phases(state: _Import, loads: list[_Load]) -> list[ProfilePhase]:
             )
         return [ProfilePhase(plain_name(loads[0].job.name), first.of_jobs(len(loads)), streams)]
     if not all(load.ends.is_timed() for load in loads):
-        late = next(load for load in loads if load.ends.limits != first.limits or load.ends.start_us)
-        raise BadInputError(
-            f"job {late.job.name}: begins or ends otherwise than the jobs it runs beside, and how long each runs is not"
-            " known beforehand; give them a runtime and time_based, or import them apart"
-        )
+        raise _at_other_times(loads)
     state.note(
         "Jobs that begin or end at different times are phases in turn here: at each border requests in flight end, and"
         " sequential streams begin anew."
@@ -300,6 +288,37 @@ def _phases(state: _Import, loads: list[_Load]) -> list[ProfilePhase]:
         lasting = Limits(duration=duration_text(end - begin))
         made.append(ProfilePhase(f"from-{begin / 1e6:g}s", lasting, streams))
     return made
+
+
+LIMITED_BY = {
+    "duration": "runtime",
+    "requests": "number_ios",
+    "bytes": "io_size",
+    "passes": "size, loops",
+    "stop": "max_latency, latency_target",
+    "steady": "steadystate",
+    "warmup": "ramp_time",
+}
+"""The options that make each limit of a phase."""
+
+
+def _at_other_times(loads: list[_Load]) -> BadInputError:
+    first = loads[0].ends
+    late = next(load for load in loads if load.ends.limits != first.limits or load.ends.start_us)
+    names = [
+        option
+        for limit, option in LIMITED_BY.items()
+        if getattr(late.ends.limits, limit) != getattr(first.limits, limit)
+    ]
+    names += ["startdelay"] if late.ends.start_us else []
+    beside = f"begins or ends otherwise than the jobs it runs beside ({', '.join(names)})"
+    if names == ["ramp_time"]:
+        return BadInputError(f"job {late.job.name}: {beside}; give them the same ramp_time, or import them apart")
+    without = " without ramp_time" if any(load.ends.limits.warmup for load in loads) else ""
+    return BadInputError(
+        f"job {late.job.name}: {beside}, and how long each runs is not known beforehand; give them a runtime and"
+        f" time_based{without}, or import them apart"
+    )
 
 
 def _ending_together(loads: list[_Load]) -> list[_Load]:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 
 from brickyard import _core
 from brickyard.errors import BadInputError
+from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
 from brickyard.formats.fio_options import understood
-from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, version_words
+from brickyard.formats.fio_stream import ENGINES, FLUSHES_ONCE_FROM, one_at_a_time, version_words
 from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
     SCHEMA,
@@ -50,6 +51,7 @@ from brickyard.schema import (
     other_end,
     warned,
 )
+from brickyard.schema.fio_words import CURSORS, has_other_cursors
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.store import Store
 from brickyard.store.record import COMPLETIONS, Record, RunMarks
@@ -76,6 +78,24 @@ SEVERAL_JOBS = warned(
     "their workers, depths, sizes and rates are not known.",
     "run fio without group_reporting",
 )
+
+
+def _one_at_a_time(jobs: list[Job]) -> list[RunWarning]:
+    """fio's own queue is part of its times where what it asks issues one request after another."""
+    found = [(why, job) for job in jobs if job.asked.iodepth != "1" and (why := one_at_a_time(job))]
+    return [
+        warned(
+            "fio-one-in-flight",
+            "warning",
+            "iodepth={depth} of job {job} has no effect with {why}; fio's times include the wait in its own queue.",
+            "use ioengine=io_uring, or libaio with direct=1",
+            job=job.name,
+            depth=Unit.NUMBER.of(_whole(job.asked.iodepth)),
+            why=why,
+        )
+        for why, job in found[:1]
+        if ENGINES[job.asked.ioengine] != "psync"  # which has no queue
+    ]
 
 
 FLUSHES_APART_SHARE = 0.1
@@ -109,6 +129,46 @@ def _flushes(plan: Plan | OtherPlan, phases: Sequence[_Phase]) -> list[RunWarnin
                     )
                 )
     return found
+
+
+EARLY_SHARE = 0.9
+"""Our choice: what a job did in less of its time or of its bytes than this is not what was asked for."""
+
+
+def _ended_early(plan: Plan, layout: Layout) -> list[RunWarning]:
+    """That fio ended a job long before its time was over: it does so at a request that lies behind its region."""
+    found = []
+    for asked, members in zip(plan.phase, layout.phases, strict=True):
+        if not asked.duration or asked.bytes or asked.passes or asked.requests:
+            continue
+        for stream, job in members:
+            ran_ns = max(job.ran_ms, job.job_runtime // asked.stream[stream].workers) * MS_NS
+            if ran_ns < EARLY_SHARE * asked.duration.ns:
+                found.append(
+                    warned(
+                        "fio-ended-early",
+                        "warning",
+                        "fio ended job {job} after {ran}, and {asked} were asked for: its figures are of that time.",
+                        "run the job file by fio itself to see why: `brickyard profiles show PROFILE --format fio`",
+                        job=job.jobname,
+                        ran=Unit.NS.of(ran_ns),
+                        asked=Unit.NS.of(asked.duration.ns),
+                    )
+                )
+    return found
+
+
+def _cursors(plan: Plan) -> list[RunWarning]:
+    streams = [stream for phase in plan.phase for stream in phase.stream if has_other_cursors(stream)]
+    return [
+        warned(
+            "fio-cursors",
+            "warning",
+            "Stream {streams}: {cursors}, in this run too.",
+            streams=list(dict.fromkeys(stream.name or "stream" for stream in streams)),
+            cursors=CURSORS,
+        )
+    ][: len(streams)]
 
 
 @dataclass(frozen=True)
@@ -184,8 +244,13 @@ def store_result(
     ]
     found = [REBUILT] * is_rebuilt + ([_completions(calls_ns)] if calls_ns else [])
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
+    known = [job for job in document.jobs if job not in layout.merged]
+    found += _one_at_a_time([Job(job.jobname, document.options_of(job)) for job in known])
     if not layout.merged:
         found += _flushes(layout.plan, phases)
+    if isinstance(layout.plan, Plan):
+        found += _cursors(layout.plan)
+        found += _ended_early(layout.plan, layout) if outcome is RunOutcome.DONE else []
     seen = watched(store.record(run))
     end = End(end_ns=phases[-1].end_ns, outcome=outcome, message=other_end(message))
     store.end_run(run, end, seen.watch, [*warnings, *seen.warnings, *found])

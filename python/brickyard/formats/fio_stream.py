@@ -5,6 +5,7 @@ Refusal: when jobs run and what ends them is `fio_job`'s business; what a stream
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brickyard import _core
@@ -12,7 +13,7 @@ from brickyard.errors import BadInputError, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_options import FioOptions
-from brickyard.formats.fio_passes import random_passes, strided_passes
+from brickyard.formats.fio_passes import ends_by_itself, random_passes, size_bytes, strided_passes
 from brickyard.formats.fio_units import (
     by_direction,
     fio_bytes,
@@ -55,6 +56,7 @@ ENGINES = {
 }
 ALIKE = 0.75
 """How alike a direction must be for a guess: `reed` is, and of `readrand` nobody knows which word is meant."""
+ONE_CURSOR = "Reads and writes move one cursor here; fio has a cursor for each."
 MAX_SIZES = 256  # of a bsrange: 4k to 1m
 BS_DEFAULT = "4k"
 ETCD_BYTES = 2300  # of IBM Cloud's command that tests storage for etcd
@@ -97,29 +99,31 @@ def read_work(job: Job, jobs: int) -> Work:
     _check_sectors(sizes)
     align = _align(asked, sizes) if is_random else None
     think_us = fio_time_us("thinktime", asked.thinktime, default="us")
-    pace, ops = _pace(asked, ops, sizes, jobs, notes)
+    pace, ops = _pace(job, ops, sizes, jobs, notes)
     engine = asked.ioengine
     depth = fio_int("iodepth", asked.iodepth, low=1, high=4096)
-    if ENGINES[engine] == "psync" and depth > 1:
-        notes.append(f"iodepth={depth} has no effect with fio's ioengine={engine}, so depth is 1.")
+    queued = depth if engine in QUEUES_FLUSHES else 1
+    if depth > 1 and (why := one_at_a_time(job)):
+        notes.append(f"iodepth={depth} has no effect with {why}, so depth is 1.")
         depth = 1
     if depth > 1 and think_us:
-        raise BadInputError(
-            f"thinktime with iodepth={depth}: fio pauses the whole job after each request, while here each request in"
-            " flight would pause by itself; use iodepth=1, and numjobs for more of them"
+        notes.append(
+            f"iodepth={depth} has no effect with thinktime: fio waits for the end of all requests in flight before it"
+            " pauses, after each request, so depth is 1."
         )
+        depth = queued = 1
     is_verified = verifies(asked)
     flush_every = _flush_every(asked)
     if flush_every is not None and not ops.write:
         notes.append(f"{flush_every.call}={flush_every.writes} has no effect: the job writes nothing.")
         flush_every = None
-    if flush_every is not None:
-        queued = depth if engine in QUEUES_FLUSHES else 1
-        if again := flushes_again(reads=bool(ops.read), depth=queued, writes=flush_every.writes):
-            notes.append(
-                f"{flush_every.call}={flush_every.writes}: here one flush follows each such number of writes, as in fio"
-                f" from {version_words(FLUSHES_ONCE_FROM)} on; before, fio flushed again {again}."
-            )
+    if flush_every is not None and (
+        again := flushes_again(reads=bool(ops.read), depth=queued, writes=flush_every.writes)
+    ):
+        notes.append(
+            f"{flush_every.call}={flush_every.writes}: here one flush follows each such number of writes, as in fio"
+            f" from {version_words(FLUSHES_ONCE_FROM)} on; before, fio flushed again {again}."
+        )
     stream = ProfileStream(
         name=plain_name(job.name),
         operations=ops,
@@ -139,6 +143,26 @@ def read_work(job: Job, jobs: int) -> Work:
         notes.append("Blocks carry Brickyard's own stamps instead of fio's checksums.")
     passes = _passes(asked, ops, sizes, align, step_bytes, notes)
     return Work(stream, depth, tuple(notes), bool(ops.read), passes)
+
+
+def is_direct(options: Mapping[str, str]) -> bool:
+    """`buffered` is the opposite of `direct`; of several, fio takes the last."""
+    last = [name for name in options if name in ("direct", "buffered")][-1:]
+    if not last:
+        return False
+    return fio_flag(last[0], options[last[0]]) == (last[0] == "direct")
+
+
+def one_at_a_time(job: Job) -> str:
+    """With what a job has one request in flight on each file, whatever its iodepth; empty where it has a queue."""
+    engine = job.asked.ioengine
+    if ENGINES.get(engine) == "psync":
+        return f"fio's ioengine={engine}"
+    if engine == "libaio" and not is_direct(job.options):
+        return "fio's ioengine=libaio and buffered I/O, which Linux issues one request at a time"
+    if engine == "posixaio":
+        return "fio's ioengine=posixaio on Linux, whose C library issues the requests of a file one at a time"
+    return ""
 
 
 def _passes(
@@ -291,13 +315,11 @@ def _address(
     if (given := asked.random_distribution) != "random":
         if share < 100:
             raise BadInputError(f"percentage_random with random_distribution={given}: no address here has both")
-        if has_own_align and not given.startswith("zoned"):
-            raise BadInputError(
-                f"blockalign={asked.blockalign} with random_distribution={given}: fio draws blocks of bs and multiplies"
-                " their number by blockalign, so that requests lie elsewhere; leave blockalign out"
-            )
+        if not given.startswith("zoned"):
+            _check_hot(asked, sizes, has_own_align=has_own_align)
         return _distribution(given, notes)
     if share < 100:
+        notes += _of_runs(asked, ops, sizes, align)
         return Address("runs", random=share)
     if fio_flag("norandommap", asked.norandommap) or has_own_align:  # which turns fio's map off
         return RANDOM
@@ -313,6 +335,49 @@ def _address(
         f" this pass has touched, {effect}. With norandommap=1 both do the same."
     )
     return RANDOM
+
+
+def _of_runs(asked: FioOptions, ops: Shares, sizes: Sizes, align: int | None) -> list[str]:
+    """What differs from fio where some requests are random and the others follow them."""
+    said = [ONE_CURSOR] if len(ops.used) > 1 else []
+    has_time = asked.io_size is None and ends_by_itself(asked)
+    if not has_time and not _fits(sizes, align, size_bytes(asked)):
+        said.append(
+            f"percentage_random={asked.percentage_random}: fio ends a loop at the first sequential request that does"
+            " not fit before the end of its file, so it may do less than here; with time_based=1, both do the same."
+        )
+    return said
+
+
+def _fits(sizes: Sizes, align: int | None, region_bytes: int | None) -> bool:
+    """Whether some size always fits before the end: all are multiples of the smallest, to which they are aligned."""
+    for mix in sizes.values():
+        unit = min(mix)
+        if align not in (None, unit) or any(size % unit for size in [*mix, region_bytes or 0]):
+            return False
+    return True
+
+
+def _check_hot(asked: FioOptions, sizes: Sizes, *, has_own_align: bool) -> None:
+    """fio draws blocks of the smallest size, and ends at the first that lies behind the end of its file."""
+    given = f"random_distribution={asked.random_distribution}"
+    if has_own_align:
+        raise BadInputError(
+            f"blockalign={asked.blockalign} with {given}: fio draws blocks of bs and multiplies"
+            " their number by blockalign, so that requests lie elsewhere; leave blockalign out"
+        )
+    least = {min(mix) for mix in sizes.values()}
+    if len(least) > 1:
+        raise BadInputError(
+            f"{given} with other sizes of reads than of writes: fio draws blocks of the smallest size for both, and"
+            " ends at the first write or read behind the end of its file; write a job for each"
+        )
+    region_bytes, block_bytes = size_bytes(asked), least.pop()
+    if region_bytes is not None and region_bytes % block_bytes:
+        raise BadInputError(
+            f"{given} with a size that is no multiple of {block_bytes}: fio ends at the first request for the rest of"
+            " its file; make size a multiple of bs"
+        )
 
 
 def _for_random(asked: FioOptions) -> list[str]:
@@ -339,7 +404,7 @@ def _one_size(sizes: Sizes) -> int | None:
 
 def _in_order(ops: Shares, sizes: Sizes, step_bytes: int, notes: list[str]) -> Address:
     if len(ops.used) > 1:
-        notes.append("Reads and writes move one cursor here; fio has a cursor for each.")
+        notes.append(ONE_CURSOR)
     if not step_bytes:
         return SEQUENTIAL
     one = _one_size(sizes)
@@ -405,9 +470,10 @@ def _filled(said: str, values: list[float | None], *, is_absolute: bool = False)
     return [left / missing if value is None else value for value in values]
 
 
-def _pace(asked: FioOptions, ops: Shares, sizes: Sizes, jobs: int, notes: list[str]) -> tuple[OpenLoop | None, Shares]:
+def _pace(job: Job, ops: Shares, sizes: Sizes, jobs: int, notes: list[str]) -> tuple[OpenLoop | None, Shares]:
     """The pace of all clones, and the operations: rates of both directions decide them as well, as in fio."""
-    rates = _rates(asked, sizes, notes)
+    asked = job.asked
+    rates = _rates(job, sizes, notes)
     if rates is None:
         return None, ops
     if fio_time_us("thinktime", asked.thinktime, default="us"):
@@ -428,33 +494,73 @@ def _pace(asked: FioOptions, ops: Shares, sizes: Sizes, jobs: int, notes: list[s
     return pace, ops
 
 
-def job_rate(asked: FioOptions) -> float:
+def job_rate(job: Job) -> float:
     """Requests/s of one job, of its reads and writes together; 0 where none is given."""
-    ops, _, _ = _operations(asked)
-    return sum((_rates(asked, _sizes(asked, ops), []) or {}).values())
+    ops, _, _ = _operations(job.asked)
+    return sum((_rates(job, _sizes(job.asked, ops), []) or {}).values())
 
 
-def _rates(asked: FioOptions, sizes: Sizes, notes: list[str]) -> dict[str, float] | None:
+def _rates(job: Job, sizes: Sizes, notes: list[str]) -> dict[str, float] | None:
     """Requests/s of one job by operation; a rate without a comma holds for each direction."""
-    found: dict[str, float] = {}
-    for option, given in (("rate_iops", asked.rate_iops), ("rate", asked.rate)):
-        if given is None or found:
-            continue
-        for name, text in by_direction(given, "0").items():
-            if name not in sizes:
-                continue
-            if option == "rate_iops":
-                found[name] = fio_rate(option, text)
-                if has_prefix(text):
-                    notes.append(f"rate_iops={text} is {found[name]:,.0f} requests/s, as fio reads it (k is 1024).")
-            else:
-                found[name] = fio_bytes(option, text) / max(1.0, _mean_bytes(sizes[name]))
+    asked = job.asked
+    if asked.rate_iops is not None and asked.rate is not None:
+        raise BadInputError("rate and rate_iops exclude each other, in fio too; leave one of them out")
+    option, given = ("rate", asked.rate) if asked.rate_iops is None else ("rate_iops", asked.rate_iops)
+    if given is None:
+        return None
+    texts = by_direction(given, "0")
+    found = {name: _requests_per_s(job, name, texts[name], mix, notes) for name, mix in sizes.items()}
     limited = [name for name, rate in found.items() if rate]
     if not limited:
         return None
     if len(limited) < len(found):
         raise BadInputError(f"a rate for {limited[0]}s alone: the other direction of a stream has it too")
+    why = None if job.rates_requests else SIZES_IN_RATE.get((option, asked.rate_process))
+    if why and any(_least_bytes(asked, name, mix) < max(mix) for name, mix in sizes.items()):
+        each = " and ".join(f"{rate:,.6g} {name}s/s" for name, rate in found.items())
+        notes.append(f"{option}={given} with several request sizes: {why}. That is {each} of each job, as here.")
     return found
+
+
+SIZES_IN_RATE = {
+    ("rate_iops", "linear"): "fio's constant rate counts bytes, rate_iops times the smallest size",
+    ("rate", "poisson"): "with rate_process=poisson, fio divides the rate by the smallest size",
+}
+"""Where fio's rate is not what its words say; by option and `rate_process`."""
+
+
+def _requests_per_s(job: Job, name: str, text: str, mix: dict[int, float], notes: list[str]) -> float:
+    """A rate of fio's is bytes/s; `rate_iops` is so many of the smallest size, and Poisson's pauses are those of the
+    smallest size, whatever size a request has (`__setup_rate` and `usec_for_io` in fio's sources)."""
+    asked = job.asked
+    least_bytes, is_poisson = _least_bytes(asked, name, mix), asked.rate_process == "poisson"
+    if asked.rate_iops is None:
+        rate_bytes = fio_bytes("rate", text)
+        if not is_poisson:
+            return plain_rate(rate_bytes, _mean_bytes(mix))
+        if 0 < rate_bytes < least_bytes:
+            raise BadInputError(f"rate={text} with rate_process=poisson: fio ends where it is less than one request/s")
+        return float(rate_bytes // least_bytes)
+    rate = fio_rate("rate_iops", text)
+    if has_prefix(text):
+        notes.append(f"rate_iops={text} is {rate:,.0f} requests/s, as fio reads it (k is 1024).")
+    is_plain = is_poisson or job.rates_requests
+    return rate if is_plain else round(rate * least_bytes / _mean_bytes(mix), 9)
+
+
+def _least_bytes(asked: FioOptions, name: str, mix: dict[int, float]) -> int:
+    """Of the sizes that a job names for an operation, also those that no request has."""
+    if asked.bssplit is None:
+        return min(mix)
+    items = by_direction(asked.bssplit, BS_DEFAULT)[name].split(":")
+    return min(fio_bytes("bssplit", item.partition("/")[0]) for item in items)
+
+
+def plain_rate(rate_bytes: int, mean_bytes: float) -> float:
+    """Requests/s, as a person would write them where whole bytes/s do not tell the difference."""
+    rate = rate_bytes / mean_bytes
+    plain = round(rate, 3)
+    return plain if abs(plain * mean_bytes - rate_bytes) <= 0.5 else rate
 
 
 def _sync(asked: FioOptions) -> str | None:
@@ -511,7 +617,8 @@ def read_region(asked: FioOptions, shift: str = "") -> str | None:
         size = str(file_bytes if goes_everywhere(asked) else min(part_bytes, file_bytes))
     percents = [text.endswith("%") for text in (offset, shift or offset)]
     if len(set(percents)) > 1 and offset != "0":
-        raise BadInputError(f"offset={offset} with offset_increment={shift}: give both in bytes or both in per cent")
+        step = asked.offset_increment
+        raise BadInputError(f"offset={offset} with offset_increment={step}: give both in bytes or both in per cent")
     ends_whole = size == "100%"
     if (shift or offset).endswith("%"):
         low = fio_number("offset", offset.removesuffix("%"), high=100)

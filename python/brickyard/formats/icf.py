@@ -240,7 +240,8 @@ def _of_worker(worker: Worker, heading: str, line: str, cells: list[str]) -> boo
     elif heading.startswith("assigned access specs"):
         worker.specs.append(line)
     elif heading == "target":
-        worker.targets.append(re.sub(r'\s*"[^"]*"$', "", line))
+        # A drive letter says enough; the number of a physical disk does not without its name.
+        worker.targets.append(line if line[:1].isdigit() else re.sub(r'\s*"[^"]*"$', "", line))
     else:
         return False
     return True

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from brickyard.errors import BadInputError
-from brickyard.formats.batch_file import commands
+from brickyard.formats.batch_file import commands, pause_notes
 from brickyard.formats.command_load import KIB, MIB, Load, profile_of, refusal, whole_number
 from brickyard.formats.fio_job import Imported
 
@@ -20,6 +20,7 @@ def import_sqlio(name: str, text: str, directory: Path, parameters: str | None =
     if parameters is not None:
         for load in loads:
             load.files = read_parameter_file(parameters)
+    loads[0].notes += pause_notes(text)
     return profile_of(name, "SQLIO", loads)
 
 

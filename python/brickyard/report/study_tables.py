@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.difference_words import UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.workload import requests_of, workload_words
-from brickyard.analysis.judging.crosscheck import JUDGED, TIMES, Comparison, TwoPrograms
+from brickyard.analysis.judging.crosscheck import JUDGED, TIMES, Comparison, TwoPrograms, cursor_words
 from brickyard.analysis.studies.census import Census
 from brickyard.analysis.studies.census_answer import SHOWN
 from brickyard.honesty.answers import LINUX_DEFAULT, WritePath, interval_words
@@ -63,7 +63,9 @@ def crosscheck_tables(of: TwoPrograms, records: Sequence[Record]) -> list[Table]
     columns = ("phase", "stream", "operation", "by", "IOPS", "MiB/s", "mean", *MEDIAN_AND_P99)
     return [
         Table(
-            "The same workload with both, all runs together",
+            "The workload with both, all runs together; places of requests differ"
+            if cursor_words(records)
+            else "The same workload with both, all runs together",
             columns,
             rows,
             text_columns=4,

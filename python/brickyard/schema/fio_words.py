@@ -89,6 +89,15 @@ def fio_title(plan: Plan) -> str:
     return ", ".join(part for part in parts if part)
 
 
+CURSORS = "reads and writes share one cursor in Brickyard; fio has a cursor for each"
+
+
+def has_other_cursors(stream: Stream) -> bool:
+    """Whether reads and writes go on where the last request of either ended, and in fio where one of their own did."""
+    is_mixed = sum(bool(getattr(stream.operations, kind)) for kind in Moves) > 1
+    return is_mixed and isinstance(stream.address, SequentialAddress | StridedAddress | RunsAddress)
+
+
 def _operations(stream: Stream) -> str:
     used = [kind for kind in ("read", "write", "trim") if getattr(stream.operations, kind)]
     is_random = not isinstance(stream.address, SequentialAddress | StridedAddress)

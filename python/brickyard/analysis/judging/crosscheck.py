@@ -21,7 +21,8 @@ from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.conclusions import sees_words
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema import Document
-from brickyard.schema.plan import OpenPace, Stream
+from brickyard.schema.fio_words import CURSORS, has_other_cursors
+from brickyard.schema.plan import OpenPace, Plan, Stream
 from brickyard.store import Record
 from brickyard.store.record import FIO
 
@@ -230,7 +231,19 @@ def crosscheck_answer(of: TwoPrograms, records: Sequence[Record]) -> Answer:
     said = [place_words(item, of.version) for item in of.found]
     if not said:
         said = ["Nothing was compared: no run of each program came to its end."]
+    said = [*cursor_words(records), *said]
     return Answer(f"Do {of.version} and Brickyard measure the same?", tuple(said), belief(records))
+
+
+def cursor_words(records: Sequence[Record]) -> list[str]:
+    """That the places of some requests are not those of both, before any figure."""
+    plan = records[0].info.plan if records else None
+    if not isinstance(plan, Plan):
+        return []
+    places = [(phase.name, stream.name) for phase in plan.phase for stream in phase.stream if has_other_cursors(stream)]
+    named = "; ".join(", ".join(filter(None, place)) for place in places)
+    of = f" of {named}" if named.strip("; ") else ""
+    return [f"The places of requests{of} differ: {CURSORS}."] if places else []
 
 
 def place_words(item: Comparison, version: str) -> str:

@@ -24,7 +24,7 @@ from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.target import aim_at, aim_directories, split_overrides
 from brickyard.cli.parts.told import tell
 from brickyard.errors import BadInputError, Edit, Remedy, one_line
-from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_export import check_fio
 from brickyard.schema import RunOptions, plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
@@ -325,7 +325,7 @@ def _check_fio(plan: Plan, *, modelled: bool) -> None:
     """What fio can't do or say is refused before anything is touched."""
     if modelled:
         raise BadInputError("--engine fio: fio cannot run on a modelled brick; name a file or a device")
-    export_fio(plan)
+    check_fio(plan)
 
 
 def _refuse_carriers(name: str, engine: str | None, *, modelled: bool) -> None:

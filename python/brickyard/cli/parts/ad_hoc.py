@@ -123,6 +123,8 @@ NO_EFFECT = {
     "refill_buffers": "what is written is always unique data",
 }
 """Taken from a line of fio, and why a run is the same without it."""
+QUEUING = "windowsaio"
+"""An engine of fio's that leaves ours open, and whose queue holds for buffered I/O too."""
 OF_RANDOM = ("random_distribution", "percentage_random")
 """What they mean is meant of random offsets alone."""
 NOT_OF_THE_JOB = ("save", "rate", "name", "filename", *NO_EFFECT)
@@ -142,10 +144,11 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
         if words.rate_iops is not None:
             raise BadInputError("--rate and --rate-iops are two rates; leave one of them out")
         options["rate_iops"] = _rate(_total_per_s(words.rate, asked), asked)
-    notes += _several(understood(options)) if words.rate_iops is not None else []
-    unnamed = profiles.ProfileText(NAME, _imported(options, NAME).text, "")
+    job = Job(NAME, options, rates_requests=words.rate is not None)
+    notes += _several(job) if words.rate_iops is not None else []
+    unnamed = profiles.ProfileText(NAME, _imported(job, NAME).text, "")
     title = fio_title(profiles.validate(unnamed, []))
-    imported = _imported(options, f"{words.name}: {title}" if words.name else title)
+    imported = _imported(job, f"{words.name}: {title}" if words.name else title)
     if words.save is not None:
         try:
             write_whole(words.save, imported.text, stream=True)
@@ -158,12 +161,12 @@ def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
 def _job(given: Mapping[str, str]) -> dict[str, str]:
     """The options of fio's job, with Brickyard's defaults: direct I/O, this host's best engine, limited by time."""
     options = {name: _whole_us(name, text) for name, text in given.items() if name not in NOT_OF_THE_JOB}
-    return {"direct": "1", "ioengine": "libaio", "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
+    return {"direct": "1", "ioengine": QUEUING, "runtime": RUNTIME, **options, "time_based": "1", "filename": NAME}
 
 
-def _imported(options: dict[str, str], title: str) -> Imported:
+def _imported(job: Job, title: str) -> Imported:
     try:
-        return import_jobs(NAME, [Job(NAME, options)], BY_OPTIONS, title=title)
+        return import_jobs(NAME, [job], BY_OPTIONS, title=title)
     except BadInputError as error:
         said = str(error).removeprefix(f"job {NAME}: ")
         raise BadInputError(f"--{said}" if OPTION.match(said) else said) from error
@@ -183,7 +186,7 @@ def wrong_values(given: Mapping[str, str]) -> list[BadInputError]:
         try:
             _check(name, text, rw)
             if name not in NOT_OF_THE_JOB:
-                _imported(_job({"rw": rw, name: text}), NAME)
+                _imported(Job(NAME, _job({"rw": rw, name: text})), NAME)
             rw = text if name == "rw" else rw
         except BadInputError as error:
             found.append(error)
@@ -280,12 +283,13 @@ def _check_rate(text: str) -> None:
         _bytes_per_s(text)
 
 
-def _several(asked: FioOptions) -> list[str]:
+def _several(job: Job) -> list[str]:
     """What a rate of several jobs or directions comes to."""
+    asked = job.asked
     jobs = fio_int("numjobs", asked.numjobs, low=1, high=1024)
     if jobs == 1 and DIRECTIONS.get(asked.rw, ("",))[0] != "mixed":
         return []
-    per_s = format_iops(job_rate(asked) * jobs)
+    per_s = format_iops(job_rate(job) * jobs)
     return [f"--rate-iops is the rate of each job and direction, as in fio: {per_s} requests/s together"]
 
 

@@ -22,7 +22,7 @@ from msgspec import structs
 
 from brickyard import _core, outputs
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
-from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_export import check_fio, export_fio
 from brickyard.formats.fio_json import read_result
 from brickyard.formats.fio_result import SeenBeside, store_result
 from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, version_words
@@ -68,7 +68,7 @@ def run_fio(
     """One run of a plan by fio; what fio can't express is refused before anything is touched."""
     place = fio_place()
     plan = spec.profile_plan
-    export_fio(plan, spec.targets)
+    check_fio(plan)
     refuse_flushes(plan, _version(place))
     opened = prepare(plan, spec, interrupt)
     facts = circumstances.collect(spec.targets)

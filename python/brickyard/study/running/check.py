@@ -6,7 +6,7 @@ from pathlib import Path
 
 from brickyard import _core
 from brickyard.errors import BadInputError, core_refusals
-from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_export import check_fio
 from brickyard.schema import RunOptions, encode, plan_text
 from brickyard.schema.plan import Plan
 from brickyard.study.running.by_fio import fio_place
@@ -18,7 +18,7 @@ def check_run(plan: Plan, targets: list[str], options: RunOptions, *, by_fio: bo
         raise BadInputError("the core is a debug build, which measures itself; build it with `make run`")
     if by_fio:
         fio_place()
-        export_fio(plan, targets)
+        check_fio(plan)
     with core_refusals():
         _core.check(plan_text(plan), targets, encode(options))
 

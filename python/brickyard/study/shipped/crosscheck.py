@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_export import check_fio
 from brickyard.store import Store
 from brickyard.store.record import RunMarks
 from brickyard.study.running.by_fio import fio_place, run_fio
@@ -28,7 +28,7 @@ class Crosschecked:
 
 def crosscheck(store: Store, listener: Listener, interrupt: Interrupt, spec: RunSpec, times: int) -> Crosschecked:
     fio_place()
-    export_fio(spec.profile_plan, spec.targets)
+    check_fio(spec.profile_plan)
     runner = Runner(store, listener, interrupt)
     listener.expect(times)
     study = store.add_study(f"crosscheck of {spec.profile}", {"profile": spec.profile, "repetitions": times})
