@@ -190,6 +190,9 @@ def _split(mix: list[SizeShare]) -> str:
 
 def _whole(mix: list[SizeShare]) -> list[int]:
     """fio takes whole per cents: rounded so that they still sum to 100, none off by a whole one."""
+    least = min((item.size for item in mix), default=1)
+    if any(item.size % least for item in mix):
+        raise _refuse("request sizes that are no multiples of the smallest (fio rounds them down)")
     whole = [int(item.share + 1e-9) for item in mix]
     by_rest = sorted(range(len(mix)), key=lambda k: whole[k] - mix[k].share)
     for k in by_rest[: 100 - sum(whole)]:
@@ -298,11 +301,11 @@ def _is_apart(stream: Stream) -> bool:
 def _parts(stream: Stream, region: list[str]) -> list[str]:
     """A part of the region for each worker; ours differ by one request where they cannot be equal, and fio's are
     equal. fio takes whole per cents."""
-    found = dict(line.split("=") for line in region)
-    size, workers = found["size"], stream.workers
+    *before, last = region
+    size, workers = last.removeprefix("size="), stream.workers
     if size.endswith("%"):
         share = float(size[:-1])
-        if found.get("offset", "0%") != "0%" or share % workers:
+        if before not in ([], ["offset=0%"]) or share % workers:
             raise _refuse(f"a region in per cent in {workers} parts (apart); give the region in bytes:")
         part = f"{share / workers:g}%"
     else:
@@ -310,7 +313,7 @@ def _parts(stream: Stream, region: list[str]) -> list[str]:
         if requests % workers:
             raise _refuse(f"a sequential region of {requests:,} requests in {workers} parts (apart)")
         part = str(requests // workers * _unit(stream))
-    return [*(line for line in region if not line.startswith("size=")), f"size={part}", f"offset_increment={part}"]
+    return [*before, f"size={part}", f"offset_increment={part}"]
 
 
 def _unit(stream: Stream) -> int:

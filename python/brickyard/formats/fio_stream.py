@@ -5,6 +5,7 @@ Refusal: when jobs run and what ends them is `fio_job`'s business; what a stream
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -96,8 +97,9 @@ def read_work(job: Job, jobs: int) -> Work:
     notes: list[str] = []
     ops, is_random, step_bytes = _operations(asked)
     sizes = _sizes(asked, ops)
+    notes += _rounded_words(asked, sizes)
     _check_sectors(sizes)
-    align = _align(asked, sizes) if is_random else None
+    align = _align(asked, sizes) if is_random else _step_of(sizes)
     think_us = fio_time_us("thinktime", asked.thinktime, default="us")
     pace, ops = _pace(job, ops, sizes, jobs, notes)
     engine = asked.ioengine
@@ -247,12 +249,15 @@ def _check_sectors(sizes: Sizes) -> None:
 
 
 def range_sizes(text: str) -> dict[int, float]:
-    """The sizes of a `bsrange`, multiples of its lowest one, with their shares in per cent."""
+    """The sizes of a `bsrange` with their shares in per cent: the multiples of its lowest one, alike, and its highest
+    one for what is left (`__get_next_buflen` in fio's sources)."""
     low_text, _, high_text = text.partition("-")
     low, high = fio_bytes("bsrange", low_text), fio_bytes("bsrange", high_text or low_text)
     if not 0 < low <= high or high // low > MAX_SIZES:
         raise BadInputError(f"bsrange={text}: more than {MAX_SIZES} sizes, or none")
-    return {low * k: 100 / (high // low) for k in range(1, high // low + 1)}
+    if high % low == 0:
+        return {low * k: 100 * low / high for k in range(1, high // low + 1)}
+    return {low * k: 100 * low / high for k in range(1, high // low + 1)} | {high: 100 * (high % low) / high}
 
 
 def _split(text: str) -> dict[int, float]:
@@ -270,7 +275,26 @@ def _split(text: str) -> dict[int, float]:
         raise BadInputError(f"bssplit={text}: the shares don't sum to 100")
     for size in open_sizes:
         shares[size] = shares.get(size, 0) + rest / len(open_sizes)
-    return {size: share for size, share in shares.items() if share > 0}
+    least = min(shares)
+    if not least:
+        return shares
+    rounded: dict[int, float] = {}
+    for size, part in shares.items():
+        if part > 0:
+            # fio rounds each down to a multiple of the smallest that is named (`get_next_buflen`).
+            rounded[size // least * least] = rounded.get(size // least * least, 0) + part
+    return rounded
+
+
+def _rounded_words(asked: FioOptions, sizes: Sizes) -> list[str]:
+    if asked.bssplit is None:
+        return []
+    texts = by_direction(asked.bssplit, BS_DEFAULT)
+    named = {fio_bytes("bssplit", item.partition("/")[0]) for name in sizes for item in texts[name].split(":")}
+    lost = sorted(named - {size for mix in sizes.values() for size in mix})
+    if not any(size % _least_bytes(asked, name, sizes[name]) for name in sizes for size in lost):
+        return []
+    return [f"bssplit={asked.bssplit}: sizes are rounded down to multiples of the smallest, as in fio."]
 
 
 def _alike(sizes: Sizes) -> dict[int, float] | None:
@@ -295,6 +319,13 @@ def _align(asked: FioOptions, sizes: Sizes) -> int | None:
     if len(found) > 1:
         raise BadInputError(f"blockalign={asked.blockalign}: reads and writes of a stream have one alignment")
     return found.pop()
+
+
+def _step_of(sizes: Sizes) -> int | None:
+    """What a cursor moves by, where that is less than the smallest request."""
+    every = {size for mix in sizes.values() for size in mix}
+    step = math.gcd(*every)
+    return None if step == min(every) else step
 
 
 def _address(
