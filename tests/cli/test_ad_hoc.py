@@ -221,6 +221,8 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         ),
         (["--rw", "read", "-bs=4k", "x"], "two dashes: `brickyard run --rw read --bs=4k x --dry-run`"),
         (["--rw", "read", "--bs", "-4k", "x"], "--bs -4k: it cannot be below zero"),
+        (["--rw", "randrw", "--rwmixread", "0.7", "x"], "`brickyard run --rw randrw --rwmixread 70 x --dry-run`"),
+        (["--rw", "read", "--buffered", "0"], "or --direct 1"),
         (["--rw", "read", "--rate", "0"], "--rate=0: must be a number from 0.001"),
         (
             ["--rw", "reed", "--bs", "4q", "--iodepth=0", "--runtime", "1.5x"],
@@ -509,6 +511,31 @@ def test_what_was_never_written_counts_within_what_is_read(
     assert f"Requirement {limit}: {word}" in said
     told = f"This is not the rate of the storage: {share} of what may be read was never written."
     assert (told in said) if share else ("never written." not in said)
+
+
+def test_what_was_written_into_preallocated_space_counts_as_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As fio lays out a file. Its pages are dirty, and the file system still says that nothing was written."""
+    laid_out = tmp_path / "file"
+    with laid_out.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 64 << 20)
+        file.write(os.urandom(64 << 20))
+    assert (
+        main(["run", "--rw", "randread", "--bs", "4k", "--runtime", "300ms", str(laid_out), "--check", "iops>=1"]) == 0
+    )
+    assert "never written" not in capsys.readouterr().out
+
+
+def test_switches_of_fio_take_a_value_behind_a_blank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The value was taken for a target, and a file of that name was made."""
+    monkeypatch.chdir(tmp_path)
+    switches = ["--randrepeat", "0", "--end_fsync", "1", "--gtod_reduce=0"]
+    assert main(["run", "--rw", "randread", *switches, "--runtime", "300ms", "x", "--size", "16m"]) == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["x"]
+    capsys.readouterr()
 
 
 def test_a_stream_ends_when_its_own_loop_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,6 +89,10 @@ def _run(given: list[str]) -> int:
         from brickyard.cli.parts.judging import spread_check
 
         given = spread_check(given)
+    if given[:1] == ["run"] and {"0", "1"}.intersection(given):
+        from brickyard.cli.parts.ad_hoc import joined_flags
+
+        given = joined_flags(given)
     if said := _other_words(given):
         return _complain(given, said, BAD_INPUT, BadInputError(said))
     try:

@@ -19,6 +19,7 @@ from .roots import Roots, as_number, entries, text
 
 # linux/fs.h, linux/fiemap.h: _IOWR('f', 11, struct fiemap), whose head is 32 bytes and whose extents are 56.
 FS_IOC_FIEMAP = 0xC020660B
+FIEMAP_FLAG_SYNC = 0x1
 FIEMAP_EXTENT_LAST = 0x1
 FIEMAP_EXTENT_UNWRITTEN = 0x800
 FIEMAP_EXTENT_BYTES = 56
@@ -103,12 +104,14 @@ def space(path: str) -> SpaceSheet:
 
 def written_extents(path: str) -> list[tuple[int, int, bool]] | None:
     """Start and end of each extent of a file, and whether it was written: one that has a place and was not answers
-    reads without touching the device. None where there are too many."""
+    reads without touching the device. None where there are too many.
+
+    Dirty pages are written back first: until then, what was written into preallocated space counts as not written."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         start, found = 0, list[tuple[int, int, bool]]()
         while len(found) < FIEMAP_EXTENTS_MAX:
-            request = bytearray(struct.pack("=QQIIII", start, 2**64 - 1 - start, 0, 0, FIEMAP_BATCH, 0))
+            request = bytearray(struct.pack("=QQIIII", start, 2**64 - 1 - start, FIEMAP_FLAG_SYNC, 0, FIEMAP_BATCH, 0))
             request += bytes(FIEMAP_BATCH * FIEMAP_EXTENT_BYTES)
             fcntl.ioctl(handle, FS_IOC_FIEMAP, request)
             count = struct.unpack_from("=I", request, 20)[0]

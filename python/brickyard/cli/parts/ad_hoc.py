@@ -123,11 +123,25 @@ NO_EFFECT = {
     "refill_buffers": "what is written is always unique data",
 }
 """Taken from a line of fio, and why a run is the same without it."""
+FLAGS = frozenset(
+    f"--{spelt}" for name in (*NO_EFFECT, "end_fsync", "norandommap") for spelt in (name, name.replace("_", "-"))
+)
 QUEUING = "windowsaio"
 """An engine of fio's that leaves ours open, and whose queue holds for buffered I/O too."""
 OF_RANDOM = ("random_distribution", "percentage_random")
 """What they mean is meant of random offsets alone."""
 NOT_OF_THE_JOB = ("save", "rate", "name", "filename", *NO_EFFECT)
+
+
+def joined_flags(given: list[str]) -> list[str]:
+    """`--randrepeat 0` as one word, as fio reads it; the parser would take the 0 for a target."""
+    joined: list[str] = []
+    for word in given:
+        if joined and joined[-1] in FLAGS and word in ("0", "1"):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def made_profile(words: AdHoc) -> tuple[profiles.ProfileText, list[str]]:
@@ -261,6 +275,10 @@ def _check(name: str, text: str, rw: str) -> None:
     kind, is_random = DIRECTIONS.get(rw, ("mixed", True))
     if name == "rwmixread" and kind != "mixed":
         raise BadInputError(f"--rwmixread {text}: --rw {rw} does not mix; --rw randrw and rw do")
+    if name == "rwmixread" and re.fullmatch(r"0?\.\d*[1-9]\d*", text):
+        percent = f"{float(text) * 100:g}"
+        edit = Remedy(f"write {percent}", Edit(("--rwmixread", text), ("--rwmixread", percent)))
+        raise BadInputError(f"--rwmixread {text}: is in per cent, as in fio", edit)
     if name in OF_RANDOM and not is_random:
         random = RW[kind, True]
         option = name.replace("_", "-")
