@@ -514,7 +514,7 @@ def _pace(job: Job, ops: Shares, sizes: Sizes, jobs: int, notes: list[str]) -> t
         raise BadInputError(f"rate_process={process}: there are linear and poisson")
     total = sum(rates.values())
     arrivals = "poisson" if process == "poisson" else "constant"
-    notes.append("Rates are open loops: here the wait of a late request counts in its response time, in fio it does not.")
+    notes.append("Rates are open loops: the wait of a late request counts in its response time, but not in fio's.")
     pace = OpenLoop(float(total * jobs), arrivals)
     if len(rates) > 1:
         shares = {name: round(rate / total * 100, 9) for name, rate in rates.items()}
