@@ -120,6 +120,14 @@ class Differing:
         return next((why for name, why in MATTERS.items() if self.label.startswith(name)), "")
 
     @property
+    def line(self) -> str:
+        """With what it is, for a list."""
+        if not self.warning:
+            return f"{self.label}: {self.words}"
+        (text, those), (_, others) = self.values
+        return f"warning of {format_runs(those)}, not of {format_runs(others)}: {text}"
+
+    @property
     def words(self) -> str:
         return "; ".join(f"{value} ({format_runs(runs)})" for value, runs in self.values)
 

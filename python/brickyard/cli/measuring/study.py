@@ -188,7 +188,7 @@ def _print_comparisons(console: Console, lines: list[str]) -> None:
 def print_differing(console: Console, records: list[Record]) -> None:
     """What was not alike between the runs, although no level says so."""
     for item in differing_in_study(records):
-        print_line(console, f"differed between the runs: {item.label}: {item.words}")
+        print_line(console, f"differed between the runs: {item.line}")
 
 
 def print_matrix(console: Console, view: StudyView) -> None:

@@ -247,10 +247,10 @@ def _differing_lines(found: list[Differing], *, everything: bool) -> list[str]:
     """What can matter to the figures, with the reason; the rest as a count, or in full."""
     if not found:
         return ["circumstances: nothing differed"]
-    lines = [f"differed: {item.label}: {item.words} ({item.matters})" for item in found if item.matters]
+    lines = [f"differed: {item.line} ({item.matters})" for item in found if item.matters]
     rest = [item for item in found if not item.matters]
     if everything:
-        return [*lines, *(f"differed: {item.label}: {item.words}" for item in rest)]
+        return [*lines, *(f"differed: {item.line}" for item in rest)]
     if rest:
         labels = ", ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(i.label for i in rest).items())
         lines.append(f"differed, with no known effect on figures: {labels}; --circumstances lists them")
