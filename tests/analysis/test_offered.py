@@ -76,6 +76,19 @@ def test_a_rate_above_the_offered_one_is_neither_met_nor_missed() -> None:
     assert found(record, "throughput>=1MiB/s").word == "not known"
 
 
+def test_a_rate_above_what_pauses_allow_is_neither_met_nor_missed() -> None:
+    """With 100 ms between its requests, a depth of 4 does at most 40/s: "not met" blamed an idle disk."""
+    pausing = CLOSED + "depth = 4\nthink = '100ms'\n"
+    record = simulated(pausing)
+    assert found(record, "iops>=50").word == "not known"
+    words = "the profile's pauses allow at most 40.0/s (100 ms after each request, with up to 4 in flight)."
+    assert line(record, "iops>=50").endswith(words)
+    assert found(record, "throughput>=200KiB/s").word == "not known"
+    assert found(record, "iops>=20").word == "pass"
+    assert found(record, "iops>=39").word == "fail", "the pauses allow it, and it was not reached"
+    assert found(simulated(pausing, CLOSED.replace("'closed'", "'other'")), "iops>=500").word == "fail"
+
+
 @pytest.mark.parametrize("wanted", ["iops>=90", "iops>=100", "throughput>=360KiB/s"])
 def test_storage_that_does_not_keep_up_misses_the_rate(wanted: str) -> None:
     assert found(simulated(paced(90)), wanted).word == "fail"

@@ -18,7 +18,7 @@ from brickyard.analysis.figures.sending import Length, length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, asked_targets, rate_of, rated_rows, totals, waited
 from brickyard.analysis.judging.applying import of_another_kind
 from brickyard.analysis.judging.cached import Doubt, not_lasting
-from brickyard.analysis.judging.offered import is_near, offer
+from brickyard.analysis.judging.offered import allowed, is_near, offer, rate_words
 from brickyard.percentiles import PERCENTILE_NAMES, is_supported, percentile_of
 from brickyard.rulers import TIMES, Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed
@@ -325,7 +325,7 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
         return found
     offered = offer(record, rows, found.requirement)
     if offered is None:
-        return found
+        return _of_the_pauses(record, found, rows)
     if offered.per_s < found.requirement.threshold:
         note = f"the profile offers only {offered.words}, which the storage kept up with"
         return replace(found, is_known=False, note=note)
@@ -337,6 +337,15 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
         note = f"the profile offers {offered.words}, and all that was due was sent and answered"
         return replace(found, passed=True, head_room=offered.per_s / found.requirement.threshold, note=note)
     return found
+
+
+def _of_the_pauses(record: Record, found: Finding, rows: list[Totals]) -> Finding:
+    """A rate that the profile's pauses rule out says nothing against the storage."""
+    most = allowed(record, rows, found.requirement)
+    if most is None or most.per_s >= found.requirement.threshold:
+        return found
+    note = f"the profile's pauses allow at most {rate_words(most.per_s, found.requirement)} ({most.words})"
+    return replace(found, is_known=False, note=note)
 
 
 def _group_of(record: Record, row: Totals, requirement: Requirement) -> tuple[int, int, int]:
