@@ -594,9 +594,9 @@ def test_marks_stand_in_the_tables_of_a_characterization(tmp_path: Path, capsys:
         records = [store.record(run.id) for run in store.runs()]
     found = characterization(records)
     print_characterization(Console(width=200), found, records)
-    told = capsys.readouterr().out
-    assert told.count("5.00 s*") == 4, "p99 and p99.9 of two sizes"
-    assert told.count(FEW_EVENTS_WORDS) == 1
+    shown = capsys.readouterr().out
+    assert shown.count("5.00 s*") == 4, "p99 and p99.9 of two sizes"
+    assert shown.count(FEW_EVENTS_WORDS) == 1
     assert "and 99 % within 5.00 s*" in answer(records, found).sentences[0]
 
 
