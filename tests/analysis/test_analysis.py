@@ -18,17 +18,19 @@ from brickyard import analysis
 from brickyard._core import Histogram
 from brickyard.analysis.figures import cells, ramp
 from brickyard.analysis.figures.all_rows import all_rates, all_times
-from brickyard.analysis.figures.latency import as_one, together
+from brickyard.analysis.figures.latency import FEW_EVENTS_WORDS, as_one, together
 from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.series import latency_edges, pieces
 from brickyard.analysis.judging import summary
+from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.repetitions import repeated, together_words
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
+from brickyard.analysis.studies.characterization import characterization
 from brickyard.cli import main
 from brickyard.cli.parts.progress import closing
-from brickyard.cli.parts.tables import print_run, print_slowest
+from brickyard.cli.parts.tables import print_characterization, print_run, print_slowest
 from brickyard.facts import OwnIo
 from brickyard.percentiles import is_supported
 from brickyard.report import export
@@ -571,12 +573,31 @@ def test_a_stall_that_outlasts_intervals_is_one_event() -> None:
 def test_a_mark_stands_in_the_table_with_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "runs.db"
     with Store(place) as store:
-        spans = [[MS] * 5000 for _ in range(3)] + [[MS] * 400 + [5 * SECOND] * 64]
+        spans = [[MS] * 5000 for _ in range(3)] + [[MS] * 400 + [5 * SECOND] * 264]
         add_run(store, [interval(n * SECOND, (n + 1) * SECOND, cell(v)) for n, v in enumerate(spans)])
     assert main(["show", "1", "--store", str(place)]) == 0
     told = capsys.readouterr().out
     assert "5.00 s*" in told
     assert "*: the samples beyond this percentile come from one or two events, such as a single stall" in told
+    assert "and 99 % within 5.00 s*" in told.partition("Before you rely on it")[0]
+
+
+def test_marks_stand_in_the_tables_of_a_characterization(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "runs.db"
+    with Store(place) as store:
+        for size in (4096, 65536):
+            asked = stream(request=[{"size": size, "share": 100.0}], address={"kind": "random"})
+            spans = [[MS] * 5000 for _ in range(3)] + [[MS] * 400 + [5 * SECOND] * 264]
+            cells_of = [cell(values, request_bytes=size) for values in spans]
+            told = [interval(n * SECOND, (n + 1) * SECOND, one) for n, one in enumerate(cells_of)]
+            add_run(store, [*told, phase_end()], plan_=plan(asked))
+        records = [store.record(run.id) for run in store.runs()]
+    found = characterization(records)
+    print_characterization(Console(width=200), found, records)
+    shown = capsys.readouterr().out
+    assert shown.count("5.00 s*") == 4, "p99 and p99.9 of two sizes"
+    assert shown.count(FEW_EVENTS_WORDS) == 1
+    assert "and 99 % within 5.00 s*" in answer(records, found).sentences[0]
 
 
 def test_the_record_of_a_run_holds_no_histogram(tmp_path: Path) -> None:

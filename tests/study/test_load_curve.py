@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from brickyard import profiles
+from brickyard.analysis.figures.latency import FEW_EVENTS_WORDS
 from brickyard.analysis.figures.load_curve import (
     Bend,
     CurvePoint,
@@ -385,6 +386,11 @@ def test_a_table_says_what_its_times_are_of(tmp_path: Path, reads: int, writes: 
         "*: the samples beyond this percentile come from one or two events"
         in curve_notes([record], [], Curve(1000.0, [stalled]))[1]
     )
+    step = Step(100, 3 * MS, holds=False, is_of_few_events=True)
+    tried = Curve(1000.0, [], Limit("p99", MS), [Carried(None, [step])])
+    assert "at 100/s it is 3.00 ms*" in " ".join(found_lines(tried))
+    assert FEW_EVENTS_WORDS in curve_notes([record], [], tried)
+    assert step_of(stalled, Limit("p99", MS)).is_of_few_events
 
 
 def test_the_picture_names_knee_and_limit() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import altair as alt
 
 from brickyard.analysis.databases import pgbench, replay_disks
+from brickyard.analysis.figures.cells import mark_words
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.report import replay, theme
 from brickyard.report.pictures import draw
@@ -90,7 +91,9 @@ def tables(records: list[Record]) -> list[Table]:
     for record in records:
         name = f"Run {record.info.id}: " if len(records) > 1 else ""
         for title, columns, rows in pgbench.tables(record):
-            made.append(Table(f"{name}{title}", list(columns), rows, text_columns=1 if columns[0] == "" else 0))
+            text_columns = 1 if columns[0] == "" else 0
+            note = "; ".join(mark_words(rows))
+            made.append(Table(f"{name}{title}", list(columns), rows, text_columns=text_columns, note=note))
     return made
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from brickyard.analysis.databases import replay_disks, replay_head_room, replay_pages, replay_runs, terraserver
 from brickyard.analysis.databases.replay_disks import DiskSpan
+from brickyard.analysis.figures.cells import mark_words
 from brickyard.analysis.figures.latency import latency_of
 from brickyard.analysis.figures.load_curve import knee, knee_mark
 from brickyard.analysis.figures.totals import rated_intervals
@@ -225,8 +226,10 @@ def tables(records: list[Record]) -> list[Table]:
         made.append(Table("Response time against offered rate", replay_head_room.CURVE_COLUMNS, rows))
     for name, group in replay_runs.by_pace(records).items():
         title = f"{name[0].upper()}{name[1:]}" + (f", {len(group)} repetitions" if len(group) > 1 else "")
+        pages = _cut(group, 0, 9)
+        marks = "; ".join(mark_words(pages))
         made.append(
-            Table(f"{title}: response time by page", replay_pages.PAGE_COLUMNS[:9], _cut(group, 0, 9), text_columns=1)
+            Table(f"{title}: response time by page", replay_pages.PAGE_COLUMNS[:9], pages, text_columns=1, note=marks)
         )
         result = ["page", *replay_pages.PAGE_COLUMNS[9:]]
         made.append(Table(f"{title}: results and failures", result, _cut(group, 9, None), text_columns=1))
@@ -235,10 +238,19 @@ def tables(records: list[Record]) -> list[Table]:
             # Beside what every page has: errors, and where one was down, for how long.
             kept = [*range(9), *(n for n, column in enumerate(columns) if column in ("errors", "down"))]
             cut = [[row[n] for n in kept] for row in bricks]
-            made.append(Table(f"{title}: by database", [columns[n] for n in kept], cut, text_columns=1))
+            heads, marks = [columns[n] for n in kept], "; ".join(mark_words(cut))
+            made.append(Table(f"{title}: by database", heads, cut, text_columns=1, note=marks))
         late = replay_pages.late_rows(group)
         if late:
-            made.append(Table(f"{title}: how late calls were sent", replay_pages.LATE_COLUMNS, late, text_columns=1))
+            made.append(
+                Table(
+                    f"{title}: how late calls were sent",
+                    replay_pages.LATE_COLUMNS,
+                    late,
+                    text_columns=1,
+                    note="; ".join(mark_words(late)),
+                )
+            )
         errors = replay_pages.error_rows(group)
         if errors:
             made.append(Table(f"{title}: failed calls", ["SQLSTATE", "what it is", "calls"], errors, text_columns=2))

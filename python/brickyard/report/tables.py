@@ -388,6 +388,7 @@ def more_tables(records: list[Record]) -> list[Table]:
             columns=list(columns),
             rows=rows,
             text_columns=1,
+            note="; ".join(cells.mark_words(rows)),
         )
         for record in records
         for title, columns, rows in further_tables(record)

@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
-from brickyard.analysis.figures.cells import DASH, Told
+from brickyard.analysis.figures.cells import DASH, Told, half_and_most, percentile_cell
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.errors import BadInputError
 from brickyard.percentiles import SHOWN_NAMES
@@ -123,7 +123,7 @@ def tables(record: Record) -> list[Told]:
     found: list[Told] = [("Transactions", TPS_COLUMNS, [_tps_cells(record, row)])]
     late = row.lateness
     if late is not None:
-        told = [*(format_ns(late.percentiles.get(name)) for name in SHOWN_NAMES), format_ns(late.max_ns)]
+        told = [*(percentile_cell(late, name) for name in SHOWN_NAMES), format_ns(late.max_ns)]
         found.append(("Lateness of transactions", (*SHOWN_NAMES, "max"), [told]))
     if (own := own_summary(record)) is not None:
         found.append(("Compared with pgbench's own summary", OWN_COLUMNS, _own_rows(row, own)))
@@ -137,7 +137,7 @@ def tables(record: Record) -> list[Told]:
 
 def _tps_cells(record: Record, row: Totals) -> list[str]:
     response = row.response
-    points = [format_ns(response.percentiles.get(name)) if response else DASH for name in SHOWN_NAMES]
+    points = [percentile_cell(response, name) for name in SHOWN_NAMES]
     clients = str(asked_of(record).clients)
     most = format_ns(response.max_ns) if response else DASH
     return [clients, format_count(row.requests), _rate(row), *points, most, format_count(row.errors)]
@@ -194,9 +194,8 @@ def words(record: Record) -> list[str]:
     if row is None or response is None or not row.is_rated:
         return []
     text = f"{format_iops(row.iops)} transactions/s"
-    half, most = response.p50, response.p99
-    if half and most:
-        text += f", half of them within {format_ns(half)} and 99 % within {format_ns(most)}"
+    if told := half_and_most(response):
+        text += f", half of them within {told[0]} and 99 % within {told[1]}"
     said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]
     server = server_total(record)
     if server is not None and server.wal_flushes_per_s:

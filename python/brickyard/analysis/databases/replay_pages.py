@@ -21,7 +21,7 @@ from brickyard.analysis.databases.replay_runs import (
     rate_of,
     streams_of,
 )
-from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.cells import DASH, percentile_cell
 from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.totals import stream_name
 from brickyard.percentiles import MEDIAN_AND_P99, PAGE_PERCENTILES, is_supported
@@ -178,9 +178,9 @@ def _page_row(item: PageFigures) -> list[str]:
         format_count(item.calls),
         DASH if item.per_s is None else format_iops(item.per_s),
         format_ns(response.mean_ns if response else None),
-        format_ns(response.p50 if response else None),
+        percentile_cell(response, "p50"),
         format_ns(item.p95_ns),
-        format_ns(response.p99 if response else None),
+        percentile_cell(response, "p99"),
         format_ns(response.max_ns if response else None),
         format_ns(item.mean_of_max_ns),
         format_ns(item.first_byte_ns),
@@ -270,7 +270,7 @@ def _measured(records: list[Record], measure: str) -> Latency | None:
 
 
 def _late_row(name: str, found: Latency) -> list[str]:
-    shown = [format_ns(found.percentiles.get(percentile)) for percentile in MEDIAN_AND_P99]
+    shown = [percentile_cell(found, percentile) for percentile in MEDIAN_AND_P99]
     return [name, format_count(found.count), *shown, format_ns(found.max_ns)]
 
 

@@ -123,6 +123,15 @@ def mark_words(rows: Iterable[Sequence[str]]) -> list[str]:
     return [words for mark, words in marks if any(cell.endswith(mark) for cell in shown)]
 
 
-def percentile_cell(figures: Latency, name: str) -> str:
+def percentile_cell(figures: Latency | None, name: str) -> str:
     """With a mark where the samples beyond come from one or two events."""
+    if figures is None or figures.percentiles.get(name) is None:
+        return DASH
     return format_ns(figures.percentiles[name]) + (FEW_EVENTS if name in figures.few_events else "")
+
+
+def half_and_most(figures: Latency | None) -> tuple[str, str] | None:
+    """The median and p99 of a sentence, with their marks; None where there are not both."""
+    if figures is None or figures.p50 is None or figures.p99 is None:
+        return None
+    return percentile_cell(figures, "p50"), percentile_cell(figures, "p99")

@@ -83,7 +83,7 @@ def _row(span: Span) -> list[str]:
         cells.DASH if span.iops is None else format_iops(span.iops),
         cells.DASH if span.bytes_per_s is None else format_mib_per_s(span.bytes_per_s),
         format_ns(span.response.mean_ns) if span.response else cells.DASH,
-        format_ns(p99) if span.response and (p99 := span.response.p99) else cells.DASH,
+        cells.percentile_cell(span.response, "p99"),
         format_count(span.errors),
     ]
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.totals import (
     Totals,
@@ -193,8 +194,8 @@ def row_cells(rows: list[HostRow]) -> list[list[str]]:
             format_iops(row.iops),
             format_mib_per_s(row.bytes_per_s),
             format_ns(row.response.mean_ns if row.response else None),
-            format_ns(row.response.p50 if row.response else None),
-            format_ns(row.percentile("p99")),
+            cells.percentile_cell(row.response, "p50"),
+            cells.percentile_cell(row.response, "p99"),
             format_ns(row.response.max_ns if row.response else None),
             format_count(row.errors),
         ]

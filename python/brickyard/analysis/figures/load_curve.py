@@ -176,7 +176,8 @@ def step_of(point: CurvePoint, limit: Limit) -> Step:
     """A point as a step of the search for a limit."""
     value, holds = point.time_ns(limit.figure), limit.is_kept(point)
     kept_up = not point.overloaded
-    return Step(point.offered_per_s, value, holds, kept_up, point.requests, point.growth, point.achieved_per_s)
+    of_few = kept_up and limit.figure in point.few_events
+    return Step(point.offered_per_s, value, holds, kept_up, point.requests, point.growth, point.achieved_per_s, of_few)
 
 
 @dataclass(frozen=True)

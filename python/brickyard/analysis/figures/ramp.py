@@ -120,7 +120,7 @@ def step_rows(found: list[Step]) -> list[list[str]]:
             format_iops(step.iops),
             format_mib_per_s(step.bytes_per_s),
             format_ns(step.response.mean_ns) if step.response else cells.DASH,
-            *(format_ns(step.response.percentiles[name]) if step.response else cells.DASH for name in MEDIAN_AND_P99),
+            *(cells.percentile_cell(step.response, name) for name in MEDIAN_AND_P99),
             format_count(step.errors),
             step.judged_words,
             _limit_word(step),

@@ -45,6 +45,8 @@ class Step:
     """Mean response time of its second half over that of its first; None where the halves are not known."""
     achieved_per_s: float = 0.0
     """0 where it is not known."""
+    is_of_few_events: bool = False
+    """As `Latency.few_events` has it, of the limited figure."""
 
     @property
     def is_growing(self) -> bool:

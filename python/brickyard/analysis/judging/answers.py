@@ -284,9 +284,10 @@ def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str
 def _latency_words(figures: analysis.Latency | None) -> str:
     if figures is None:
         return ""
-    half, most = figures.p50, figures.p99
-    text = f", half of them answered within {format_ns(half)}" if half else ""
-    return text + (f" and 99 % within {format_ns(most)}" if half and most else "")
+    if figures.p50 is None:
+        return ""
+    text = f", half of them answered within {cells.percentile_cell(figures, 'p50')}"
+    return text + (f" and 99 % within {cells.percentile_cell(figures, 'p99')}" if figures.p99 is not None else "")
 
 
 def _run_words(record: Record, *, names_target: bool) -> str:

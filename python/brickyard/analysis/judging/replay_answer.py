@@ -6,6 +6,7 @@ Refusal: no figure of its own.
 from __future__ import annotations
 
 from brickyard.analysis.databases import replay_head_room, replay_pages, replay_runs, replay_served, replay_warnings
+from brickyard.analysis.figures.cells import half_and_most
 from brickyard.analysis.figures.load_curve import Limit
 from brickyard.analysis.judging.answers import SENTENCES_MAX, Answer
 from brickyard.store import Record
@@ -21,10 +22,9 @@ def replay_answer(records: list[Record], limit: Limit | None = None) -> Answer:
         rate = replay_runs.calls_per_s(group)
         if rate is None or whole.response is None:
             continue
-        half, most = whole.response.p50, whole.response.p99
         text = f"{name[0].upper()}{name[1:]}: {format_iops(rate)} calls/s"
-        if half and most:
-            text += f", half of them answered within {format_ns(half)} and 99 % within {format_ns(most)}"
+        if times := half_and_most(whole.response):
+            text += f", half of them answered within {times[0]} and 99 % within {times[1]}"
         whence = replay_served.served_words(replay_served.served(group))
         said.append(f"{text}, the slowest after {format_ns(whole.response.max_ns)}; {whence}.")
     failed = sum(replay_pages.pages([record])[-1].errors for record in records)

@@ -252,7 +252,8 @@ def curve_notes(records: Sequence[Record], rows: list[list[str]], curve: Curve) 
         said.append(f"rates are of {reads}writes, response times of {each}writes and flushes alike")
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
-    if any(name in _of_few(point) for point in curve.points for name in _percentiles(curve.limit)):
+    said_of_few = any(FEW_EVENTS in line for line in found_lines(curve))
+    if said_of_few or any(name in _of_few(point) for point in curve.points for name in _percentiles(curve.limit)):
         said.append(FEW_EVENTS_WORDS)
     if any("±" in row[RATES.index("achieved/s")] for row in rows):
         said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")
@@ -289,14 +290,14 @@ def found_lines(curve: Curve) -> list[str]:
     elif sound := [point for point in curve.points if not point.overloaded]:
         last = max(sound, key=lambda point: point.offered_per_s)
         best = _best_kept_up(curve)
-        rate, figure, time_ns = last.offered_per_s, "mean", last.mean_ns
+        rate, figure, time = last.offered_per_s, "mean", format_ns(last.mean_ns)
         # A disk may be slower where a stream comes to later, and caches fill: longer than that is not known.
         lasted = f" for {format_seconds(last.measured_ns / 1e9)}" if last.measured_ns else ""
         if curve.limit and best is not None and best.rate_per_s > rate:
-            rate, figure, time_ns, lasted = best.rate_per_s, curve.limit.figure, best.value_ns, ""
+            rate, figure, time, lasted = best.rate_per_s, curve.limit.figure, _step_time(best), ""
         lines.append(
             f"the target kept up with at least {format_iops(rate)}/s{lasted}, with a {figure} response time of"
-            f" {format_ns(time_ns)}{_growth_words(last) if lasted else ''}{_overload_words(curve, rate)}"
+            f" {time}{_growth_words(last) if lasted else ''}{_overload_words(curve, rate)}"
         )
     bent = knee(curve.points)
     if curve.is_cut and bent.point is None:
@@ -424,7 +425,7 @@ def _out_of_order(curve: Curve, limit: Limit) -> str:
         return ""
     _, low, high = max(pairs, key=lambda pair: pair[0])
     return (
-        f". But it was {format_ns(low.value_ns)} at {format_iops(low.rate_per_s)}/s, and {format_ns(high.value_ns)} at "
+        f". But it was {_step_time(low)} at {format_iops(low.rate_per_s)}/s, and {_step_time(high)} at "
         f"{format_iops(high.rate_per_s)}/s: how much load keeps the limit is not known, since {VARIED}"
     )
 
@@ -440,7 +441,7 @@ def _broken_below(curve: Curve, limit: Limit) -> str:
         return ""
     worst = max(broke, key=lambda step: step.value_ns or 0)
     count = f"{len(broke)} lower levels" if len(broke) > 1 else "a lower level"
-    return f". But {count} broke it, with {format_ns(worst.value_ns)} at {format_iops(worst.rate_per_s)}/s: {VARIED}"
+    return f". But {count} broke it, with {_step_time(worst)} at {format_iops(worst.rate_per_s)}/s: {VARIED}"
 
 
 def _kept_above(curve: Curve, limit: Limit) -> str:
@@ -453,7 +454,7 @@ def _kept_above(curve: Curve, limit: Limit) -> str:
     if not kept:
         return ""
     most = max(kept, key=lambda step: step.rate_per_s)
-    return f". But the level of {format_iops(most.rate_per_s)}/s kept it, with {format_ns(most.value_ns)}: {VARIED}"
+    return f". But the level of {format_iops(most.rate_per_s)}/s kept it, with {_step_time(most)}: {VARIED}"
 
 
 def is_kept(curve: Curve, limit: Limit) -> bool:
@@ -466,11 +467,16 @@ def is_kept(curve: Curve, limit: Limit) -> bool:
 def _lowest_words(curve: Curve, limit: Limit) -> str:
     """What the lowest rate had; with few requests there is no percentile, and the next rate that has one is named."""
     steps = [*curve.steps, *(step_of(p, limit) for p in curve.points)]
-    known = [(step.rate_per_s, step.value_ns) for step in steps if step.value_ns is not None]
+    known = [(step.rate_per_s, step.value_ns, step) for step in steps if step.value_ns is not None]
     if not known:
         return ""
-    rate, value = min(known)
-    return f"; at {format_iops(rate)}/s it is {format_ns(value)}"
+    rate, _, lowest = min(known, key=lambda one: one[:2])
+    return f"; at {format_iops(rate)}/s it is {_step_time(lowest)}"
+
+
+def _step_time(step: Step) -> str:
+    """The limited figure, with the mark that a table of it would have."""
+    return format_ns(step.value_ns) + (FEW_EVENTS if step.is_of_few_events else "")
 
 
 def _few_of_best(curve: Curve, limit: Limit) -> int | None:

@@ -17,7 +17,7 @@ from brickyard.analysis.databases import (
 from brickyard.analysis.figures.load_curve import Limit
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.cli.parts.output import print_labelled, print_line, table
-from brickyard.cli.parts.tables import print_answer, print_warnings
+from brickyard.cli.parts.tables import print_answer, print_marks, print_warnings
 from brickyard.schema.logs import CoursePoint, LogCounts, LogsExplained
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_runs, format_seconds
@@ -51,11 +51,14 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
         console.print()
         repeated = f", {len(group)} repetitions" if len(group) > 1 else ""
         title = f"{name[0].upper()}{name[1:]}{repeated}: response time by page"
-        console.print(table(title, _columns(replay_pages.PAGE_COLUMNS), replay_pages.page_rows(group)))
+        pages = replay_pages.page_rows(group)
+        console.print(table(title, _columns(replay_pages.PAGE_COLUMNS), pages))
+        print_marks(console, pages)
         columns, bricks = replay_pages.brick_table(group)
         if bricks:
             console.print()
             console.print(table("By database", _columns(columns), bricks))
+            print_marks(console, bricks)
         _print_rest(console, group)
 
 
@@ -82,6 +85,7 @@ def _print_rest(console: Console, group: list[Record]) -> None:
     if late:
         console.print()
         console.print(table("How late calls were sent", _columns(replay_pages.LATE_COLUMNS), late))
+        print_marks(console, late)
     errors = replay_pages.error_rows(group)
     if errors:
         console.print()

@@ -205,6 +205,10 @@ def print_dash(console: Console, rows: list[list[str]], tool: str = "") -> None:
     if any(cells.DASH in row for row in rows):
         why = f"not printed by {tool}, or " if tool else ""
         console.print(Text(f"{cells.DASH}: {why}fewer than ten samples lie beyond that percentile", style="dim"))
+    print_marks(console, rows)
+
+
+def print_marks(console: Console, rows: Sequence[Sequence[str]]) -> None:
     for words in cells.mark_words(rows):
         console.print(Text(words, style="dim"))
 
@@ -214,6 +218,7 @@ def print_further(console: Console, record: Record) -> None:
     for title, columns, rows in further_tables(record):
         console.print()
         console.print(table(title, [(name, RIGHT if number else LEFT) for number, name in enumerate(columns)], rows))
+        print_marks(console, rows)
     for line in further_words(record):
         print_line(console, line)
 
@@ -236,7 +241,6 @@ def print_characterization(
         rows = []
         for item in ranked:
             row, latency = item.cell.row, item.cell.row.latency
-            shown = latency.percentiles if latency else {}
             rows.append(
                 [
                     format_size(item.cell.request_bytes),
@@ -246,7 +250,7 @@ def print_characterization(
                     cells.mib_per_s(row) + item.cell.mark,
                     format_percent(item.throughput_share),
                     format_ns(latency.mean_ns if latency else None),
-                    *(format_ns(shown.get(name)) for name in MEDIAN_AND_TAILS),
+                    *(cells.percentile_cell(latency, name) for name in MEDIAN_AND_TAILS),
                     format_ns(latency.max_ns if latency else None),
                     format_count(row.errors),
                 ]
@@ -410,6 +414,7 @@ def _print_pgbench(console: Console, record: Record) -> None:
     for title, names, rows in pgbench.tables(record):
         sides = [LEFT if name == "" else RIGHT for name in names]
         console.print(table(title, list(zip(names, sides, strict=True)), rows))
+        print_marks(console, rows)
         console.print()
     for error in record.errors[: summary.SLOWEST_SHOWN]:
         print_line(console, f"  {error.at_ns / 1e9:.3f} s  {error.text}", "red")
