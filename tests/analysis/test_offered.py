@@ -12,6 +12,7 @@ from brickyard.analysis.judging.models import near_words
 from brickyard.analysis.judging.verdict import Finding, verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
 from brickyard.store import Record, Store
+from brickyard.study.running import circumstances
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 DRIVE = "msr-2003-wd"
@@ -104,6 +105,27 @@ def test_what_is_left_unsent_is_not_called_answered(tmp_path: Path, unsent: int,
         told = [*seconds, last, phase_end(unsent=unsent)]
         record = store.record(add_run(store, told, plan_=plan(stream(pace=pace))))
     assert found(record, "iops>=1000").word == word
+
+
+@pytest.mark.parametrize(("depth", "reached", "word"), [(4, 4, "not known"), (4, 3, "fail"), (256, 256, "fail")])
+def test_an_open_loop_whose_slots_were_all_taken_says_how_many(
+    tmp_path: Path, depth: int, reached: int, word: str
+) -> None:
+    """A depth of 1 that left 74 % unsent was "proof that the rate is too high", and a depth of 64 kept it."""
+    asked = stream(pace={"loop": "open", "rate": 2000.0, "arrivals": "constant"}, depth=depth)
+    with Store(tmp_path / "runs.db") as store:
+        ones = [cell([MS] * 1000, depth_max=reached) for _ in range(5)]
+        told = [interval(n * SECOND, (n + 1) * SECOND, one, index=n) for n, one in enumerate(ones)]
+        record = store.record(add_run(store, [*told, phase_end(unsent=5000)], plan_=plan(asked)))
+        (warning,) = [one for one in circumstances.warnings(store, record, []) if one.id == "overloaded"]
+    rate, time = found(record, "iops>=2000"), found(record, "p90<=0.5ms")
+    assert (rate.word, time.word) == (word, "fail")
+    assert "proof" not in warning.remedy
+    said = f"at most {depth} requests in flight"
+    assert [said in text for text in (warning.text, rate.note, time.note)] == [reached == depth] * 3
+    assert warning.remedy.startswith("Allow more in flight (--iodepth" if reached == depth else "Lower the rate")
+    if reached == depth:
+        assert said in found(record, "p90<=5ms").note, "a limit that those which were sent kept"
 
 
 def test_a_share_of_the_offer_is_offered() -> None:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from brickyard.analysis.figures.backlog import Growing, growing
+from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.totals import asked_stream, asked_targets, full_stream_name, profile_phase
-from brickyard.schema import PhaseEnd, is_paced
+from brickyard.schema import PhaseEnd, in_flight_total, is_paced
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPlan, OtherStream, Stream
 from brickyard.store import Record
-from brickyard.units import format_ns, only_percent
+from brickyard.units import format_count, format_ns, only_percent
 
 UNSENT_SHARE_MAX = 0.01
 """More that was due and not sent makes another load of it: percentiles up to p99 are then those of what was sent."""
 FROM_DUE = ("response", "lateness")
 """Measures that begin when a request is due, so that a queue that grows is in them."""
+SLOTS_MANY = 256
+"""As many as `load-curve` allows in flight: storage that leaves requests unsent with these does not do the rate. With
+fewer, the number bounds the rate, by Little's law."""
 UNSENT_MIN = 10
 """A stream beside others fell behind if it left at least so many: at the end of a phase a few are due all the same."""
 
@@ -34,6 +38,8 @@ class SentStream:
     name: str
     sent: int
     unsent: int
+    slots: int = 0
+    """How many may be in flight, if all of these were; else 0."""
 
     @property
     def due(self) -> int:
@@ -51,6 +57,15 @@ class Sent:
     """The streams that did not keep up; empty also where it is not known which of them left what was unsent."""
     growing: tuple[Growing, ...] = ()
     """Streams whose backlog grew, though all that was due was sent: so many requests may be in flight."""
+    slots: dict[int, int] = field(default_factory=dict)
+    """By stream with a pace, of one phase: how many requests may be in flight, if all of these were; else 0."""
+
+    @property
+    def most_in_flight(self) -> int:
+        """Of the streams that fell behind (all with a pace, where it is not known which) together; 0 where one of them
+        had a slot free throughout, so that another one would not have helped it."""
+        own = [one.slots for one in self.behind] or list(self.slots.values())
+        return sum(own) if own and all(own) else 0
 
     @property
     def due(self) -> int:
@@ -87,7 +102,27 @@ def sent(record: Record, phase: int | None = None) -> Sent:
         noun=_noun(record, [end.phase for end in ends]),
         behind=tuple(_behind(record, ends, of_stream)),
         growing=tuple(one for end in ends for one in growing(record, end.phase)),
+        slots=_slots(record, phase) if phase is not None else {},
     )
+
+
+def _slots(record: Record, phase: int) -> dict[int, int]:
+    """See `Sent.slots`. On many hosts, each may have all the slots of the plan, so nothing is known of them."""
+    asked = profile_phase(record, phase)
+    if asked is None or fleet_of(record) is not None:
+        return {}
+    bounds = dict[int, Counter[int]]()
+    for key in {(one.stream, one.operation) for one in record.intervals_of(phase)}:
+        own = Counter[int]()
+        for one in record.intervals_of(phase):
+            if (one.stream, one.operation) == key and one.measure == "service":
+                own[one.start_ns] += one.in_flight_bound
+        bounds[key[0]] = bounds.get(key[0], Counter()) | own
+    allowed = {number: in_flight_total(one) for number, one in enumerate(asked.stream) if not _is_closed(one)}
+    return {
+        number: most if most <= max(bounds.get(number, Counter()).values(), default=0) else 0
+        for number, most in allowed.items()
+    }
 
 
 def _behind(record: Record, ends: list[PhaseEnd], done: Counter[tuple[int, int]]) -> Iterable[SentStream]:
@@ -95,7 +130,8 @@ def _behind(record: Record, ends: list[PhaseEnd], done: Counter[tuple[int, int]]
     for end in ends:
         for told in end.unsent_by_stream if len(asked_targets(record, end.phase)) > 1 else []:
             name = full_stream_name(record, end.phase, told.stream)
-            found = SentStream(end.phase, told.stream, name, done[end.phase, told.stream], told.unsent)
+            slots = _slots(record, end.phase).get(told.stream, 0)
+            found = SentStream(end.phase, told.stream, name, done[end.phase, told.stream], told.unsent, slots)
             if found.unsent >= UNSENT_MIN and not is_kept_up(found.unsent, found.due):
                 yield found
 
@@ -107,6 +143,8 @@ class Length:
     words: str
     kept_up: bool
     """False where the rate was not kept; if it was, a longer phase might have other times."""
+    slots: int = 0
+    """How many requests may be in flight, if all of these were; else 0."""
 
 
 def length_told(record: Record) -> dict[tuple[int, int], Length]:
@@ -122,7 +160,9 @@ def length_told(record: Record) -> dict[tuple[int, int], Length]:
                 for mean_ns, which in ((grew.first_mean_ns, "first"), (grew.last_mean_ns, "last"))
             )
             found[end.phase, grew.stream] = Length(
-                f"the queue grew: mean response time {times} of the measured time", True
+                f"the queue grew: mean response time {times} of the measured time",
+                kept_up=True,
+                slots=told.slots.get(grew.stream, 0),
             )
         if asked is not None and asked.ramp is not None:
             continue
@@ -136,7 +176,14 @@ def length_told(record: Record) -> dict[tuple[int, int], Length]:
 
 
 def _unsent_length(told: Sent | SentStream, noun: str) -> Length:
-    return Length(f"{only_percent(told.sent / told.due)} of the {noun} that were due could be sent", kept_up=False)
+    slots = told.most_in_flight if isinstance(told, Sent) else told.slots
+    most = f" with {in_flight_words(slots)}" if slots else ""
+    words = f"{only_percent(told.sent / told.due)} of the {noun} that were due could be sent{most}"
+    return Length(words, kept_up=False, slots=slots)
+
+
+def in_flight_words(slots: int) -> str:
+    return f"at most {format_count(slots)} {'request' if slots == 1 else 'requests'} in flight"
 
 
 def _is_closed(asked: Stream | OtherStream | None) -> bool:

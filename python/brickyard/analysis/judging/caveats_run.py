@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from brickyard.analysis.figures.sending import Sent, SentStream
+from brickyard.analysis.figures.sending import Sent, SentStream, in_flight_words
 from brickyard.analysis.judging.crowding import CPU_WAITED, CROWDED, crowding, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.schema import (
@@ -107,6 +107,7 @@ def failures(run: Judged) -> Iterator[RunWarning]:
 
 
 NOTHING_MEASURED = "nothing_measured"
+LOWER_OR_LONGER = "Lower the rate, or measure longer: a queue close to its limit grows and shrinks for a long time."
 OVERLOADED, BACKLOG = "overloaded", "backlog"
 LIMITS = (PhaseReason.REQUESTS, PhaseReason.BYTES, PhaseReason.PASSES, PhaseReason.PROGRAM)
 
@@ -386,13 +387,22 @@ def searches(run: Judged, phase: int) -> bool:
     return ramp is not None and ramp.limit is not None
 
 
+def more_in_flight(run: Judged, phase: int) -> str:
+    asked = run.plan.phase[phase] if isinstance(run.plan, Plan) and phase < len(run.plan.phase) else None
+    is_trace = asked is not None and any(stream.trace for stream in asked.stream)
+    how = "--trace-depth" if is_trace else "--iodepth or --set depth=..."
+    return f"Allow more in flight ({how}): if the rate is still not reached, it is too high."
+
+
 def overload(run: Judged) -> Iterator[RunWarning]:
     for end in run.phase_ends:
         told = run.sent.get(end.phase)
         if told is not None and not told.kept_up and not searches(run, end.phase):
             what = "database" if run.is_replay else "storage"
             is_crowded = not run.is_simulated and any(crowding(run.start, watch) for watch in run.watches)
-            remedy = "Lower the rate, or take this run as proof that the rate is too high."
+            most, remedy = told.most_in_flight, "Lower the rate."
+            if most:
+                remedy = more_in_flight(run, end.phase)
             if is_crowded:
                 what += ", or the generator beside other work on its CPUs,"
                 remedy = "Stop what else runs on this host and measure again, or lower the rate."
@@ -403,7 +413,7 @@ def overload(run: Judged) -> Iterator[RunWarning]:
                 OVERLOADED,
                 "warning",
                 f"{IN_PHASE} {{unsent}} of {{due}} {noun} that were due ({{share}}) were never sent: the {what} "
-                "did not keep up.",
+                f"did not keep up{' with ' + in_flight_words(most) if most else ''}.",
                 remedy,
                 gravity=unsent / due,
                 phase=run.phase_name(end.phase),
@@ -418,13 +428,15 @@ def backlog(run: Judged) -> Iterator[RunWarning]:
     for end in run.phase_ends:
         told = run.sent.get(end.phase)
         for one in told.growing if told is not None and told.kept_up else ():
+            most = told.slots.get(one.stream, 0) if told is not None else 0
+            keep_up = f" with {in_flight_words(most)}" if most else ""
             yield warned(
                 BACKLOG,
                 "warning",
-                f"{IN_PHASE} requests of {{stream}} came faster than they were answered: the queue grew, so response "
-                "times depend on how long the run was. Their mean was {first} in the first quarter and {last} in the "
-                "last.",
-                "Lower the rate, or measure longer: a queue close to its limit grows and shrinks for a long time.",
+                f"{IN_PHASE} requests of {{stream}} came faster than they were answered{keep_up}: the queue grew, so "
+                "response times depend on how long the run was. Their mean was {first} in the first quarter and {last} "
+                "in the last.",
+                more_in_flight(run, end.phase) if most else LOWER_OR_LONGER,
                 gravity=one.share,
                 phase=run.phase_name(end.phase),
                 stream=one.name,

@@ -14,7 +14,7 @@ from brickyard.analysis.figures.frames import players
 from brickyard.analysis.figures.latency import Latency, as_one, bucket_start_ns
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
-from brickyard.analysis.figures.sending import Length, length_told
+from brickyard.analysis.figures.sending import SLOTS_MANY, Length, in_flight_words, length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, asked_targets, rate_of, rated_rows, totals, waited
 from brickyard.analysis.judging.applying import of_another_kind
 from brickyard.analysis.judging.cached import Doubt, not_lasting
@@ -320,8 +320,11 @@ def _worst(record: Record, asked: list[Totals], requirement: Requirement, part: 
 def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Part) -> Finding:
     """Storage that answered all that the profile offers has not missed a required rate: it was offered that rate, or
     less than that."""
-    behind = any((row.phase, row.stream) in part.lengths for row in rows)
-    if not found.requirement.is_rate or found.passed or found.errors or found.value is None or behind:
+    if found.passed or found.errors or found.value is None or found.requirement.is_share:
+        return found
+    if behind := {key: part.lengths[key] for row in rows if (key := (row.phase, row.stream)) in part.lengths}:
+        return _of_its_slots(found, list(behind.values()))
+    if not found.requirement.is_rate:
         return found
     offered = offer(record, rows, found.requirement)
     if offered is None:
@@ -337,6 +340,18 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
         note = f"the profile offers {offered.words}, and all that was due was sent and answered"
         return replace(found, passed=True, head_room=offered.per_s / found.requirement.threshold, note=note)
     return found
+
+
+def _of_its_slots(found: Finding, behind: list[Length]) -> Finding:
+    """Where every request that may be in flight was, more of them may reach the rate, unless they were many. A limit
+    on a response time is of the load as it was asked for."""
+    slots = sum(length.slots for length in behind)
+    if not all(length.slots for length in behind) or found.note:
+        return found
+    if found.requirement.is_rate and slots < SLOTS_MANY:
+        note = f"{in_flight_words(slots)}, which the profile sets; more may reach the rate"
+        return replace(found, is_known=False, note=note)
+    return replace(found, note=f"with {in_flight_words(slots)}, which the profile sets")
 
 
 def _of_the_pauses(record: Record, found: Finding, rows: list[Totals]) -> Finding:
