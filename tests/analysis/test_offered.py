@@ -104,7 +104,9 @@ def test_what_is_left_unsent_is_not_called_answered(tmp_path: Path, unsent: int,
         last = interval(9 * SECOND, 10 * SECOND, cell([MS] * (1000 - unsent)), index=9)
         told = [*seconds, last, phase_end(unsent=unsent)]
         record = store.record(add_run(store, told, plan_=plan(stream(pace=pace))))
-    assert found(record, "iops>=1000").word == word
+    finding = found(record, "iops>=1000")
+    assert finding.word == word
+    assert ("requests that were due were never sent" in finding.note) == (word == "fail")
 
 
 @pytest.mark.parametrize(("depth", "reached", "word"), [(4, 4, "not known"), (4, 3, "fail"), (256, 256, "fail")])

@@ -26,11 +26,15 @@ class OfferedRate:
     """`per_s` is in the unit of the requirement: requests/s or bytes/s."""
 
     per_s: float
-    is_all_sent: bool
-    """But for the few that are due in the last moment of any phase."""
+    unsent: int
     words: str
     is_by_chance: bool
     """Whether arrivals or the mix are drawn: the mean is the profile's, and what a run was offered is what it drew."""
+
+    @property
+    def is_all_sent(self) -> bool:
+        """But for the few that are due in the last moment of any phase."""
+        return self.unsent < UNSENT_MIN
 
 
 def offer(record: Record, rows: Sequence[Totals], requirement: Requirement) -> OfferedRate | None:
@@ -46,7 +50,7 @@ def offer(record: Record, rows: Sequence[Totals], requirement: Requirement) -> O
     if not per_s:
         return None
     rate = rate_words(per_s, requirement)
-    return OfferedRate(per_s, _unsent(record, streams) < UNSENT_MIN, rate, is_by_chance)
+    return OfferedRate(per_s, _unsent(record, streams), rate, is_by_chance)
 
 
 def rate_words(per_s: float, requirement: Requirement) -> str:

@@ -24,7 +24,7 @@ from brickyard.rulers import TIMES, Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed
 from brickyard.schema.plan import LimitFigure
 from brickyard.store import Record
-from brickyard.units import format_ns, told_apart
+from brickyard.units import format_count, format_ns, told_apart
 
 
 @dataclass(frozen=True)
@@ -339,6 +339,8 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
     if offered.is_all_sent and (not part.condition or is_near(found.value, offered.per_s)):
         note = f"the profile offers {offered.words}, and all that was due was sent and answered"
         return replace(found, passed=True, head_room=offered.per_s / found.requirement.threshold, note=note)
+    if not offered.is_all_sent and not found.note:
+        return replace(found, note=f"{format_count(offered.unsent)} requests that were due were never sent")
     return found
 
 

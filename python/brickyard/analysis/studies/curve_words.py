@@ -309,7 +309,8 @@ def found_lines(curve: Curve) -> list[str]:
     if curve.is_cut:
         tried = [*(point.offered_per_s for point in curve.points), *(step.rate_per_s for step in curve.steps)]
         highest = max(tried, default=0.0)
-        lines.insert(1, f"the measurement did not end: of rates above {format_iops(highest)}/s nothing is known")
+        known = f"of rates above {format_iops(highest)}/s nothing is known" if highest else "no rate was measured"
+        lines.insert(1, f"the measurement did not end: {known}")
     return lines
 
 
@@ -527,7 +528,12 @@ def _within_words(curve: Curve, limit: Limit) -> str:
         count = len(curve.searches)
         most = f" in {count - len(each)} of {count} searches; otherwise up to {', '.join(each)}/s" if each else ""
         return f"at no measured rate{most}"
-    end = _at_capacity(curve.steps) if all(_ends_at_capacity(one) for one in curve.searches) else ""
+    is_broken = bool(_broken_below(curve, limit))
+    end = (
+        _at_capacity(curve.steps, is_broken_below=is_broken)
+        if all(_ends_at_capacity(one) for one in curve.searches)
+        else ""
+    )
     said = sustained_words(curve.sustained, found)
     if len(each) < 2:
         return f"{said}{end}. A single search gives no interval: use --searches {SEARCHES}"
@@ -540,14 +546,14 @@ def _ends_at_capacity(found: Carried) -> bool:
     return bool(beyond) and not any(step.kept_up for step in beyond)
 
 
-def _at_capacity(steps: Sequence[Step]) -> str:
+def _at_capacity(steps: Sequence[Step], *, is_broken_below: bool) -> str:
     """What lies on either side of the rate that was found, unless the steps contradict each other."""
     over = min(step.rate_per_s for step in steps if not step.kept_up)
     kept = max(step.rate_per_s for step in steps if step.holds)
     if kept <= over * (1 + SEARCHED_NEAR):
-        return AT_CAPACITY
+        return FULL_FROM if is_broken_below else f"{FULL_FROM}; below, it kept the limit"
     return f". But {format_iops(over)}/s overloaded the target, and {format_iops(kept)}/s kept the limit: {VARIED}"
 
 
-AT_CAPACITY = ". From about this rate on, the target is overloaded; below, it kept the limit"
+FULL_FROM = ". From about this rate on, the target is overloaded"
 KEPT = "the target kept the limit at every offered rate: raise --max-rate"

@@ -119,6 +119,10 @@ def load_curve(
         with Interrupt() as interrupt, Terminal() as terminal:
             for note in aimed.notes:
                 terminal.note(note)
+            if len(shares) == 1:
+                terminal.note(
+                    f"--levels {levels} is one level, in per cent of the closed loop's rate; 10,50,90 are three"
+                )
             if not aimed.options.is_modelled:
                 for line in _forecast(plan, only, each_ns, 1 + len(shares), searches if asked else 0):
                     print_line(stderr(), line)

@@ -14,7 +14,7 @@ from brickyard import bricks, profiles
 from brickyard.advise.simulate import filled
 from brickyard.analysis.figures.latency import latency_of
 from brickyard.analysis.figures.totals import rated_intervals, waited
-from brickyard.analysis.judging.cached import doubt
+from brickyard.analysis.judging.cached import doubted
 from brickyard.analysis.judging.without_rate import PATTERNS, SIZES_BYTES
 from brickyard.bricks.resolved import ModelledBrick
 from brickyard.errors import BadInputError
@@ -145,18 +145,14 @@ def forecast_lines(mode: Mode, target: str, options: RunOptions, overrides: list
 
 def into_caches(store: Store, runs: list[int]) -> str | None:
     """What is to be said of cells that were still filling caches; None where none was, as far as anybody knows."""
-    found: dict[int, str] = {}
-    patterns: set[str] = set()
-    for run in runs:
-        record = store.record(run)
-        if (text := doubt(record)) is not None:
-            found[run] = text
-            patterns.add(record.info.marks.address)
+    records = {run: store.record(run) for run in runs}
+    found = doubted(records.values())
     if not found:
         return None
+    patterns = {records[run].info.marks.address for run in found}
     return (
-        f"no steady state: {len(found)} write cells ({' and '.join(sorted(patterns))}) may show the rates of caches (in"
-        f" one, {sorted(found.values())[0]}); --full measures until they are steady"
+        f"no steady state: {len(found)} write cells ({' and '.join(sorted(patterns))}) may show the rates of caches (at"
+        f" worst, {next(iter(found.values()))}); --full measures until they are steady"
     )
 
 
