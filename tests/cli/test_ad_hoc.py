@@ -480,7 +480,7 @@ def test_repetitions_say_first_that_their_rate_is_not_that_of_the_storage(
     with hole.open("wb") as file:
         file.truncate(64 << 20)
     assert main(["run", "--rw", "randread", "--bs", "4k", "--runtime", "100ms", "--repeat", "2", str(hole)]) == 0
-    told = "This is not the rate of the storage in 2 of 2 runs: 100 % of what may be read was never written."
+    told = "This is not the rate of the storage in runs 1-2: 100 % of what may be read was never written."
     said = [capsys.readouterr().out]
     assert main(["show", "s1"]) == 0
     said.append(capsys.readouterr().out)

@@ -39,7 +39,7 @@ from brickyard.schema import (
 )
 from brickyard.schema.plan import Phase, Plan, Stream, SyncMode
 from brickyard.store import Interval, Record
-from brickyard.units import format_percent, format_size
+from brickyard.units import format_percent, format_runs, format_size
 
 CACHE_TIMES = 4
 """So many times the write cache must be written before a rate is one of what lies behind it: Overland's guide, 2007."""
@@ -255,11 +255,11 @@ def marked_words(records: Sequence[Record]) -> list[str]:
 
 def unwritten_words(records: Sequence[Record]) -> list[str]:
     """What stands behind rates of reads that the medium did not answer."""
-    found = [empty for record in records if (empty := empty_reads(record))]
+    found = {record.info.id: empty for record in records if (empty := empty_reads(record))}
     if not found:
         return []
-    runs = "" if len(records) == 1 else f" in {len(found)} of {len(records)} runs"
-    most = max(found, key=lambda one: one.share)
+    runs = "" if len(records) == 1 else f" in {format_runs(list(found))}"
+    most = max(found.values(), key=lambda one: one.share)
     return [f"This is not the rate of the storage{runs}: {most.text}."]
 
 
