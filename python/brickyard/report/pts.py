@@ -369,7 +369,7 @@ def _is_decade(tick: float) -> bool:
 def _saturation(points: Sequence[Point], io: str) -> Drawn:
     rows = [_Mark(point.end_s, point.figures.iops, "4 KiB") for point in complete(points)]
     chart = _course(rows, "IOPS", ["4 KiB"])
-    caption = "Random writes of 4 KiB from the first byte on, not preconditioned. Each value is that of a round."
+    caption = "Random writes of 4 KiB, without preconditioning of their own. Each value is that of a round."
     if len(rows) < len(points):
         caption += " A round that the end of the test cut short is left out."
     return _both("pts-saturation", "Write saturation", caption, chart, io)
@@ -385,7 +385,7 @@ def _stimuli(found: Found, io: str) -> Drawn:
         for name, group in found.stimuli.items()
         for point in complete(group)
     ]
-    caption = "Writes of one kind, then of another, then of the first again, not preconditioned."
+    caption = "Writes of one kind, then of another, then of the first again, without preconditioning of their own."
     return _both(
         "pts-cross-stimulus",
         "Cross-stimulus recovery",

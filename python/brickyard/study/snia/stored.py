@@ -78,7 +78,7 @@ class _Said:
     def sentences(self, records: Sequence[Record]) -> list[str]:
         served = "; ".join(part for part in (self._iops(), self._throughput()) if part)
         waited = "; ".join(part for part in (self._latency(), self._points(records)) if part)
-        lasted = "; ".join(part for part in (self._saturation(), self._recovery()) if part)
+        lasted = "; ".join(part for part in (self._saturation(records), self._recovery()) if part)
         return [f"{part[0].upper()}{part[1:]}." for part in (served, waited, lasted) if part]
 
     def lacking(self) -> str:
@@ -158,14 +158,17 @@ class _Said:
         said = points_answer(self.found.operating, records, is_steady=self.found.is_steady)
         return " ".join(said.sentences).rstrip(".")
 
-    def _saturation(self) -> str:
+    def _saturation(self, records: Sequence[Record]) -> str:
         found = saturation_of(self.found.saturation, tests.WINDOW)
         if not self.found.saturation:
             return ""
         if found is None:
             return "write saturation ended before two rounds were complete; a shorter --round shows its course"
         ends = found.words(f"{format_iops(found.last)} writes/s")
-        return f"written without a pause from its first byte on, the target ends at {ends}"
+        if all(record.info.is_modelled for record in records):  # a new drive with each run
+            return f"written without a pause from its first byte on, the target ends at {ends}"
+        before = "other tests had written to it before" if self.found.rounds else "it was not purged before"
+        return f"written without a pause, the target ends at {ends} ({before}, so a new drive may begin faster)"
 
     def _recovery(self) -> str:
         stimuli = self.found.stimuli

@@ -158,7 +158,7 @@ def saturation_table(points: list[Point]) -> Table:
         for point in shown
     ]
     columns = ["after", "written", "IOPS", "average", "99.999 %", "maximum"]
-    return ("Write saturation: random writes of 4 KiB, not preconditioned", columns, lines, 0)
+    return ("Write saturation: random writes of 4 KiB, without preconditioning of its own", columns, lines, 0)
 
 
 def partial_words(point: Point) -> str:
