@@ -18,6 +18,14 @@ def reached_bytes(plan: Plan, target: int, length: int) -> int:
     return min(covered, length) or length
 
 
+def may_read(plan: Plan, target: int) -> bool:
+    """Whether any stream reads of a target; programs, traces and chains may."""
+    streams = [stream for phase in plan.phase for stream in phase.stream if stream.target == target]
+    return not streams or any(
+        stream.operations.read or stream.program or stream.trace or stream.chain for stream in streams
+    )
+
+
 def read_places(plan: Plan, target: int, length: int) -> list[tuple[int, int]]:
     """Start and end of what its streams may read of a target of so many bytes, apart from each other; all of it where a
     program or a trace chooses the places, and where none reads."""

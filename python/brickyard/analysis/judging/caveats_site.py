@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from brickyard.analysis.figures.reach import reached_bytes
+from brickyard.analysis.figures.reach import may_read, reached_bytes
 from brickyard.analysis.figures.stolen import stolen_shares
 from brickyard.analysis.judging.cached import (
     CACHED_SHARE_MAX,
@@ -417,6 +417,8 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
     if run.is_simulated or run.start is None:
         return
     for index, opened in enumerate(run.start.targets):
+        if isinstance(run.plan, Plan) and not may_read(run.plan, index):
+            continue
         sheet = run.targets[index] if index < len(run.targets) else None
         empty, whole = never_read_bytes(run.plan, index, opened, sheet)
         if empty is None and opened.unwritten is not None:
