@@ -15,8 +15,10 @@ from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
+from brickyard.analysis.judging.cached import empty_reads
 from brickyard.analysis.judging.further import further_tables
 from brickyard.analysis.judging.groups import apart_words
+from brickyard.analysis.judging.marks import marks_of
 from brickyard.analysis.judging.pairing import length_lines
 from brickyard.analysis.judging.repetitions import Repeated
 from brickyard.analysis.studies.characterization import footnotes, latency_name, pattern_words
@@ -242,7 +244,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
     names = [*(["run", "workload"] if many_runs else []), *(["phase"] if many_phases else []), "stream", "operation"]
 
     def run_cells(record: Record, phase: str) -> list[str]:
-        workload = ", ".join(filter(None, (record.info.profile, apart_words(record.info))))
+        workload = ", ".join(filter(None, (record.info.profile, apart_words(record.info), *marks_of(record.info))))
         run = [str(record.info.id), workload] if many_runs else []
         return [*run, *([phase] if many_phases else [])]
 
@@ -347,19 +349,25 @@ def tool_tables(records: list[Record]) -> list[Table]:
 
 
 def _shares(found: list[tuple[Record, Totals]]) -> list[float | None]:
-    """Of the best among finished runs of the same profile, phase, stream and operation; nothing else compares."""
+    """Of the best among finished runs of the same profile, phase, stream and operation; nothing else compares. Reads
+    that the medium did not answer are not compared."""
 
     def load(record: Record, row: Totals) -> tuple[str, str, str, str]:
         return record.info.profile, row.phase_name, row.stream_name, row.operation
 
+    empty = {id(record) for record in {id(record): record for record, _ in found}.values() if empty_reads(record)}
+
+    def may_compare(record: Record, row: Totals) -> bool:
+        return record.info.is_valid and not (row.operation == "read" and id(record) in empty)
+
     groups: dict[tuple[str, str, str, str], list[float]] = {}
     for record, row in found:
-        if record.info.is_valid:
+        if may_compare(record, row):
             groups.setdefault(load(record, row), []).append(row.iops)  # of what has no rate it is 0
     shares: list[float | None] = []
     for record, row in found:
         rates = groups.get(load(record, row), [])
-        compared = record.info.is_valid and row.is_rated and len(rates) > 1 and max(rates) > 0
+        compared = may_compare(record, row) and row.is_rated and len(rates) > 1 and max(rates) > 0
         shares.append(row.iops / max(rates) if compared else None)
     return shares
 

@@ -474,7 +474,8 @@ def interval_sums(record: Record) -> list[IntervalSums]:
 
 
 def circumstances(records: list[Record]) -> list[tuple[str, str]]:
-    """The lines of one run, or what several have in common and over what their differences range."""
+    """The lines of one run; or what several have in common, over what their differences range, and which run has what
+    where it differs otherwise."""
     lines = circumstance_lines(records[0])
     if len(records) == 1:
         return lines
@@ -485,29 +486,57 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
         "Workload": workload_words(records),
         "Profile": ", ".join(f"{count} × {name}" for name, count in profiles.items()),
         "Started": f"{when(records[0].info)}, the last run {when(records[-1].info)}",
+        "Clock": _clock_range(records),
         "Generator": _generator_range(records),
         "Seed": _seeds(records),
     }
-    if len({_submitted(record) for record in records}) > 1:
-        engine = next((text for label, text in lines if label == "Engine"), "")
-        changed["Engine"] = engine.removesuffix(_submitted(records[0])).rstrip(", ") + _submitted_range(records)
-    lines = [(label, changed.get(label, text)) for label, text in lines]
-    # Figures of arrays in different conditions are no repetitions of one another.
-    each = [(record.info.id, dict(circumstance_lines(record))) for record in records]
-    apart = {label: text for label, absent in APART.items() if (text := _apart(each, label, absent))}
-    return [*lines[:1], *apart.items(), *((label, text) for label, text in lines[1:] if label not in apart)]
+    each = [(record.info.id, _by_label(circumstance_lines(record))) for record in records]
+    submitted = [_submitted(record) for record in records]
+    engines = {
+        own.get("Engine", "").removesuffix(said).rstrip(", ") for (_, own), said in zip(each, submitted, strict=True)
+    }
+    if len(set(submitted)) > 1 and len(engines) == 1:
+        changed |= {"Engine": engines.pop() + _submitted_range(records)}
+    labels = list(dict.fromkeys(label for _, own in each for label in own))
+    # Figures of arrays in different conditions are no repetitions of one another, so that this comes first.
+    ordered = [*labels[:1], *APART, *(label for label in labels[1:] if label not in APART)]
+    said = ((label, changed[label] if label in changed else _of_runs(each, label)) for label in ordered)
+    return [(label, text) for label, text in said if text]
 
 
 APART = {"Condition": "normal", MODEL_SET: "none"}
 """What is told run by run where it differs, and what runs have that do not say it."""
+APART_MOST = 3
+"""Other circumstances are told for so many; more of them hide which one matters."""
 
 
-def _apart(each: Sequence[tuple[int, Mapping[str, str]]], label: str, absent: str) -> str:
-    """Empty where all runs have the same."""
-    said: dict[str, list[int]] = {}
+def _by_label(lines: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """A run with several targets has a line for each under one label."""
+    found: dict[str, str] = {}
+    for label, text in lines:
+        found[label] = f"{found[label]}; {text}" if label in found else text
+    return found
+
+
+def _of_runs(each: Sequence[tuple[int, Mapping[str, str]]], label: str) -> str:
+    """The text that all runs have; where they differ, which runs have which."""
+    had: dict[str, list[int]] = {}
     for run, lines in each:
-        said.setdefault(lines.get(label) or absent, []).append(run)
-    return "; ".join(f"{text} ({format_runs(runs)})" for text, runs in said.items()) if len(said) > 1 else ""
+        had.setdefault(lines.get(label, APART.get(label, "")), []).append(run)
+    if len(had) == 1:
+        return "" if had == {APART.get(label): [run for run, _ in each]} else next(iter(had))
+    told = [f"{text} ({format_runs(runs)})" for text, runs in had.items() if text]
+    if label in APART or len(told) <= APART_MOST:
+        return "; ".join(told)
+    return "; ".join([*told[: APART_MOST - 1], f"{len(told) - APART_MOST + 1} others in other runs"])
+
+
+def _clock_range(records: list[Record]) -> str:
+    clocks = [record.info.start.clock for record in records if record.info.start]
+    costs = [clock.read_cost_ns for clock in clocks if clock.read_cost_ns]  # 0 where it was not measured
+    sources = ", ".join(dict.fromkeys(clock.source for clock in clocks))
+    ranged = f"reading it costs {format_ns(min(costs))} to {format_ns(max(costs))}" if costs else ""
+    return _joined(sources, ranged)
 
 
 def _seeds(records: list[Record]) -> str:
