@@ -233,6 +233,7 @@ def when(info: RunInfo) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
+ENGINE = "Engine"
 MODEL_SET = "Model, set"
 """What `--set` changed of a modelled target."""
 
@@ -375,7 +376,7 @@ def _engine_lines(record: Record) -> list[tuple[str, str]]:
     cost_ns = clock.read_cost_ns  # 0 where it was not measured
     return [
         (
-            "Engine",
+            ENGINE,
             _joined(
                 _with_reason(start.engine, said.engine),
                 _with_reason(f"{start.io} I/O", said.io) if start.io else "",
@@ -493,10 +494,10 @@ def circumstances(records: list[Record]) -> list[tuple[str, str]]:
     each = [(record.info.id, _by_label(circumstance_lines(record))) for record in records]
     submitted = [_submitted(record) for record in records]
     engines = {
-        own.get("Engine", "").removesuffix(said).rstrip(", ") for (_, own), said in zip(each, submitted, strict=True)
+        own.get(ENGINE, "").removesuffix(said).rstrip(", ") for (_, own), said in zip(each, submitted, strict=True)
     }
     if len(set(submitted)) > 1 and len(engines) == 1:
-        changed |= {"Engine": engines.pop() + _submitted_range(records)}
+        changed |= {ENGINE: engines.pop() + _submitted_range(records)}
     labels = list(dict.fromkeys(label for _, own in each for label in own))
     # Figures of arrays in different conditions are no repetitions of one another, so that this comes first.
     ordered = [*labels[:1], *APART, *(label for label in labels[1:] if label not in APART)]
