@@ -223,7 +223,8 @@ def tables(records: list[Record]) -> list[Table]:
     points = replay_head_room.offered_points(records)
     if len(points) > 1:
         rows = [replay_head_room.curve_row(point) for point in points]
-        made.append(Table("Response time against offered rate", replay_head_room.CURVE_COLUMNS, rows))
+        title, columns = "Response time against offered rate", replay_head_room.CURVE_COLUMNS
+        made.append(Table(title, columns, rows, note="; ".join(mark_words(rows))))
     for name, group in replay_runs.by_pace(records).items():
         title = f"{name[0].upper()}{name[1:]}" + (f", {len(group)} repetitions" if len(group) > 1 else "")
         pages = _cut(group, 0, 9)

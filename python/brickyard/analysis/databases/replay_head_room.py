@@ -206,7 +206,7 @@ def curve_row(point: CurvePoint) -> list[str]:
         format_iops(point.offered_per_s),
         format_iops(point.achieved_per_s),
         format_ns(point.mean_ns),
-        *(format_ns(point.percentiles.get(name)) for name in MEDIAN_AND_P99),
+        *(point.percentile_text(name) for name in MEDIAN_AND_P99),
         format_ns(point.max_ns),
         format_count(point.unsent),
         format_count(point.errors),

@@ -22,7 +22,7 @@ from brickyard.analysis.databases.replay_runs import (
     streams_of,
 )
 from brickyard.analysis.figures.cells import DASH, percentile_cell
-from brickyard.analysis.figures.latency import Latency, latency_of
+from brickyard.analysis.figures.latency import FEW_EVENTS, Latency, is_of_few_events, latency_of
 from brickyard.analysis.figures.totals import stream_name
 from brickyard.percentiles import MEDIAN_AND_P99, PAGE_PERCENTILES, is_supported
 from brickyard.schema import Document, PhaseEnd, SlowCall, Timed
@@ -68,6 +68,7 @@ class PageFigures:
     per_s: float | None
     response: Latency | None
     p95_ns: int | None
+    p95_is_of_few_events: bool
     first_byte_ns: float | None
     last_byte_ns: float | None
     mean_of_max_ns: float | None
@@ -133,7 +134,10 @@ def _figures(name: str, streams: list[int], records: list[Record]) -> PageFigure
         diverged=sum(row.diverged for row in extra),
         per_s=rate_of(records, wanted),
         response=response,
-        p95_ns=_p95(response),
+        p95_ns=(p95_ns := _p95(response)),
+        p95_is_of_few_events=response is not None
+        and p95_ns is not None
+        and is_of_few_events(response.peaks, 95, p95_ns),
         first_byte_ns=first.mean_ns if first else None,
         last_byte_ns=service.mean_ns if service else None,
         mean_of_max_ns=fmean(maxima) if maxima else None,
@@ -179,7 +183,7 @@ def _page_row(item: PageFigures) -> list[str]:
         DASH if item.per_s is None else format_iops(item.per_s),
         format_ns(response.mean_ns if response else None),
         percentile_cell(response, "p50"),
-        format_ns(item.p95_ns),
+        format_ns(item.p95_ns) + (FEW_EVENTS if item.p95_is_of_few_events else ""),
         percentile_cell(response, "p99"),
         format_ns(response.max_ns if response else None),
         format_ns(item.mean_of_max_ns),

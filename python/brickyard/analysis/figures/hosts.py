@@ -228,17 +228,18 @@ def _spread_words(rows: list[HostRow]) -> str:
     name = _judged_by(rows)
     if name is None:
         return ""
-    times = {row.host: row.percentile(name) or 0 for row in rows}
-    slowest = max(times, key=lambda host: times[host])
-    fastest_ns, slowest_ns, middle_ns = min(times.values()), times[slowest], median(times.values())
+    fastest, *_, slowest = sorted(rows, key=lambda row: row.percentile(name) or 0)
+    fastest_ns, slowest_ns = fastest.percentile(name) or 0, slowest.percentile(name) or 0
+    middle_ns = median(row.percentile(name) or 0 for row in rows)
     low, high = min(row.iops for row in rows), max(row.iops for row in rows)
     rates = f"{format_iops(low)} to {format_iops(high)} IOPS a host"
     if slowest_ns < fastest_ns * NOTABLY and high < low * NOTABLY:
         return f"All {len(rows)} hosts agree within 10 %: {rates}."
+    within, least = (cells.percentile_cell(row.response, name) for row in (slowest, fastest))
     return (
-        f"Slowest host: {slowest}, {name.removeprefix('p')} % within {format_ns(slowest_ns)},"
-        f" {slowest_ns / middle_ns:.2g} × the median of {len(rows)} hosts; hosts range from {format_ns(fastest_ns)} to "
-        f"{format_ns(slowest_ns)}, and {rates}."
+        f"Slowest host: {slowest.host}, {name.removeprefix('p')} % within {within},"
+        f" {slowest_ns / middle_ns:.2g} × the median of {len(rows)} hosts; hosts range from {least} to {within}, and "
+        f"{rates}."
     )
 
 

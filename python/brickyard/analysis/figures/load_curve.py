@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 
-from brickyard.analysis.figures.latency import Latency, latency_of
+from brickyard.analysis.figures.latency import FEW_EVENTS, Latency, latency_of
 from brickyard.analysis.figures.search import Step
 from brickyard.analysis.figures.sending import is_kept_up, sent
 from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, totals, waited
 from brickyard.schema import CHAIN, Document, is_paced, is_request
 from brickyard.store import Record
-from brickyard.units import format_iops
+from brickyard.units import format_iops, format_ns
 
 SOUND_MIN = 3  # rates that were kept up with: two make a line, which has no knee
 BEND_SHARE = 0.1  # less power than that is no noise of a mean over thousands of requests
@@ -81,6 +81,13 @@ class CurvePoint:
         """Overloaded, and less was done than offered: a stall or a burst of arrivals may leave requests unsent at a
         rate that the target sustains."""
         return self.overloaded and self.achieved_per_s < self.offered_per_s
+
+    def is_marked(self, percentile: str) -> bool:
+        """Whether it comes from one or two events. No stall explains the times of a queue that grows."""
+        return percentile in self.few_events and not self.overloaded
+
+    def percentile_text(self, name: str) -> str:
+        return format_ns(self.percentiles.get(name)) + (FEW_EVENTS if self.is_marked(name) else "")
 
     @property
     def began_with_backlog(self) -> bool:

@@ -75,6 +75,8 @@ class Finding:
     """False where a run met it that did not come to its end or was not what it was meant to be, or whose queue grew,
     where a cache may have met it, or where what was measured leaves it open."""
     bound: BoundFigure | None = None
+    is_of_few_events: bool = False
+    """Of a percentile, as in `Latency`."""
     is_one_of_phases: bool = False
     """Whether the run has further phases."""
 
@@ -465,7 +467,8 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
         return unmeasured if errors else replace(unmeasured, is_known=False, note=_left_open(times, requirement))
     head_room = requirement.threshold / max(decides, 1.0)
     passed = head_room >= 1 and not errors
-    found = replace(unmeasured, value=value, head_room=head_room, passed=passed, bound=bound)
+    of_few = value is not None and requirement.figure in times.few_events
+    found = replace(unmeasured, value=value, head_room=head_room, passed=passed, bound=bound, is_of_few_events=of_few)
     if value is None or passed or errors or requirement.figure not in PERCENTILE_NAMES:
         return found
     least_ns = bucket_start_ns(round(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from brickyard.analysis.figures.latency import FEW_EVENTS
 from brickyard.analysis.figures.price import Price, costs
 from brickyard.analysis.judging.verdict import Finding, Verdict, measured_value
 from brickyard.rulers import Requirement
@@ -36,6 +37,8 @@ def measured_text(found: Finding) -> str | None:
     if found.bound:
         asked = replace(asked, figure=found.bound.figure)
     text = _form(asked)(value, 0) if found.passed else told_apart(_form(asked), value, asked.threshold)
+    if found.is_of_few_events:
+        text += FEW_EVENTS
     phase = f"phase {found.phase}" if found.is_one_of_phases and found.phase else ""
     of = ", ".join(filter(None, (phase, found.condition.replace("_", " "), "" if found.stream else found.target)))
     return f"{of}: {text}" if of else f"{text}{_together(found.targets_together)}"

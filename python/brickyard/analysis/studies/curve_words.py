@@ -214,21 +214,12 @@ def curve_row(point: CurvePoint, maximum_per_s: float, limit: Limit | None = Non
         format_iops(point.offered_per_s),
         achieved_words(point),
         format_ns(point.mean_ns),
-        *(_percentile_cell(point, name) for name in _percentiles(limit)),
+        *(point.percentile_text(name) for name in _percentiles(limit)),
         format_ns(point.max_ns),
         format_count(point.unsent),
         format_count(point.errors),
         "" if not point.overloaded else "overloaded" if point.saturated else GREW if point.backlog_grew else UNSENT,
     ]
-
-
-def _percentile_cell(point: CurvePoint, name: str) -> str:
-    return format_ns(point.percentiles.get(name)) + (FEW_EVENTS if name in _of_few(point) else "")
-
-
-def _of_few(point: CurvePoint) -> tuple[str, ...]:
-    """No stall explains the times of a queue that grows."""
-    return () if point.overloaded else point.few_events
 
 
 def achieved_words(point: CurvePoint) -> str:
@@ -253,7 +244,7 @@ def curve_notes(records: Sequence[Record], rows: list[list[str]], curve: Curve) 
     if any(DASH in row for row in rows):
         said.append(f"{DASH}: fewer than ten requests lie beyond the percentile")
     said_of_few = any(FEW_EVENTS in line for line in found_lines(curve))
-    if said_of_few or any(name in _of_few(point) for point in curve.points for name in _percentiles(curve.limit)):
+    if said_of_few or any(point.is_marked(name) for point in curve.points for name in _percentiles(curve.limit)):
         said.append(FEW_EVENTS_WORDS)
     if any("±" in row[RATES.index("achieved/s")] for row in rows):
         said.append("±: two standard deviations of the number of random (Poisson) arrivals in the measured time")

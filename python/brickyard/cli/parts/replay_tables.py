@@ -71,13 +71,9 @@ def _print_curve(console: Console, records: list[Record]) -> None:
     if len(points) > 1:
         console.print()
         title = "Response time against offered rate"
-        console.print(
-            table(
-                title,
-                _columns(replay_head_room.CURVE_COLUMNS, 0),
-                [replay_head_room.curve_row(point) for point in points],
-            )
-        )
+        rows = [replay_head_room.curve_row(point) for point in points]
+        console.print(table(title, _columns(replay_head_room.CURVE_COLUMNS, 0), rows))
+        print_marks(console, rows)
 
 
 def _print_rest(console: Console, group: list[Record]) -> None:
