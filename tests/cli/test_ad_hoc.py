@@ -697,8 +697,8 @@ def test_memory_that_took_the_writes_is_named_on_models_too(capsys: pytest.Captu
 
 
 def test_a_unit_is_proposed_for_the_requirement_that_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--rw", "randread", "--runtime", "5", "sim:msr-2003-wd", "--check", "p99<5"]) == 2
-    assert "--runtime 5 sim:msr-2003-wd --check 'p99<5ms'" in capsys.readouterr().err
+    assert main(["run", "--rw", "randread", "--runtime", "5", "sim:msr-2003-wd", "--check", "p99<=5"]) == 2
+    assert "--runtime 5 sim:msr-2003-wd --check 'p99<=5ms'" in capsys.readouterr().err
 
 
 def test_trims_of_what_was_trimmed_before_are_no_rate_of_the_storage(

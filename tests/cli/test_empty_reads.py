@@ -99,6 +99,25 @@ def test_nothing_is_judged_by_reads_of_what_was_never_written(
     assert ",never written," in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("kept", [2 << 20, 9 << 20])
+def test_a_file_of_ours_that_was_cut_since_is_filled_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: int
+) -> None:
+    """Its header said that all of it was written, and reads of the hole met requirements."""
+    place = tmp_path / "file"
+    read = ["run", "--rw", "randread", "--bs", "4k", "--runtime", "200ms", str(place)]
+    assert main([*read, "--size", "16MiB"]) == 0
+    os.truncate(place, kept)
+    os.truncate(place, 17 << 20)
+    capsys.readouterr()
+    assert main([*read, "--set", "fill=never", "--check", "p99<=10s"]) == 1
+    share = "94 %" if kept == 2 << 20 else "50 %"
+    assert f"This is not the rate of the storage: {share} of what may be read was never" in capsys.readouterr().out
+    assert main([*read, "--check", "p99<=10s"]) == 0
+    assert "all of it written before the run" in capsys.readouterr().out
+    assert place.stat().st_blocks * 512 >= 16 << 20
+
+
 def test_a_table_of_runs_ranks_no_reads_of_what_was_never_written(tmp_path: Path) -> None:
     """A run of a hole was the "100 %" of which a run of the written file was some per cent, and the test area of all
     runs was that of the first."""

@@ -8,7 +8,9 @@ mod header;
 mod in_use;
 mod signatures;
 
-pub use header::{DATA_START_BYTES, HEADER_BYTES, Header, claim, erase_header, new_uuid, read_header, write_header};
+pub use header::{
+    DATA_START_BYTES, HEADER_BYTES, Header, claim, erase_header, new_uuid, read_header, still_filled, write_header,
+};
 
 use engine::event::BufferedReason;
 use in_use::Device;
@@ -415,6 +417,7 @@ fn finish(
     if kind == TargetKind::Block && size_bytes == 0 {
         return Err(refuse(format!("{}: has no medium or no size; check the device", path.display())));
     }
+    let header = header.map(|found| if kind == TargetKind::File { still_filled(&file, found) } else { found });
     let io = direct::set_up(&file, kind, want_direct).map_err(|e| failed(path, "setting up O_DIRECT", e))?;
     Ok(Guarded {
         file,

@@ -22,7 +22,9 @@ use serde::Deserialize;
 
 use crate::clock::Clock;
 use crate::guard::{Access, Consent, DATA_START_BYTES, GuardError, Guarded, Header, TargetKind};
-use crate::guard::{claim, could_create, erase_header, new_uuid, open, read_header, when_released, write_header};
+use crate::guard::{
+    claim, could_create, erase_header, new_uuid, open, read_header, still_filled, when_released, write_header,
+};
 use crate::storage::{Opened, Storage, honours_of};
 
 /// What the user allows and wishes, beside the profile.
@@ -303,7 +305,8 @@ fn same_path(a: &Path, b: &Path) -> bool {
 
 fn ours_unfilled(path: &Path) -> bool {
     let regular = std::fs::metadata(path).is_ok_and(|m| m.is_file());
-    let header = regular.then(|| File::open(path).ok()).flatten().and_then(|f| read_header(&f).ok().flatten());
+    let file = regular.then(|| File::open(path).ok()).flatten();
+    let header = file.and_then(|f| read_header(&f).ok().flatten().map(|found| still_filled(&f, found)));
     header.is_some_and(|h| h.filled_bytes < h.data_bytes)
 }
 

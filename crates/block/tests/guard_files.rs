@@ -13,6 +13,12 @@ fn make(path: &Path, data_bytes: u64) {
     drop(open(path, Access::Write, true, Some(data_bytes), &NONE).expect("a new scratch file"));
 }
 
+/// Through the page cache, which asks for no alignment of memory.
+fn fill(path: &Path, bytes: u64) {
+    let file = File::options().write(true).open(path).expect("the file");
+    file.write_all_at(&vec![7; bytes as usize], DATA_START_BYTES).expect("what was filled");
+}
+
 fn write_refusal(path: &Path) -> String {
     refusal(open(path, Access::Write, true, Some(MIB), &BOTH), path)
 }
@@ -44,11 +50,33 @@ fn our_file_may_be_written_again_and_its_header_replaced() {
     let mut header = guarded.header.expect("a header");
     header.filled_bytes = 65536;
     header.seed = 77;
+    fill(&path, 65536);
     write_header(&guarded.file, &header).expect("a new header");
     drop(guarded);
     for access in [Access::Read, Access::Write] {
         assert_eq!(open(&path, access, true, None, &NONE).expect("ours").header, Some(header));
     }
+}
+
+#[test]
+fn what_was_filled_ends_at_the_first_hole() {
+    let scratch = Scratch::new();
+    let path = scratch.path("ours");
+    make(&path, MIB);
+    let guarded = open(&path, Access::Write, true, Some(MIB), &NONE).expect("ours");
+    let header = block::guard::Header { filled_bytes: MIB, ..guarded.header.expect("a header") };
+    fill(&path, MIB);
+    write_header(&guarded.file, &header).expect("a new header");
+    drop(guarded);
+    let filled = || open(&path, Access::Read, true, None, &NONE).expect("ours").header.expect("a header").filled_bytes;
+    assert_eq!(filled(), MIB);
+    let file = File::options().write(true).open(&path).expect("the file");
+    let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, punch, DATA_START_BYTES + 262_144, 65536).expect("a hole");
+    assert_eq!(filled(), 262_144);
+    file.set_len(DATA_START_BYTES).expect("a shorter file");
+    file.set_len(DATA_START_BYTES + MIB).expect("a longer file");
+    assert_eq!(filled(), 0);
 }
 
 #[test]

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from brickyard.errors import BadInputError
 from brickyard.outputs import nameless_file
 from brickyard.schema.host_sheet import HostSheet, UringSheet
 from brickyard.schema.target_sheet import TargetSheet
@@ -83,6 +84,8 @@ def doctor(target: str | None = None, store: str | None = None, roots: Roots | N
     for check in checks:
         try:
             found += check()
+        except BadInputError:
+            raise  # a place that no run may use is the user's to change
         except Exception as error:
             found.append(
                 line("check", "limited", f"A check failed ({type(error).__name__}: {error}).", "Report this line.")

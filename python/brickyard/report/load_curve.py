@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -209,9 +210,12 @@ def _limit_line(limit: Limit | None, x_scale: Any, y_scale: Any) -> list[Any]:
     at = alt.Chart(alt.InlineData(values=[{"rate": 0, "time_ns": limit.above_ns}]))
     height = alt.Y("time_ns:Q", scale=y_scale)
     name = f"limit of the {limit.figure}"
-    text = at.mark_text(align="left", baseline="bottom", dx=6, dy=-3, color=theme.PURPLE, fontSize=12, text=name)
+    placed = partial(at.mark_text, align="left", baseline="bottom", dx=6, dy=-3, fontSize=12, text=name)
+    text = placed(color=theme.PURPLE)
+    halo = placed(color="white", stroke="white", strokeWidth=4)  # points may lie under the words
     rule = at.mark_rule(color=theme.PURPLE, strokeDash=[2, 3], strokeWidth=1.5)
-    return [rule.encode(y=height), text.encode(x=alt.X("rate:Q", scale=x_scale), y=height)]
+    words = (layer.encode(x=alt.X("rate:Q", scale=x_scale), y=height) for layer in (halo, text))
+    return [rule.encode(y=height), *words]
 
 
 def _alt_text(points: list[CurvePoint], marks: Sequence[Mark], against: str) -> str:

@@ -32,6 +32,18 @@ ADDRESSES = tuple(map(tag_of, get_args(Address)))
 CONDITIONS = tuple(map(str, HeldCondition))
 THOUSANDS = {"k": 1e3, "m": 1e6}
 """Of requests; of bytes, some mean powers of 1024."""
+MEANT = {
+    "avg": "mean",
+    "average": "mean",
+    "bandwidth": "throughput",
+    "bw": "throughput",
+    "lat": "mean",
+    "latency": "mean",
+    "median": "p50",
+    "p999": "p99.9",
+    "p9999": "p99.99",
+}
+"""What other tools call the figures."""
 HOW = "write for example 'p99<=5ms', 'iops>=2000', 'errors<=1%' or 'throughput>=118.65MiB/s'"
 
 
@@ -126,6 +138,12 @@ def _written_out(word: str) -> Ruler:
     if (sign[0] == ">") != (figure in RATES):
         rule = "a rate must be reached (>=)" if figure in RATES else "a time is a limit (<=)"
         raise BadInputError(f"{word}: {f'{figure} is a limit (<=)' if figure in COUNTS + SHARES else rule}")
+    if "=" not in sign:
+        meant = word.replace(sign, f"{sign}=", 1)
+        raise BadInputError(
+            f"{word}: a limit itself is within it, so {sign} is not accepted",
+            Remedy(f"write '{meant}'", Edit((word,), (meant,))),
+        )
     name = f"{operation} {figure}" if operation else figure
     requirement = Requirement(f"{name} {sign} {limit}", figure, _threshold(word, figure, limit), operation=operation)
     return Ruler(word, requirement.name, "as requested", "", (requirement,))
@@ -231,7 +249,9 @@ def _condition(at: str, word: str | None) -> str | None:
 def _check_figure(at: str, figure: str) -> None:
     known = RATES + TIMES + SHARES + COUNTS
     if figure not in known:
-        raise BadInputError(f"{at}: figure {figure or 'missing'}; there are {', '.join(known)}")
+        meant = MEANT.get(figure)
+        remedy = Remedy("", Edit((at,), (at.replace(figure, meant, 1),))) if meant else Remedy("")
+        raise BadInputError(f"{at}: figure {figure or 'missing'}; there are {', '.join(known)}", remedy)
 
 
 def _threshold(at: str, figure: str, limit: str) -> float:

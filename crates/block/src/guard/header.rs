@@ -113,6 +113,17 @@ pub fn read_header(file: &File) -> io::Result<Option<Header>> {
     }
 }
 
+/// The header of a regular file as far as it still holds: what was filled ends at the first hole, as another program may
+/// have cut the file or punched it since. (lseek(2): where a file system tells no holes, the file's end is the first.)
+pub fn still_filled(file: &File, header: Header) -> Header {
+    let hole_bytes = match rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(DATA_START_BYTES)) {
+        Ok(at) => at,
+        Err(rustix::io::Errno::NXIO) => DATA_START_BYTES, // the file ends before its data
+        Err(_) => return header,
+    };
+    Header { filled_bytes: header.filled_bytes.min(hole_bytes.saturating_sub(DATA_START_BYTES)), ..header }
+}
+
 /// Replaces the header and waits until it is on the medium. The target must be one that [`super::open`] gave for
 /// writing; of a block device that is not ours yet, [`claim`] does more.
 pub fn write_header(file: &File, header: &Header) -> io::Result<()> {

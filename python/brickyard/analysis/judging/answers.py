@@ -138,6 +138,7 @@ def belief(records: Sequence[Record], *others: str) -> str:
     of_memory = bool(found) and all(map(_is_of_memory, found))
     memory = HANDED_LIMITED if any(map(cached.may_hand_over, found)) else MEMORY_LIMITED
     limits = [memory if of_memory else _limit(found), *_late(found)]
+    others = (*others, *cached.unknown_reads_words(found))
     said = [*others, *_unfinished(found), *_failures(found), *_stalled(found), *limits, *modelled_words(found)]
     return " ".join(text for text in said if text)
 

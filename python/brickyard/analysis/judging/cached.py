@@ -142,6 +142,8 @@ EMPTY = {
 """What both mean for reads."""
 SMALLER_THAN_CACHE, SHARED_BLOCKS = "smaller_than_cache", "shared_blocks"
 EMULATED = "emulated"
+WRITTEN_UNKNOWN = "unwritten_unknown"
+TARGETS_TOLD = 3
 
 
 def _doubt(record: Record) -> Doubt | None:
@@ -261,6 +263,24 @@ def unwritten_words(records: Sequence[Record]) -> list[str]:
     runs = "" if len(records) == 1 else f" in {format_runs(list(found))}"
     most = max(found.values(), key=lambda one: one.share)
     return [f"This is not the rate of the storage{runs}: {most.text}."]
+
+
+def unknown_reads_words(records: Sequence[Record]) -> list[str]:
+    """Of targets that may be as good as empty, such as a new or trimmed device."""
+    found = [
+        record
+        for record in records
+        if any(w.id == WRITTEN_UNKNOWN for w in record.info.warnings)
+        and any(item.operation == "read" and item.bytes for item in record.intervals)
+    ]
+    if not found:
+        return []
+    targets = list(dict.fromkeys(path for record in found for path in record.info.targets))
+    which = ", ".join(targets) if len(targets) <= TARGETS_TOLD else f"{len(targets)} targets"
+    return [
+        f"What share of {which} was ever written is not known, and reads of the rest reach no medium: on a new or "
+        "trimmed device, the rate of reads is not that of the storage."
+    ]
 
 
 def _dirty_bytes(cache: PageCacheFacts) -> int:

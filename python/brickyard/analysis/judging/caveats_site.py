@@ -19,6 +19,7 @@ from brickyard.analysis.judging.cached import (
     SHARED_BLOCKS,
     SMALLER_THAN_CACHE,
     TRIMMED_READS,
+    WRITTEN_UNKNOWN,
 )
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
@@ -423,7 +424,7 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
         empty, whole = never_read_bytes(run.plan, index, opened, sheet)
         if empty is None and opened.unwritten is not None:
             yield warned(
-                "unwritten_unknown",
+                WRITTEN_UNKNOWN,
                 "warning",
                 "What share of {target} has ever been written is unknown; never-written parts are read without "
                 "accessing the medium.",

@@ -112,6 +112,10 @@ def _repeated(given: str) -> tuple[str, ...]:
     return ("--repeat", given) if given.isdigit() and int(given) else ()
 
 
+def _required(given: str) -> tuple[str, ...]:
+    return ("--check", given)
+
+
 def _few_sizes(given: str) -> dict[int, float]:
     """A range of sizes as a mix of them; a range of many is for a job file."""
     sizes = range_sizes(given)
@@ -226,6 +230,8 @@ HABITS = (
           "Runs of many hosts are in the store of this one.", "Leave it out: a file is imported here.",
           "Runs of many hosts are in the store of this one."),
     _alike("verbose v debug", "Leave it out: `brickyard show RUN` has all that was measured."),
+    Spoken("require slo assert", "Write --check 'p99<=5ms'.", "Write --check 'p99<=5ms'.",
+           "characterize judges no requirement; `brickyard run … --check 'p99<=5ms'` does.", spoken=_required),
     # how often, and who may write
     Spoken("runs min-runs max-runs iterations count n i", "Write --repeat 5.", "",
           "Run it again, and compare: `brickyard compare s1 s2`.",

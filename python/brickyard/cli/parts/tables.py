@@ -380,7 +380,7 @@ def print_run(console: Console, record: Record, verdicts: Sequence[str] = ()) ->
     console.print(Text.assemble((f"Run {info.id}  ", "bold"), (said, style)))
     has_answer = not is_replay(record) and not pgbench.is_pgbench(record)
     found = answer([record], {}) if has_answer else None
-    if found and found.sentences:
+    if found and (found.sentences or not info.is_valid):
         print_answer(console, found, verdicts)
     else:
         for line in verdicts:
