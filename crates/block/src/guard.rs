@@ -9,7 +9,8 @@ mod in_use;
 mod signatures;
 
 pub use header::{
-    DATA_START_BYTES, HEADER_BYTES, Header, claim, erase_header, new_uuid, read_header, still_filled, write_header,
+    DATA_START_BYTES, HEADER_BYTES, Header, claim, empty_space, erase_header, hole_bytes, new_uuid, read_header,
+    still_filled, write_header,
 };
 
 use engine::event::BufferedReason;

@@ -23,7 +23,8 @@ use serde::Deserialize;
 use crate::clock::Clock;
 use crate::guard::{Access, Consent, DATA_START_BYTES, GuardError, Guarded, Header, TargetKind};
 use crate::guard::{
-    claim, could_create, erase_header, new_uuid, open, read_header, still_filled, when_released, write_header,
+    claim, could_create, empty_space, erase_header, hole_bytes, new_uuid, open, read_header, still_filled,
+    when_released, write_header,
 };
 use crate::storage::{Opened, Storage, honours_of};
 
@@ -359,6 +360,28 @@ impl Target {
         self.guarded.header.as_ref().map(|header| length_bytes.saturating_sub(header.filled_bytes))
     }
 
+    /// Bytes that hold no data wherever they lie, of a file of ours by its file system.
+    fn never_written(&self) -> Unwritten {
+        let told = self.unwritten_bytes();
+        let is_file = self.guarded.kind == TargetKind::File;
+        let counted = filled_area(&self.guarded)
+            .filter(|_| is_file)
+            .and_then(|(start_bytes, length_bytes)| hole_bytes(&self.guarded.file, start_bytes, length_bytes));
+        let is_trimmed = self.guarded.header.as_ref().is_some_and(|header| header.is_trimmed);
+        match counted.or(told) {
+            Some(1..) if counted.is_none() && is_trimmed => Unwritten::Unknown,
+            Some(0) => Unwritten::None,
+            Some(bytes) => Unwritten::Bytes { bytes },
+            None => Unwritten::Unknown,
+        }
+    }
+
+    /// Whether the run finds its space reserved, and no data in it.
+    fn is_emptied(&self, profile: &Profile) -> bool {
+        let may = self.area.writable && self.guarded.kind == TargetKind::File && self.guarded.header.is_some();
+        may && profile.fill == FillChoice::Space
+    }
+
     /// The same, where it may be mended.
     fn unfilled_bytes(&self) -> u64 {
         if self.area.writable { self.unwritten_bytes().unwrap_or(0) } else { 0 }
@@ -373,6 +396,18 @@ impl Target {
         }
         let why = |e: std::io::Error| format!("{}: its header could not be taken away: {e}", self.path.display());
         erase_header(&self.guarded.file).map_err(why)
+    }
+
+    fn empty(&mut self) -> Result<(), String> {
+        if self.guarded.header.as_ref().is_some_and(|header| header.filled_bytes > 0) {
+            record_filled(self, 0)?;
+        }
+        empty_space(&self.guarded.file, self.area.start_bytes, self.area.length_bytes).map_err(|e| {
+            format!(
+                "{}: its space cannot be reserved without data ({e}); with fill = \"never\" and a new file, it holds none",
+                self.path.display()
+            )
+        })
     }
 
     /// The device stays ours, and what was filled stays known. Where this fails, it is filled again next time.
@@ -401,15 +436,11 @@ fn start_facts(profile: &Profile, targets: &[Target], storage: &Storage, clock: 
         data_start_bytes: t.area.start_bytes,
         data_bytes: t.area.length_bytes,
         align_bytes: t.guarded.offset_align_bytes,
-        unwritten: match &t.guarded.header {
-            _ if t.area.writable && profile.fill == FillChoice::Auto => Some(Unwritten::None),
-            header => Some(match t.unwritten_bytes() {
-                Some(1..) if header.is_some_and(|header| header.is_trimmed) => Unwritten::Unknown,
-                Some(0) => Unwritten::None,
-                Some(bytes) => Unwritten::Bytes { bytes },
-                None => Unwritten::Unknown,
-            }),
-        },
+        unwritten: Some(match profile.fill {
+            FillChoice::Auto if t.area.writable => Unwritten::None,
+            _ if t.is_emptied(profile) => Unwritten::Bytes { bytes: t.area.length_bytes },
+            _ => t.never_written(),
+        }),
         ..TargetFacts::new(t.area.path.clone(), kind(t), t.guarded.size_bytes)
     };
     Start {
@@ -515,6 +546,9 @@ impl Session {
             if self.profile.fill == FillChoice::Auto && self.targets[number].unfilled_bytes() > 0 {
                 let filling = verifiers.to_fill(&self.profile, number, &self.targets[number].area);
                 self.fill(number, filling, control, emit)?;
+            }
+            if self.targets[number].is_emptied(&self.profile) {
+                self.targets[number].empty().map_err(EndReason::other)?;
             }
         }
         for (number, target) in self.targets.iter_mut().enumerate() {

@@ -44,7 +44,7 @@ pub struct Profile {
     /// End the run at the first failed request instead of counting it.
     #[serde(default)]
     pub stop_on_error: bool,
-    /// Whether parts that were never written are filled with data before the first phase, if the target may be written.
+    /// What becomes of parts that were never written before the first phase, if the target may be written.
     #[serde(default)]
     pub fill: FillChoice,
     /// If several targets are named, every stream runs on each of them.
@@ -89,9 +89,14 @@ pub enum CacheState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FillChoice {
+    /// They are filled with data.
     #[default]
     Auto,
+    /// They stay as they are.
     Never,
+    /// A file that a run may write has its space before each run, but no data, as a log that is preallocated; of any
+    /// other target, as `never`.
+    Space,
 }
 
 /// Tools whose table people know.

@@ -99,7 +99,7 @@ fn a_model_refuses_or_names_what_it_would_ignore() {
     for (set, words) in [
         ("engine = \"psync\"\n", "engine = \"psync\" has no effect on a modelled brick"),
         ("hang_after = \"1s\"\n", "hang_after has no effect on a modelled brick"),
-        ("fill = \"never\"\n", "fill = \"never\" has no effect on a modelled brick"),
+        ("fill = \"never\"\n", "fill has no effect on a modelled brick"),
     ] {
         let notes = answer(&format!("{set}{READS}"), brick, &model).expect("a run");
         assert!(matches!(&notes[..], [note] if note.contains(words)), "{words:?} is not in {notes:?}");

@@ -1295,7 +1295,7 @@ class EngineIgnored(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
 
 
 class FillIgnored(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fill_ignored"):
-    """`fill = "never"`."""
+    """`fill = "never"` or `fill = "space"`."""
 
     device: str
 

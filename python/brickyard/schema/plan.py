@@ -52,7 +52,12 @@ class Figure(StrEnum):
 
 class FillChoice(StrEnum):
     AUTO = "auto"
+    """They are filled with data."""
     NEVER = "never"
+    """They stay as they are."""
+    SPACE = "space"
+    """A file that a run may write has its space before each run, but no data, as a log that is preallocated; of any
+    other target, as `never`."""
 
 
 class FlushCall(StrEnum):
@@ -798,8 +803,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stop_on_error: bool = False
     """End the run at the first failed request instead of counting it."""
     fill: FillChoice = FillChoice.AUTO
-    """Whether parts that were never written are filled with data before the first phase, if the target may be
-    written."""
+    """What becomes of parts that were never written before the first phase, if the target may be written."""
     phase: list[Phase] = msgspec.field(default_factory=list)
     each: bool = False
     """If several targets are named, every stream runs on each of them."""

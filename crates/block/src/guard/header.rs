@@ -124,6 +124,46 @@ pub fn still_filled(file: &File, header: Header) -> Header {
     Header { filled_bytes: header.filled_bytes.min(hole_bytes.saturating_sub(DATA_START_BYTES)), ..header }
 }
 
+/// More extents than that are not counted: a file of a terabyte that was written at random may have millions.
+const EXTENTS_MAX: usize = 100_000;
+
+/// Bytes of a part of a regular file that hold no data, by its file system; `None` where it has too many extents, or
+/// tells no holes.
+pub fn hole_bytes(file: &File, start_bytes: u64, length_bytes: u64) -> Option<u64> {
+    use rustix::fs::SeekFrom::{Data, Hole};
+    let end_bytes = start_bytes + length_bytes;
+    let (mut at, mut holes_bytes) = (start_bytes, 0);
+    for _ in 0..EXTENTS_MAX {
+        let data = match rustix::fs::seek(file, Data(at)) {
+            Ok(data) => data.min(end_bytes),
+            Err(rustix::io::Errno::NXIO) => end_bytes, // nothing but a hole up to the end
+            Err(_) => return None,
+        };
+        holes_bytes += data - at;
+        if data == end_bytes {
+            return Some(holes_bytes);
+        }
+        at = rustix::fs::seek(file, Hole(data)).ok()?.min(end_bytes);
+        if at == end_bytes {
+            return Some(holes_bytes);
+        }
+    }
+    None
+}
+
+/// Leaves the space of a part of a regular file, and none of its data.
+pub fn empty_space(file: &File, start_bytes: u64, length_bytes: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags as Flags, fallocate};
+    match fallocate(file, Flags::ZERO_RANGE | Flags::KEEP_SIZE, start_bytes, length_bytes) {
+        Err(rustix::io::Errno::OPNOTSUPP) => {
+            fallocate(file, Flags::PUNCH_HOLE | Flags::KEEP_SIZE, start_bytes, length_bytes)?;
+            fallocate(file, Flags::KEEP_SIZE, start_bytes, length_bytes)?;
+        }
+        done => done?,
+    }
+    file.sync_all()
+}
+
 /// Replaces the header and waits until it is on the medium. The target must be one that [`super::open`] gave for
 /// writing; of a block device that is not ours yet, [`claim`] does more.
 pub fn write_header(file: &File, header: &Header) -> io::Result<()> {

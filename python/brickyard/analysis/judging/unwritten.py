@@ -50,10 +50,13 @@ def never_read_bytes(
 
 
 def _pieces(opened: TargetFacts, sheet: TargetSheet | None, whole: int) -> list[tuple[int, int]] | None:
-    """Start and end on the target. What our header counts as filled is a prefix of the data."""
-    if isinstance(opened.unwritten, UnwrittenBytes):
-        end = (opened.data_start_bytes or 0) + whole
-        return [(end - opened.unwritten.bytes, end)]
-    if sheet is None or sheet.never_written is None:
-        return None
-    return [(first, last) for first, last in sheet.never_written]
+    """Start and end on the target. Of a file of ours that the run left as it was, the file system's pieces add up to
+    what the core counted; else what our header counts as filled is a prefix of the data."""
+    told = sheet.never_written if sheet else None
+    pieces = None if told is None else [(first, last) for first, last in told]
+    if not isinstance(opened.unwritten, UnwrittenBytes):
+        return pieces
+    start = opened.data_start_bytes or 0
+    if pieces is not None and overlap_bytes([(start, start + whole)], pieces) == opened.unwritten.bytes:
+        return pieces
+    return [(start + whole - opened.unwritten.bytes, start + whole)]

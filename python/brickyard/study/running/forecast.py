@@ -52,7 +52,7 @@ def forecast(plan: Plan, sizes_bytes: list[int | None], to_fill: Sequence[int | 
         ends_earlier=any(map(_may_end_earlier, plan.phase)),
         writes=any(_write_share(stream) > 0 for phase in plan.phase for stream in phase.stream),
         written_bytes=sum(amounts) if len(amounts) == len(written) else None,
-        fill_bytes=0 if plan.fill is FillChoice.NEVER else _sum_of(to_fill),
+        fill_bytes=_sum_of(to_fill) if plan.fill is FillChoice.AUTO else 0,
     )
 
 

@@ -13,7 +13,7 @@ pub enum StartNote {
     /// `engine` of the profile, on a device that has no choice of them.
     #[schemars(title = "EngineIgnored")]
     EngineIgnored { engine: String, device: String },
-    /// `fill = "never"`.
+    /// `fill = "never"` or `fill = "space"`.
     #[schemars(title = "FillIgnored")]
     FillIgnored { device: String },
     /// `data` of a stream.
@@ -65,7 +65,7 @@ impl Display for StartNote {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             StartNote::EngineIgnored { engine, device } => write!(f, "engine = \"{engine}\" has no effect on {device}"),
-            StartNote::FillIgnored { device } => write!(f, "fill = \"never\" has no effect on {device}"),
+            StartNote::FillIgnored { device } => write!(f, "fill has no effect on {device}"),
             StartNote::DataIgnored { device } => write!(f, "data has no effect on {device}, which carries none"),
             StartNote::HangAfterIgnored { device } => {
                 write!(f, "hang_after has no effect on {device}, where nobody waits")
