@@ -113,8 +113,13 @@ fn choose(targets: &[Opened], profile: &Profile, nop: bool) -> Result<Choice, St
     }
     let forced = profile.engine == EngineChoice::IoUring;
     // Most file systems can't promise that a write into the page cache does not wait, so io_uring hands it to a thread of
-    // the kernel. With one at a time, that takes several times as long as the write (docs/benchmarks.md).
-    if !forced && !nop && targets.iter().all(|t| !t.direct) && profile.writes_one_at_a_time() {
+    // the kernel. With one at a time, that takes several times as long as the write (docs/benchmarks.md). File systems in
+    // memory promise it of no request.
+    let may_hand_over = !forced && !nop && profile.issues_one_at_a_time();
+    if may_hand_over && targets.iter().all(|t| is_in_memory(&t.file)) {
+        return Ok(psync(EngineReason::InMemory));
+    }
+    if may_hand_over && targets.iter().all(|t| !t.direct) && profile.writes_one_at_a_time() {
         return Ok(psync(EngineReason::HandedOver));
     }
     let instead = |why: EngineReason| match forced {
@@ -138,6 +143,12 @@ fn choose(targets: &[Opened], profile: &Profile, nop: bool) -> Result<Choice, St
     let features = Features { single_issuer: probe.unwrap_or(false), iopoll: polls, ..Features::default() };
     let reason = if forced { EngineReason::Requested } else { EngineReason::Offered };
     Ok(Choice { uring: true, iopoll: polls, reason, features: features.names(), submission: None })
+}
+
+/// Whether a file lies on tmpfs or ramfs (statfs(2)).
+fn is_in_memory(file: &File) -> bool {
+    const KINDS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+    rustix::fs::fstatfs(file).is_ok_and(|facts| KINDS.contains(&(facts.f_type as i64)))
 }
 
 /// Requests that a profile has in flight at the most.

@@ -108,19 +108,20 @@ impl Profile {
         self.phase.iter().flat_map(|p| &p.stream).any(Stream::changes)
     }
 
-    /// Whether each of its streams issues one request after another, writes among them, and nothing is asked that only
-    /// io_uring has.
-    pub fn writes_one_at_a_time(&self) -> bool {
+    /// Whether each of its streams issues one request after another, and nothing is asked that only io_uring has.
+    pub fn issues_one_at_a_time(&self) -> bool {
         let is_ramped = |phase: &Phase| phase.ramp.as_ref().is_some_and(|ramp| ramp.knob == Knob::Depth);
         let is_single = |stream: &Stream| {
             stream.depth == 1 && stream.frames.is_none() && stream.program.is_none() && stream.trace.is_none()
         };
         let mut streams = self.phase.iter().flat_map(|phase| &phase.stream);
-        self.reap == 1
-            && self.submit.is_none()
-            && !self.phase.iter().any(is_ramped)
-            && streams.clone().all(is_single)
-            && streams.any(|stream| stream.does().writes)
+        self.reap == 1 && self.submit.is_none() && !self.phase.iter().any(is_ramped) && streams.all(is_single)
+    }
+
+    /// As [`Profile::issues_one_at_a_time`], with writes among them.
+    pub fn writes_one_at_a_time(&self) -> bool {
+        self.issues_one_at_a_time()
+            && self.phase.iter().flat_map(|phase| &phase.stream).any(|stream| stream.does().writes)
     }
 
     /// Whether a stream issues the requests of a trace.

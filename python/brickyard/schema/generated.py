@@ -754,6 +754,10 @@ class EngineHandsOver(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind
     """No io_uring, since it would hand writes into the page cache to a thread of the kernel, one at a time."""
 
 
+class EngineInMemory(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="in_memory"):
+    """No io_uring, since it would hand requests to a file system in memory to a thread of the kernel, one at a time."""
+
+
 class EngineModelled(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="modelled"):
     pass
 
@@ -1512,6 +1516,7 @@ EngineReason = (
     | EngineNotSetUp
     | EngineHasNoTrim
     | EngineHandsOver
+    | EngineInMemory
     | EngineModelled
     | EngineOfFiles
     | EngineOfLoader

@@ -16,6 +16,7 @@ from brickyard.schema import (
     Bound,
     Engine,
     EngineHandsOver,
+    EngineInMemory,
     EngineHasNoTrim,
     IoPath,
     PhaseEnd,
@@ -460,7 +461,8 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
             why=reason,
         )
     reason = (said.engine or "no reason was given").rstrip(".")
-    is_fallback = plan.engine is not EngineChoice.PSYNC and not isinstance(start.engine_reason, EngineHandsOver)
+    is_chosen = isinstance(start.engine_reason, EngineHandsOver | EngineInMemory)
+    is_fallback = plan.engine is not EngineChoice.PSYNC and not is_chosen
     if start.engine is Engine.PSYNC and is_fallback:
         yield warned(
             "psync",

@@ -33,6 +33,9 @@ pub enum EngineReason {
     /// No io_uring, since it would hand writes into the page cache to a thread of the kernel, one at a time.
     #[schemars(title = "EngineHandsOver")]
     HandedOver,
+    /// No io_uring, since it would hand requests to a file system in memory to a thread of the kernel, one at a time.
+    #[schemars(title = "EngineInMemory")]
+    InMemory,
     #[schemars(title = "EngineModelled")]
     Modelled,
     /// Programs over files.
@@ -123,6 +126,10 @@ impl Display for EngineReason {
             EngineReason::HandedOver => {
                 "io_uring would hand each write into the page cache to a thread of the kernel, which takes longer than \
                  the write"
+            }
+            EngineReason::InMemory => {
+                "io_uring would hand each request to a thread of the kernel, since the target lies in memory; that takes \
+                 longer than the request"
             }
             EngineReason::Modelled => "the target is modelled",
             EngineReason::Files => "blocking calls, a thread a worker",
