@@ -116,7 +116,7 @@ fn choose(targets: &[Opened], profile: &Profile, nop: bool) -> Result<Choice, St
     // the kernel. With one at a time, that takes several times as long as the write (docs/benchmarks.md). File systems in
     // memory promise it of no request.
     let may_hand_over = !forced && !nop && profile.issues_one_at_a_time();
-    if may_hand_over && targets.iter().all(|t| is_in_memory(&t.file)) {
+    if may_hand_over && targets.iter().all(|t| !t.block && is_in_memory(&t.file)) {
         return Ok(psync(EngineReason::InMemory));
     }
     if may_hand_over && targets.iter().all(|t| !t.direct) && profile.writes_one_at_a_time() {
@@ -145,7 +145,7 @@ fn choose(targets: &[Opened], profile: &Profile, nop: bool) -> Result<Choice, St
     Ok(Choice { uring: true, iopoll: polls, reason, features: features.names(), submission: None })
 }
 
-/// Whether a file lies on tmpfs or ramfs (statfs(2)).
+/// Whether a file lies on tmpfs or ramfs (statfs(2)); the node of a device lies there as well.
 fn is_in_memory(file: &File) -> bool {
     const KINDS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
     rustix::fs::fstatfs(file).is_ok_and(|facts| KINDS.contains(&(facts.f_type as i64)))

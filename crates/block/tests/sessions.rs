@@ -434,6 +434,7 @@ fn trim_reaches_a_block_device() {
     let used = || std::fs::metadata(&device.backing).expect("the backing file").blocks() * 512;
     let full = run_on("title = 't'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '64K'\n", &device.path, None);
     assert_eq!(full.outcome().0, RunOutcome::Done);
+    assert_eq!(full.start().engine, "io_uring", "its node lies in memory, the device does not");
     let before = used();
     let told = run_on(&format!("title = 't'\n{TRIM_THE_SECOND_HALF}"), &device.path, None);
     assert_eq!(told.totals(0)["trim"], (120, 15 * MIB / 2, 0));
