@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any
 
 import altair as alt
@@ -120,7 +119,7 @@ def load_curve(
     plot = DRAWN_NARROW if narrow else WIDTH
     layers += [_at_edge(number, mark, words, plot) for number, (mark, words) in enumerate(beyond)]
     layers += [layer for label in _labels(marks, end, plot, len(beyond)) for layer in _marked(label, end, plot)]
-    layers += _limit_line(limit, x_scale, y_scale)
+    layers += _limit_line(limit, plot, y_scale)
     hollow = " (hollow: overloaded)" if any(row.overloaded for row in (*rows, *searched)) else ""
     # Of a ramp's knob nobody asks for saturation; of a rate a reader would take the last point for it.
     is_open = not any(mark.name == KNEE for mark in marks) and against == "offered rate" and not hollow
@@ -204,18 +203,16 @@ def _at_edge(line: int, mark: Mark, words: str, plot: int) -> Any:
     return text.encode(x=alt.value(plot - GAP), y=alt.value(line * LINE + 3))
 
 
-def _limit_line(limit: Limit | None, x_scale: Any, y_scale: Any) -> list[Any]:
+def _limit_line(limit: Limit | None, plot: int, y_scale: Any) -> list[Any]:
     if limit is None:
         return []
     at = alt.Chart(alt.InlineData(values=[{"rate": 0, "time_ns": limit.above_ns}]))
     height = alt.Y("time_ns:Q", scale=y_scale)
     name = f"limit of the {limit.figure}"
-    placed = partial(at.mark_text, align="left", baseline="bottom", dx=6, dy=-3, fontSize=12, text=name)
-    text = placed(color=theme.PURPLE)
-    halo = placed(color="white", stroke="white", strokeWidth=4)  # points may lie under the words
+    # Below the line and at the highest rates, where times are above a limit.
+    text = at.mark_text(align="right", baseline="top", dy=4, color=theme.PURPLE, fontSize=12, text=name)
     rule = at.mark_rule(color=theme.PURPLE, strokeDash=[2, 3], strokeWidth=1.5)
-    words = (layer.encode(x=alt.X("rate:Q", scale=x_scale), y=height) for layer in (halo, text))
-    return [rule.encode(y=height), *words]
+    return [rule.encode(y=height), text.encode(x=alt.value(plot - GAP), y=height)]
 
 
 def _alt_text(points: list[CurvePoint], marks: Sequence[Mark], against: str) -> str:
