@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -21,6 +22,8 @@ COLOURS = dict(zip(FIGURES, (theme.BLACK, theme.BLUE, theme.VERMILLION), strict=
 SHAPES = dict(zip(FIGURES, ("circle", "square", "triangle-up"), strict=True))
 WIDTH, NARROW_WIDTH, HEIGHT = 640, 330, 340
 LINE, GAP = 17, 5  # pixels of a line of text, and between words and a rule
+NAMED_SHARE = 0.2
+"""Of the rates, the lowest, where the name of a limit takes its place."""
 MARK_COLOURS = {WITHIN: theme.PURPLE, KNEE: theme.GREEN, CAPACITY: theme.PALE}
 MARK_DASHES = {WITHIN: [1, 0], KNEE: [5, 4], CAPACITY: [1, 3]}
 TICKS, TICKS_NARROW = 8, 4  # labels such as 10,000 stay apart
@@ -119,7 +122,7 @@ def load_curve(
     plot = DRAWN_NARROW if narrow else WIDTH
     layers += [_at_edge(number, mark, words, plot) for number, (mark, words) in enumerate(beyond)]
     layers += [layer for label in _labels(marks, end, plot, len(beyond)) for layer in _marked(label, end, plot)]
-    layers += _limit_line(limit, plot, y_scale)
+    layers += _limit_line(limit, (*rows, *searched), end, plot, y_scale)
     hollow = " (hollow: overloaded)" if any(row.overloaded for row in (*rows, *searched)) else ""
     # Of a ramp's knob nobody asks for saturation; of a rate a reader would take the last point for it.
     is_open = not any(mark.name == KNEE for mark in marks) and against == "offered rate" and not hollow
@@ -203,16 +206,20 @@ def _at_edge(line: int, mark: Mark, words: str, plot: int) -> Any:
     return text.encode(x=alt.value(plot - GAP), y=alt.value(line * LINE + 3))
 
 
-def _limit_line(limit: Limit | None, plot: int, y_scale: Any) -> list[Any]:
+def _limit_line(limit: Limit | None, rows: Sequence[CurvePointRow], end: float, plot: int, y_scale: Any) -> list[Any]:
+    """Its name stands where no points lie: above the line at low rates, if all of their times are well below it; else
+    below the line at the highest rates."""
     if limit is None:
         return []
+    slowest_ns = max((row.time_ns for row in rows if row.rate <= end * NAMED_SHARE), default=0)
+    is_above = slowest_ns * 1.5 < limit.above_ns
     at = alt.Chart(alt.InlineData(values=[{"rate": 0, "time_ns": limit.above_ns}]))
     height = alt.Y("time_ns:Q", scale=y_scale)
     name = f"limit of the {limit.figure}"
-    # Below the line and at the highest rates, where times are above a limit.
-    text = at.mark_text(align="right", baseline="top", dy=4, color=theme.PURPLE, fontSize=12, text=name)
+    placed = partial(at.mark_text, color=theme.PURPLE, fontSize=12, text=name)
+    text = placed(align="left", baseline="bottom", dy=-4) if is_above else placed(align="right", baseline="top", dy=4)
     rule = at.mark_rule(color=theme.PURPLE, strokeDash=[2, 3], strokeWidth=1.5)
-    return [rule.encode(y=height), text.encode(x=alt.value(plot - GAP), y=height)]
+    return [rule.encode(y=height), text.encode(x=alt.value(GAP if is_above else plot - GAP), y=height)]
 
 
 def _alt_text(points: list[CurvePoint], marks: Sequence[Mark], against: str) -> str:
