@@ -23,8 +23,10 @@ from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import import_profile, recognize
 from brickyard.formats.sqlio import import_sqlio
+from brickyard.report.export import rows
 from brickyard.schema import plan_text, read_plan
 from brickyard.schema.plan import Plan
+from brickyard.store import Store
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 S = 1_000_000_000
@@ -1137,6 +1139,11 @@ def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, caps
     assert ("fio-percentiles" in warned) == (form == "json")
     assert "fio-clat" in warned, "percentiles are of clat, and say so"
     assert run["plan"]["phase"][0]["stream"][0]["request"][0]["size"] == 4096
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(1)
+    (part,), (whole,) = rows([record]), rows([record], "totals")
+    assert (part["p50_ns"], part["p99_ns"]) == (printed["percentile"]["50.000000"], printed["percentile"]["99.000000"])
+    assert bool(part["histogram"]) == bool(whole["histogram"]) == (form == "json+"), "plain JSON has no distribution"
 
 
 @pytest.mark.parametrize("form", ["json", "json+"])
