@@ -125,7 +125,49 @@ def test_sizes_of_reads_and_writes_stay_apart() -> None:
 def test_buffered_is_the_opposite_of_direct() -> None:
     assert fio("[j]\nbuffered=0")["io"] == "direct"
     assert fio("[j]\ndirect=1\nbuffered=1")["io"] == "buffered"
+    assert fio("[j]\nbuffered=0\ndirect=0")["io"] == "buffered"
+    assert fio("[j]\ndirect=1\nbuffered=1\ndirect=1")["io"] == "direct"
+    assert fio("[global]\ndirect=0\nbuffered=1\n[j]\ndirect=1")["io"] == "direct"
     assert fio("[j]\ninvalidate=0")["cache"] == "as_is"
+
+
+MIXES = {
+    "later reads": ("rwmixwrite=20", "rwmixread=60", 60),
+    "later writes": ("rwmixread=60", "rwmixwrite=20", 80),
+    "reads after most writes": ("rwmixwrite=80", "rwmixread=70", 70),
+}
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_of_shares_of_reads_and_of_writes_the_later_holds_as_in_fio(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, reads = MIXES[name]
+    rest = f"filename={tmp_path / 'data'}\nrw=randrw\nsize=8m\nioengine=psync\n"
+    (tmp_path / "a.fio").write_text(f"[global]\n{first}\n[job]\n{second}\n{rest}")
+    words = ["--name=job", f"--{first}", f"--{second}", "--rw=randrw", "--filename=x"]
+    own = [*words[:2], "--rw=randrw", "--filename=x"]
+    common = tmp_path / "common.fio"
+    common.write_text(f"[job]\n{second}\n{rest}")
+    made = [
+        import_fio("x", f"[job]\n{first}\n{second}\n{rest}", HERE),
+        import_fio("x", (tmp_path / "a.fio").read_text(), HERE),
+        import_fio_command("x", words),
+        import_fio_command("x", [str(common), f"--{first}"]),
+    ]
+    assert [stream["operations"]["read"] for one in made for stream in streams(plan_of(one))] == [reads] * 4
+    assert streams(plan_of(import_fio_command("x", own)))[0]["operations"]["read"] != reads
+    assert any(f"not those of the command line: {first.partition('=')[0]}" in note for note in made[-1].notes)
+
+    out = tmp_path / "result.json"
+    command = ["fio", str(tmp_path / "a.fio"), "--output-format=json+", f"--output={out}"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    (job,) = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"]
+    done = job["read"]["total_ios"] / (job["read"]["total_ios"] + job["write"]["total_ios"])
+    assert abs(done * 100 - reads) < 5, "fio itself"
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert run["plan"]["phase"][0]["stream"][0]["operations"]["read"] == reads
 
 
 def test_an_option_that_changes_the_load_is_not_to_be_taken_out() -> None:

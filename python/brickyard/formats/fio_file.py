@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_options import FioOptions, canonical, understood
+from brickyard.formats.fio_options import FioOptions, override, understood
 
 INCLUDE_DEPTH = 16  # as fio itself allows
 
@@ -46,7 +46,7 @@ def read_jobs(text: str, directory: Path, environment: Mapping[str, str] | None 
             raise BadInputError(f"`{line}` stands before any section; a fio job file begins with [global] or [a job]")
         else:
             name, _, value = line.partition("=")
-            current[canonical(name)] = value.strip()
+            override(current, {name: value.strip()})
     if not jobs:
         raise BadInputError("this fio job file has no job, only [global]")
     return jobs
@@ -96,7 +96,7 @@ def read_command_line(words: list[str]) -> list[Job]:
             current = dict(common)
             jobs.append(Job(value, current))
         elif name not in SWITCHES:
-            current[canonical(name)] = value.strip()
+            override(current, {name: value.strip()})
     if not jobs:
         raise BadInputError("this fio command line has no --name, so no job")
     return jobs

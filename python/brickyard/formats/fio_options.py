@@ -44,6 +44,9 @@ ALIASES = {
     "ss_interval": "steadystate_check_interval",
 }
 
+INVERSE = {"buffered": "direct", "direct": "buffered", "rwmixread": "rwmixwrite", "rwmixwrite": "rwmixread"}
+"""Options of fio that set one value from two sides (options.c, `.inverse`): the later one holds."""
+
 # What fio writes down, how it makes its files and buffers, and how it draws: nothing of what the storage is asked for.
 SILENT = frozenset(
     [
@@ -321,6 +324,15 @@ def check_options(options: dict[str, str]) -> list[str]:
 
 def is_harmless(name: str, value: str) -> bool:
     return value.strip().lower() in HARMLESS.get(name, ())
+
+
+def override(options: dict[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Sets later options, by any of fio's names, and takes away what they override."""
+    for name, value in more.items():
+        key = canonical(name)
+        options.pop(INVERSE.get(key, key), None)
+        options[key] = value
+    return options
 
 
 def canonical(name: str) -> str:

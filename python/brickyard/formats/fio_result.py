@@ -21,8 +21,8 @@ from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
-from brickyard.formats.fio_options import understood
-from brickyard.formats.fio_stream import ENGINES, FLUSHES_ONCE_FROM, one_at_a_time, version_words
+from brickyard.formats.fio_options import override
+from brickyard.formats.fio_stream import ENGINES, FLUSHES_ONCE_FROM, is_direct, one_at_a_time, version_words
 from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
     SCHEMA,
@@ -415,12 +415,12 @@ def _start(document: FioDocument, layout: Layout, opened: Start | None) -> Start
 def _asked_io(document: FioDocument, layout: Layout) -> IoPath:
     """Where the options of some jobs are not known, those of all jobs together tell, if they do."""
     asked = [
-        understood((document.common_options or {}) if job in layout.merged else document.options_of(job)).direct
+        override({}, document.common_options or {}) if job in layout.merged else document.options_of(job)
         for job in document.jobs
     ]
-    if layout.merged and not any(asked):
+    if layout.merged and not any({"direct", "buffered"} & {*options} for options in asked):
         return IoPath.UNKNOWN
-    return IoPath.DIRECT if "1" in asked else IoPath.BUFFERED
+    return IoPath.DIRECT if any(map(is_direct, asked)) else IoPath.BUFFERED
 
 
 def _cpu(jobs: list[FioJobResult], span_ns: int) -> Cpu:

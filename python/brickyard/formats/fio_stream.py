@@ -148,11 +148,10 @@ def read_work(job: Job, jobs: int) -> Work:
 
 
 def is_direct(options: Mapping[str, str]) -> bool:
-    """`buffered` is the opposite of `direct`; of several, fio takes the last."""
-    last = [name for name in options if name in ("direct", "buffered")][-1:]
-    if not last:
-        return False
-    return fio_flag(last[0], options[last[0]]) == (last[0] == "direct")
+    """`buffered` is the opposite of `direct`; of both, `override` has kept the last."""
+    if "buffered" in options:
+        return not fio_flag("buffered", options["buffered"])
+    return "direct" in options and fio_flag("direct", options["direct"])
 
 
 def one_at_a_time(job: Job) -> str:

@@ -59,7 +59,10 @@ def interval_times(record: Record, item: Interval) -> IntervalTimes:
     printed = imported_figures(record, item.phase, item.stream, item.operation)
     if printed is None:
         return IntervalTimes(item.p50_ns, item.p99_ns, item.histogram)
-    otherwise = (item.p50_ns, item.p99_ns) if printed.has_bins else (None, None)
-    p50_ns, p99_ns = (printed.percentiles.get(name, ns) for name, ns in zip(("p50", "p99"), otherwise, strict=True))
-    held = (None if ns is None else min(ns, item.max_ns) for ns in (p50_ns, p99_ns))
-    return IntervalTimes(*held, histogram=item.histogram if printed.has_bins else "")
+
+    def held(name: str, of_bins_ns: int) -> int | None:
+        found_ns = printed.percentiles.get(name, of_bins_ns if printed.has_bins else None)
+        return None if found_ns is None else min(found_ns, item.max_ns)
+
+    histogram = item.histogram if printed.has_bins else ""
+    return IntervalTimes(held("p50", item.p50_ns), held("p99", item.p99_ns), histogram)
