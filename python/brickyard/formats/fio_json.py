@@ -156,7 +156,7 @@ class FioDocument(msgspec.Struct, frozen=True):
 
     def options_of(self, job: FioJobResult) -> dict[str, str]:
         """Those of all jobs and the job's own, by the names that fio has first."""
-        return override(override({}, self.common_options or {}), job.own_options or {})
+        return override(override({}, (self.common_options or {}).items()), (job.own_options or {}).items())
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ Refusal: an option that is in no list here is refused by its name: leaving it ou
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from brickyard.errors import BadInputError, meant, near
+from brickyard.formats.fio_units import in_thousands
 from brickyard.ready import ready
 
 MISSPELT = 0.85
@@ -46,6 +47,25 @@ ALIASES = {
 
 INVERSE = {"buffered": "direct", "direct": "buffered", "rwmixread": "rwmixwrite", "rwmixwrite": "rwmixread"}
 """Options of fio that set one value from two sides (options.c, `.inverse`): the later one holds."""
+
+SIZES = frozenset(
+    [
+        "blockalign",
+        "bs",
+        "bsrange",
+        "bssplit",
+        "filesize",
+        "io_size",
+        "offset",
+        "offset_increment",
+        "random_distribution",
+        "rate",
+        "rate_iops",
+        "rw",
+        "size",
+    ]
+)
+"""Options in which a unit may stand."""
 
 # What fio writes down, how it makes its files and buffers, and how it draws: nothing of what the storage is asked for.
 SILENT = frozenset(
@@ -220,7 +240,7 @@ HARMLESS = {
         ),
         ("0", "false"),
     ),
-    "kb_base": ("1024",),
+    "kb_base": ("1000", "1024"),  # `override` has read the sizes by it
     "unit_base": ("0", "8"),
     "thinktime_blocks": ("1",),
     "zonemode": ("none",),
@@ -326,12 +346,13 @@ def is_harmless(name: str, value: str) -> bool:
     return value.strip().lower() in HARMLESS.get(name, ())
 
 
-def override(options: dict[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Sets later options, by any of fio's names, and takes away what they override."""
-    for name, value in more.items():
+def override(options: dict[str, str], more: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Sets later options, as fio's user has written them, and takes away what they override. `kb_base` holds for the
+    sizes behind it."""
+    for name, value in more:
         key = canonical(name)
         options.pop(INVERSE.get(key, key), None)
-        options[key] = value
+        options[key] = in_thousands(value) if key in SIZES and options.get("kb_base") == "1000" else value
     return options
 
 

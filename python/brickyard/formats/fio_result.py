@@ -415,7 +415,7 @@ def _start(document: FioDocument, layout: Layout, opened: Start | None) -> Start
 def _asked_io(document: FioDocument, layout: Layout) -> IoPath:
     """Where the options of some jobs are not known, those of all jobs together tell, if they do."""
     asked = [
-        override({}, document.common_options or {}) if job in layout.merged else document.options_of(job)
+        override({}, (document.common_options or {}).items()) if job in layout.merged else document.options_of(job)
         for job in document.jobs
     ]
     if layout.merged and not any({"direct", "buffered"} & {*options} for options in asked):

@@ -23,7 +23,7 @@ from brickyard.formats.fio_units import (
     fio_number,
     fio_rate,
     fio_time_us,
-    has_prefix,
+    has_unit,
 )
 from brickyard.formats.profile_parts import (
     RANDOM,
@@ -572,8 +572,9 @@ def _requests_per_s(job: Job, name: str, text: str, mix: dict[int, float], notes
             raise BadInputError(f"rate={text} with rate_process=poisson: fio ends where it is less than one request/s")
         return float(rate_bytes // least_bytes)
     rate = fio_rate("rate_iops", text)
-    if has_prefix(text):
-        notes.append(f"rate_iops={text} is {rate:,.0f} requests/s, as fio reads it (k is 1024).")
+    if has_unit(text):
+        unit = "kib is 1000" if text.strip().lower().endswith("ib") else "k is 1024"
+        notes.append(f"rate_iops={text} is {rate:,.0f} requests/s, as fio reads it ({unit}).")
     is_plain = is_poisson or job.rates_requests
     return rate if is_plain else round(rate * least_bytes / _mean_bytes(mix), 9)
 
