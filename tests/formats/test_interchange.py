@@ -24,7 +24,7 @@ from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import import_profile, recognize
 from brickyard.formats.sqlio import import_sqlio
 from brickyard.report.export import rows
-from brickyard.schema import plan_text, read_plan
+from brickyard.schema import PhaseEnd, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
 
@@ -1328,3 +1328,26 @@ def test_zones_in_a_part_for_each_worker_are_not_said_in_fios_words() -> None:
     plan = profiles.validate(profiles.read("sqlio-random-read-4"), [zones])
     with pytest.raises(BadInputError, match=r"for each worker \(apart\) can't be said in a fio job file"):
         export_fio(plan)
+
+
+def test_a_rate_that_fio_did_not_reach_is_said_and_meets_no_requirement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A hundred million requests/s, one at a time, are beyond every storage."""
+    store = ["--store", str(tmp_path / "runs.db")]
+    job = "ioengine=psync\nrw=randread\nbs=4k\nsize=32m\nrate_iops=100m"
+    for options in (job.replace("100m", "100000000"), job.replace("100m", "200").replace("32m", "512k")):
+        assert main(["import", str(fio_json(tmp_path, "json+", options)), *store]) == 0
+    capsys.readouterr()
+    assert main(["show", "1", "--check", "iops>=50000000", *store]) != 0
+    missed = capsys.readouterr().out
+    assert "fio was asked for 100,000,000 requests/s of shop and completed" in missed
+    assert "not known" in missed
+    assert "all that was due was sent" not in missed
+    assert main(["show", "2", "--check", "iops>=200", *store]) == 0
+    kept = capsys.readouterr().out
+    assert "the profile offers 200/s, and all that was due was sent" in kept or ": met" in kept
+    assert "fio was asked for" not in kept
+    with Store(tmp_path / "runs.db") as kept_runs:
+        (end,) = kept_runs.record(1).of(PhaseEnd)
+    assert end.unsent > 10_000
