@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_options import FioOptions, canonical, override, understood
+from brickyard.formats.fio_options import KB_BASE, FioOptions, canonical, override, understood
 
 INCLUDE_DEPTH = 16  # as fio itself allows
 
@@ -46,7 +46,7 @@ def read_jobs(
     lines = _lines(text, directory, os.environ if environment is None else environment, 0)
     for section, pairs in _sections(lines):
         # fio reads a section's kb_base before its other options.
-        pairs.sort(key=lambda pair: canonical(pair[0]) != "kb_base")
+        pairs.sort(key=lambda pair: canonical(pair[0]) != KB_BASE)
         if section == "global":
             override(common, pairs)
         else:

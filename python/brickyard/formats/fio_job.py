@@ -188,7 +188,7 @@ def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
         raise BadInputError(f"ioengine={engine} has no counterpart here; there are {', '.join(ENGINES)}")
     for said in check_options(job.options):
         state.note(said)
-    is_passing = is_direct(job.options)
+    is_passing = is_direct(job.asked)
     if not is_passing and fio_flag("pre_read", asked.pre_read):
         raise BadInputError("fio's pre_read with buffered I/O: its reads come from the cache, and here they would not")
     state.agree(job, "io", "direct" if is_passing else "buffered")

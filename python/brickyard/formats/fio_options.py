@@ -48,6 +48,7 @@ ALIASES = {
 INVERSE = {"buffered": "direct", "direct": "buffered", "rwmixread": "rwmixwrite", "rwmixwrite": "rwmixread"}
 """Options of fio that set one value from two sides (options.c, `.inverse`): the later one holds."""
 
+KB_BASE = "kb_base"
 SIZES = frozenset(
     [
         "blockalign",
@@ -240,7 +241,7 @@ HARMLESS = {
         ),
         ("0", "false"),
     ),
-    "kb_base": ("1000", "1024"),  # `override` has read the sizes by it
+    KB_BASE: ("1000", "1024"),  # `override` has read the sizes by it
     "unit_base": ("0", "8"),
     "thinktime_blocks": ("1",),
     "zonemode": ("none",),
@@ -352,7 +353,7 @@ def override(options: dict[str, str], more: Iterable[tuple[str, str]]) -> dict[s
     for name, value in more:
         key = canonical(name)
         options.pop(INVERSE.get(key, key), None)
-        options[key] = in_thousands(value) if key in SIZES and options.get("kb_base") == "1000" else value
+        options[key] = in_thousands(value) if key in SIZES and options.get(KB_BASE) == "1000" else value
     return options
 
 

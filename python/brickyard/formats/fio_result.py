@@ -22,7 +22,7 @@ from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
-from brickyard.formats.fio_options import override
+from brickyard.formats.fio_options import override, understood
 from brickyard.formats.fio_stream import ENGINES, FLUSHES_ONCE_FROM, is_direct, one_at_a_time, version_words
 from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
@@ -162,8 +162,8 @@ def _ended_early(plan: Plan, layout: Layout) -> list[RunWarning]:
 
 UNSENT_SHARE_MIN = 0.01
 """As for runs of ours (`analysis.figures.sending`)."""
-UNSENT_MIN = 10
-"""A few are due at the end of a job all the same."""
+FEW_UNSENT = 10
+"""So many are due at the end of a job all the same."""
 BY_CHANCE = 3
 """Standard deviations: in as many as this from the mean lie all but 0.3 % of what Poisson arrivals draw."""
 
@@ -195,7 +195,7 @@ def _missed(asked: Plan | OtherPlan, number: int, moved: Sequence[_Moved]) -> li
         missed = _Missed(stream, told.pace.rate, done, max(one.ran_ns for one in own))
         due = missed.done + missed.unsent
         chance = 0.0 if told.pace.arrivals is Arrivals.CONSTANT else BY_CHANCE * math.sqrt(max(0, due))
-        if missed.unsent > max(UNSENT_MIN, UNSENT_SHARE_MIN * due, chance):
+        if missed.unsent > max(FEW_UNSENT, UNSENT_SHARE_MIN * due, chance):
             found.append(missed)
     return found
 
@@ -479,11 +479,9 @@ def _start(document: FioDocument, layout: Layout, opened: Start | None) -> Start
 
 def _asked_io(document: FioDocument, layout: Layout) -> IoPath:
     """Where the options of some jobs are not known, those of all jobs together tell, if they do."""
-    asked = [
-        override({}, (document.common_options or {}).items()) if job in layout.merged else document.options_of(job)
-        for job in document.jobs
-    ]
-    if layout.merged and not any({"direct", "buffered"} & {*options} for options in asked):
+    common = override({}, (document.common_options or {}).items())
+    asked = [understood(common if job in layout.merged else document.options_of(job)) for job in document.jobs]
+    if layout.merged and not any({one.direct, one.buffered} != {None} for one in asked):
         return IoPath.UNKNOWN
     return IoPath.DIRECT if any(map(is_direct, asked)) else IoPath.BUFFERED
 

@@ -6,7 +6,6 @@ Refusal: when jobs run and what ends them is `fio_job`'s business; what a stream
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brickyard import _core
@@ -147,11 +146,11 @@ def read_work(job: Job, jobs: int) -> Work:
     return Work(stream, depth, tuple(notes), bool(ops.read), passes)
 
 
-def is_direct(options: Mapping[str, str]) -> bool:
+def is_direct(asked: FioOptions) -> bool:
     """`buffered` is the opposite of `direct`; of both, `override` has kept the last."""
-    if "buffered" in options:
-        return not fio_flag("buffered", options["buffered"])
-    return "direct" in options and fio_flag("direct", options["direct"])
+    if asked.buffered is not None:
+        return not fio_flag("buffered", asked.buffered)
+    return asked.direct is not None and fio_flag("direct", asked.direct)
 
 
 def one_at_a_time(job: Job) -> str:
@@ -159,7 +158,7 @@ def one_at_a_time(job: Job) -> str:
     engine = job.asked.ioengine
     if ENGINES.get(engine) == "psync":
         return f"fio's ioengine={engine}"
-    if engine == "libaio" and not is_direct(job.options):
+    if engine == "libaio" and not is_direct(job.asked):
         return "fio's ioengine=libaio and buffered I/O, which Linux issues one request at a time"
     if engine == "posixaio":
         return "fio's ioengine=posixaio on Linux, whose C library issues the requests of a file one at a time"
