@@ -131,7 +131,7 @@ def test_rates_and_fractions_of_seconds_are_taken_as_fio_means_them(capsys: pyte
         (("--rw", "read", "--bs", "4MB"), "--bs 4MB: MB is a power of 1024 to fio and of 1000 to Brickyard; write 4m"),
         (("--rw", "read", "--bs", "64k,4kb"), "write 64k,4k"),
         (("--rw", "read", "--bs", "64KiB"), "KiB is a power of 1000 to fio and of 1024 to Brickyard; write 64k"),
-        (("--rw", "read", "--bssplit", "4ki/60:64k/40"), "write 4k/60:64k/40"),
+        (("--rw", "read", "--bssplit", "4kib/60:64k/40"), "write 4k/60:64k/40"),
         (("--rw", "read", "--rate", "20MB/s"), "write MiB"),
         (("--rw", "randread", "--rwmixread", "70"), "--rw randread does not mix"),
     ],

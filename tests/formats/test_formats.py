@@ -21,11 +21,11 @@ from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
 from brickyard.formats.fio_export import export_fio
-from brickyard.formats.fio_file import read_jobs
+from brickyard.formats.fio_file import read_command_line, read_jobs
 from brickyard.formats.fio_job import Imported, import_fio
 from brickyard.formats.fio_json import PrintedByFio, read_result
 from brickyard.formats.fio_result import store_result
-from brickyard.formats.fio_units import fio_bytes
+from brickyard.formats.fio_units import fio_bytes, fio_rate, in_thousands
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import recognize
 from brickyard.formats.sqlio import import_sqlio, read_parameter_file
@@ -192,15 +192,36 @@ def test_fio_sections_include_and_environment(tmp_path: Path) -> None:
         read_jobs(text, tmp_path, {})
 
 
-def test_fio_prefixes_are_turned_around() -> None:
-    assert [fio_bytes("bs", text) for text in ("4k", "4kb", "4ki", "4kib", "0x10", "1m")] == [
-        4096,
-        4096,
-        4000,
-        4000,
-        16,
-        MIB,
+UNITS = [("", 1024), ("i", 1024), ("b", 1024), ("ib", 1000)]
+
+
+@pytest.mark.parametrize(("end", "base"), UNITS)
+def test_units_are_read_as_fio_reads_them(end: str, base: int, tmp_path: Path) -> None:
+    """fio 3.33; its manual says that ki is 1000."""
+    values = [f"1{letter}{end}" for letter in "kmgt"]
+    assert [fio_bytes("size", text) for text in values] == [base**power for power in (1, 2, 3, 4)]
+    assert [fio_bytes("size", in_thousands(text)) for text in values] == [
+        (1000 if base == 1024 else 1024) ** power for power in (1, 2, 3, 4)
     ]
+    assert [fio_bytes("bs", text) for text in ("0x10", "4K", f"4K{end.upper()}")] == [16, 4096, 4 * base]
+    assert fio_rate("rate_iops", f"1k{end}") == base
+    for kb_base in (1024, 1000):
+        jobs = "".join(f"[{letter}]\nsize=1{letter}{end}\n" for letter in "km")
+        text = f"[global]\nioengine=null\nkb_base={kb_base}\nrw=read\nbs=8\n{jobs}"
+        (tmp_path / "a.fio").write_text(text)
+        asked = ["fio", "a.fio", "--output-format=json"]
+        told = subprocess.run(asked, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+        of_fio = [job["read"]["io_bytes"] for job in json.loads(told[told.index("{") :])["jobs"]]
+        assert [fio_bytes("size", job.options["size"]) for job in read_jobs(text, tmp_path, {})] == of_fio
+
+
+def test_the_base_of_units_holds_for_what_fio_reads_behind_it() -> None:
+    """In a job file, fio reads it first; on a command line, each option in turn."""
+    file = "[global]\nsize=2m\nkb_base=1000\n[a]\nbs=4ki,4kib\n[b]\nkb_base=1024\nbssplit=4k/60:64kib/40"
+    a, b = read_jobs(file, Path(), {})
+    assert (a.options["size"], a.options["bs"], b.options["bssplit"]) == ("2mib", "4kib,4k", "4k/60:64kib/40")
+    (job,) = read_command_line(["--name=a", "--bs=4k", "--kb_base=1000", "--size=1m", "--runtime=1m"])
+    assert [job.options[name] for name in ("bs", "size", "runtime")] == ["4k", "1mib", "1m"]
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,10 @@ from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import import_profile, recognize
 from brickyard.formats.sqlio import import_sqlio
-from brickyard.schema import plan_text, read_plan
+from brickyard.report.export import rows
+from brickyard.schema import PhaseEnd, plan_text, read_plan
 from brickyard.schema.plan import Plan
+from brickyard.store import Store
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 S = 1_000_000_000
@@ -123,7 +125,49 @@ def test_sizes_of_reads_and_writes_stay_apart() -> None:
 def test_buffered_is_the_opposite_of_direct() -> None:
     assert fio("[j]\nbuffered=0")["io"] == "direct"
     assert fio("[j]\ndirect=1\nbuffered=1")["io"] == "buffered"
+    assert fio("[j]\nbuffered=0\ndirect=0")["io"] == "buffered"
+    assert fio("[j]\ndirect=1\nbuffered=1\ndirect=1")["io"] == "direct"
+    assert fio("[global]\ndirect=0\nbuffered=1\n[j]\ndirect=1")["io"] == "direct"
     assert fio("[j]\ninvalidate=0")["cache"] == "as_is"
+
+
+MIXES = {
+    "later reads": ("rwmixwrite=20", "rwmixread=60", 60),
+    "later writes": ("rwmixread=60", "rwmixwrite=20", 80),
+    "reads after most writes": ("rwmixwrite=80", "rwmixread=70", 70),
+}
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_of_shares_of_reads_and_of_writes_the_later_holds_as_in_fio(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, reads = MIXES[name]
+    rest = f"filename={tmp_path / 'data'}\nrw=randrw\nsize=8m\nioengine=psync\n"
+    (tmp_path / "a.fio").write_text(f"[global]\n{first}\n[job]\n{second}\n{rest}")
+    words = ["--name=job", f"--{first}", f"--{second}", "--rw=randrw", "--filename=x"]
+    own = [*words[:2], "--rw=randrw", "--filename=x"]
+    common = tmp_path / "common.fio"
+    common.write_text(f"[job]\n{second}\n{rest}")
+    made = [
+        import_fio("x", f"[job]\n{first}\n{second}\n{rest}", HERE),
+        import_fio("x", (tmp_path / "a.fio").read_text(), HERE),
+        import_fio_command("x", words),
+        import_fio_command("x", [str(common), f"--{first}"]),
+    ]
+    assert [stream["operations"]["read"] for one in made for stream in streams(plan_of(one))] == [reads] * 4
+    assert streams(plan_of(import_fio_command("x", own)))[0]["operations"]["read"] != reads
+    assert any(f"not those of the command line: {first.partition('=')[0]}" in note for note in made[-1].notes)
+
+    out = tmp_path / "result.json"
+    command = ["fio", str(tmp_path / "a.fio"), "--output-format=json+", f"--output={out}"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    (job,) = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"]
+    done = job["read"]["total_ios"] / (job["read"]["total_ios"] + job["write"]["total_ios"])
+    assert abs(done * 100 - reads) < 5, "fio itself"
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert run["plan"]["phase"][0]["stream"][0]["operations"]["read"] == reads
 
 
 def test_an_option_that_changes_the_load_is_not_to_be_taken_out() -> None:
@@ -1137,6 +1181,11 @@ def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, caps
     assert ("fio-percentiles" in warned) == (form == "json")
     assert "fio-clat" in warned, "percentiles are of clat, and say so"
     assert run["plan"]["phase"][0]["stream"][0]["request"][0]["size"] == 4096
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(1)
+    (part,), (whole,) = rows([record]), rows([record], "totals")
+    assert (part["p50_ns"], part["p99_ns"]) == (printed["percentile"]["50.000000"], printed["percentile"]["99.000000"])
+    assert bool(part["histogram"]) == bool(whole["histogram"]) == (form == "json+"), "plain JSON has no distribution"
 
 
 @pytest.mark.parametrize("form", ["json", "json+"])
@@ -1279,3 +1328,26 @@ def test_zones_in_a_part_for_each_worker_are_not_said_in_fios_words() -> None:
     plan = profiles.validate(profiles.read("sqlio-random-read-4"), [zones])
     with pytest.raises(BadInputError, match=r"for each worker \(apart\) can't be said in a fio job file"):
         export_fio(plan)
+
+
+def test_a_rate_that_fio_did_not_reach_is_said_and_meets_no_requirement(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A hundred million requests/s, one at a time, are beyond every storage."""
+    store = ["--store", str(tmp_path / "runs.db")]
+    job = "ioengine=psync\nrw=randread\nbs=4k\nsize=32m\nrate_iops=100m"
+    for options in (job.replace("100m", "100000000"), job.replace("100m", "200").replace("32m", "512k")):
+        assert main(["import", str(fio_json(tmp_path, "json+", options)), *store]) == 0
+    capsys.readouterr()
+    assert main(["show", "1", "--check", "iops>=50000000", *store]) != 0
+    missed = capsys.readouterr().out
+    assert "fio was asked for 100,000,000 requests/s of shop and completed" in missed
+    assert "not known" in missed
+    assert "all that was due was sent" not in missed
+    assert main(["show", "2", "--check", "iops>=200", *store]) == 0
+    kept = capsys.readouterr().out
+    assert "the profile offers 200/s, and all that was due was sent" in kept or ": met" in kept
+    assert "fio was asked for" not in kept
+    with Store(tmp_path / "runs.db") as kept_runs:
+        (end,) = kept_runs.record(1).of(PhaseEnd)
+    assert end.unsent > 10_000

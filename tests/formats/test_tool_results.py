@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.summary import when
@@ -27,6 +28,7 @@ from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import read_tool_result, recognize
 from brickyard.formats.tool_result import ToolResult, store_result
+from brickyard.report.export import documents, rows
 from brickyard.store import Record, Store
 from support import MS
 
@@ -301,3 +303,29 @@ def test_the_page_of_a_result_draws_nothing_that_was_not_printed(
     capsys.readouterr()
     assert main(["export", "1", "--format", "hdr", *store]) == 2
     assert "diskspd printed no distribution" in capsys.readouterr().err
+
+
+def test_exports_of_a_result_have_its_own_percentiles_and_no_histogram(tmp_path: Path) -> None:
+    record = stored(tmp_path, sample("diskspd-2.0-mixed.txt"))
+    intervals, whole = list(rows([record])), list(rows([record], "totals"))
+    (document,) = documents([record])
+    assert [(row["p50_ns"], row["p99_ns"]) for row in intervals] == [(232_000, 877_000), (1_833_000, 6_107_000)]
+    assert [(row["p50_ns"], row["p99_ns"]) for row in whole] == [(232_000, 877_000), (1_833_000, 6_107_000)]
+    parts = document["intervals"]
+    assert isinstance(parts, list)
+    assert [row["p99_ns"] for row in parts] == [877_000, 6_107_000]
+    assert {row["histogram"] for row in [*intervals, *whole, *parts]} == {""}
+
+
+def test_means_alone_give_no_percentile_in_an_export(tmp_path: Path) -> None:
+    record = stored(tmp_path, sample("iometer-1.1.csv"))
+    assert {(row["p50_ns"], row["p99_ns"], row["histogram"]) for row in rows([record])} == {(None, None, "")}
+
+
+def test_percentiles_of_several_operations_are_not_known_without_a_distribution(tmp_path: Path) -> None:
+    times = [row.measures["service"] for row in totals(stored(tmp_path, sample("diskspd-2.0-mixed.txt")))]
+    both, one = as_one(times), as_one(times[:1])
+    assert both
+    assert set(both.percentiles.values()) == {None}
+    assert one
+    assert one.p99 == 877_000

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_options import FioOptions, canonical, understood
+from brickyard.formats.fio_options import KB_BASE, FioOptions, canonical, override, understood
 
 INCLUDE_DEPTH = 16  # as fio itself allows
 
@@ -31,25 +31,42 @@ class Job:
         return understood(self.options)
 
 
-def read_jobs(text: str, directory: Path, environment: Mapping[str, str] | None = None) -> list[Job]:
+Pairs = list[tuple[str, str]]
+
+
+def read_jobs(
+    text: str,
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
+) -> list[Job]:
+    """`given` are options of the command line, which fio takes for a first [global] section."""
     jobs: list[Job] = []
-    common: dict[str, str] = {}
-    current: dict[str, str] | None = None
-    for line in _lines(text, directory, os.environ if environment is None else environment, 0):
-        section = re.fullmatch(r"\[(.+)\]", line)
-        if section and section[1] == "global":
-            current = common
-        elif section:
-            current = dict(common)
-            jobs.append(Job(section[1], current))
-        elif current is None:
-            raise BadInputError(f"`{line}` stands before any section; a fio job file begins with [global] or [a job]")
+    common = dict(given or {})
+    lines = _lines(text, directory, os.environ if environment is None else environment, 0)
+    for section, pairs in _sections(lines):
+        # fio reads a section's kb_base before its other options.
+        pairs.sort(key=lambda pair: canonical(pair[0]) != KB_BASE)
+        if section == "global":
+            override(common, pairs)
         else:
-            name, _, value = line.partition("=")
-            current[canonical(name)] = value.strip()
+            jobs.append(Job(section, override(dict(common), pairs)))
     if not jobs:
         raise BadInputError("this fio job file has no job, only [global]")
     return jobs
+
+
+def _sections(lines: Iterable[str]) -> list[tuple[str, Pairs]]:
+    found: list[tuple[str, Pairs]] = []
+    for line in lines:
+        if section := re.fullmatch(r"\[(.+)\]", line):
+            found.append((section[1], []))
+        elif not found:
+            raise BadInputError(f"`{line}` stands before any section; a fio job file begins with [global] or [a job]")
+        else:
+            name, _, value = line.partition("=")
+            found[-1][1].append((name, value.strip()))
+    return found
 
 
 # Switches of fio's command line that say where results go and how they look.
@@ -96,7 +113,7 @@ def read_command_line(words: list[str]) -> list[Job]:
             current = dict(common)
             jobs.append(Job(value, current))
         elif name not in SWITCHES:
-            current[canonical(name)] = value.strip()
+            override(current, [(name, value.strip())])
     if not jobs:
         raise BadInputError("this fio command line has no --name, so no job")
     return jobs

@@ -17,7 +17,7 @@ from brickyard.formats.fio_cache import CacheUse
 from brickyard.formats.fio_file import Job, read_command_line, read_jobs
 from brickyard.formats.fio_files import each_file, file_names, shared_words
 from brickyard.formats.fio_limits import Ends, read_ends
-from brickyard.formats.fio_options import check_options
+from brickyard.formats.fio_options import INVERSE, check_options
 from brickyard.formats.fio_stream import ENGINES, Work, is_direct, plain_name, read_region, read_work
 from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
 from brickyard.formats.fio_verify import each_loop, read_back
@@ -101,11 +101,11 @@ def import_fio_command(name: str, words: list[str], directory: Path = Path()) ->
         raise BadInputError(f"{files[0]}: cannot be read: {error}") from error
     words = [word for word in words if word != files[0]]
     (common,) = read_command_line(["--name=all", *words])
-    jobs = read_jobs(text, (directory / files[0]).parent)
-    made = import_jobs(
-        name, [Job(job.name, common.options | job.options) for job in jobs], f"fio command line with {files[0]}"
-    )
-    kept = sorted({option for job in jobs for option in common.options if option in job.options})
+    place = (directory / files[0]).parent
+    jobs = read_jobs(text, place, given=common.options)
+    made = import_jobs(name, jobs, f"fio command line with {files[0]}")
+    own = {option for job in read_jobs(text, place) for option in job.options}
+    kept = sorted(option for option in common.options if {option, INVERSE.get(option)} & own)
     if not kept:
         return made
     said = f"as in fio, the job file's own options hold, not those of the command line: {', '.join(kept)}"
@@ -188,7 +188,7 @@ def _read(state: _Import, job: Job, *, is_first: bool) -> _Load:
         raise BadInputError(f"ioengine={engine} has no counterpart here; there are {', '.join(ENGINES)}")
     for said in check_options(job.options):
         state.note(said)
-    is_passing = is_direct(job.options)
+    is_passing = is_direct(job.asked)
     if not is_passing and fio_flag("pre_read", asked.pre_read):
         raise BadInputError("fio's pre_read with buffered I/O: its reads come from the cache, and here they would not")
     state.agree(job, "io", "direct" if is_passing else "buffered")

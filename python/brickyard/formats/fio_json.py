@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from brickyard.errors import BadInputError
-from brickyard.formats.fio_options import canonical
+from brickyard.formats.fio_options import override
 from brickyard.formats.fio_units import LARGEST
 from brickyard.formats.tool_result import garbled
 from brickyard.ready import ready
@@ -156,8 +156,7 @@ class FioDocument(msgspec.Struct, frozen=True):
 
     def options_of(self, job: FioJobResult) -> dict[str, str]:
         """Those of all jobs and the job's own, by the names that fio has first."""
-        both = {**(self.common_options or {}), **(job.own_options or {})}
-        return {canonical(name): value for name, value in both.items()}
+        return override(override({}, (self.common_options or {}).items()), (job.own_options or {}).items())
 
 
 @dataclass(frozen=True)

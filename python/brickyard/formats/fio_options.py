@@ -6,11 +6,12 @@ Refusal: an option that is in no list here is refused by its name: leaving it ou
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from brickyard.errors import BadInputError, meant, near
+from brickyard.formats.fio_units import in_thousands
 from brickyard.ready import ready
 
 MISSPELT = 0.85
@@ -43,6 +44,29 @@ ALIASES = {
     "ss_ramp": "steadystate_ramp_time",
     "ss_interval": "steadystate_check_interval",
 }
+
+INVERSE = {"buffered": "direct", "direct": "buffered", "rwmixread": "rwmixwrite", "rwmixwrite": "rwmixread"}
+"""Options of fio that set one value from two sides (options.c, `.inverse`): the later one holds."""
+
+KB_BASE = "kb_base"
+SIZES = frozenset(
+    [
+        "blockalign",
+        "bs",
+        "bsrange",
+        "bssplit",
+        "filesize",
+        "io_size",
+        "offset",
+        "offset_increment",
+        "random_distribution",
+        "rate",
+        "rate_iops",
+        "rw",
+        "size",
+    ]
+)
+"""Options in which a unit may stand."""
 
 # What fio writes down, how it makes its files and buffers, and how it draws: nothing of what the storage is asked for.
 SILENT = frozenset(
@@ -217,7 +241,7 @@ HARMLESS = {
         ),
         ("0", "false"),
     ),
-    "kb_base": ("1024",),
+    KB_BASE: ("1000", "1024"),  # `override` has read the sizes by it
     "unit_base": ("0", "8"),
     "thinktime_blocks": ("1",),
     "zonemode": ("none",),
@@ -321,6 +345,16 @@ def check_options(options: dict[str, str]) -> list[str]:
 
 def is_harmless(name: str, value: str) -> bool:
     return value.strip().lower() in HARMLESS.get(name, ())
+
+
+def override(options: dict[str, str], more: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Sets later options, as fio's user has written them, and takes away what they override. `kb_base` holds for the
+    sizes behind it."""
+    for name, value in more:
+        key = canonical(name)
+        options.pop(INVERSE.get(key, key), None)
+        options[key] = in_thousands(value) if key in SIZES and options.get(KB_BASE) == "1000" else value
+    return options
 
 
 def canonical(name: str) -> str:

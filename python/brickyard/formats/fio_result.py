@@ -12,6 +12,7 @@ Refusal: what fio's JSON means is for `fio_json` to say.
 from __future__ import annotations
 
 import errno
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +22,8 @@ from brickyard.errors import BadInputError
 from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
-from brickyard.formats.fio_options import understood
-from brickyard.formats.fio_stream import ENGINES, FLUSHES_ONCE_FROM, one_at_a_time, version_words
+from brickyard.formats.fio_options import override, understood
+from brickyard.formats.fio_stream import ENGINES, FLUSHES_ONCE_FROM, is_direct, one_at_a_time, version_words
 from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
     SCHEMA,
@@ -46,13 +47,14 @@ from brickyard.schema import (
     RunWarning,
     RunWatch,
     Start,
+    StreamUnsent,
     Timed,
     Unit,
     other_end,
     warned,
 )
 from brickyard.schema.fio_words import CURSORS, has_other_cursors
-from brickyard.schema.plan import OtherPlan, Plan
+from brickyard.schema.plan import Arrivals, OpenPace, OtherPlan, Phase, Plan
 from brickyard.store import Store
 from brickyard.store.record import COMPLETIONS, Record, RunMarks
 
@@ -158,6 +160,65 @@ def _ended_early(plan: Plan, layout: Layout) -> list[RunWarning]:
     return found
 
 
+UNSENT_SHARE_MIN = 0.01
+"""As for runs of ours (`analysis.figures.sending`)."""
+FEW_UNSENT = 10
+"""So many are due at the end of a job all the same."""
+BY_CHANCE = 3
+"""Standard deviations: in as many as this from the mean lie all but 0.3 % of what Poisson arrivals draw."""
+
+
+@dataclass(frozen=True)
+class _Missed:
+    """A stream whose rate fio did not reach. It does not say so: what was due is the rate over the time that it ran."""
+
+    stream: int
+    rate: float
+    done: int
+    ran_ns: int
+
+    @property
+    def unsent(self) -> int:
+        return round(self.rate * self.ran_ns / 1e9) - self.done
+
+
+def _missed(asked: Plan | OtherPlan, number: int, moved: Sequence[_Moved]) -> list[_Missed]:
+    phase = asked.phase[number]
+    if not isinstance(phase, Phase) or phase.ramp is not None:
+        return []
+    found = []
+    for stream, told in enumerate(phase.stream):
+        own = [one for one in moved if one.cell.stream == stream and one.cell.operation is not Counted.FLUSH]
+        if not own or not isinstance(told.pace, OpenPace):
+            continue
+        done = sum(one.cell.requests + one.cell.errors for one in own)
+        missed = _Missed(stream, told.pace.rate, done, max(one.ran_ns for one in own))
+        due = missed.done + missed.unsent
+        chance = 0.0 if told.pace.arrivals is Arrivals.CONSTANT else BY_CHANCE * math.sqrt(max(0, due))
+        if missed.unsent > max(FEW_UNSENT, UNSENT_SHARE_MIN * due, chance):
+            found.append(missed)
+    return found
+
+
+def _rates_missed(plan: Plan, phases: Sequence[_Phase]) -> list[RunWarning]:
+    found = [(phase.number, missed) for phase in phases for missed in phase.missed]
+    return [
+        warned(
+            "overloaded",
+            "warning",
+            "fio was asked for {asked} requests/s of {stream} and completed {done} ({share}).",
+            "allow more in flight (iodepth with an asynchronous engine, or numjobs); if the rate is still not reached, "
+            "it is too high",
+            gravity=missed.unsent / (missed.unsent + missed.done),
+            stream=plan.phase[number].stream[missed.stream].name or plan.phase[number].name or "the job",
+            asked=Unit.COUNT.of(round(missed.rate)),
+            done=Unit.COUNT.of(round(missed.done / missed.ran_ns * 1e9)),
+            share=Unit.PERCENT.of(missed.done / (missed.unsent + missed.done)),
+        )
+        for number, missed in found
+    ]
+
+
 def _cursors(plan: Plan) -> list[RunWarning]:
     streams = [stream for phase in plan.phase for stream in phase.stream if has_other_cursors(stream)]
     return [
@@ -252,6 +313,8 @@ def store_result(
         found += _cursors(layout.plan)
         found += _ended_early(layout.plan, layout) if outcome is RunOutcome.DONE else []
     seen = watched(store.record(run))
+    if isinstance(layout.plan, Plan) and not any(warning.id == "overloaded" for warning in seen.warnings):
+        found += _rates_missed(layout.plan, phases)
     end = End(end_ns=phases[-1].end_ns, outcome=outcome, message=other_end(message))
     store.end_run(run, end, seen.watch, [*warnings, *seen.warnings, *found])
     return run
@@ -282,6 +345,7 @@ class _Phase:
     span_ns: int
     moved: list[_Moved]
     cpu: Cpu
+    missed: list[_Missed]
 
     @property
     def end_ns(self) -> int:
@@ -324,7 +388,8 @@ class _Phase:
             phase=self.number,
             end_ns=self.end_ns,
             reason=PhaseReason.REQUESTS,
-            unsent=0,
+            unsent=sum(one.unsent for one in self.missed),
+            unsent_by_stream=[StreamUnsent(stream=one.stream, unsent=one.unsent) for one in self.missed],
             outstanding=0,
             errors_by_errno=dict(+failures),
             errors_by_kind={},
@@ -354,7 +419,7 @@ def _phases(document: FioDocument, layout: Layout) -> list[_Phase]:
         ]
         if not moved:
             raise BadInputError("fio's JSON has no request")
-        found.append(_Phase(number, at_ns, span_ns, moved, _cpu(jobs, span_ns)))
+        found.append(_Phase(number, at_ns, span_ns, moved, _cpu(jobs, span_ns), _missed(layout.plan, number, moved)))
         at_ns += span_ns
     if at_ns > LARGEST:
         raise BadInputError("fio's JSON has run times that no run can have")
@@ -414,13 +479,11 @@ def _start(document: FioDocument, layout: Layout, opened: Start | None) -> Start
 
 def _asked_io(document: FioDocument, layout: Layout) -> IoPath:
     """Where the options of some jobs are not known, those of all jobs together tell, if they do."""
-    asked = [
-        understood((document.common_options or {}) if job in layout.merged else document.options_of(job)).direct
-        for job in document.jobs
-    ]
-    if layout.merged and not any(asked):
+    common = override({}, (document.common_options or {}).items())
+    asked = [understood(common if job in layout.merged else document.options_of(job)) for job in document.jobs]
+    if layout.merged and not any({one.direct, one.buffered} != {None} for one in asked):
         return IoPath.UNKNOWN
-    return IoPath.DIRECT if "1" in asked else IoPath.BUFFERED
+    return IoPath.DIRECT if any(map(is_direct, asked)) else IoPath.BUFFERED
 
 
 def _cpu(jobs: list[FioJobResult], span_ns: int) -> Cpu:

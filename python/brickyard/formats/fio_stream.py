@@ -6,7 +6,6 @@ Refusal: when jobs run and what ends them is `fio_job`'s business; what a stream
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from brickyard import _core
@@ -23,7 +22,7 @@ from brickyard.formats.fio_units import (
     fio_number,
     fio_rate,
     fio_time_us,
-    has_prefix,
+    has_unit,
 )
 from brickyard.formats.profile_parts import (
     RANDOM,
@@ -147,12 +146,11 @@ def read_work(job: Job, jobs: int) -> Work:
     return Work(stream, depth, tuple(notes), bool(ops.read), passes)
 
 
-def is_direct(options: Mapping[str, str]) -> bool:
-    """`buffered` is the opposite of `direct`; of several, fio takes the last."""
-    last = [name for name in options if name in ("direct", "buffered")][-1:]
-    if not last:
-        return False
-    return fio_flag(last[0], options[last[0]]) == (last[0] == "direct")
+def is_direct(asked: FioOptions) -> bool:
+    """`buffered` is the opposite of `direct`; of both, `override` has kept the last."""
+    if asked.buffered is not None:
+        return not fio_flag("buffered", asked.buffered)
+    return asked.direct is not None and fio_flag("direct", asked.direct)
 
 
 def one_at_a_time(job: Job) -> str:
@@ -160,7 +158,7 @@ def one_at_a_time(job: Job) -> str:
     engine = job.asked.ioengine
     if ENGINES.get(engine) == "psync":
         return f"fio's ioengine={engine}"
-    if engine == "libaio" and not is_direct(job.options):
+    if engine == "libaio" and not is_direct(job.asked):
         return "fio's ioengine=libaio and buffered I/O, which Linux issues one request at a time"
     if engine == "posixaio":
         return "fio's ioengine=posixaio on Linux, whose C library issues the requests of a file one at a time"
@@ -573,8 +571,9 @@ def _requests_per_s(job: Job, name: str, text: str, mix: dict[int, float], notes
             raise BadInputError(f"rate={text} with rate_process=poisson: fio ends where it is less than one request/s")
         return float(rate_bytes // least_bytes)
     rate = fio_rate("rate_iops", text)
-    if has_prefix(text):
-        notes.append(f"rate_iops={text} is {rate:,.0f} requests/s, as fio reads it (k is 1024).")
+    if has_unit(text):
+        unit = "kib is 1000" if text.strip().lower().endswith("ib") else "k is 1024"
+        notes.append(f"rate_iops={text} is {rate:,.0f} requests/s, as fio reads it ({unit}).")
     is_plain = is_poisson or job.rates_requests
     return rate if is_plain else round(rate * least_bytes / _mean_bytes(mix), 9)
 

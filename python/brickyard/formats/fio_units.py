@@ -23,15 +23,24 @@ LARGEST = 1 << 62
 
 
 def fio_bytes(option: str, text: str) -> int:
-    match = re.fullmatch(r"(0x[0-9a-f]+|[0-9]+)\s*(?:([kmgtp])(i?)b?|b)?", text.strip().lower())
+    match = re.fullmatch(r"(0x[0-9a-f]+|[0-9]+)\s*(?:([kmgtp])(i?b?)|b)?", text.strip().lower())
     if not match:
         raise BadInputError(f"{option}={text}: not a size as fio writes it, such as 4k")
     number = int(match[1], 16) if match[1].startswith("0x") else int(match[1])
-    base = 1000 if match[3] else 1024
+    base = 1000 if match[3] == "ib" else 1024
     value: int = number * base ** PREFIX.get(match[2] or "", 0)
     if value > LARGEST:
         raise BadInputError(f"{option}={text}: too large")
     return value
+
+
+def in_thousands(text: str) -> str:
+    """Sizes that fio read with kb_base=1000, as it reads them without: there k, ki and kb are 1000, and kib is 1024."""
+
+    def unit(found: re.Match[str]) -> str:
+        return found[1] if found[2] == "ib" else f"{found[1]}ib"
+
+    return re.sub(r"([0-9]\s*[kmgtp])(ib|i|b)?(?![a-z])", unit, text.lower())
 
 
 def fio_letters(text: str) -> str:
@@ -47,12 +56,12 @@ def fio_time_us(option: str, text: str, *, default: str) -> int:
 
 
 def fio_rate(option: str, text: str) -> float:
-    """Requests/s. With a prefix they are read as a size is: k is 1024."""
-    return float(fio_bytes(option, text)) if has_prefix(text) else fio_number(option, text)
+    """Requests/s. With a unit they are read as a size is: k is 1024."""
+    return float(fio_bytes(option, text)) if has_unit(text) else fio_number(option, text)
 
 
-def has_prefix(text: str) -> bool:
-    return re.fullmatch(r"[0-9]+[kmgtp]i?", text.strip().lower()) is not None
+def has_unit(text: str) -> bool:
+    return re.fullmatch(r"[0-9]+[kmgtp]i?b?", text.strip().lower()) is not None
 
 
 def fio_number(option: str, text: str, *, low: float = 0, high: float = LARGEST) -> float:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from brickyard.analysis.figures.conditions import Stood
+from brickyard.analysis.figures.imported import interval_times
 from brickyard.analysis.figures.steady import headline_from_ns
 from brickyard.analysis.figures.totals import asked_stream, phase_name, stream_name, totals
 from brickyard.analysis.judging.marks import marks_of
@@ -115,7 +116,10 @@ none is known for ours."""
 _SHOWN = [*(name for name in Interval.__slots__ if name not in ("row", "histograms")), "histogram"]
 _FIELDS = {"depth_max" if name == "in_flight_bound" else name: name for name in _SHOWN}
 """Columns and keys, which keep their names, with the field of `Interval` that each has."""
-_OF_INTERVAL = {name: of for name, of in _FIELDS.items() if name in INTERVALS and name not in ("phase", "stream")}
+
+
+def _of_interval(record: Record, item: Interval) -> Document:
+    return {**{name: getattr(item, of) for name, of in _FIELDS.items()}, **interval_times(record, item)._asdict()}
 
 
 def of_run(info: RunInfo, condition: str) -> Document:
@@ -144,12 +148,13 @@ def _interval_rows(record: Record) -> Iterator[Document]:
     from_ns = {phase: headline_from_ns(record, phase) for phase in {item.phase for item in record.intervals}}
     stood = Stood(record)
     for item in record.intervals:
+        figures = _of_interval(record, item)
         yield {
             **of_run(record.info, stood.within(item.phase, item.stream, item.start_ns, item.end_ns)),
+            **{name: figures[name] for name in INTERVALS if name in figures},
             "phase": phase_name(record, item.phase),
             "stream": stream_name(record, item.phase, item.stream),
             "headline": not item.warmup and item.start_ns >= from_ns[item.phase],
-            **{name: getattr(item, of) for name, of in _OF_INTERVAL.items()},
         }
 
 
@@ -183,7 +188,7 @@ def _total_rows(record: Record) -> Iterator[Document]:
                 "min_ns": found.min_ns,
                 **{f"{key}_ns": value for key, value in found.percentiles.items()},
                 "max_ns": found.max_ns,
-                "histogram": found.histogram.text(),
+                "histogram": found.histogram_text,
             }
 
 
@@ -211,7 +216,7 @@ def documents(records: list[Record]) -> list[Document]:
     return [
         {
             **run_document(record),
-            "intervals": [{name: getattr(item, of) for name, of in _FIELDS.items()} for item in record.intervals],
+            "intervals": [_of_interval(record, item) for item in record.intervals],
             "events": [event_document(event) for event in record.events],
         }
         for record in records

@@ -29,7 +29,8 @@ from brickyard.schema.plan import (
 )
 from brickyard.units import format_iops
 
-# fio's default, kb_base=1024, turns the standards around: k is 1024, and ki is 1000 (fio's HOWTO, "Parameter types").
+# fio's default, kb_base=1024, turns the standards around: k and ki are 1024, and kib is 1000 (`__get_mult_bytes` in its
+# parse.c; its HOWTO says that ki is 1000).
 PREFIX = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 RW = {
     ("read", False): "read",

@@ -6,11 +6,12 @@ Refusal: where several jobs make up one row their figures are not combined; the 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from brickyard.analysis.figures.latency import Latency, within
 from brickyard.percentiles import is_supported, percentile_of
-from brickyard.schema import Imported
-from brickyard.store import Record
+from brickyard.schema import Imported, Timed
+from brickyard.store import Interval, Record
 
 
 def imported_figures(record: Record, phase: int, stream: int, operation: str) -> Imported | None:
@@ -38,5 +39,30 @@ def as_imported(figures: Latency, printed: Imported) -> Latency:
             min_ns=printed.min_ns,
             max_ns=printed.max_ns,
             percentiles=percentiles,
+            has_bins=printed.has_bins,
         )
     )
+
+
+class IntervalTimes(NamedTuple):
+    """What exports give of the times of an interval; a percentile that is not known is None."""
+
+    p50_ns: int | None
+    p99_ns: int | None
+    histogram: str
+
+
+def interval_times(record: Record, item: Interval) -> IntervalTimes:
+    """Those of the interval; where a tool printed percentiles and no distribution, its own and no histogram."""
+    if not record.info.is_by_tool or item.measure != Timed.SERVICE or not item.histograms:
+        return IntervalTimes(item.p50_ns, item.p99_ns, item.histogram)
+    printed = imported_figures(record, item.phase, item.stream, item.operation)
+    if printed is None:
+        return IntervalTimes(item.p50_ns, item.p99_ns, item.histogram)
+
+    def held(name: str, of_bins_ns: int) -> int | None:
+        found_ns = printed.percentiles.get(name, of_bins_ns if printed.has_bins else None)
+        return None if found_ns is None else min(found_ns, item.max_ns)
+
+    histogram = item.histogram if printed.has_bins else ""
+    return IntervalTimes(held("p50", item.p50_ns), held("p99", item.p99_ns), histogram)

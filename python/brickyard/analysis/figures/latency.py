@@ -118,7 +118,8 @@ class Latency:
     """Figures of one measure. `percentiles` goes by name (`p99.9`); None where too few samples lie beyond.
 
     `few_events` names those whose samples beyond come from one or two events, and all rarer ones; empty also where no
-    intervals are known.
+    intervals are known. Where `has_bins` is false, another tool printed no distribution: the histogram has the counts
+    and nothing may be read from it.
     """
 
     count: int
@@ -130,6 +131,12 @@ class Latency:
     histogram: Histogram
     few_events: frozenset[str] = frozenset()
     peaks: tuple[Peak, ...] = field(default=(), repr=False)
+    has_bins: bool = True
+
+    @property
+    def histogram_text(self) -> str:
+        """For exports; empty where no distribution was measured."""
+        return self.histogram.text() if self.has_bins else ""
 
     @property
     def p50(self) -> int | None:
@@ -210,8 +217,11 @@ def _least_ns(figures: list[Latency]) -> int | None:
 
 
 def as_one(figures: Iterable[Latency]) -> Latency | None:
-    """Several as one: percentiles of the merged histograms, the mean of all samples, and the extremes of all."""
+    """Several as one: percentiles of the merged histograms, the mean of all samples, and the extremes of all. Where one
+    of them has no distribution, no percentile of all is known."""
     found = list(figures)
+    if len(found) == 1 and not found[0].has_bins:
+        return found[0]
     whole = latency(Histogram.merged(item.histogram for item in found))
     if whole is None:
         return None
@@ -223,6 +233,8 @@ def as_one(figures: Iterable[Latency]) -> Latency | None:
             max_ns=max(item.max_ns for item in found),
         )
     )
+    if not all(item.has_bins for item in found):
+        return replace(whole, percentiles=dict.fromkeys(whole.percentiles), has_bins=False)
     # What ended in the same interval of several streams is one event; of runs, whose clocks begin alike, as well: too
     # few events are said rather than too many.
     return _with_events(whole, tuple(peak for item in found for peak in item.peaks))

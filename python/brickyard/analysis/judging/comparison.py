@@ -265,7 +265,7 @@ def _shift(name: Name, one: Pooled, other: Pooled) -> Shift | None:
     both = [row for side in (one, other) for _, row in side.found]
     measure = "response" if all("response" in row.measures for row in both) else "service"
     sides = [_merged(side, measure) for side in (one, other)]
-    if sides[0] is None or sides[1] is None:
+    if sides[0] is None or sides[1] is None or not (sides[0].has_bins and sides[1].has_bins):
         return None
     low = max(1, min(side.min_ns or 0 for side in sides if side))
     high = max(side.max_ns for side in sides if side)

@@ -162,7 +162,7 @@ def latency_document(figures: Latency) -> Document:
         "max_ns": figures.max_ns,
         **{f"{name}_ns": value for name, value in figures.percentiles.items()},
         "few_events": sorted(figures.few_events),
-        "histogram": figures.histogram.text(),
+        "histogram": figures.histogram_text,
     }
 
 

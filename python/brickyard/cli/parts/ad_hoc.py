@@ -30,7 +30,7 @@ from brickyard.units import format_iops
 NAME = "ad-hoc"
 RUNTIME = "30s"
 DECIMAL = re.compile(r"\d([kmgtp]b)\b", re.IGNORECASE)
-BINARY = re.compile(r"\d([kmgtp]ib?)\b", re.IGNORECASE)
+BINARY = re.compile(r"\d([kmgtp]ib)\b", re.IGNORECASE)
 OPTION = re.compile(r"\w+=")
 BARE = re.compile(r"\s*(\d+\.?\d*)\s*([kmgtp])(/s)?\s*", re.IGNORECASE)
 """Bytes/s to fio, of which k is 1024; people also write thousands of requests/s so."""
