@@ -15,7 +15,7 @@ import msgspec
 
 from brickyard import _core, shipped
 from brickyard.errors import BadInputError, Edit, Remedy, edit_of, nearest, one_line
-from brickyard.percentiles import PERCENTILE_NAMES
+from brickyard.percentiles import MEDIAN, PERCENTILE_NAMES
 from brickyard.reading import parsed_bytes, parsed_share
 from brickyard.ready import ready
 from brickyard.schema import Counted, HeldCondition, tag_of
@@ -39,9 +39,7 @@ MEANT = {
     "bw": "throughput",
     "lat": "mean",
     "latency": "mean",
-    "median": "p50",
-    "p999": "p99.9",
-    "p9999": "p99.99",
+    "median": MEDIAN,
 }
 """What other tools call the figures."""
 HOW = "write for example 'p99<=5ms', 'iops>=2000', 'errors<=1%' or 'throughput>=118.65MiB/s'"
