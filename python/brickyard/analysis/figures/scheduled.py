@@ -1,0 +1,48 @@
+"""Duty: how much of what was due a run of pgbench with a rate did not begin in time. pgbench counts none of it: at the
+end of its time it drops what is due, and with a number of transactions it begins all of them, later and later.
+
+Refusal: knows no stream of a profile; the engine counts what these leave.
+"""
+
+from __future__ import annotations
+
+import math
+
+from brickyard.analysis.figures.totals import asked_phase
+from brickyard.schema import PhaseEnd, PhaseReason
+from brickyard.schema.plan import OtherPlan, PgbenchAsked
+from brickyard.store import Record
+
+CHANCE_DEVIATIONS = 3.0
+"""pgbench draws Poisson arrivals: a count that lacks less than this many standard deviations may lack it by chance."""
+
+
+def pgbench_asked(record: Record) -> PgbenchAsked | None:
+    plan = record.info.plan
+    return plan.pgbench if isinstance(plan, OtherPlan) else None
+
+
+def pgbench_rate(record: Record) -> float | None:
+    """Transactions/s that pgbench was to begin; None of other runs, and of a closed loop."""
+    asked = pgbench_asked(record)
+    return asked.rate_per_s if asked is not None else None
+
+
+def begins_all(record: Record, end: PhaseEnd) -> bool:
+    """Whether the run went on until all its transactions had been begun, however late."""
+    return pgbench_rate(record) is not None and end.reason is PhaseReason.REQUESTS
+
+
+def not_begun(record: Record, end: PhaseEnd, begun: int) -> int:
+    """Transactions of a phase that were due and had not been begun in the time in which they were due; 0 where chance
+    explains it. `begun` are those that ended or failed."""
+    rate, asked = pgbench_rate(record), asked_phase(record, end.phase)
+    if rate is None or asked is None:
+        return 0
+    lasted_ns = min(end.end_ns, asked.duration.ns) if asked.duration is not None else end.end_ns
+    due = rate * lasted_ns / 1e9
+    left = due - begun
+    if not due or left <= CHANCE_DEVIATIONS * math.sqrt(due):
+        return 0
+    # All were begun over a longer time than that in which they were due: of these, the same share was late.
+    return round(left / due * begun) if begins_all(record, end) else round(left)
