@@ -113,6 +113,7 @@ def replay_record(
     errors: int = 0,
     away_ns: int = 0,
     diverged: int = 0,
+    unsent: int = 0,
 ) -> Record:
     """A run of one page that was as fast as said."""
     plan = {**support.plan(), "kind": "replay", "replay": {"pace": pace}}
@@ -122,7 +123,8 @@ def replay_record(
     if not calls:
         cell |= {"requests": 0, "bytes": 0, "measures": {}}
     rows = [{"stream": 0, "rows": calls, "diverged": diverged}]
-    end = support.phase_end(end_ns=length_ns, reason=reason, replay={"drivers": [told], "by_stream": rows})
+    drivers = {"drivers": [told], "by_stream": rows}
+    end = support.phase_end(end_ns=length_ns, reason=reason, unsent=unsent, replay=drivers)
     return store.record(support.add_run(store, [support.interval(0, length_ns, cell), end], plan_=plan))
 
 
