@@ -46,9 +46,15 @@ DAMAGE_WORDS = {
     "torn": "blocks torn between two writes",
     "misplaced": "blocks from elsewhere",
     "stale": "blocks of an older write",
-    "unwritten": "no stamp: overwritten by something else or never written",
+    "unwritten": "no stamp: the write was lost, or something else overwrote it",
 }
 """What verification found, by the core's name for it."""
+
+
+def damage_text(text: str) -> str:
+    """What the core says of a failed request, without calling a block unwritten of which it expected a write."""
+    first, expected = "unwritten block ", "; expected generation "
+    return f"lost or overwritten block {text[len(first) :]}" if text.startswith(first) and expected in text else text
 
 
 def debug_build(run: Judged) -> Iterator[RunWarning]:
@@ -79,7 +85,7 @@ def failures(run: Judged) -> Iterator[RunWarning]:
         yield warned(
             "damage",
             "warning",
-            f"{{damaged}} blocks were read with data other than what was written ({words}); the requests that read "
+            f"{{damaged}} reads of blocks returned data other than what was written ({words}); the requests that read "
             "them are not counted in any throughput figure.",
             "Do not store data on this storage before the cause is known; the list of errors has each offset.",
             damaged=Unit.NUMBER.of(damaged),
