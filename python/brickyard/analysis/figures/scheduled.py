@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 
+from brickyard.analysis.figures.search import CHANCE_DEVIATIONS
 from brickyard.analysis.figures.totals import asked_phase
 from brickyard.schema import PhaseEnd, PhaseReason
 from brickyard.schema.plan import OtherPlan, PgbenchAsked
 from brickyard.store import Record
-
-CHANCE_DEVIATIONS = 3.0
-"""pgbench draws Poisson arrivals: a count that lacks less than this many standard deviations may lack it by chance."""
 
 
 def pgbench_asked(record: Record) -> PgbenchAsked | None:
@@ -35,7 +33,7 @@ def begins_all(record: Record, end: PhaseEnd) -> bool:
 
 def not_begun(record: Record, end: PhaseEnd, begun: int) -> int:
     """Transactions of a phase that were due and had not been begun in the time in which they were due; 0 where chance
-    explains it. `begun` are those that ended or failed."""
+    explains it, as pgbench draws Poisson arrivals. `begun` are those that ended or failed."""
     rate, asked = pgbench_rate(record), asked_phase(record, end.phase)
     if rate is None or asked is None:
         return 0
