@@ -116,8 +116,8 @@ def replay_record(
     unsent: int = 0,
 ) -> Record:
     """A run of one page that was as fast as said."""
-    plan = {**support.plan(), "kind": "replay", "replay": {"pace": pace}}
     length_ns = int(length_s * 1e9)
+    plan = {**support.plan(duration=f"{length_ns}ns"), "kind": "replay", "replay": {"pace": pace}}
     told = driver_end(logs={"requests": calls, "calls": calls, **(logs or {})}, away_ns=[away_ns])
     cell = support.cell([1_000_000] * calls if calls else [1], operation="call", errors=errors)
     if not calls:

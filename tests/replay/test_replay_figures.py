@@ -10,6 +10,7 @@ import pytest
 import support
 from brickyard.analysis.databases import replay_disks, replay_head_room, replay_pages, replay_served, replay_warnings
 from brickyard.analysis.figures.load_curve import Limit
+from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.cli.results.runs import _figures
@@ -115,6 +116,18 @@ def test_times_of_a_rate_that_was_not_kept_tell_how_long_the_run_was(tmp_path: P
     assert page["Measure 1,000/s: response time by page"].note.startswith(
         "‡: the queue grew, or requests that were due"
     )
+
+
+def test_calls_that_a_driver_had_not_read_when_it_ended_were_due_as_well(tmp_path: Path) -> None:
+    """A driver that is behind reads only so far ahead: of 4,000 calls that were due it knew 3,000."""
+    pace = {"kind": "fixed", "rate_per_s": 1000.0}
+    with Store(tmp_path / "s.db") as store:
+        behind = replay_record(store, pace, 1000, 4.0, "duration", unsent=2000)
+        ended = replay_record(store, pace, 1000, 4.0, "end of log", unsent=2000)
+        few = replay_record(store, pace, 3900, 4.0, "duration", unsent=10)
+    assert [sent(one).unsent for one in (behind, ended, few)] == [3000, 2000, 10]
+    assert "only 25 % of the calls that were due" in replay_answer([behind]).sentences[0]
+    assert replay_head_room.offered_points([behind])[0].unsent == 3000
 
 
 def test_calls_with_other_rows_are_in_the_answer_and_fail_the_check(tmp_path: Path) -> None:

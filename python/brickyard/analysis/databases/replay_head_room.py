@@ -14,7 +14,6 @@ from brickyard.analysis.databases.replay_runs import (
     calls_per_s,
     ends,
     logs_read,
-    offered,
     pace_kind,
     replay_asked,
     service_cells,
@@ -23,6 +22,7 @@ from brickyard.analysis.databases.replay_served import Served, ServedDocument, s
 from brickyard.analysis.databases.replay_warnings import BLINK_S
 from brickyard.analysis.figures.cells import marked_time
 from brickyard.analysis.figures.load_curve import CurvePoint, Limit, curve_point, usable
+from brickyard.analysis.figures.offered_share import offered
 from brickyard.analysis.figures.totals import rated_intervals
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema import PhaseEnd, PhaseReason

@@ -1,5 +1,7 @@
-"""Duty: how much of what was due a run of pgbench with a rate did not begin in time. pgbench counts none of it: at the
-end of its time it drops what is due, and with a number of transactions it begins all of them, later and later.
+"""Duty: how much of what was due programs did not begin in time, where they do not count all of it.
+
+pgbench counts none: at the end of its time it drops what is due, and with a number of transactions it begins all of
+them, later and later. A driver of a replay counts what it has read of its log, which it reads only so far ahead.
 
 Refusal: knows no stream of a profile; the engine counts what these leave.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from brickyard.analysis.figures.offered_share import offered, replay_rate
 from brickyard.analysis.figures.search import CHANCE_DEVIATIONS
 from brickyard.analysis.figures.totals import asked_phase
 from brickyard.schema import PhaseEnd, PhaseReason
@@ -44,3 +47,12 @@ def not_begun(record: Record, end: PhaseEnd, begun: int) -> int:
         return 0
     # All were begun over a longer time than that in which they were due: of these, the same share was late.
     return round(left / due * begun) if begins_all(record, end) else round(left)
+
+
+def not_read(record: Record, end: PhaseEnd, begun: int) -> int:
+    """Calls that were due within the time of a replay at a rate and were not sent, by that rate; 0 where the log may
+    have had no more."""
+    rate, asked = replay_rate(record), asked_phase(record, end.phase)
+    if rate is None or asked is None or asked.duration is None or end.reason is not PhaseReason.DURATION:
+        return 0
+    return max(0, round(rate * offered(record).share * min(end.end_ns, asked.duration.ns) / 1e9) - begun)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from brickyard.analysis.figures.backlog import Growing, growing
 from brickyard.analysis.figures.hosts import fleet_of
-from brickyard.analysis.figures.scheduled import begins_all, not_begun, pgbench_asked
+from brickyard.analysis.figures.scheduled import begins_all, not_begun, not_read, pgbench_asked
 from brickyard.analysis.figures.totals import asked_stream, asked_targets, full_stream_name, profile_phase
 from brickyard.schema import PhaseEnd, in_flight_total, is_paced
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPlan, OtherStream, Stream
@@ -104,6 +104,8 @@ def sent(record: Record, phase: int | None = None) -> Sent:
     left, in_time = sum(end.unsent for end in ends), False
     if not left and len(ends) == 1:
         left, in_time = not_begun(record, ends[0], begun), begins_all(record, ends[0])
+    elif not is_kept_up(left, begun + left) and len(ends) == 1:
+        left = max(left, not_read(record, ends[0], begun))
     return Sent(
         sent=begun - left if in_time else begun,
         unsent=left,
