@@ -113,16 +113,18 @@ def replay_record(
     errors: int = 0,
     away_ns: int = 0,
     diverged: int = 0,
+    unsent: int = 0,
 ) -> Record:
     """A run of one page that was as fast as said."""
-    plan = {**support.plan(), "kind": "replay", "replay": {"pace": pace}}
     length_ns = int(length_s * 1e9)
+    plan = {**support.plan(duration=f"{length_ns}ns"), "kind": "replay", "replay": {"pace": pace}}
     told = driver_end(logs={"requests": calls, "calls": calls, **(logs or {})}, away_ns=[away_ns])
     cell = support.cell([1_000_000] * calls if calls else [1], operation="call", errors=errors)
     if not calls:
         cell |= {"requests": 0, "bytes": 0, "measures": {}}
     rows = [{"stream": 0, "rows": calls, "diverged": diverged}]
-    end = support.phase_end(end_ns=length_ns, reason=reason, replay={"drivers": [told], "by_stream": rows})
+    drivers = {"drivers": [told], "by_stream": rows}
+    end = support.phase_end(end_ns=length_ns, reason=reason, unsent=unsent, replay=drivers)
     return store.record(support.add_run(store, [support.interval(0, length_ns, cell), end], plan_=plan))
 
 

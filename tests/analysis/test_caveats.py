@@ -282,7 +282,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "damage",
         "warning",
         {"phase_ends.0.errors_by_kind": {"bits": 1, "misplaced": 2}},
-        "3 blocks were read with data other than what was written (changed bits: 1, blocks from elsewhere: 2)",
+        "3 reads of blocks returned data other than what was written (changed bits: 1, blocks from elsewhere: 2)",
     ),
     (
         "unverified",

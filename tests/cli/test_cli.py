@@ -113,6 +113,7 @@ BAD_INPUT = [
     (["bogus"], "Unknown command"),
     (["run"], "name a profile"),
     (["run", "nothing-like-it"], "no such profile"),
+    (["load-curve", "pgbench", "/tmp"], "write `brickyard run pgbench DIRECTORY --set rate=500`, once for each rate"),
     (["run", "sqlio-random-read-5"], "did you mean sqlio-random-read"),
     (["run", "./missing.toml"], "cannot be read"),
     (["run", "sqlio-random-read-4", "--bogus"], "--bogus"),

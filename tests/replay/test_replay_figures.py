@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 import support
-from brickyard.analysis.databases import replay_disks, replay_head_room, replay_served, replay_warnings
+from brickyard.analysis.databases import replay_disks, replay_head_room, replay_pages, replay_served, replay_warnings
 from brickyard.analysis.figures.load_curve import Limit
+from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.judging.replay_answer import replay_answer
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.cli.results.runs import _figures
+from brickyard.report import replay as replay_report
 from brickyard.schema.facts import RunWatch
 from brickyard.schema.watch_sheet import ForeignIo, ForeignPart, WatchedDevice, WatchSheet
 from brickyard.store import Json, Store
@@ -89,6 +91,43 @@ def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
     assert replay_head_room.verdict_lines([many], Limit("p99", 2_000_000)) == [
         "p99 response within 2.00 ms: at least 500 calls/s, the highest rate tried."
     ]
+
+
+def test_times_of_a_rate_that_was_not_kept_tell_how_long_the_run_was(tmp_path: Path) -> None:
+    pace = {"kind": "fixed", "rate_per_s": 1000.0}
+    with Store(tmp_path / "s.db") as store:
+        behind = replay_record(store, pace, 2440, 4.0, "duration", unsent=1560)
+        kept_up = replay_record(store, pace, 4000, 4.0, "duration")
+    (said,) = replay_answer([behind]).sentences
+    assert "610 calls/s, but only 61 % of the calls that were due could be sent, so response times depend" in said
+    assert "99 % within" not in said
+    assert "could be sent in 1 of 2 repetitions" in replay_answer([behind, kept_up]).sentences[0]
+    assert "99 % within 1.00 ms" in replay_answer([kept_up]).sentences[0]
+    ((*_, row),) = [replay_pages.page_rows([behind])]
+    told = dict(zip(replay_pages.PAGE_COLUMNS, row, strict=True))
+    times = ("mean", "p50", "p95", "p99", "max", "mean of max")
+    assert {told[name] for name in times} == {"1.00 ms‡"}
+    assert told["last byte"] == "1.00 ms"
+    assert not any("‡" in cell for cell in replay_pages.page_rows([kept_up])[-1])
+    points = replay_head_room.offered_points([behind, kept_up])
+    marked = [[cell.endswith("‡") for cell in replay_head_room.curve_row(point)[2:-3]] for point in points]
+    assert marked == [[True] * 4, [False] * 4]
+    page = {table.title: table for table in replay_report.tables([behind])}
+    assert page["Measure 1,000/s: response time by page"].note.startswith(
+        "‡: the queue grew, or requests that were due"
+    )
+
+
+def test_calls_that_a_driver_had_not_read_when_it_ended_were_due_as_well(tmp_path: Path) -> None:
+    """A driver that is behind reads only so far ahead: of 4,000 calls that were due it knew 3,000."""
+    pace = {"kind": "fixed", "rate_per_s": 1000.0}
+    with Store(tmp_path / "s.db") as store:
+        behind = replay_record(store, pace, 1000, 4.0, "duration", unsent=2000)
+        ended = replay_record(store, pace, 1000, 4.0, "end of log", unsent=2000)
+        few = replay_record(store, pace, 3900, 4.0, "duration", unsent=10)
+    assert [sent(one).unsent for one in (behind, ended, few)] == [3000, 2000, 10]
+    assert "only 25 % of the calls that were due" in replay_answer([behind]).sentences[0]
+    assert replay_head_room.offered_points([behind])[0].unsent == 3000
 
 
 def test_calls_with_other_rows_are_in_the_answer_and_fail_the_check(tmp_path: Path) -> None:

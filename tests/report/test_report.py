@@ -330,11 +330,11 @@ def test_rates_of_unknown_caches_are_not_called_steady(tmp_path: Path) -> None:
         records = [store.record(add_run(store, [wrote, phase_end()])) for _ in range(3)]
     said = cached.words({records[0].info.id: "its rate fell by 28 %"}, records, "")
     assert said == (
-        "1 of 3 runs that wrote may show the rate of a cache: its rate fell by 28 %. For 2 more this is not known, "
-        "since the size of their write cache is not known."
+        "1 of 3 runs that wrote may show the rate of a cache (its rate fell by 28 %). 2 more may show it as well: the "
+        "size of their write cache is not known."
     )
     several = {records[0].info.id: "its rate fell by 28 %", records[1].info.id: "its rate fell by 35 %"}
-    assert "2 of 3 runs that wrote may show the rate of a cache: at worst, its rate fell by 28 %" in cached.words(
+    assert "2 of 3 runs that wrote may show the rate of a cache (in the worst, its rate fell by 28 %)" in cached.words(
         several, records, ""
     )
     said = cached.words({}, records, "")

@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from brickyard.cli import main
+from brickyard.cli.measuring.burn_in import _verdict_line
 from brickyard.store import Json, Store, default_place
+from brickyard.study.shipped.burn_in import Account, BurnCounts
 
 MIB = 1 << 20
 SMALL = ("--size", "4MiB", "--set", "interval=100ms")
@@ -72,6 +74,35 @@ def test_the_damaged_one_is_found_and_only_that(tmp_path: Path, capsys: pytest.C
     text = next(logs.glob("*damaged.log")).read_text().splitlines()
     assert len(text) == len(lines)
     assert not list(logs.glob("*sound.log"))
+
+
+def test_damage_is_counted_by_reads_and_no_block_that_was_written_is_called_unwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = tmp_path / "device"
+    assert main(["burn-in", str(device), *SMALL, "--duration", "1s"]) == 0
+    with device.open("r+b") as file:
+        for offset in range(MIB, device.stat().st_size, 8192):
+            file.seek(offset)
+            file.write(b"x" * 8192)
+    longer = burned(capsys, str(device), *SMALL, "--duration", "1500ms", code=1)
+    damaged = longer["devices"][0]["counts"]["damaged_blocks"]
+    (run,) = longer["devices"][0]["runs"][-1:]
+    capsys.readouterr()
+    assert main(["show", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert f"{damaged:,} reads returned data other than what was written" in shown
+    assert "lost or overwritten block at offset" in shown
+    text = next(Path(longer["logs"]).glob("*.log")).read_text()
+    assert "lost or overwritten block at offset" in text
+    assert "unwritten block" not in text + shown
+
+
+def test_a_verdict_counts_reads_of_damaged_blocks() -> None:
+    account = Account("/dev/sdb", 1000, counts=BurnCounts(checked_blocks=2000, damaged_blocks=13))
+    assert "2,000 checks, 13 reads of damaged blocks, 0 errors" in _verdict_line(account)
+    account.counts.damaged_blocks = 1
+    assert "1 read of a damaged block, 0 errors" in _verdict_line(account)
 
 
 def covered(told: Json) -> float:

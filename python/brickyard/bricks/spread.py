@@ -161,7 +161,8 @@ class Spread:
             return ""
         only = "only " if held < COVERAGE * figures else ""
         return (
-            f"; of {figures} figures from smaller sources, {only}{held} lie within the factor made without their source"
+            f"; if the factor is computed without a figure's own source, {only}{held} of {figures} figures from "
+            "smaller sources lie within it"
         )
 
     @property
@@ -189,9 +190,11 @@ class Spread:
         """Where an interval ends that reaches above a cap."""
         beyond = ""
         if self.above_cap >= 1.005:
-            beyond = f", plus {self.above_cap - 1:.0%}, by which published figures were above their limits"
-        merged = " (sequential requests that a provider merges count as one)" if self.kind == KINDS[CLOUD] else ""
-        return f"what their own limits{merged}, links and controllers let pass{beyond}"
+            beyond = f", plus {self.above_cap - 1:.0%} (nine of ten figures above a limit exceed it by at most that)"
+        merged = ""
+        if self.kind == KINDS[CLOUD]:
+            merged = "; sequential requests that a provider merges count as one"
+        return f"the most that links, controllers and their own limits allow{beyond}{merged}"
 
     @property
     def words(self) -> str:

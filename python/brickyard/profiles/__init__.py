@@ -44,6 +44,10 @@ OF_FIO = {"randread": "random-4k-qd32", "randrw": "mixed-70-30"}
 """What ships for a word of fio's `rw`, which is not alike."""
 
 
+PGBENCH = "pgbench"
+"""A workload of `run` and `study` that is no profile: its keys are its own."""
+
+
 def read(name_or_path: str) -> ProfileText:
     """A shipped profile by its name, or any file by its path."""
     file = Path(name_or_path)
@@ -53,6 +57,11 @@ def read(name_or_path: str) -> ProfileText:
     found = None if _is_target(file) else shipped.read("profile", __name__, name_or_path)
     if found is None and (_is_target(file) or file.exists()):
         raise BadInputError(f"{file}: is a target", Remedy("the workload comes first", WorkloadFirst(str(file))))
+    if found is None and name_or_path == PGBENCH:
+        raise BadInputError(
+            "pgbench: only `brickyard run` and `brickyard study` run it, since it is no profile; for an offered rate, "
+            "write `brickyard run pgbench DIRECTORY --set rate=500`, once for each rate"
+        )
     if found is None:
         remedy = nearest(name_or_path, names(), "`brickyard profiles` lists them")
         if name_or_path in OF_FIO:

@@ -116,8 +116,8 @@ def _power_words(judged: Gate, tolerance: float) -> str:
         return f"{head} is {least}"
     of = "in any one figure" if least == most else f"in the steadiest figure and {most} in the noisiest"
     every = least_words(judged.all_share or 0.0)
-    which = "both" if count == 2 else f"all {count}"
-    return f"{head} is {least} {of}. If {which} figures are worse, {every} in each is enough to find them"
+    which = "Both" if count == 2 else f"All {count}"
+    return f"{head} is {least} {of}. {which} figures are found together in four of five cases if each is {every} worse"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:

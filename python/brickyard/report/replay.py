@@ -217,7 +217,10 @@ def response_rows(record: Record) -> list[_ResponsePoint]:
 
 
 def tables(records: list[Record]) -> list[Table]:
-    made = [Table(title, columns, rows, text_columns=1) for title, columns, rows in terraserver.study_tables(records)]
+    made = [
+        Table(title, columns, rows, text_columns=1, note="; ".join(mark_words(rows)))
+        for title, columns, rows in terraserver.study_tables(records)
+    ]
     columns, rows = replay_pages.throughput_rows(records)
     made.append(Table("Calls per second", columns, rows, text_columns=1))
     points = replay_head_room.offered_points(records)

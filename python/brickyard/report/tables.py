@@ -16,6 +16,7 @@ from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.cached import empty_reads
+from brickyard.analysis.judging.caveats_run import damage_text
 from brickyard.analysis.judging.further import further_tables
 from brickyard.analysis.judging.groups import apart_words
 from brickyard.analysis.judging.marks import marks_of
@@ -406,7 +407,7 @@ def more_tables(records: list[Record]) -> list[Table]:
 def failure_table(records: list[Record]) -> Table | None:
     rows: list[list[str]] = []
     for record in records:
-        rows += [_failure(record, error, error.text) for error in record.errors]
+        rows += [_failure(record, error, damage_text(error.text)) for error in record.errors]
         hangs = record.of(HangEvent)
         rows += [_failure(record, hang, f"outstanding for {format_ns(hang.outstanding_ns)}") for hang in hangs]
     columns = ["run", "operation", "what happened", "at", "size", "offset"]

@@ -12,7 +12,9 @@ from itertools import pairwise
 import msgspec
 
 from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
-from brickyard.analysis.figures.cells import DASH, Told, half_and_most, percentile_cell
+from brickyard.analysis.figures.cells import DASH, Told, half_and_most, marked_time, percentile_cell
+from brickyard.analysis.figures.scheduled import pgbench_rate
+from brickyard.analysis.figures.sending import Length, length_told
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.errors import BadInputError
 from brickyard.percentiles import SHOWN_NAMES
@@ -110,6 +112,7 @@ def call_totals(record: Record) -> Totals | None:
 
 
 TPS_COLUMNS = ("clients", "transactions", "tps", *SHOWN_NAMES, "max", "failed")
+OFFERED = "offered/s"
 OWN_COLUMNS = ("", "tps", "mean latency", "transactions")
 SERVER_COLUMNS = ("WAL flushes/s", "WAL writes/s", "WAL MiB/s", "commits/flush", "reads/s", "writes/s", "checkpoints")
 DISK_TITLE = "The server's disks, whole device, others included"
@@ -120,10 +123,13 @@ def tables(record: Record) -> list[Told]:
     row = call_totals(record)
     if row is None:
         return []
-    found: list[Told] = [("Transactions", TPS_COLUMNS, [_tps_cells(record, row)])]
+    rate, is_told = pgbench_rate(record), _length(record) is not None
+    columns = TPS_COLUMNS if rate is None else (*TPS_COLUMNS[:2], OFFERED, *TPS_COLUMNS[2:])
+    found: list[Told] = [("Transactions", columns, [_tps_cells(record, row)])]
     late = row.lateness
     if late is not None:
-        told = [*(percentile_cell(late, name) for name in SHOWN_NAMES), format_ns(late.max_ns)]
+        told = [percentile_cell(late, name, of_length=is_told) for name in SHOWN_NAMES]
+        told.append(marked_time(late.max_ns, of_length=is_told))
         found.append(("Lateness of transactions", (*SHOWN_NAMES, "max"), [told]))
     if (own := own_summary(record)) is not None:
         found.append(("Compared with pgbench's own summary", OWN_COLUMNS, _own_rows(row, own)))
@@ -135,12 +141,18 @@ def tables(record: Record) -> list[Told]:
     return found
 
 
+def _length(record: Record) -> Length | None:
+    """Why the times from when transactions were due tell how long the run was; None where they do not."""
+    return next(iter(length_told(record).values()), None)
+
+
 def _tps_cells(record: Record, row: Totals) -> list[str]:
-    response = row.response
-    points = [percentile_cell(response, name) for name in SHOWN_NAMES]
-    clients = str(asked_of(record).clients)
-    most = format_ns(response.max_ns) if response else DASH
-    return [clients, format_count(row.requests), _rate(row), *points, most, format_count(row.errors)]
+    response, rate, is_told = row.response, pgbench_rate(record), _length(record) is not None
+    points = [percentile_cell(response, name, of_length=is_told) for name in SHOWN_NAMES]
+    most = marked_time(response.max_ns if response else None, of_length=is_told)
+    offered = [] if rate is None else [format_iops(rate)]
+    counts = [str(asked_of(record).clients), format_count(row.requests), *offered]
+    return [*counts, _rate(row), *points, most, format_count(row.errors)]
 
 
 def _rate(row: Totals) -> str:
@@ -193,10 +205,15 @@ def words(record: Record) -> list[str]:
     response = row.response if row else None
     if row is None or response is None or not row.is_rated:
         return []
+    rate, length = pgbench_rate(record), _length(record)
     text = f"{format_iops(row.iops)} transactions/s"
-    if told := half_and_most(response):
-        text += f", half of them within {told[0]} and 99 % within {told[1]}"
-    said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]
+    text += "" if rate is None else f" at an offered rate of {format_iops(rate)}/s"
+    if length is not None:
+        said = [f"{text}: {length.words}, so response times depend on how long the run was."]
+    else:
+        if told := half_and_most(response):
+            text += f", half of them within {told[0]} and 99 % within {told[1]}"
+        said = [f"{text}, the slowest after {format_ns(response.max_ns)}."]
     server = server_total(record)
     if server is not None and server.wal_flushes_per_s:
         text = f"The server made {format_iops(server.wal_flushes_per_s)} log flushes/s"

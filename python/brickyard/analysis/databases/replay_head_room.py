@@ -14,14 +14,15 @@ from brickyard.analysis.databases.replay_runs import (
     calls_per_s,
     ends,
     logs_read,
-    offered,
     pace_kind,
     replay_asked,
     service_cells,
 )
 from brickyard.analysis.databases.replay_served import Served, ServedDocument, served, served_words
 from brickyard.analysis.databases.replay_warnings import BLINK_S
+from brickyard.analysis.figures.cells import marked_time
 from brickyard.analysis.figures.load_curve import CurvePoint, Limit, curve_point, usable
+from brickyard.analysis.figures.offered_share import offered
 from brickyard.analysis.figures.totals import rated_intervals
 from brickyard.percentiles import MEDIAN_AND_P99
 from brickyard.schema import PhaseEnd, PhaseReason
@@ -202,12 +203,13 @@ CURVE_COLUMNS = ["offered/s", "calls/s", "mean", *MEDIAN_AND_P99, "max", "unsent
 
 
 def curve_row(point: CurvePoint) -> list[str]:
+    times = (point.mean_ns, *(point.percentiles.get(name) for name in MEDIAN_AND_P99), point.max_ns)
+    few = (False, *map(point.is_marked, MEDIAN_AND_P99), False)
+    told = zip(times, few, strict=True)
     return [
         format_iops(point.offered_per_s),
         format_iops(point.achieved_per_s),
-        format_ns(point.mean_ns),
-        *(point.percentile_text(name) for name in MEDIAN_AND_P99),
-        format_ns(point.max_ns),
+        *(marked_time(time_ns, is_of_few=of_few, of_length=point.overloaded) for time_ns, of_few in told),
         format_count(point.unsent),
         format_count(point.errors),
         "overloaded" if point.overloaded else "",

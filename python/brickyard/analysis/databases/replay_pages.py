@@ -6,7 +6,7 @@ Refusal: no percentile is averaged. Repetitions' maxima are, as the study's "mea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -21,13 +21,14 @@ from brickyard.analysis.databases.replay_runs import (
     rate_of,
     streams_of,
 )
-from brickyard.analysis.figures.cells import DASH, percentile_cell
-from brickyard.analysis.figures.latency import FEW_EVENTS, Latency, is_of_few_events, latency_of
+from brickyard.analysis.figures.cells import DASH, marked_time, percentile_cell
+from brickyard.analysis.figures.latency import Latency, is_of_few_events, latency_of
+from brickyard.analysis.figures.sending import FROM_DUE, length_told, sent
 from brickyard.analysis.figures.totals import stream_name
 from brickyard.percentiles import MEDIAN_AND_P99, PAGE_PERCENTILES, is_supported
 from brickyard.schema import Document, PhaseEnd, SlowCall, Timed
 from brickyard.store import Interval, Record
-from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds
+from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns, format_seconds, only_percent
 
 SQLSTATES = {
     "08001": "no connection",
@@ -72,6 +73,8 @@ class PageFigures:
     first_byte_ns: float | None
     last_byte_ns: float | None
     mean_of_max_ns: float | None
+    is_of_length: bool
+    """Whether response times tell how long a run was: calls that were due were not sent."""
     away_s: float = 0.0
 
 
@@ -141,7 +144,23 @@ def _figures(name: str, streams: list[int], records: list[Record]) -> PageFigure
         first_byte_ns=first.mean_ns if first else None,
         last_byte_ns=service.mean_ns if service else None,
         mean_of_max_ns=fmean(maxima) if maxima else None,
+        is_of_length=any(stream in wanted for record in records for _, stream in _lengths(record)),
     )
+
+
+def _lengths(record: Record) -> Collection[tuple[int, int]]:
+    return record.derived("replay lengths", lambda: length_told(record).keys())
+
+
+def unsent_words(records: list[Record]) -> str:
+    """`only 61 % of the calls that were due could be sent`, in so many of several repetitions; nothing where all kept
+    up."""
+    behind = [one for record in records if not (one := sent(record)).kept_up]
+    if not behind:
+        return ""
+    where = f" in {len(behind)} of {len(records)} repetitions" if len(records) > 1 else ""
+    share = sum(one.sent for one in behind) / sum(one.due for one in behind)
+    return f"{only_percent(share)} of the calls that were due could be sent{where}"
 
 
 def _max(record: Record, streams: set[int]) -> int | None:
@@ -176,17 +195,17 @@ def _down(item: PageFigures) -> str:
 
 
 def _page_row(item: PageFigures) -> list[str]:
-    response = item.response
+    response, of_length = item.response, item.is_of_length
     return [
         item.page,
         format_count(item.calls),
         DASH if item.per_s is None else format_iops(item.per_s),
-        format_ns(response.mean_ns if response else None),
-        percentile_cell(response, "p50"),
-        format_ns(item.p95_ns) + (FEW_EVENTS if item.p95_is_of_few_events else ""),
-        percentile_cell(response, "p99"),
-        format_ns(response.max_ns if response else None),
-        format_ns(item.mean_of_max_ns),
+        marked_time(response.mean_ns if response else None, of_length=of_length),
+        percentile_cell(response, "p50", of_length=of_length),
+        marked_time(item.p95_ns, is_of_few=item.p95_is_of_few_events, of_length=of_length),
+        percentile_cell(response, "p99", of_length=of_length),
+        marked_time(response.max_ns if response else None, of_length=of_length),
+        marked_time(item.mean_of_max_ns, of_length=of_length),
         format_ns(item.first_byte_ns),
         format_ns(item.last_byte_ns),
         format_count(item.rows),
@@ -265,17 +284,21 @@ LATE_COLUMNS = ["", "calls", *MEDIAN_AND_P99, "max"]
 def late_rows(records: list[Record]) -> list[list[str]]:
     """How late calls went after their due instants, and how much of it each driver itself added (driver lag)."""
     measures = {"sent after due instant": "lateness", "of that, driver lag": "driver_lag"}
-    found = {name: _measured(records, measure) for name, measure in measures.items()}
-    return [_late_row(name, late) for name, late in found.items() if late is not None]
+    grew = any(map(_lengths, records))
+    return [
+        _late_row(name, late, of_length=grew and measure in FROM_DUE)
+        for name, measure in measures.items()
+        if (late := _measured(records, measure)) is not None
+    ]
 
 
 def _measured(records: list[Record], measure: str) -> Latency | None:
     return latency_of(i for record in records for i in record.intervals if i.measure == measure)
 
 
-def _late_row(name: str, found: Latency) -> list[str]:
-    shown = [percentile_cell(found, percentile) for percentile in MEDIAN_AND_P99]
-    return [name, format_count(found.count), *shown, format_ns(found.max_ns)]
+def _late_row(name: str, found: Latency, *, of_length: bool) -> list[str]:
+    shown = [percentile_cell(found, percentile, of_length=of_length) for percentile in MEDIAN_AND_P99]
+    return [name, format_count(found.count), *shown, marked_time(found.max_ns, of_length=of_length)]
 
 
 def late_document(records: list[Record]) -> dict[str, dict[str, float | None]]:

@@ -9,9 +9,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 import msgspec
-from msgspec import UnsetType
 
 from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.offered_share import driver_ends
 from brickyard.analysis.figures.totals import rated_intervals
 from brickyard.errors import BadInputError
 from brickyard.schema import Drivers, PhaseEnd, ReplayDriver, StreamCounts
@@ -127,46 +127,6 @@ def driver_rates(records: list[Record]) -> dict[int, float]:
     return {driver: calls[driver] / spans[driver] * 1e9 for driver in sorted(calls) if spans[driver]}
 
 
-@dataclass(frozen=True)
-class Offered:
-    """What of a rate was offered: each driver has an even part of it, and offers it while it has calls."""
-
-    share: float = 1.0
-    idle: tuple[int, ...] = ()
-    """Drivers without any call."""
-    early: tuple[int, ...] = ()
-    """Drivers whose calls ended more than an interval before those of the others."""
-
-
-def offered(record: Record) -> Offered:
-    """Of a fixed or Poisson rate, by the time that each driver sent calls and its part of the rate; all of any other
-    pace."""
-    told = ends(record)
-    if replay_asked(record).pace.rate_per_s is None or len(told) < 2:
-        return Offered()
-    idle = tuple(end.driver for end in told if not end.calls + end.errors + sum(end.unsent_by_brick))
-    spans: Counter[int] = Counter()
-    lengths: Counter[int] = Counter()
-    for event in record.of(Drivers):
-        for share in event.drivers:
-            if share.driver not in idle and not share.drain:
-                spans[share.driver] += event.end_ns - event.start_ns
-                lengths[share.driver] = max(lengths[share.driver], event.end_ns - event.start_ns)
-    longest_ns = max(spans.values(), default=0)
-    parts = _rate_parts(record, len(told))
-    if not longest_ns:
-        return Offered(share=1 - sum(parts[driver] for driver in idle), idle=idle)
-    early = tuple(driver for driver, span_ns in sorted(spans.items()) if longest_ns - span_ns > lengths[driver])
-    counted = [parts[driver] * (longest_ns if driver not in early else span_ns) for driver, span_ns in spans.items()]
-    return Offered(sum(counted) / longest_ns, idle, early)
-
-
-def _rate_parts(record: Record, drivers: int) -> list[float]:
-    """Each driver's part of a rate; equal ones in stores from before it was kept."""
-    parts = record.info.asked.rate_parts
-    return [1 / drivers] * drivers if isinstance(parts, UnsetType) else parts
-
-
 def by_pace(records: list[Record]) -> dict[str, list[Record]]:
     """Runs of one pace are repetitions of each other."""
     found: dict[str, list[Record]] = {}
@@ -189,7 +149,7 @@ def pace_kind(record: Record) -> PaceKind:
 
 def ends(record: Record) -> list[ReplayDriver]:
     """What each driver said at its end."""
-    return [driver for end in record.of(PhaseEnd) if end.replay for driver in end.replay.drivers]
+    return driver_ends(record)
 
 
 def error_share(records: list[Record]) -> float | None:

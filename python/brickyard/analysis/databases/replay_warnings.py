@@ -12,12 +12,12 @@ from brickyard.analysis.databases.replay_runs import (
     ends,
     issued_calls,
     log_counts,
-    offered,
     replay_asked,
     share_words,
     torn_logs,
 )
 from brickyard.analysis.databases.replay_served import served, served_wording
+from brickyard.analysis.figures.offered_share import offered
 from brickyard.schema import (
     Drivers,
     RunWarning,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from brickyard.analysis.databases.replay_pages import pages
 from brickyard.analysis.databases.replay_runs import by_pace, calls_per_s, driver_rates, is_replay
-from brickyard.analysis.figures.cells import DASH
+from brickyard.analysis.figures.cells import DASH, OF_LENGTH
 from brickyard.schema import Drivers
 from brickyard.store import Record
 from brickyard.units import format_count
@@ -126,15 +126,17 @@ def response_rows(records: list[Record]) -> list[list[str]]:
             STUDY_ALL_CALLS if item.page == "all" else STUDY_CALLS.get(item.page),
             *STUDY_RESPONSE.get(item.page, (None, None, None)),
         )
-        rows.append([item.page, format_count(round(item.calls / len(records))), *map(_ms, ours), *map(_number, theirs)])
+        told = [_ms(one, of_length=item.is_of_length) for one in ours]
+        rows.append([item.page, format_count(round(item.calls / len(records))), *told, *map(_number, theirs)])
     return rows
 
 
-def _ms(value_ns: float | None) -> str:
+def _ms(value_ns: float | None, *, of_length: bool = False) -> str:
     if value_ns is None:
         return DASH
     value = value_ns / 1e6
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return shown + (OF_LENGTH if of_length else "")
 
 
 def _number(value: float | None) -> str:

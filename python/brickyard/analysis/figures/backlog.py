@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from brickyard.analysis.figures.scheduled import pgbench_rate
 from brickyard.analysis.figures.totals import full_stream_name, profile_phase, rated_intervals, waited
 from brickyard.schema.plan import OpenPace, Stream, TraceTiming
 from brickyard.store import CHAIN, Interval, Record
@@ -39,18 +40,24 @@ class Growing:
 
 
 def growing(record: Record, phase: int) -> tuple[Growing, ...]:
-    """The streams of a phase with an open loop, or the instants of a trace, whose backlog grew; none over several
-    steps of a ramp, whose rate changes on purpose, and none where there are fewer than four intervals."""
-    asked = profile_phase(record, phase)
+    """The streams of a phase with an open loop, the instants of a trace, or a program's rate, whose backlog grew; none
+    over several steps of a ramp, whose rate changes on purpose, and none where there are fewer than four intervals."""
+    paced = _paced(record, phase)
     spans = sorted(rated_intervals(record, phase), key=lambda span: span.start_ns)
-    if asked is None or len(spans) < QUARTERS or len({span.knob for span in spans}) > 1:
+    if not paced or len(spans) < QUARTERS or len({span.knob for span in spans}) > 1:
         return ()
     starts = [spans[len(spans) * number // QUARTERS].start_ns for number in range(QUARTERS)]
     edges = list(zip(starts, [*starts[1:], spans[-1].end_ns], strict=True))
     timed = [one for one in record.intervals_of(phase) if not one.warmup and one.measure == "response"]
-    paced = [number for number, stream in enumerate(asked.stream) if _has_instants(stream)]
     found = (_growing(record, (phase, number), edges, timed) for number in paced)
     return tuple(one for one in found if one is not None)
+
+
+def _paced(record: Record, phase: int) -> list[int]:
+    if pgbench_rate(record) is not None:
+        return [0]
+    asked = profile_phase(record, phase)
+    return [number for number, stream in enumerate(asked.stream) if _has_instants(stream)] if asked else []
 
 
 def _has_instants(stream: Stream) -> bool:

@@ -123,11 +123,18 @@ def mark_words(rows: Iterable[Sequence[str]]) -> list[str]:
     return [words for mark, words in marks if any(cell.endswith(mark) for cell in shown)]
 
 
-def percentile_cell(figures: Latency | None, name: str) -> str:
-    """With a mark where the samples beyond come from one or two events."""
+def percentile_cell(figures: Latency | None, name: str, *, of_length: bool = False) -> str:
+    """With a mark where the samples beyond come from one or two events, or with that of `of_length`: no stall explains
+    the times of such a queue."""
     if figures is None or figures.percentiles.get(name) is None:
         return DASH
-    return format_ns(figures.percentiles[name]) + (FEW_EVENTS if name in figures.few_events else "")
+    return marked_time(figures.percentiles[name], is_of_few=name in figures.few_events, of_length=of_length)
+
+
+def marked_time(time_ns: float | None, *, is_of_few: bool = False, of_length: bool = False) -> str:
+    if time_ns is None:
+        return DASH
+    return format_ns(time_ns) + (OF_LENGTH if of_length else FEW_EVENTS if is_of_few else "")
 
 
 def half_and_most(figures: Latency | None) -> tuple[str, str] | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from brickyard.analysis.figures.backlog import Growing, growing
 from brickyard.analysis.figures.hosts import fleet_of
+from brickyard.analysis.figures.scheduled import begins_all, not_begun, not_read, pgbench_asked
 from brickyard.analysis.figures.totals import asked_stream, asked_targets, full_stream_name, profile_phase
 from brickyard.schema import PhaseEnd, in_flight_total, is_paced
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPlan, OtherStream, Stream
@@ -25,6 +26,7 @@ FROM_DUE = ("response", "lateness")
 SLOTS_MANY = 256
 """As many as `load-curve` allows in flight: storage that leaves requests unsent with these does not do the rate. With
 fewer, the number bounds the rate, by Little's law."""
+TRANSACTIONS = "transactions"
 UNSENT_MIN = 10
 """A stream beside others fell behind if it left at least so many: at the end of a phase a few are due all the same."""
 
@@ -59,6 +61,8 @@ class Sent:
     """Streams whose backlog grew, though all that was due was sent: so many requests may be in flight."""
     slots: dict[int, int] = field(default_factory=dict)
     """By stream with a pace, of one phase: how many requests may be in flight, if all of these were; else 0."""
+    in_time: bool = False
+    """All were sent in the end, but `unsent` of them after the time in which all were due."""
 
     @property
     def most_in_flight(self) -> int:
@@ -96,19 +100,28 @@ def sent(record: Record, phase: int | None = None) -> Sent:
         if item.measure == "service" and is_paced(item.operation, asked):
             done[_is_closed(asked)] += item.requests + item.errors
             of_stream[item.phase, item.stream] += item.requests + item.errors
+    begun = (done[False] or done[True]) + sum(end.outstanding for end in ends)
+    left, in_time = sum(end.unsent for end in ends), False
+    if not left and len(ends) == 1:
+        left, in_time = not_begun(record, ends[0], begun), begins_all(record, ends[0])
+    elif not is_kept_up(left, begun + left) and len(ends) == 1:
+        left = max(left, not_read(record, ends[0], begun))
     return Sent(
-        sent=(done[False] or done[True]) + sum(end.outstanding for end in ends),
-        unsent=sum(end.unsent for end in ends),
+        sent=begun - left if in_time else begun,
+        unsent=left,
         noun=_noun(record, [end.phase for end in ends]),
         behind=tuple(_behind(record, ends, of_stream)),
         growing=tuple(one for end in ends for one in growing(record, end.phase)),
         slots=_slots(record, phase) if phase is not None else {},
+        in_time=in_time,
     )
 
 
 def _slots(record: Record, phase: int) -> dict[int, int]:
     """See `Sent.slots`. On many hosts, each may have all the slots of the plan, so nothing is known of them."""
     asked = profile_phase(record, phase)
+    if (program := pgbench_asked(record)) is not None:
+        return {0: program.clients}  # each begins what is due as soon as it is free
     if asked is None or fleet_of(record) is not None:
         return {}
     bounds = dict[int, Counter[int]]()
@@ -145,6 +158,7 @@ class Length:
     """False where the rate was not kept; if it was, a longer phase might have other times."""
     slots: int = 0
     """How many requests may be in flight, if all of these were; else 0."""
+    noun: str = "requests"
 
 
 def length_told(record: Record) -> dict[tuple[int, int], Length]:
@@ -163,6 +177,7 @@ def length_told(record: Record) -> dict[tuple[int, int], Length]:
                 f"the queue grew: mean response time {times} of the measured time",
                 kept_up=True,
                 slots=told.slots.get(grew.stream, 0),
+                noun=told.noun,
             )
         if asked is not None and asked.ramp is not None:
             continue
@@ -177,13 +192,16 @@ def length_told(record: Record) -> dict[tuple[int, int], Length]:
 
 def _unsent_length(told: Sent | SentStream, noun: str) -> Length:
     slots = told.most_in_flight if isinstance(told, Sent) else told.slots
-    most = f" with {in_flight_words(slots)}" if slots else ""
-    words = f"{only_percent(told.sent / told.due)} of the {noun} that were due could be sent{most}"
-    return Length(words, kept_up=False, slots=slots)
+    most = f" with {in_flight_words(slots, noun)}" if slots else ""
+    in_time = " in time" if isinstance(told, Sent) and told.in_time else ""
+    words = f"{only_percent(told.sent / told.due)} of the {noun} that were due could be sent{in_time}{most}"
+    return Length(words, kept_up=False, slots=slots, noun=noun)
 
 
-def in_flight_words(slots: int) -> str:
-    return f"at most {format_count(slots)} {'request' if slots == 1 else 'requests'} in flight"
+def in_flight_words(slots: int, noun: str = "requests") -> str:
+    """`noun` is that of `Sent`; whatever is no program's has requests in flight."""
+    of = TRANSACTIONS if noun == TRANSACTIONS else "requests"
+    return f"at most {format_count(slots)} {of.removesuffix('s') if slots == 1 else of} in flight"
 
 
 def _is_closed(asked: Stream | OtherStream | None) -> bool:
@@ -194,7 +212,7 @@ def _is_closed(asked: Stream | OtherStream | None) -> bool:
 def _noun(record: Record, phases: list[int]) -> str:
     plan = record.info.plan
     if isinstance(plan, OtherPlan):
-        return "calls" if plan.kind is OtherKind.REPLAY else "requests"
+        return {OtherKind.REPLAY: "calls", OtherKind.PGBENCH: TRANSACTIONS}.get(plan.kind, "requests")
     found = (profile_phase(record, phase) for phase in phases)
     streams = [stream for asked in found if asked for stream in asked.stream]
     chained = {bool(stream.chain) for stream in [s for s in streams if not _is_closed(s)] or streams}

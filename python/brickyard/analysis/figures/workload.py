@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
+from brickyard.analysis.figures.scheduled import pgbench_rate
 from brickyard.schema.operations import in_flight_total, writes
-from brickyard.schema.plan import OpenPace, OtherPhase, OtherStream, Phase, Plan, StepWord, Stream, SyncMode
+from brickyard.schema.plan import Arrivals, OpenPace, OtherPhase, OtherStream, Phase, Plan, StepWord, Stream, SyncMode
 from brickyard.store import Record
 from brickyard.units import format_iops, format_ns, format_size
 
@@ -33,7 +36,7 @@ def workload_words(records: Sequence[Record], each: str = "run", phase: int | No
     Runs of the same few phases have words for each, since nothing was done for the time of all of them, or at the depth
     of one with the writes of another. `phase`: of this one alone.
     """
-    loads = [record for record in records if _streams(record.info.plan.phase)]
+    loads = [record for record in records if _streams(_asked(record))]
     if not loads:
         return ""
     asked = [_asked(record) for record in loads]
@@ -84,7 +87,12 @@ def plan_words(plan: Plan) -> str:
 
 
 def _asked(record: Record) -> Sequence[AnyPhase]:
-    return record.info.plan.phase
+    """With the rate of pgbench as the pace of its stream, whose plan has it elsewhere."""
+    phases, rate = record.info.plan.phase, pgbench_rate(record)
+    if rate is None:
+        return phases
+    pace = OpenPace(rate=rate, arrivals=Arrivals.POISSON)
+    return [replace(phase, stream=[replace(one, pace=pace) for one in phase.stream]) for phase in phases]
 
 
 def _of_phase(records: Sequence[Record], number: int, each: str) -> str:

@@ -397,11 +397,11 @@ def words(found: dict[int, str], records: Sequence[Record], more: str) -> str:
     said = []
     if found:
         whys = list(dict.fromkeys(found.values()))
-        one = whys[0] if len(whys) == 1 else f"at worst, {whys[0]}"
-        said.append(f"{len(found)} of {among} runs that wrote may show the rate of a cache: {one}")
+        one = whys[0] if len(whys) == 1 else f"in the worst, {whys[0]}"
+        said.append(f"{len(found)} of {among} runs that wrote may show the rate of a cache ({one})")
     if others:
         if found:
-            said.append(f"For {others} more this is not known, since the size of their write cache is not known")
+            said.append(f"{others} more may show it as well: the size of their write cache is not known")
         else:
             why = "the size of the write cache is not known"
             said.append(f"{others} of {among} runs that wrote may show the rate of a cache: {why}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from brickyard.analysis.figures.sending import Sent, SentStream, in_flight_words
+from brickyard.analysis.figures.sending import TRANSACTIONS, Sent, SentStream, in_flight_words
 from brickyard.analysis.judging.crowding import CPU_WAITED, CROWDED, crowding, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.schema import (
@@ -47,9 +47,15 @@ DAMAGE_WORDS = {
     "torn": "blocks torn between two writes",
     "misplaced": "blocks from elsewhere",
     "stale": "blocks of an older write",
-    "unwritten": "no stamp: overwritten by something else or never written",
+    "unwritten": "no stamp: the write was lost, or something else overwrote it",
 }
 """What verification found, by the core's name for it."""
+
+
+def damage_text(text: str) -> str:
+    """What the core says of a failed request, without calling a block unwritten of which it expected a write."""
+    first, expected = "unwritten block ", "; expected generation "
+    return f"lost or overwritten block {text[len(first) :]}" if text.startswith(first) and expected in text else text
 
 
 def debug_build(run: Judged) -> Iterator[RunWarning]:
@@ -80,7 +86,7 @@ def failures(run: Judged) -> Iterator[RunWarning]:
         yield warned(
             "damage",
             "warning",
-            f"{{damaged}} blocks were read with data other than what was written ({words}); the requests that read "
+            f"{{damaged}} reads of blocks returned data other than what was written ({words}); the requests that read "
             "them are not counted in any throughput figure.",
             "Do not store data on this storage before the cause is known; the list of errors has each offset.",
             damaged=Unit.NUMBER.of(damaged),
@@ -389,6 +395,8 @@ def searches(run: Judged, phase: int) -> bool:
 
 
 def more_in_flight(run: Judged, phase: int) -> str:
+    if run.other_kind is OtherKind.PGBENCH:
+        return "Use more clients (--set clients=...): if the rate is still not reached, it is too high."
     asked = run.plan.phase[phase] if isinstance(run.plan, Plan) and phase < len(run.plan.phase) else None
     is_trace = asked is not None and any(stream.trace for stream in asked.stream)
     how = "--trace-depth" if is_trace else "--iodepth or --set depth=..."
@@ -399,7 +407,7 @@ def overload(run: Judged) -> Iterator[RunWarning]:
     for end in run.phase_ends:
         told = run.sent.get(end.phase)
         if told is not None and not told.kept_up and not searches(run, end.phase):
-            what = "database" if run.is_replay else "storage"
+            what = "database" if run.other_kind in (OtherKind.REPLAY, OtherKind.PGBENCH) else "storage"
             is_crowded = not run.is_simulated and any(crowding(run.start, watch) for watch in run.watches)
             most, remedy = told.most_in_flight, "Lower the rate."
             if most:
@@ -410,11 +418,12 @@ def overload(run: Judged) -> Iterator[RunWarning]:
             parts: Sequence[Sent | SentStream] = told.behind or [told]
             unsent, due = sum(part.unsent for part in parts), sum(part.due for part in parts)
             noun = f"{told.noun} of {{streams}}" if told.behind else told.noun
+            never = "were sent too late" if told.in_time else "were never sent"
             yield warned(
                 OVERLOADED,
                 "warning",
-                f"{IN_PHASE} {{unsent}} of {{due}} {noun} that were due ({{share}}) were never sent: the {what} "
-                f"did not keep up{' with ' + in_flight_words(most) if most else ''}.",
+                f"{IN_PHASE} {{unsent}} of {{due}} {noun} that were due ({{share}}) {never}: the {what} "
+                f"did not keep up{' with ' + in_flight_words(most, told.noun) if most else ''}.",
                 remedy,
                 gravity=unsent / due,
                 phase=run.phase_name(end.phase),
@@ -428,13 +437,16 @@ def overload(run: Judged) -> Iterator[RunWarning]:
 def backlog(run: Judged) -> Iterator[RunWarning]:
     for end in run.phase_ends:
         told = run.sent.get(end.phase)
-        for one in told.growing if told is not None and told.kept_up else ():
-            most = told.slots.get(one.stream, 0) if told is not None else 0
-            keep_up = f" with {in_flight_words(most)}" if most else ""
+        if told is None or not told.kept_up:
+            continue
+        noun = TRANSACTIONS if told.noun == TRANSACTIONS else "requests"
+        for one in told.growing:
+            most = told.slots.get(one.stream, 0)
+            keep_up = f" with {in_flight_words(most, noun)}" if most else ""
             yield warned(
                 BACKLOG,
                 "warning",
-                f"{IN_PHASE} requests of {{stream}} came faster than they were answered{keep_up}: the queue grew, so "
+                f"{IN_PHASE} {noun} of {{stream}} came faster than they were answered{keep_up}: the queue grew, so "
                 "response times depend on how long the run was. Their mean was {first} in the first quarter and {last} "
                 "in the last.",
                 more_in_flight(run, end.phase) if most else LOWER_OR_LONGER,

@@ -67,7 +67,7 @@ def failing(record: Record) -> list[Failing]:
 
 
 def damaged_blocks(record: Record) -> int:
-    """Read with data other than what was written."""
+    """Reads that returned data other than what was written; a block counts each time."""
     found = errors_by(record, "errors_by_kind")
     return sum(int(number) for name, number in found.items() if name in DAMAGE_WORDS)
 
@@ -89,7 +89,7 @@ def too_much(record: Record, most: float | None = None) -> list[str]:
             said.append(f"{who}{counts}, and nothing succeeded in {item.dead_share:.0%} of its time")
     # Models lose data where they are asked to.
     if (damaged := damaged_blocks(record)) and not record.info.is_modelled:
-        said.append(f"run {record.info.id}: {damaged:,} blocks were read with data other than what was written")
+        said.append(f"run {record.info.id}: {damaged:,} reads of blocks returned data other than what was written")
     lacking = sum(end.errors_by_errno.get(name, 0) for end in record.of(PhaseEnd) for name in NO_DESCRIPTORS)
     if lacking:
         said.append(

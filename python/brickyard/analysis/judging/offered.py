@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.hosts import fleet_of
-from brickyard.analysis.figures.sending import UNSENT_MIN, is_kept_up
+from brickyard.analysis.figures.scheduled import pgbench_rate
+from brickyard.analysis.figures.sending import UNSENT_MIN, is_kept_up, sent
 from brickyard.analysis.figures.totals import Totals, asked_targets, profile_phase, profile_stream, stream_name
 from brickyard.rulers import Requirement
 from brickyard.schema import PhaseEnd, in_flight_total
@@ -39,6 +40,9 @@ class OfferedRate:
 
 def offer(record: Record, rows: Sequence[Totals], requirement: Requirement) -> OfferedRate | None:
     """Of the streams of one phase that a required rate counts; None where one of them has no rate of its own."""
+    if (of_program := pgbench_rate(record)) is not None and requirement.figure == "iops":
+        unsent = sum(sent(record, phase).unsent for phase in {row.phase for row in rows})
+        return OfferedRate(of_program, unsent, rate_words(of_program, requirement), is_by_chance=True)
     per_s, is_by_chance = 0.0, False
     streams = _streams(record, rows)
     for stream, counted in streams.values():

@@ -23,9 +23,12 @@ def replay_answer(records: list[Record], limit: Limit | None = None) -> Answer:
         if rate is None or whole.response is None:
             continue
         text = f"{name[0].upper()}{name[1:]}: {format_iops(rate)} calls/s"
+        whence = replay_served.served_words(replay_served.served(group))
+        if unsent := replay_pages.unsent_words(group):
+            said.append(f"{text}, but {unsent}, so response times depend on how long the run was; {whence}.")
+            continue
         if times := half_and_most(whole.response):
             text += f", half of them answered within {times[0]} and 99 % within {times[1]}"
-        whence = replay_served.served_words(replay_served.served(group))
         said.append(f"{text}, the slowest after {format_ns(whole.response.max_ns)}; {whence}.")
     failed = sum(replay_pages.pages([record])[-1].errors for record in records)
     failures = (

@@ -185,6 +185,8 @@ class _Judge:
 
     def _judged(self, part: _Part, rows: list[Totals], requirement: Requirement) -> Finding:
         found = replace(_worst(self._record, rows, requirement, part), condition=self._told(part.condition))
+        if requirement.is_response and any((row.phase, row.stream) in part.lengths for row in rows):
+            found = replace(found, is_of_few_events=False)  # no stall explains the times of such a queue
         return _of_its_rate(found, rows, part.lengths) if requirement.is_response and found.passed else found
 
     def _of_condition(self, requirement: Requirement) -> list[_Part]:
@@ -349,13 +351,13 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
 def _of_its_slots(found: Finding, behind: list[Length]) -> Finding:
     """Where every request that may be in flight was, more of them may reach the rate, unless they were many. A limit
     on a response time is of the load as it was asked for."""
-    slots = sum(length.slots for length in behind)
+    slots, noun = sum(length.slots for length in behind), behind[0].noun
     if not all(length.slots for length in behind) or found.note:
         return found
     if found.requirement.is_rate and slots < SLOTS_MANY:
-        note = f"{in_flight_words(slots)}, which the profile sets; more may reach the rate"
+        note = f"{in_flight_words(slots, noun)}, which the profile sets; more may reach the rate"
         return replace(found, is_known=False, note=note)
-    return replace(found, note=f"with {in_flight_words(slots)}, which the profile sets")
+    return replace(found, note=f"with {in_flight_words(slots, noun)}, which the profile sets")
 
 
 def _of_the_pauses(record: Record, found: Finding, rows: list[Totals]) -> Finding:

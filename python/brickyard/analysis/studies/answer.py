@@ -139,8 +139,8 @@ def _found(
 
 def _condensed(axis: Axis, found: Sequence[_Found], by: Axis) -> str:
     """`Compared with Normal: Volume Rebuild -31 % (random read, 1 deep) to -79 % (sequential read, 4 deep) (medians of
-    each of 6 loads; single cells -92 % to +5 %; beyond noise in 48 of 60 cells, in 2 of these the other way round)`. Of
-    each part the figure that comes first."""
+    each of 6 loads; single cells -92 % to +5 %: 48 of 60 differ beyond noise, 2 of them in the direction opposite to
+    their median)`. Of each part the figure that comes first."""
     first: dict[str, _Found] = {}
     for one in found:
         first.setdefault(one.part, one)
@@ -172,8 +172,10 @@ def _cell_words(cells: Sequence[tuple[float, Duel]]) -> str:
         return span
     seen = [(middle, duel.apart.share) for middle, duel in cells if is_seen(duel.apart)]
     other = sum(middle * share < 0 for middle, share in seen)
-    turned = f", in {other} of these the other way round" if other else ""
-    return f"{span}; beyond noise in {len(seen)} of {len(cells)} cells{turned}"
+    turned = ""
+    if other:
+        turned = f", {other} of them in the direction opposite to {'its' if other == 1 else 'their'} median"
+    return f"{span}: {len(seen)} of {len(cells)} differ beyond noise{turned}"
 
 
 def _as_one_family(

@@ -78,8 +78,8 @@ def sustained_words(item: Sustained, rates: Sample) -> str:
         about.append(f"95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}, {COVERED}")
     if item.spread is not None and (ends := item.ends):
         about.append(
-            f"with the model's error as well, {format_iops(ends[0])} to {format_iops(ends[1])}: a factor of "
-            f"{item.spread.factor:.2f}, found on rates without a limit"
+            f"{format_iops(ends[0])} to {format_iops(ends[1])} if the model's error is included: a factor of "
+            f"{item.spread.factor:.2f}, known for rates without a limit on the response time"
         )
     found = f"{format_iops(rates.centre)} {item.noun}/s{whose}" + (f" ({'; '.join(about)})" if about else "")
     if not item.is_overlapping:

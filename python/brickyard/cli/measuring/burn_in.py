@@ -26,7 +26,7 @@ WHOLE_SHARE = 0.99
 """Our choice: of random addresses, the last blocks come late."""
 HEAD_WORDS = "the first 1 MiB of each target holds Brickyard's mark and is neither written nor checked"
 SAY_EVERY_S = 10.0  # as often as an interval of the profile ends
-COLUMNS = ("device", "burned", "read", "written", "checked", "damaged", "errors", "hangs", "health", "verdict")
+COLUMNS = ("device", "burned", "read", "written", "checked", "damaged reads", "errors", "hangs", "health", "verdict")
 
 
 def burn_in(
@@ -140,7 +140,8 @@ def _print(ended: list[Account], place: Path) -> None:
 
 def _verdict_line(account: Account) -> str:
     counts = account.counts
-    found = f"{format_count(counts.damaged_blocks)} damaged, {format_count(counts.errors)} errors"
+    reads = "read of a damaged block" if counts.damaged_blocks == 1 else "reads of damaged blocks"
+    found = f"{format_count(counts.damaged_blocks)} {reads}, {format_count(counts.errors)} errors"
     share = "" if account.checked_share is None else f"{_share(account.checked_share)} of its blocks checked, "
     checks = f"{format_count(counts.checked_blocks)} checks, {found}, {format_count(counts.hangs)} hangs"
     return f"{account.device}: {_verdict(account)} after {format_ns(account.burned_ns)}: {share}{checks}"

@@ -41,6 +41,7 @@ def print_replay(console: Console, records: list[Record], limit: Limit | None = 
     for title, names, told in terraserver.study_tables(records):
         console.print()
         console.print(table(title, _study_columns(names), told))
+        print_marks(console, told)
     if terraserver.study_tables(records):
         print_line(console, terraserver.NOTE, "dim")
     groups = replay_runs.by_pace(records)

@@ -22,7 +22,7 @@ from brickyard.analysis.figures.totals import Totals
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow, summary
 from brickyard.analysis.judging.answers import Answer, answer, belief
-from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
+from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS, damage_text
 from brickyard.analysis.judging.further import further_tables, further_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.studies.characterization import RankedCell, footnotes, latency_name, pattern_words
@@ -360,7 +360,7 @@ def print_errors(console: Console, record: Record) -> None:
         console.print(
             Text(
                 f"  {error.at_ns / 1e9:.3f} s  {error.operation} of {format_size(error.request_bytes)} at"
-                f" {error.offset_bytes:,}: {error.text}"
+                f" {error.offset_bytes:,}: {damage_text(error.text)}"
             )
         )
     for hang in hangs[: summary.SLOWEST_SHOWN]:

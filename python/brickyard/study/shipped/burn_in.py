@@ -22,7 +22,7 @@ import msgspec
 from msgspec import structs
 
 from brickyard import _core, facts, outputs
-from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS
+from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS, damage_text
 from brickyard.errors import BadInputError, one_line
 from brickyard.facts.target import drives
 from brickyard.ready import ready
@@ -385,7 +385,7 @@ class BurnIn:
                 # Before the first phase the device is filled, which tells no intervals.
                 one.account.counts.errors += not one.phase_start_ns
                 place = error.operation, error.request_bytes, error.offset_bytes
-                found = Damage(error.kind, *place, error.text, json.loads(item.text))
+                found = Damage(error.kind, *place, damage_text(error.text), json.loads(item.text))
                 one.log.add(found, one.start_unix_ns + error.at_ns)
             case HangEvent() as hang:
                 one.account.counts.hangs += 1

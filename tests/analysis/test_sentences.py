@@ -1,0 +1,31 @@
+"""Sentences that a reader understands at once: what was counted, of what, and in which direction."""
+
+from __future__ import annotations
+
+from brickyard.analysis.figures.samples import Difference
+from brickyard.analysis.judging.conclusions import Duel
+from brickyard.analysis.studies.answer import _cell_words
+from brickyard.bricks.spread import spread_of
+
+
+def test_cells_that_differ_are_counted_with_those_that_differ_the_opposite_way() -> None:
+    def cell(share: float, *, seen: bool) -> tuple[float, Duel]:
+        apart = Difference(share, share - 0.01, share + 0.01, seen)
+        return 0.2, Duel("a", "b", more_is_better=True, apart=apart, levels={})
+
+    cells = [cell(0.52, seen=True), cell(0.3, seen=True), cell(-0.047, seen=True), cell(0.02, seen=False)]
+    told = "; single cells -4.7 % to +52 %: "
+    assert _cell_words(cells) == f"{told}3 of 4 differ beyond noise, 1 of them in the direction opposite to its median"
+    assert _cell_words(cells[:2]) == "; single cells +30 % to +52 %: 2 of 2 differ beyond noise"
+
+
+def test_the_end_of_an_interval_at_a_limit_is_explained_after_it_is_named() -> None:
+    volumes, disks = spread_of("cloud"), spread_of("rotating")
+    assert volumes is not None
+    assert disks is not None
+    limits = "the most that links, controllers and their own limits allow"
+    assert disks.cap_words == limits
+    assert volumes.cap_words == (
+        f"{limits}, plus {volumes.above_cap - 1:.0%} (nine of ten figures above a limit exceed it by at most that); "
+        "sequential requests that a provider merges count as one"
+    )

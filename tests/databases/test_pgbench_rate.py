@@ -1,0 +1,115 @@
+"""pgbench with a rate: a server that does not keep up is overloaded, as the target of any other open loop is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from brickyard import cli, rulers
+from brickyard.analysis.databases import pgbench
+from brickyard.analysis.figures.sending import length_told, sent
+from brickyard.analysis.figures.workload import demand_words
+from brickyard.analysis.judging.verdict import verdict
+from brickyard.databases.ephemeral import Server
+from brickyard.databases.pgbench_plan import read_changes
+from brickyard.schema import plan_document
+from brickyard.store import Record, Store
+from support import MS, SECOND, add_run, cell, interval, phase_end
+
+
+def measured(place: Path, *changes: str, waits_ms: list[list[int]], **end: Any) -> Record:
+    """A run whose transactions of each second waited so many milliseconds in all, 1 of which the server took."""
+    spans = []
+    for second, waits in enumerate(waits_ms):
+        response = cell([wait * MS for wait in waits])["measures"]["response"]
+        measures = {**cell([MS] * len(waits))["measures"], "response": response, "lateness": response}
+        told = cell([MS] * len(waits), operation="call", depth_max=2) | {"bytes": 0, "measures": measures}
+        spans.append(interval(second * SECOND, (second + 1) * SECOND, told))
+    plan = plan_document(read_changes("/data/pg", ["clients=2", *changes]).plan())
+    with Store(place / "store.db") as store:
+        run = add_run(
+            store,
+            [*spans, phase_end(end_ns=len(spans) * SECOND, **end)],
+            plan_=plan,
+            profile="pgbench",
+            engine="pgbench",
+        )
+        return store.record(run)
+
+
+def judged(record: Record, text: str) -> tuple[str, str]:
+    found = verdict(record, rulers.read(text)).decided
+    return found.word, found.note
+
+
+def test_a_server_that_does_a_small_part_of_the_rate_is_overloaded(
+    postgres: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", str(tmp_path / "store.db")]
+    changes = ("scale=1", "clients=1", "rate=1000000", "duration=1s", "script=select-only")
+    words = [word for change in changes for word in ("--set", change)]
+    assert cli.main(["run", "pgbench", postgres.dsn, *words, "--check", "p99<=10s", *store]) == 1
+    shown = capsys.readouterr().out
+    assert "transactions/s at an offered rate of 1,000,000/s: " in shown
+    assert "of the transactions that were due could be sent with at most 1 transaction in flight" in shown
+    assert "‡" in shown
+    assert "*: the samples" not in shown
+    assert "open loop at 1,000,000/s" in shown
+    assert "were never sent: the database did not keep up with at most 1 transaction in flight" in shown
+    assert cli.main(["runs", *store]) == 0
+    assert "done, overloaded" in capsys.readouterr().out
+
+
+def test_what_was_due_and_not_begun_counts_as_unsent(tmp_path: Path) -> None:
+    record = measured(tmp_path, "rate=200", "duration=3s", waits_ms=[[5] * 60] * 3)
+    told = sent(record, 0)
+    assert (told.sent, told.unsent, told.noun) == (180, 420, "transactions")
+    said = "only 30 % of the transactions that were due could be sent with at most 2 transactions in flight"
+    assert judged(record, "p99<=10s") == ("fail", said)
+    assert judged(record, "iops>=200")[0] == "not known"
+    ((_, columns, (row,)), *_) = pgbench.tables(record)
+    cells = dict(zip(columns, row, strict=True))
+    assert (cells["offered/s"], cells["p50"], cells["max"]) == ("200", "5.00 ms‡", "5.00 ms‡")
+    assert pgbench.words(record)[0].startswith(f"60.0 transactions/s at an offered rate of 200/s: {said}, so response")
+    assert demand_words([record]) == "2 workers, open loop at 200/s"
+
+
+def test_with_a_number_of_transactions_they_are_sent_too_late(tmp_path: Path) -> None:
+    """300 of each of two clients at 200/s are due within 3 s, and took 10."""
+    changes = ("rate=200", "transactions=300")
+    record = measured(tmp_path, *changes, waits_ms=[[5] * 60] * 10, reason="requests")
+    told = sent(record, 0)
+    assert (told.sent, told.unsent, told.in_time) == (180, 420, True)
+    assert "only 30 % of the transactions that were due could be sent in time" in pgbench.words(record)[0]
+
+
+def test_what_chance_explains_is_no_overload(tmp_path: Path) -> None:
+    """400 are due on average, give or take 20; 350 of them are 2.5 standard deviations less."""
+    record = measured(tmp_path, "rate=200", "duration=2s", waits_ms=[[5] * 175] * 2)
+    assert sent(record, 0).unsent == 0
+    assert length_told(record) == {}
+    assert judged(record, "p50<=10s") == ("pass", "")
+    assert judged(record, "iops>=250") == (
+        "not known",
+        "the profile offers only 200/s, which the storage kept up with",
+    )
+
+
+def test_response_times_that_grow_are_a_queue_that_grows(tmp_path: Path) -> None:
+    """19 of 20 that are due each second are done, which a count of 400 hardly tells from chance."""
+    waits = [[50 + 1000 * second] * 48 for second in range(8)]
+    record = measured(tmp_path, "rate=50", "duration=8s", waits_ms=waits)
+    assert sent(record, 0).unsent == 0
+    (told,) = length_told(record).values()
+    assert told.kept_up
+    assert told.words.startswith("the queue grew: ")
+    assert judged(record, "p50<=10s")[0] == "not known"
+
+
+def test_a_closed_loop_leaves_nothing_unsent(tmp_path: Path) -> None:
+    record = measured(tmp_path, "duration=3s", waits_ms=[[5] * 60] * 3)
+    assert sent(record, 0).unsent == 0
+    assert demand_words([record]) == "2 workers × queue depth 1"
+    assert pgbench.words(record)[0].startswith("60.0 transactions/s, the slowest")
