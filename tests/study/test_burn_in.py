@@ -6,6 +6,7 @@ import json
 import math
 import mmap
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,9 +18,12 @@ from pathlib import Path
 import pytest
 
 from brickyard.cli import main
-from brickyard.cli.measuring.burn_in import _verdict_line
+from brickyard.cli.measuring.burn_in import _progress, _verdict_line
+from brickyard.schema import CellEvent, CellEventMeasures, Counted, Cpu, ErrorEvent, ErrorKind, Event, Interval, Told
+from brickyard.schema import encode as text_of
 from brickyard.store import Json, Store, default_place
-from brickyard.study.shipped.burn_in import Account, BurnCounts
+from brickyard.study.running.interrupt import Interrupt
+from brickyard.study.shipped.burn_in import Account, BurnCounts, BurnIn, Burning, Log
 
 MIB = 1 << 20
 SMALL = ("--size", "4MiB", "--set", "interval=100ms")
@@ -69,6 +73,11 @@ def test_the_damaged_one_is_found_and_only_that(tmp_path: Path, capsys: pytest.C
     lines = [json.loads(line) for line in next(logs.glob("*damaged.jsonl")).read_text().splitlines()]
     described = [line for line in lines if line["kind"] != "more"]
     assert described
+    more = bad["counts"]["damaged_blocks"] - len(described)
+    rest = f"{more:,} further reads of damaged blocks were counted and not described"
+    assert [(line["text"], set(line)) for line in lines if line["kind"] == "more"] == (
+        [(rest, {"time", "kind", "text"})] if more else []
+    )
     assert all(line["offset_bytes"] % 8192 == 0 and line["operation"] == "read" for line in described)
     assert {line["kind"] for line in described} <= {"bits", "torn", "damage", "unwritten"}
     text = next(logs.glob("*damaged.log")).read_text().splitlines()
@@ -103,6 +112,119 @@ def test_a_verdict_counts_reads_of_damaged_blocks() -> None:
     assert "2,000 checks, 13 reads of damaged blocks, 0 errors" in _verdict_line(account)
     account.counts.damaged_blocks = 1
     assert "1 read of a damaged block, 0 errors" in _verdict_line(account)
+
+
+def test_progress_does_not_call_damage_errors(tmp_path: Path) -> None:
+    """Of 100 failures a session, the core says what they are; of the others this is known when the phase ends."""
+    one = Burning(Account("/dev/sdb", 10**10), Log(tmp_path, "/dev/sdb"))
+
+    def found(kind: ErrorKind) -> ErrorEvent:
+        return ErrorEvent(
+            at_ns=1, kind=kind, offset_bytes=0, operation=Counted.READ, phase=0, request_bytes=8192, stream=0, text="t"
+        )
+
+    def interval(errors: int) -> Interval:
+        read = CellEvent(
+            bytes=0,
+            depth_max=4,
+            errors=errors,
+            measures=CellEventMeasures(),
+            operation=Counted.READ,
+            requests=0,
+            stream=0,
+        )
+        return Interval(
+            cells=[read],
+            cpu=Cpu(system_ns=0, user_ns=0),
+            drain=False,
+            end_ns=10**9,
+            index=0,
+            loop_busy_share=0,
+            phase=0,
+            start_ns=0,
+            warmup=False,
+        )
+
+    with Store(tmp_path / "runs.db") as store:
+        burn = BurnIn(store, Interrupt(), lambda _: None, lambda _: None)
+
+        def take(*events: Event) -> str:
+            one.phase_start_ns = 1
+            for event in events:
+                burn._take(one, Told(event, text_of(event)))
+            return _progress(one)
+
+        assert take(*[found(ErrorKind.DAMAGE)] * 3, interval(3)).endswith(
+            "3 reads of damaged blocks, 0 errors, 0 hangs"
+        )
+        said = take(found(ErrorKind.ERRNO), interval(7))
+    known = "3 reads of damaged blocks, 1 error, 0 hangs"
+    assert said.endswith(f"{known}, 6 further reads of damaged blocks or errors")
+    assert one.account.verdict == "fail"
+
+
+def test_runs_of_a_burn_in_have_marks_warnings_and_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As those of `run burn-in` have. They were stored like healthy runs, without any figure."""
+    device = tmp_path / "device"
+    assert main(["burn-in", str(device), *SMALL, "--duration", "1s"]) == 0
+    spoil(device, range(512))
+    assert main(["burn-in", str(device), *SMALL, "--duration", "2s"]) == 1
+    told = listed(capsys)
+    assert [[w["id"] for w in run["warnings"] if w["id"] == "damage"] for run in told] == [[], ["damage"]]
+    assert all(run["warnings"] for run in told), "a healthy run has some as well, such as of its caches"
+    assert all(run["phases"][0]["rate_per_s"] > 100 for run in told)
+    assert main(["runs"]) == 0
+    assert "done, damaged data" in capsys.readouterr().out
+    assert main(["export", "2", "--rows", "totals"]) == 0
+    assert ",damaged data," in capsys.readouterr().out
+    assert main(["baseline", "save", "good", "1-2"]) == 0
+    (damage,) = (w["text"] for w in told[1]["warnings"] if w["id"] == "damage")
+    count = f"{int(damage.split()[0]):,}"
+    said = f"note: run 2: {count} reads of blocks returned data other than what was written"
+    assert said in capsys.readouterr().out
+
+
+def test_an_interrupted_session_is_kept_with_warnings_and_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = tmp_path / "device"
+    assert main(["burn-in", str(device), *SMALL, "--duration", "1s"]) == 0
+    spoil(device, range(512))
+    words = [str(device), *SMALL, "--duration", "1h", "--json"]
+    longer = subprocess.Popen([sys.executable, "-m", "brickyard", "burn-in", *words], stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: any(one["counts"]["damaged_blocks"] for one in accounts()))
+        longer.send_signal(signal.SIGINT)
+        assert longer.wait(timeout=30) == 1
+    finally:
+        longer.kill()
+        longer.wait(timeout=30)
+    last = listed(capsys)[1]
+    assert last["outcome"] == "interrupted"
+    assert "damage" in [w["id"] for w in last["warnings"]]
+    assert last["phases"]
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> list[Json]:
+    capsys.readouterr()
+    assert main(["runs", "--json"]) == 0
+    found: list[Json] = json.loads(capsys.readouterr().out)["runs"]
+    return found
+
+
+def test_what_is_filled_before_a_burn_in_is_announced_and_counted_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = str(tmp_path / "device")
+    assert main(["burn-in", device, *SMALL, "--duration", "500ms"]) == 0
+    told = capsys.readouterr()
+    assert f"note: {device}: 4 MiB that were never written are filled before the burn-in begins" in told.err
+    assert "filled: written before the burn-in where nothing was written yet" in told.out
+    (account,) = accounts()
+    assert account["counts"]["filled_bytes"] == 4 * MIB
+    assert main(["burn-in", device, *SMALL, "--duration", "1s"]) == 0
+    assert "are filled" not in capsys.readouterr().err
+    assert accounts()[0]["counts"]["filled_bytes"] == 4 * MIB, "over all sessions"
 
 
 def covered(told: Json) -> float:
@@ -224,6 +346,8 @@ def test_a_burn_in_that_is_refused_leaves_what_was_there(tmp_path: Path, capsys:
     kept = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}
     assert [path for path in kept if path.suffix == ".generations"]
     brick.write_bytes(b"precious" * 1000)
+    assert main(["burn-in", *words]) == 2
+    assert "a new one begins" not in capsys.readouterr().err
     burned(capsys, *words, "--fresh", code=2)
     assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == kept
 

@@ -6,6 +6,7 @@ Refusal: single failures are data, and no verdict.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.totals import phase_name, stream_name
@@ -13,6 +14,7 @@ from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS, NO_DESCRIPTORS,
 from brickyard.analysis.judging.summary import errors_by
 from brickyard.schema import PhaseEnd, is_request
 from brickyard.store import Record
+from brickyard.units import format_count, format_runs
 
 MOST_TIME_WITHOUT_SUCCESS = 0.9
 """Of the time in which a stream asked for anything. By time and not by count, since a request that fails at once is
@@ -70,6 +72,18 @@ def damaged_blocks(record: Record) -> int:
     """Reads that returned data other than what was written; a block counts each time."""
     found = errors_by(record, "errors_by_kind")
     return sum(int(number) for name, number in found.items() if name in DAMAGE_WORDS)
+
+
+def damaged_words(records: Sequence[Record]) -> str:
+    """Which runs read damaged blocks, and how often; empty where there is no such run."""
+    found = {record.info.id: reads for record in records if (reads := damaged_blocks(record))}
+    if not found:
+        return ""
+    total = format_count(sum(found.values()))
+    return (
+        f"{format_runs(list(found))}: {total} reads of blocks returned data other than what was written; they are "
+        "not counted in any throughput figure"
+    )
 
 
 def without_figures(record: Record) -> bool:

@@ -25,8 +25,25 @@ from brickyard.units import format_count, format_ns, format_size
 WHOLE_SHARE = 0.99
 """Our choice: of random addresses, the last blocks come late."""
 HEAD_WORDS = "the first 1 MiB of each target holds Brickyard's mark and is neither written nor checked"
+ANEW_WORDS = (
+    "its burn-in is over, so a new one begins, which does not check what the earlier one wrote; a longer --duration "
+    "continues it"
+)
 SAY_EVERY_S = 10.0  # as often as an interval of the profile ends
-COLUMNS = ("device", "burned", "read", "written", "checked", "damaged reads", "errors", "hangs", "health", "verdict")
+COLUMNS = (
+    "device",
+    "burned",
+    "filled",
+    "read",
+    "written",
+    "checked",
+    "damaged reads",
+    "errors",
+    "hangs",
+    "health",
+    "verdict",
+)
+FILLED_WORDS = "filled: written before the burn-in where nothing was written yet; not part of written"
 
 
 def burn_in(
@@ -68,7 +85,7 @@ def burn_in(
     text, planned_ns = profiles.read("burn-in"), _duration(duration)
     profiles.validate(text, list(overrides))
     place = logs or (store or default_place()).parent / "burn-in"
-    accounts = [_account(Log(place, device), device, planned_ns, fresh=fresh) for device in devices]
+    burning = [_burning(Log(place, device), device, planned_ns, fresh=fresh) for device in devices]
     wishes = RunOptions(
         create_bytes=size_bytes if missing else None,
         overwrite=list(overwrite),
@@ -80,12 +97,12 @@ def burn_in(
         device = one.account.device
         if time.monotonic() - spoken[device] >= SAY_EVERY_S:
             spoken[device] = time.monotonic()
-            print_line(console, _progress(one.account))
+            print_line(console, _progress(one))
 
     with _folder(place), Store(store) as kept, Interrupt() as interrupt:
         burn = BurnIn(kept, interrupt, say, lambda text: print_line(console, f"note: {text}"))
         ended = burn.run(
-            lambda left_ns: profiles.validate(text, [*overrides, f"duration={left_ns}ns"]), accounts, wishes
+            lambda left_ns: profiles.validate(text, [*overrides, f"duration={left_ns}ns"]), burning, wishes
         )
         interrupted = interrupt.requested
     if json:
@@ -133,18 +150,31 @@ def _print(ended: list[Account], place: Path) -> None:
     if alone:
         columns, rows = columns[1:], [row[1:] for row in rows]
     out.print(table("Burn-in", columns, rows, wrapped=("device",)))
+    if any(account.counts.filled_bytes for account in ended):
+        print_line(out, FILLED_WORDS, "dim")
     print_line(out, HEAD_WORDS, "dim")
     if place.exists():
         print_line(out, f"error logs and account files: {place}")
 
 
 def _verdict_line(account: Account) -> str:
+    share = "" if account.checked_share is None else f"{_share(account.checked_share)} of its blocks checked, "
+    found = f"{format_count(account.counts.checked_blocks)} checks, {_failures(account)}"
+    return f"{account.device}: {_verdict(account)} after {format_ns(account.burned_ns)}: {share}{found}"
+
+
+def _failures(account: Account) -> str:
     counts = account.counts
     reads = "read of a damaged block" if counts.damaged_blocks == 1 else "reads of damaged blocks"
-    found = f"{format_count(counts.damaged_blocks)} {reads}, {format_count(counts.errors)} errors"
-    share = "" if account.checked_share is None else f"{_share(account.checked_share)} of its blocks checked, "
-    checks = f"{format_count(counts.checked_blocks)} checks, {found}, {format_count(counts.hangs)} hangs"
-    return f"{account.device}: {_verdict(account)} after {format_ns(account.burned_ns)}: {share}{checks}"
+    errors, hangs = _counted(counts.errors, "error"), _counted(counts.hangs, "hang")
+    found = f"{format_count(counts.damaged_blocks)} {reads}, {errors}, {hangs}"
+    if not counts.undescribed_failures:
+        return found
+    return f"{found}, {format_count(counts.undescribed_failures)} further reads of damaged blocks or errors"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def _share(share: float) -> str:
@@ -185,21 +215,15 @@ def _exit_code(ended: list[Account], *, interrupted: bool) -> int:
     return INTERRUPTED if interrupted else 0
 
 
-def _account(log: Log, device: str, planned_ns: int, *, fresh: bool) -> tuple[Account, Log]:
+def _burning(log: Log, device: str, planned_ns: int, *, fresh: bool) -> Burning:
     found = log.load()
     if found is None:
-        return Account(device, planned_ns), log
+        return Burning(Account(device, planned_ns), log)
     is_repeated = found.is_over and planned_ns <= found.planned_ns
-    if is_repeated and not fresh:
-        print_line(
-            stderr(),
-            f"note: {device}: its burn-in is over, so a new one begins, which does not check what the earlier one "
-            "wrote; a longer --duration continues it",
-        )
     if fresh or is_repeated:
-        return found.anew(planned_ns), log
+        return Burning(found.anew(planned_ns), log, "" if fresh else f"{device}: {ANEW_WORDS}")
     found.planned_ns = planned_ns
-    return found, log
+    return Burning(found, log)
 
 
 def _duration(text: str) -> int:
@@ -212,12 +236,16 @@ def _duration(text: str) -> int:
     return found
 
 
-def _progress(account: Account) -> str:
+def _progress(one: Burning) -> str:
+    account = one.account
+    if one.fill is not None:
+        share = one.fill.done_bytes / max(one.fill.total_bytes, 1)
+        return f"{account.device}: filling {format_size(one.fill.total_bytes)}: {share:.1%}"
     left_ns = max(account.planned_ns - account.burned_ns, 0)
     counts = account.counts
     return (
         f"{account.device}: {min(account.burned_ns / account.planned_ns, 1):.1%}, {format_ns(left_ns)} left,"
-        f" {format_size(counts.read_bytes + counts.written_bytes)} moved, {counts.errors + counts.hangs:,} errors"
+        f" {format_size(counts.read_bytes)} read, {format_size(counts.written_bytes)} written, {_failures(account)}"
     )
 
 
@@ -227,6 +255,7 @@ def _row(account: Account) -> list[str]:
     return [
         account.device,
         f"{format_ns(account.burned_ns)} of {format_ns(account.planned_ns)}",
+        format_size(counts.filled_bytes),
         format_size(counts.read_bytes),
         format_size(counts.written_bytes),
         "–" if account.checked_share is None else _share(account.checked_share),

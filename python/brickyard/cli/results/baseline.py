@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from brickyard.analysis.judging.failing import damaged_words
 from brickyard.analysis.judging.gate import not_storage_words
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_text, stdout, table
@@ -98,6 +99,8 @@ def save_baseline(
     notes = sitting_words(saved)
     if empty := not_storage_words(saved):
         notes.append(f"{empty}; `compare --check` judges nothing by them")
+    if damaged := damaged_words(saved):
+        notes.append(damaged)
     if study is not None:
         notes.append(f"run {good[0]} alone; {all_of_it} saves all runs of its study")
     if json:

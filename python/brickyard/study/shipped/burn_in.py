@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from brickyard.schema import (
     Counted,
     End,
     ErrorEvent,
+    ErrorKind,
+    Fill,
     HangEvent,
     Interval,
     PhaseEnd,
@@ -49,8 +51,12 @@ from brickyard.schema import (
 from brickyard.schema.plan import Plan
 from brickyard.schema.target_sheet import HealthSheet
 from brickyard.store import Store
+from brickyard.store.damage import DamagedRunError
 from brickyard.store.process import own_process
+from brickyard.store.record import ended_as
+from brickyard.study.running import circumstances, summaries
 from brickyard.study.running.interrupt import Interrupt
+from brickyard.units import format_count, format_size
 
 ROUND_MS = 20  # of each device's events in turn; an interval of a burn-in lasts 10 s
 WORSE = ("passed", "reallocated_sectors", "media_errors", "critical_warning")  # a change of these fails the device
@@ -76,10 +82,14 @@ class DriveHealth(msgspec.Struct, frozen=True, kw_only=True):
 class BurnCounts(msgspec.Struct):
     """What was done and found, over all sessions."""
 
+    filled_bytes: int = 0
+    """Written before a session's first phase, where nothing was written yet; in no other count."""
     written_bytes: int = 0
     read_bytes: int = 0
     errors: int = 0
     hangs: int = 0
+    undescribed_failures: int = 0
+    """Reads of damaged blocks or errors; which of both is known when a phase ends, so they stay after a kill."""
     checked_blocks: int = 0
     damaged_blocks: int = 0
 
@@ -88,11 +98,10 @@ class Damage(msgspec.Struct, frozen=True):
     """A line of the error log: what a person reads, and the document that other programs read."""
 
     kind: str
-    operation: str
-    request_bytes: int
-    offset_bytes: int
     text: str
     document: dict[str, object]
+    where: str = ""
+    """Empty of what has no place."""
 
 
 class _Judged(msgspec.Struct):
@@ -139,7 +148,8 @@ class Account:
     @property
     def verdict(self) -> str:
         """`pass` only when all of the time is burned, something was checked, and no earlier burn-in failed."""
-        failures = self.counts.errors + self.counts.hangs + self.counts.damaged_blocks
+        counts = self.counts
+        failures = counts.errors + counts.hangs + counts.damaged_blocks + counts.undescribed_failures
         worse = any(
             getattr(was, key) != getattr(now, key)
             for was, now in zip(self.before, self.after, strict=False)
@@ -224,8 +234,8 @@ class Log:
 
     def add(self, found: Damage, unix_ns: int) -> None:
         moment = datetime.fromtimestamp(unix_ns / 1e9, UTC)
-        where = f"{found.operation} of {found.request_bytes} bytes at {found.offset_bytes}"
-        said = f"{moment:%Y-%m-%d %H:%M:%S.%f} {found.kind}: {where}: {one_line(found.text)}\n"
+        words = ": ".join(filter(None, (found.kind, found.where, one_line(found.text))))
+        said = f"{moment:%Y-%m-%d %H:%M:%S.%f} {words}\n"
         kept = {"time": moment.isoformat(), **found.document}
         outputs.append_to(self.text, said.encode(), TEXT_MARK)
         outputs.append_to(self.lines, (json.dumps(kept) + "\n").encode(), LINES_MARK)
@@ -257,20 +267,37 @@ def _remove_folder(path: Path) -> None:
 
 
 @dataclass
+class BurnFailures:
+    """Requests of the phase under way that failed: those that read damaged blocks, those that did not, and those of
+    which it is not known yet."""
+
+    damaged: int = 0
+    other: int = 0
+    undescribed: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.damaged + self.other + self.undescribed
+
+
+@dataclass
 class Burning:
-    """One device under way."""
+    """One device under way. `note` is for the moment at which its burn-in begins."""
 
     account: Account
     log: Log
+    note: str = ""
     handle: Any = None
     run: int = 0
     start_unix_ns: int = 0
     burned_before_ns: int = 0
     phase_start_ns: int = 0
-    told: int = 0
-    counted: int = 0
-    failed: int = 0
-    """Requests of this session that failed, those that brought damaged blocks among them."""
+    fill: Fill | None = None
+    """What the last event said of it; None once the first phase has begun."""
+    told: BurnFailures = field(default_factory=BurnFailures)
+    """Those that were described."""
+    counted: BurnFailures = field(default_factory=BurnFailures)
+    """As they are in the account."""
     over: bool = False
 
 
@@ -300,11 +327,9 @@ class BurnIn:
             if one.handle is not None:
                 one.handle.abandon()
 
-    def run(
-        self, plan_of: Callable[[int], Plan], accounts: list[tuple[Account, Log]], options: RunOptions
-    ) -> list[Account]:
+    def run(self, plan_of: Callable[[int], Plan], burning: list[Burning], options: RunOptions) -> list[Account]:
         """`plan_of` makes the plan for the time that is left."""
-        self.burning = [Burning(account, log) for account, log in accounts]
+        self.burning = burning
         for one in self.burning:
             one.account.refused = ""
             if not one.account.is_over:
@@ -341,6 +366,8 @@ class BurnIn:
             one.log.refused()
             return
         one.log.begun(anew=anew)
+        if one.note:
+            self.note(one.note)
         found = facts.collect(device)
         one.run = self.store.add_run(
             profile="burn-in",
@@ -367,42 +394,69 @@ class BurnIn:
             end = end or failed_end(CoreSilent())
             if end.outcome is RunOutcome.FAILED:
                 one.account.refused = words_of(end.message)
-            self.store.end_run(one.run, end, None, [])
+            self._keep_end(one.run, end)
             one.over = True
             one.log.save(one.account)
+
+    def _keep_end(self, run: int, end: End) -> None:
+        """With the warnings and figures that any run is kept with. Nothing is watched beside it: the devices burn at
+        once, and each would be foreign load beside the others."""
+        try:
+            record = self.store.record(run)
+        except DamagedRunError:
+            self.store.end_run(run, end, None, [])
+            return
+        self.store.end_run(run, end, None, circumstances.warnings(self.store, record, []))
+        if end.outcome is not RunOutcome.FAILED:
+            ended = replace(record.info, outcome=ended_as(end.outcome))
+            summaries.keep(self.store, replace(record, info=ended))
 
     def _take(self, one: Burning, item: Told) -> None:
         match item.event:
             case Start() as start:
                 one.start_unix_ns = start.start_unix_ns
                 one.account.data_bytes = start.targets[0].data_bytes
+            case Fill() as fill:
+                self._fill(one, fill)
             case PhaseStart() as phase:
-                one.phase_start_ns = phase.start_ns
+                one.phase_start_ns, one.fill = phase.start_ns, None
+                one.told, one.counted = BurnFailures(), BurnFailures()
             case Interval() as interval:
                 self._interval(one, interval)
             case ErrorEvent() as error:
-                one.told += 1
+                is_damage = error.kind is ErrorKind.DAMAGE
+                one.told.damaged += is_damage
+                one.told.other += not is_damage
                 # Before the first phase the device is filled, which tells no intervals.
                 one.account.counts.errors += not one.phase_start_ns
-                place = error.operation, error.request_bytes, error.offset_bytes
-                found = Damage(error.kind, *place, damage_text(error.text), json.loads(item.text))
+                found = Damage(error.kind, damage_text(error.text), json.loads(item.text), _place(error))
                 one.log.add(found, one.start_unix_ns + error.at_ns)
             case HangEvent() as hang:
                 one.account.counts.hangs += 1
                 said = f"outstanding for {hang.outstanding_ns / 1e9:.1f} s"
-                place = hang.operation, hang.request_bytes, hang.offset_bytes
                 document = {**json.loads(item.text), "kind": "hang", "text": said}
-                found = Damage("hang", *place, said, document)
+                found = Damage("hang", said, document, _place(hang))
                 one.log.add(found, one.start_unix_ns + hang.at_ns)
             case PhaseEnd() as end:
                 self._phase_end(one, end)
 
+    def _fill(self, one: Burning, fill: Fill) -> None:
+        if one.fill is None:
+            size = format_size(fill.total_bytes - fill.done_bytes)
+            self.note(f"{one.account.device}: {size} that were never written are filled before the burn-in begins")
+        else:
+            one.account.counts.filled_bytes += fill.done_bytes - one.fill.done_bytes
+            one.fill = fill
+            self.say(one)
+        one.fill = fill
+
     def _interval(self, one: Burning, interval: Interval) -> None:
         counts = one.account.counts
+        failed = one.counted.total + sum(cell.errors for cell in interval.cells)
+        damaged = min(failed, one.told.damaged)
+        other = min(failed - damaged, one.told.other)
+        _count(one, BurnFailures(damaged, other, failed - damaged - other))
         for cell in interval.cells:
-            counts.errors += cell.errors
-            one.counted += cell.errors
-            one.failed += cell.errors
             if cell.operation is Counted.READ:
                 counts.read_bytes += cell.bytes
             elif cell.operation is Counted.WRITE:
@@ -413,19 +467,35 @@ class BurnIn:
         self.say(one)
 
     def _phase_end(self, one: Burning, end: PhaseEnd) -> None:
+        damaged = sum(number for kind, number in end.errors_by_kind.items() if kind in DAMAGE_WORDS)
+        failed = BurnFailures(damaged, sum(end.errors_by_kind.values()) - damaged)
+        _count(one, failed)
         if end.verified is not None:
             one.account.counts.checked_blocks += end.verified.checked_blocks
-            one.account.counts.damaged_blocks += end.verified.damaged_blocks
             # What came back damaged counts by its blocks.
-            kinds = end.errors_by_kind.items()
-            one.account.counts.errors += sum(n for kind, n in kinds if kind not in DAMAGE_WORDS) - one.failed
-            one.failed = 0
+            one.account.counts.damaged_blocks += end.verified.damaged_blocks - failed.damaged
             if (covered := end.verified.covered) is not None:
                 one.account.blocks, one.account.checked_once_blocks = covered.blocks, covered.checked_once_blocks
-        if one.counted > one.told:
-            rest = f"{one.counted - one.told} further failed requests were counted and not described"
-            line = {"kind": "more", "operation": "requests", "request_bytes": 0, "offset_bytes": 0, "text": rest}
-            one.log.add(Damage("more", "requests", 0, 0, rest, line), time.time_ns())
+        for noun, more in (
+            ("reads of damaged blocks", failed.damaged - one.told.damaged),
+            ("failed requests", failed.other - one.told.other),
+        ):
+            if more > 0:
+                rest = f"{format_count(more)} further {noun} were counted and not described"
+                one.log.add(Damage("more", rest, {"kind": "more", "text": rest}), time.time_ns())
+
+
+def _count(one: Burning, failed: BurnFailures) -> None:
+    """In the place of what was counted of the phase so far."""
+    counts = one.account.counts
+    counts.damaged_blocks += failed.damaged - one.counted.damaged
+    counts.errors += failed.other - one.counted.other
+    counts.undescribed_failures += failed.undescribed - one.counted.undescribed
+    one.counted = failed
+
+
+def _place(event: ErrorEvent | HangEvent) -> str:
+    return f"{event.operation} of {event.request_bytes} bytes at {event.offset_bytes}"
 
 
 ready(DriveHealth, Account, _Judged)
