@@ -143,7 +143,8 @@ def _written_out(word: str) -> Ruler:
             Remedy(f"write '{meant}'", Edit((word,), (meant,))),
         )
     name = f"{operation} {figure}" if operation else figure
-    requirement = Requirement(f"{name} {sign} {limit}", figure, _threshold(word, figure, limit), operation=operation)
+    written = word.strip()[-len(limit) :]  # 20MiB/s, as it was written
+    requirement = Requirement(f"{name} {sign} {written}", figure, _threshold(word, figure, limit), operation=operation)
     return Ruler(word, requirement.name, "as requested", "", (requirement,))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, median, stdev
 from typing import TypeVar
@@ -268,6 +268,12 @@ def _totals(
     own = own_time(record, phase, stream, once if record.info.is_by_tool else of_stream, spans)
     rated = [item for item in in_phase if item.start_ns in own.starts]
     found = {measure: latency_of(item for item in items if item.measure == measure) for measure in MEASURES}
+    if len({span.knob for span in spans}) > 1:
+        # Each step of a ramp is a load of its own: what lies beyond a percentile is its highest steps, not an event.
+        found = {
+            measure: figures and replace(figures, few_events=frozenset(), peaks=())
+            for measure, figures in found.items()
+        }
     printed = imported_figures(record, phase, stream, operation) if record.info.is_by_tool else None
     if printed is not None and (service := found[Timed.SERVICE]) is not None:
         found[Timed.SERVICE] = as_imported(service, printed)

@@ -138,7 +138,9 @@ def belief(records: Sequence[Record], *others: str) -> str:
     of_memory = bool(found) and all(map(_is_of_memory, found))
     memory = HANDED_LIMITED if any(map(cached.may_hand_over, found)) else MEMORY_LIMITED
     limits = [memory if of_memory else _limit(found), *_late(found)]
-    others = (*others, *cached.unknown_reads_words(found))
+    moments = _moments([record for record in found if record.info.is_valid])
+    first = () if moments in others else (moments,)
+    others = (*first, *others, *cached.unknown_reads_words(found))
     said = [*others, *_unfinished(found), *_failures(found), *_stalled(found), *limits, *modelled_words(found)]
     return " ".join(text for text in said if text)
 
@@ -437,26 +439,27 @@ def _ended(records: Sequence[Record]) -> list[str]:
 def _moments(records: Sequence[Record]) -> str:
     """Rates per second that were taken over less than one second are those of a moment, also on a model: its caches
     fill, and its arms and cells change, from one moment to the next."""
-    brief = [moment for record in records if (moment := _moment(record))]
+    brief = [moments for record in records if (moments := _brief_rows(record))]
     if not brief:
         return ""
-    shortest = min(brief, key=lambda row: row.rated_ns)
+    shortest = min((row for rows in brief for row in rows), key=lambda row: row.rated_ns)
     one = records[0].info.plan if len(records) == 1 else None
-    phase = f"Phase {shortest.phase_name} was m" if one is not None and len(one.phase) > 1 else "M"
-    where = in_runs(len(brief), records)
-    return f"{phase}easured for only {format_ns(shortest.rated_ns)}{where}: too short to say what the target sustains."
+    head, phases = "M", len({row.phase for row in brief[0]})
+    if one is not None and len(one.phase) > 1:
+        head = f"{phases} of {len(one.phase)} phases were m" if phases > 1 else f"Phase {shortest.phase_name} was m"
+    span = f"{'as little as' if phases > 1 and one is not None else 'only'} {format_ns(shortest.rated_ns)}"
+    return f"{head}easured for {span}{in_runs(len(brief), records)}: too short to say what the target sustains."
 
 
-def _moment(record: Record) -> Totals | None:
-    """The shortest time over which a rate was taken, if it is less than a second; programs end by themselves."""
+def _brief_rows(record: Record) -> list[Totals]:
+    """Rows whose rate was taken over less than a second; programs end by themselves."""
     if not isinstance(record.info.plan, Plan):
-        return None
-    brief = (
+        return []
+    return [
         row
         for row in analysis.totals(at_result(record))
         if row.rated_requests and row.rated_ns < MOMENT_NS and not _has_program(profile_phase(record, row.phase))
-    )
-    return min(brief, key=lambda row: row.rated_ns, default=None)
+    ]
 
 
 def _few(records: Sequence[Record]) -> str:

@@ -395,22 +395,33 @@ def _target(record: Record, row: Totals) -> int:
 
 
 def _alone(record: Record, rows: list[Totals], requirement: Requirement) -> Finding | None:
-    """Of streams and of operations that are judged together, the one that by itself is furthest from a limit that it
-    does not meet; a stream before its operations."""
+    """Of streams, of operations, and of the operations of streams that are judged together, the one that by itself is
+    furthest from a limit that it does not meet; the first of these kinds that has one."""
     if requirement.figure not in TIMES:
         return None
     streams: dict[int, list[Totals]] = {}
     operations: dict[str, list[Totals]] = {}
     for row in rows:
         streams.setdefault(row.stream, []).append(row)
+    each: dict[tuple[int, str], list[Totals]] = {}
     for row in waited(record, rows):
         operations.setdefault(row.operation, []).append(row)
+        each.setdefault((row.stream, row.operation), []).append(row)
     of_streams = [replace(_finding(record, own, requirement), stream=own[0].stream_name) for own in streams.values()]
     of_operations = [
         replace(_finding(record, own, replace(requirement, operation=name)), requirement=requirement, operation=name)
         for name, own in operations.items()
     ]
-    for found in (of_streams, of_operations):
+    of_each = [
+        replace(
+            _finding(record, own, replace(requirement, operation=name)),
+            requirement=requirement,
+            operation=name,
+            stream=own[0].stream_name,
+        )
+        for (_, name), own in each.items()
+    ]
+    for found in (of_streams, of_operations, of_each):
         failed = [finding for finding in found if finding.word == "fail" and measured_value(finding) is not None]
         if len(found) > 1 and failed:
             return min(failed, key=lambda finding: finding.rank)

@@ -56,6 +56,8 @@ def _alone_words(found: Finding) -> str:
     if alone is None:
         return ""
     who = f"its {alone.operation}s alone have" if alone.operation else f"stream {alone.stream} alone has"
+    if alone.operation and alone.stream:
+        who = f"the {alone.operation}s of stream {alone.stream} alone have"
     return f"{who} {measured_text(alone)}"
 
 
