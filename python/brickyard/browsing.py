@@ -54,6 +54,7 @@ from brickyard.report.comparison_words import (
 from brickyard.report.export import Form, write_export
 from brickyard.report.tables import Table, failure_table, repetitions_table, slowest_table, totals_tables
 from brickyard.schema import Document
+from brickyard.schema.operations import has_bytes
 from brickyard.store import Annotation, Baseline, Cursor, Record, RunHead, Store
 from brickyard.store.damage import DamagedRunError
 from brickyard.store.record import RUNNING, RunMarks
@@ -243,7 +244,8 @@ def _row(head: RunHead, called: str, said: Annotation | None, figures: RunFigure
 def _row_figures(part: PartFigures) -> RowFigures:
     of = part.values.get
     called = ", ".join(filter(None, (part.operation, part.condition.replace("_", " "))))
-    return RowFigures(called, of("iops"), of("mib_per_s"), of("response_p50"), of("response_p99"))
+    throughput = of("mib_per_s") if has_bytes(part.operation) else None
+    return RowFigures(called, of("iops"), throughput, of("response_p50"), of("response_p99"))
 
 
 @dataclass(frozen=True)

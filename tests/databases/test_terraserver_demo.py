@@ -39,9 +39,12 @@ def test_the_demonstration_prints_both_tables_and_the_head_room(
 ) -> None:
     place = tmp_path / "runs.db"
     arguments = ["--size", "8MiB", "--seconds", "2", "--repeat", "1", "--place", str(volume), "--store", str(place)]
-    assert main(["terraserver", "demo", *arguments, "--set", "fsync=off"]) == 0
+    drawn = tmp_path / "drawn"
+    assert main(["terraserver", "demo", *arguments, "--set", "fsync=off", "-o", str(drawn)]) == 0
     out, _ = capfd.readouterr()
     assert list(volume.iterdir()) == []
+    assert f"report: {drawn / 'report.html'}" in "".join(out.splitlines())
+    assert "Table 7. Calls per second" in (drawn / "report.html").read_text()
     for said in (
         "Table 7",
         "Table 8a",

@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
+import support
 from brickyard import facts
+from brickyard.analysis.databases import replay_disks, replay_served
 from brickyard.analysis.judging.caveats import warnings
 from brickyard.analysis.judging.judged import Judged
 from brickyard.facts import NoTools, OwnIo, Roots, counters, foreign, watch
-from brickyard.schema import DeviceSheet, TargetSheet, stored
+from brickyard.schema import DeviceSheet, PhaseStart, RunWatch, TargetSheet, stored, typed
 from brickyard.schema.target_sheet import BtrfsSheet, MountSheet
 from brickyard.schema.watch_sheet import ProcessUse
+from brickyard.store import Store
+from brickyard.study.running import circumstances
+from brickyard.study.running.runner import Looking
+from brickyard.watch.beside import NoWatch
 
 STAT = "100 3 2048 50 200 4 4096 60 1 70 80 5 0 64 9 11 12"
 
@@ -184,6 +190,45 @@ def test_a_long_watch_keeps_a_bounded_series_that_loses_no_count(
     # Evenly thinned out: the start, every 16th of the rest, and the end.
     assert [later - earlier for earlier, later in pairwise(series["write_requests"])][1:-1] == [16] * 11
     assert series["at_ns"] == sorted(series["at_ns"])
+
+
+@pytest.mark.parametrize(("end_ns", "is_cut"), [(1, True), (3600 * support.SECOND, False)])
+def test_what_others_do_after_the_last_phase_is_not_counted(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end_ns: int, is_cut: bool
+) -> None:
+    """Drivers of a replay read the rest of their log for seconds after its end, and others go on meanwhile."""
+    roots = machine.roots
+    monkeypatch.setattr(facts, "Watch", lambda target: watch.Watch(target, roots))
+    seen = circumstances.Watching([str(machine.top / "scratch")], NoWatch("a test"), planned_ns=0)
+    looking = Looking(seen, None, lambda _: None)
+    looking.event(typed(support.start_event(start_unix_ns=1)))
+    looking.event(PhaseStart(phase=0, name="replay", start_ns=0))
+    machine.put(machine.device / "stat", STAT.replace("100", "110").replace("2048", "2128"))
+    looking.look()
+    machine.put(machine.device / "stat", STAT.replace("100", "110000").replace("2048", "204800000"))
+    looking.stop()
+    cell = support.cell([1_000_000] * 100, operation="call")
+    end = support.phase_end(end_ns=end_ns)
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fire_hose"}}}
+    with Store(tmp_path / "s.db") as store:
+        record = store.record(support.add_run(store, [support.interval(0, 1, cell), end], plan_=plan, outcome=None))
+        found = seen.results(record)
+        warned = {item.id for item in warnings(Judged(watches=found))}
+        found[0].foreign = None  # all reads count as the server's
+        run = support.add_run(store, [support.interval(0, 1, cell), end], plan_=plan, watch=RunWatch(targets=[*found]))
+        kept = store.record(run)
+    (sheet,) = found
+    series = (sheet.devices or {})["9:0"].series
+    total = replay_disks.disk_total(kept)
+    assert total is not None
+    # The table of the disks, the reads for each call and the warning of others have one window.
+    reads = 10 if is_cut else 109_900
+    assert total.reads_per_s * sheet.duration_ns / 1e9 == pytest.approx(reads)
+    assert replay_served.served([kept]).reads_per_call == pytest.approx(reads / 100)
+    assert series["read_requests"][-1] == reads
+    assert series["at_ns"][-1] == sheet.duration_ns
+    assert sheet.process is not None
+    assert ("foreign_io" in warned) is not is_cut
 
 
 def test_sampling_outside_the_watch_does_nothing(machine: Machine) -> None:

@@ -11,6 +11,7 @@ from scipy import stats
 
 from brickyard.analysis.studies.census import Peer, census, least_score
 from brickyard.analysis.studies.census_answer import words
+from brickyard.report.study_tables import census_tables
 from support import MS
 
 
@@ -38,6 +39,14 @@ def test_a_census_names_the_slow_ones_and_what_they_have_in_common() -> None:
     assert set(found.slow) == {"u7", "u90", "u150"}
     (common,) = found.common
     assert (common.trait, common.value, common.slow_with, common.others_with) == ("firmware", "9.9", 3, 0)
+
+
+def test_the_spread_of_units_is_named_as_what_it_is() -> None:
+    """The MAD of 90, 100 and 130 is 10."""
+    units = [Peer(f"u{value}", {"iops": value}, {}, {}, {}) for value in (90.0, 100.0, 130.0)]
+    (table,) = census_tables(census(units), [])
+    (row,) = table.rows
+    assert row[list(table.columns).index("spread (1.4826 × MAD)")] == "14.8%"
 
 
 def test_a_unit_that_is_slow_for_a_while_is_found_by_its_peers() -> None:

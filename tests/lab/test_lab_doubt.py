@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from brickyard.cli import main
+from brickyard.cli.durability.lab_crash import _judged_words
 from brickyard.errors import BadInputError
 from brickyard.lab import command, explain, explore, postgres, sqlite
 from brickyard.lab.checks import Corrupt, Lost, NotJudged, Stage
@@ -23,6 +24,12 @@ from brickyard.lab.worker import STORY
 from lab_support import left_behind, until
 
 SIZE = 64 << 20
+
+
+def test_equal_states_are_not_said_to_be_judged_each() -> None:
+    drawn = [explore.Outcome(states=60, distinct=57), explore.Outcome(states=4, distinct=4)]
+    assert _judged_words(drawn, 24.0) == "64 states (61 distinct, each judged once) were judged in 24 s"
+    assert _judged_words(drawn[1:], 24.0) == "4 states were judged in 24 s"
 
 
 @pytest.fixture(scope="module")

@@ -179,6 +179,43 @@ def test_reads_of_others_are_no_cold_start(tmp_path: Path, early: int, late: int
     assert bool(found) == bool(said)
 
 
+@pytest.mark.parametrize(
+    ("reads", "others_share", "calls_said"),
+    [
+        (40, 0.0, "served from the disks: 40.0 disk reads per 100 calls"),
+        (40, 0.4, "served from the disks: 24.0 disk reads per 100 calls, estimated by bytes"),
+        # By bytes the server made 4 of 40 reads; of 4 KiB each they were 32.
+        (40, 0.9, "not known whether from memory or from disks: other programs read more from the servers' devices"),
+        (40, 0.99, "served from memory: 0.40 disk reads per 100 calls, estimated by bytes; the figures show nothing"),
+    ],
+)
+def test_reads_of_a_server_beside_greater_readers_have_no_verdict(
+    tmp_path: Path, reads: int, others_share: float, calls_said: str
+) -> None:
+    """100 calls, and reads of 32 KiB: at the most, the server's bytes are eight times as many reads."""
+    size = reads << 15
+    part = ForeignPart(
+        device_bytes=size, device_requests=reads, ours_bytes=round(size * (1 - others_share)), ours_requests=0,
+        copies=1, foreign_bytes=None, seen=None,
+    )  # fmt: skip
+    total = {"read_requests": reads, "read_bytes": size}
+    device = WatchedDevice(name="sdb", roles=["target"], delta=total)
+    sheet = WatchSheet(devices={"8:16": device}, foreign=ForeignIo(known=True, read=part))
+    plan = {**support.plan(), "kind": "replay", "replay": {"pace": {"kind": "fire_hose"}}}
+    events = [support.interval(0, support.SECOND, support.cell([1_000_000] * 100, operation="call"))]
+    with Store(tmp_path / "s.db") as store:
+        record = store.record(
+            support.add_run(store, [*events, support.phase_end()], plan_=plan, watch=RunWatch(targets=[sheet]))
+        )
+    found = replay_served.served([record])
+    assert replay_served.served_words(found).startswith(calls_said)
+    unknown = calls_said.startswith("not known")
+    assert (found.document().where == "unknown") is unknown
+    assert ("stop these programs and replay again" in replay_served.served_words(found)) is unknown
+    warned = {warning.id for warning in replay_warnings.replay_warnings(record, [sheet])}
+    assert ("served_from_memory" in warned) is calls_said.startswith("served from memory")
+
+
 def driver_shares(intervals: dict[int, int], drivers: int) -> list[Json]:
     """What drivers did in intervals of 1 s, of which each has sent calls in so many."""
     return [

@@ -748,6 +748,21 @@ def test_a_rate_at_which_one_run_broke_the_limit_does_not_keep_it() -> None:
     assert _row(found, 10.0, 100.0)[-1] == ""
 
 
+def test_what_was_not_tried_is_not_said_to_leave_no_reads() -> None:
+    def point(reads: float, writes: float, value_ms: float) -> MapPoint:
+        return MapPoint(reads, writes, value_ms * 1e6, None, kept_up=True, reads=1000)
+
+    tried = [point(500.0, 0.0, 5.0), point(30.0, 862.0, 80.0), point(9.07, 862.0, 70.0)]
+    said = _sentence(InterferenceMap("p99", 10e6, 900.0, 958.0, tried))
+    assert said.endswith(
+        "; beside 862 writes/s, not even 9.07 reads/s kept the limit; higher rates of writes were not tried."
+    )
+    more = [point(20.0, 900.0, 70.0), point(500.0, 950.0, 5.0)]
+    said = _sentence(InterferenceMap("p99", 10e6, 900.0, 958.0, [*tried, *more]))
+    both = "beside 862 writes/s, not even 9.07 reads/s, and beside 900 writes/s, not even 20.0 reads/s kept the limit"
+    assert said.endswith(f"; {both}.")
+
+
 def test_an_interrupted_search_says_what_it_knows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,9 @@ from pathlib import Path
 import pytest
 
 import brickyard
+from brickyard import browsing
 from brickyard.analysis.figures.latency import FEW_EVENTS_WORDS
+from brickyard.analysis.judging.run_figures import PartFigures
 from brickyard.cli import main
 from brickyard.report.matrix_tables import NOISE_UNKNOWN
 from brickyard.web import tokens
@@ -65,6 +67,14 @@ def test_the_list_has_the_figures_of_each_run(client: Client) -> None:
         assert part["response_p50_ns"] < part["response_p99_ns"]
     page = client.get("/results").text
     assert f"{rows[-1]['parts'][0]['iops']:,.0f}" in page
+
+
+def test_a_flush_has_no_bytes_in_the_list() -> None:
+    def shown(operation: str, **values: float) -> float | None:
+        return browsing._row_figures(PartFigures("measure", "log", operation, values)).mib_per_s
+
+    assert shown("flush", iops=300.0, mib_per_s=0.0) is None
+    assert shown("write", iops=300.0, mib_per_s=0.0) == 0.0
 
 
 def test_a_run_stands_beside_its_thresholds_the_baseline_and_the_run_before(client: Client) -> None:

@@ -69,6 +69,7 @@ class ServerIo:
         self.dirty_bytes = 0
         self._first: ProcessIo | None = None
         self._last: ProcessIo | None = None
+        self._possible_ends: list[ProcessIo | None] = []
 
     def start(self) -> None:
         self.pid = self._postmaster()
@@ -84,6 +85,14 @@ class ServerIo:
     def stop(self) -> None:
         if self._first and not self._last:
             self._last = self._sums()
+
+    def may_end(self) -> None:
+        """Reads what `end_at` can make the end."""
+        self._possible_ends.append(self._sums() if self._first and not self._last else None)
+
+    def end_at(self, number: int) -> None:
+        """After `stop`: counts up to one of the possible ends, by their order."""
+        self._last = self._possible_ends[number]
 
     def told(self) -> ServerCounts | NotCounted:
         """Bytes since the start, or why they are not known."""

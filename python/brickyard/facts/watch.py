@@ -90,6 +90,14 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class PossibleEnd:
+    """What is counted at an instant that may turn out to have been the end."""
+
+    counted: Reading
+    process: ProcessUse
+
+
+@dataclass(frozen=True)
 class SeriesPoint:
     """What a series keeps of a reading: a few numbers a device, and the sum of all CPUs."""
 
@@ -115,6 +123,7 @@ class Watch:
         self.ended_ns: int | None = None
         self.first = Reading(0)
         self.last: Reading | None = None
+        self.possible_ends: list[PossibleEnd] = []
         self.nodes: list[DeviceSheet] = []
         self.facts = TargetSheet(path=target_path)
         self.stat_files: dict[str, OpenFile] = {}
@@ -155,6 +164,19 @@ class Watch:
         if self.calls % self.stride:
             return
         self._keep(compact(self._counters(total_only=True)))
+
+    def may_end(self) -> None:
+        """Reads what `end_at` can make the end. Outside the `with` it does nothing."""
+        if self.started_ns is not None and self.ended_ns is None:
+            self.possible_ends.append(PossibleEnd(self._counters(), self._process()))
+
+    def end_at(self, number: int) -> None:
+        """After `stop`: what was watched ended at one of the possible ends, by their order. Temperatures, arrays,
+        identity and throttling stay those of the stop."""
+        chosen = self.possible_ends[number]
+        at_ns, end = chosen.counted.at_ns, self.last.end if self.last else None
+        self.last = replace(chosen.counted, end=replace(end, process=chosen.process) if end else None)
+        self.samples = [*(one for one in self.samples if one.at_ns < at_ns), compact(self.last)]
 
     def _open(self) -> None:
         self.facts = target_facts(self.target_path, False, self.roots)

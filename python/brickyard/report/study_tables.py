@@ -108,7 +108,7 @@ def census_tables(found: Census, records: Sequence[Record]) -> list[Table]:
         ]
         for item in found.spreads
     ]
-    columns = ("figure", "workload", "units", "least", "median", "most", "spread (MAD)")
+    columns = ("figure", "workload", "units", "least", "median", "most", "spread (1.4826 × MAD)")
     return [*made, Table("All units", columns, rows, text_columns=2, note=note)] if rows else made
 
 

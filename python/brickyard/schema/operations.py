@@ -48,11 +48,16 @@ def is_on_data(operation: str) -> bool:
     return operation not in CHAINS | METADATA
 
 
+def has_bytes(operation: str) -> bool:
+    """Whether it moves or trims data, so that its throughput is a figure."""
+    return is_on_data(operation) and operation != FLUSH
+
+
 def in_rate(operations: Iterable[str]) -> frozenset[str]:
     """Of all that a phase did, the operations that its IOPS and MiB/s count: every request on data but flushes, each of
     which belongs to the write before it. Flushes are counted where nothing else was done."""
     found = frozenset(filter(is_request, operations))
-    return found if found == {FLUSH} else frozenset(name for name in found if is_on_data(name) and name != FLUSH)
+    return found if found == {FLUSH} else frozenset(filter(has_bytes, found))
 
 
 def writes(stream: Stream) -> bool:

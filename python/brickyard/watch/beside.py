@@ -45,18 +45,25 @@ class WatchBeside:
         self._capture = Capture(self._devices, EVERY_S)
         self._totals = WatchTotals()
         self._begun_ns: int | None = None
+        self._planned_end_ns: int | None = None
+        self._late: list[WatchInterval] = []
+        """Of after the planned end; whether they belong to the run is known when it has ended."""
         self._stopped, self._ended = "", False
         self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
         self._thread.start()
 
-    def begin(self) -> None:
+    def begin(self, planned_ns: int | None = None) -> None:
         self._begun_ns = time.monotonic_ns()
+        self._planned_end_ns = None if planned_ns is None else self._begun_ns + planned_ns
 
     def _follow(self) -> None:
         try:
             for interval in self._capture.intervals():
                 if interval is not None and self._begun_ns is not None and interval.end_ns > self._begun_ns:
-                    self._totals.add(interval)
+                    if self._planned_end_ns is not None and interval.start_ns > self._planned_end_ns:
+                        self._late.append(interval)
+                    else:
+                        self._totals.add(interval)
                     if not self._stopped and (rate := _rate(interval)) > MOST_PER_S:
                         self._stopped = f"the devices ended {rate:,.0f} requests/s, which a watch would slow down"
                         self._capture.stop()
@@ -71,8 +78,12 @@ class WatchBeside:
             self._thread.join()
             self._capture.__exit__()
 
-    def seen(self) -> SlowSheet:
-        """After `stop`."""
+    def seen(self, end_ns: int | None = None) -> SlowSheet:
+        """After `stop`; up to an instant of the monotonic clock, or to the stop."""
+        late, self._late = self._late, []
+        for interval in late:
+            if end_ns is None or interval.start_ns < end_ns:
+                self._totals.add(interval)
         totals, ours = self._totals, os.getpid()
         told = explained(totals)
         own = [one for one in told if one.request.process == ours]

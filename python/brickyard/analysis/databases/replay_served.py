@@ -4,6 +4,10 @@ A verdict about disks needs reads from them: below ten in a hundred calls, a ser
 that takes 10 ms and a memory that takes 0.1 ms, calls of which one in ten reads are as slow as the disk makes them, and
 those of which one in a thousand does tell nothing about it.
 
+How many reads of a device were the servers' is estimated by their share of the bytes, since the kernel counts requests
+by device alone. Where others read more bytes than the servers, there is no verdict, unless even the most reads that the
+servers' bytes can have been are too few.
+
 Refusal: devices that cannot be seen are not guessed at.
 """
 
@@ -31,6 +35,10 @@ from brickyard.store import Record
 from brickyard.units import format_iops, three_digits
 
 READS_JUDGED = 0.10
+LEAST_SHARE = 0.5
+"""Of the bytes read. Neighbours with large requests have fewer reads than their bytes say; with this share or more, the
+servers made at most twice the estimated reads."""
+LEAST_READ_BYTES = 4096  # a page; PostgreSQL reads two at a time
 OTHERS_LEFT_OUT = f"whole device; in the first {COLD_S} s without all that others read during the run"
 COLD_FACTOR = 2.0  # of reads for each call, at the start against later: from here on the start was cold
 
@@ -47,17 +55,21 @@ class Served:
     by_run: Mapping[int, float] = field(default_factory=dict)
     """Disk reads for each call of every repetition, by the run's number, where several are told together."""
     calls: int = 0
+    is_estimate: bool = False
+    """Whether others read from these devices, too."""
+    is_uncertain: bool = False
+    """Whether, in any run, they read so much more than the servers that the estimate supports no verdict."""
 
     @property
     def is_from_memory(self) -> bool | None:
         """In every run; a mean of a cold run and a warm one is neither."""
-        if self.reads_per_call is None:
+        if self.reads_per_call is None or self.is_uncertain:
             return None
         return all(map(_from_memory, self.by_run.values() or [self.reads_per_call]))
 
     @property
     def is_mixed(self) -> bool:
-        return len(set(map(_from_memory, self.by_run.values()))) > 1
+        return not self.is_uncertain and len(set(map(_from_memory, self.by_run.values()))) > 1
 
     def document(self) -> ServedDocument:
         where = {True: "memory", False: "disks", None: "unknown"}[self.is_from_memory]
@@ -108,15 +120,21 @@ def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Serv
     """Of repetitions together; `watch` is what was seen of a run whose record does not hold it yet."""
     reads = writes = 0.0
     calls, is_seen = 0, bool(records)
+    is_estimate = is_uncertain = False
     for record in records:
         told = watched_targets(record) if watch is None else watch
         deltas = [device.delta for device in target_devices(told) if device.delta]
         counted = disk_counts(deltas)
         # A replay over several databases of which one is elsewhere has reads that nobody counted.
         is_seen = is_seen and bool(deltas) and len(told) == len(record.info.opened)
-        reads += counted.read_requests * _servers_share(told, "read")
+        share = _servers_share(told, "read")
+        reads += counted.read_requests * share
         writes += counted.write_requests * _servers_share(told, "write")
-        calls += sum(item.requests for item in service_cells(record))
+        calls_here = sum(item.requests for item in service_cells(record))
+        calls += calls_here
+        is_estimate |= share < 1
+        most = min(float(counted.read_requests), counted.read_bytes * share / LEAST_READ_BYTES)
+        is_uncertain |= share < LEAST_SHARE and not _from_memory(most / max(calls_here, 1))
     targets = msgspec.convert(records[0].info.engine, _Began).targets if records else []
     least = min((target.memory for target in targets if target.memory), key=lambda item: item.bytes, default=None)
     is_told = is_seen and calls > 0
@@ -128,6 +146,8 @@ def served(records: list[Record], watch: list[WatchSheet] | None = None) -> Serv
         least.set_by if least else "",
         _by_run(records) if is_told and watch is None else {},
         calls,
+        is_estimate,
+        is_uncertain,
     )
 
 
@@ -167,12 +187,20 @@ def served_wording(found: Served) -> Wording:
             f" this host, and the role needs pg_read_all_settings){sizes}",
             also=values,
         )
+    estimated = ", estimated by bytes" if found.is_estimate else ""
     if found.is_mixed:
-        return _mixed_wording(found.by_run, sizes, values)
+        return _mixed_wording(found.by_run, estimated, sizes, values)
     values["reads"], values["writes"] = (
         Unit.RATE.of(per_call * 100) for per_call in (found.reads_per_call, found.writes_per_call)
     )
-    reads = "{reads} disk reads per 100 calls"
+    if found.is_uncertain:
+        return wording_of(
+            "not known whether from memory or from disks: other programs read more from the servers' devices than the"
+            " servers did, so the estimate of {reads} disk reads per 100 calls is uncertain (stop these programs and"
+            f" replay again){sizes}",
+            also=values,
+        )
+    reads = f"{{reads}} disk reads per 100 calls{estimated}"
     by_run = found.by_run.values()
     if by_run and max(by_run) >= max(READS_JUDGED, COLD_FACTOR * min(by_run)):
         reads += ", by run {by_run}"
@@ -185,13 +213,13 @@ def served_wording(found: Served) -> Wording:
     )
 
 
-def _mixed_wording(by_run: Mapping[int, float], sizes: str, values: dict[str, Value]) -> Wording:
+def _mixed_wording(by_run: Mapping[int, float], estimated: str, sizes: str, values: dict[str, Value]) -> Wording:
     for side, is_memory in (("disk", False), ("memory", True)):
         runs = {run: reads for run, reads in by_run.items() if _from_memory(reads) is is_memory}
         values[f"{side}_runs"], values[f"{side}_reads"] = list(map(str, runs)), list(map(per_hundred, runs.values()))
     return wording_of(
-        "served from the disks in {disk_runs:run|runs} {disk_runs} ({disk_reads} disk reads per 100 calls), from memory"
-        f" in {{memory_runs:run|runs}} {{memory_runs}} ({{memory_reads}}){sizes}",
+        "served from the disks in {disk_runs:run|runs} {disk_runs} ({disk_reads} disk reads per 100 calls"
+        f"{estimated}), from memory in {{memory_runs:run|runs}} {{memory_runs}} ({{memory_reads}}){sizes}",
         also=values,
     )
 

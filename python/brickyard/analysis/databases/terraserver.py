@@ -45,7 +45,7 @@ THROUGHPUT_COLUMNS = ["server", "calls/s", "DB calls", "study: server", "calls/s
 RESPONSE_COLUMNS = ["page", "calls", "mean", "max", "study: calls", "mean", "max", "mean of max"]
 NOTE = (
     "The study's figures are for two bricks of 2003 (MSR-TR-2003-70); four drivers replayed the logs of one day once. "
-    "The study does not say over what its mean of max is taken, so none stands here beside it."
+    "The study does not say which maxima its mean of max averages, so this table has no such column for your runs."
 )
 
 

@@ -63,6 +63,7 @@ def demo(
         ),
     ] = (),
     seed: Seed = terraserver.DEFAULT_SEED,
+    output: options.ReportPlace = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -100,6 +101,7 @@ def demo(
                 watch_load=lambda: LoadProgress(console),
             )
         records = [kept.record(result.run) for result in shown.results]
+        page = _draw(kept, shown, records, output) if output is not None else None
     failed = [*_starved(shown), *why_failed(records, MAX_ERRORS, check=False)]
     if json:
         documents = [run_document(record) for record in records]
@@ -109,10 +111,11 @@ def demo(
                 "replay": replays.replay_document(records),
                 "server": shown.server or {},
                 "failed": failed,
+                **({"report": str(page)} if page is not None else {}),
             }
         )
     else:
-        _print(shown, records, failed, kept.place)
+        _print(shown, records, failed, page or _how_to_draw(shown, kept.place))
     return FAILED if failed else EXIT_CODES.get(shown.results[-1].outcome, BAD_INPUT)
 
 
@@ -126,7 +129,18 @@ def _starved(shown: Demo) -> list[str]:
     ]
 
 
-def _print(shown: Demo, records: list[Record], failed: list[str], place: Path) -> None:
+def _draw(store: Store, shown: Demo, records: list[Record], output: Path) -> Path:
+    """The report of the study, as `brickyard report` writes it."""
+    from brickyard.report.page import write_report
+
+    return write_report(records, store.studies(shown.study)[0], output)
+
+
+def _how_to_draw(shown: Demo, place: Path) -> str:
+    return f"{command_on(place, f'report s{shown.study}')} writes a page with pictures"
+
+
+def _print(shown: Demo, records: list[Record], failed: list[str], report: Path | str) -> None:
     console = stdout()
     for line in failed:
         print_line(console, f"Failed: {line}", "bold red")
@@ -149,7 +163,8 @@ def _print(shown: Demo, records: list[Record], failed: list[str], place: Path) -
         console.print()
         console.print(table(title, _columns(names), rows))
     console.print()
-    print_line(console, f"{tables.NOTE} {command_on(place, f'report s{shown.study}')} draws these.")
+    print_line(console, tables.NOTE)
+    print_line(console, f"report: {report}")
 
 
 def _loaded_words(shown: Demo) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -305,6 +306,13 @@ def _configuration(result: Result) -> Document:
     }
 
 
+def _judged_words(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """Equal states are judged once."""
+    drawn, distinct = sum(one.states for one in outcomes), sum(one.distinct for one in outcomes)
+    of_these = "" if distinct == drawn else f" ({distinct:,} distinct, each judged once)"
+    return f"{drawn:,} states{of_these} were judged in {format_seconds(seconds)}"
+
+
 def _print_results(results: list[Result]) -> None:
     names = ("states", "distinct", "lost", "corrupt", "unjudged", "found")
     columns = [("configuration", "left"), *((name, "right") for name in names), ("right", "left")]
@@ -318,8 +326,7 @@ def _print_results(results: list[Result]) -> None:
     console = stdout()
     versions = ", ".join(sorted({result.version for result in results}))
     console.print(table(f"Crash states of {versions}", columns, rows))
-    seconds, all_ = sum(result.judging_s for result in results), sum(result.outcome.states for result in results)
-    print_line(console, f"{all_:,} states were judged in {format_seconds(seconds)}")
+    print_line(console, _judged_words([result.outcome for result in results], sum(one.judging_s for one in results)))
     console.print()
     for result in results:
         if why_not := result.why_not:

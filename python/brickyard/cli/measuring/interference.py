@@ -216,9 +216,18 @@ def _sentence(found: InterferenceMap) -> str:
         for writes, reads in held
     ]
     open_at = found.points[-1].writes_per_s if found.interrupted or found.cut_short else None
+    return f"{within} you can have {', or '.join(parts)}{_lost_words(found, open_at)}.{_rest_words(found)}"
+
+
+def _lost_words(found: InterferenceMap, open_at: float | None) -> str:
+    """Beside what rates of writes no tried rate of reads kept the limit."""
     lost = [writes for writes, reads in found.frontier(found.limit_ns) if reads is None and writes != open_at]
-    more = f"; beside {format_iops(min(lost))} writes/s or more, no reads" if lost else ""
-    return f"{within} you can have {', or '.join(parts)}{more}.{_rest_words(found)}"
+    if not lost:
+        return ""
+    least = {writes: min(p.reads_per_s for p in found.points if p.writes_per_s == writes) for writes in lost}
+    said = [f"beside {format_iops(writes)} writes/s, not even {format_iops(least[writes])} reads/s" for writes in lost]
+    untried = "; higher rates of writes were not tried" if lost[-1] == found.columns[-1] else ""
+    return f"; {', and '.join(said)} kept the limit{untried}"
 
 
 def _rest_words(found: InterferenceMap) -> str:

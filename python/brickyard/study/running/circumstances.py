@@ -50,6 +50,8 @@ from brickyard.watch.beside import NoWatch, WatchBeside, beside
 NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "trimmed_reads", "unwritten", "unwritten_unknown"}
 NOT_OF_REPLAYS = {*NOT_OF_DATABASES, "volatile_write_cache"}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
+POSSIBLE_END_EVERY_S = 0.25  # of a run that is over by its plan; the device's own counters are no finer than some ms
+POSSIBLE_ENDS_MAX = 240  # a minute of them; a driver reads the rest of its log for 5 s
 
 
 def collect(targets: list[str]) -> RunFacts:
@@ -60,16 +62,36 @@ def collect(targets: list[str]) -> RunFacts:
 
 
 class Watching:
-    """The counters of the host and the devices from the first phase of a run to its end.
+    """The counters of the host and the devices from the first phase of a run to the end of its last.
 
-    Filling comes before, so that what a device has carried can be held against what was asked of it.
+    Filling comes before, so that what a device has carried can be held against what was asked of it. A run may need
+    seconds after its last phase, as a replay whose drivers read the rest of their log: what happens then is not
+    counted. So from the planned end on, counters are read several times a second, and `results` takes the first ones
+    that were read after the last phase had ended.
     """
 
-    def __init__(self, targets: list[str], slow: WatchBeside | NoWatch, *, are_servers: bool = False) -> None:
+    def __init__(
+        self,
+        targets: list[str],
+        slow: WatchBeside | NoWatch,
+        *,
+        are_servers: bool = False,
+        planned_ns: int | None = None,
+    ) -> None:
         self._watches = [facts.Watch(target) for target in targets]
         self._slow = slow
         self._servers = [facts.ServerIo(target) for target in targets] if are_servers else []
         self._sampled_s: float | None = None
+        self._planned_ns = planned_ns
+        self._start_unix_ns = 0
+        self._phase_ns = 0
+        self._began_ns: int | None = None
+        """When the first phase began, by the monotonic clock; all instants of the run are its own."""
+        self._counting: list[facts.Watch | facts.ServerIo] = [*self._watches, *self._servers]
+        self._possible_ends_ns: list[int] = []
+        self._is_stopped = False
+        self._ended_ns: int | None = None
+        """If that was before the stop."""
 
     def __enter__(self) -> Watching:
         # Servers are looked at before and after their devices: what falls between is nobody else's.
@@ -78,7 +100,7 @@ class Watching:
         for watch in self._watches:
             watch.__enter__()
         if isinstance(self._slow, WatchBeside):
-            self._slow.begin()
+            self._slow.begin(self._planned_ns)
         self._sampled_s = time.monotonic()
         return self
 
@@ -88,8 +110,13 @@ class Watching:
         self.stop()
 
     def event(self, event: Event) -> None:
+        if isinstance(event, Start):
+            self._start_unix_ns = event.start_unix_ns
         if isinstance(event, PhaseStart) and self._sampled_s is None:
             self.__enter__()
+            # Drivers are told an instant that is still to come.
+            lead_ns = max(0, self._start_unix_ns + event.start_ns - time.time_ns())
+            self._began_ns, self._phase_ns = time.monotonic_ns() + lead_ns, event.start_ns
         else:
             self.look()
 
@@ -99,9 +126,36 @@ class Watching:
             self._sampled_s = time.monotonic()
             for watch in self._watches:
                 watch.sample()
+        self._look_for_end()
+
+    def _look_for_end(self) -> None:
+        if self._began_ns is None or self._planned_ns is None or self._is_stopped:
+            return
+        last_ns = self._possible_ends_ns[-1] if self._possible_ends_ns else 0
+        now_ns = time.monotonic_ns()
+        is_over = now_ns >= self._began_ns + self._planned_ns
+        is_due = now_ns - last_ns >= POSSIBLE_END_EVERY_S * 1e9
+        if is_over and is_due and len(self._possible_ends_ns) < POSSIBLE_ENDS_MAX:
+            # As at the stop: devices before servers.
+            for one in self._counting:
+                one.may_end()
+            self._possible_ends_ns.append(now_ns)
+
+    def _end_with(self, record: Record) -> None:
+        """Leaves out what came after the last phase."""
+        ends = record.of(PhaseEnd)
+        if self._began_ns is None or not ends:
+            return
+        end_ns = self._began_ns + ends[-1].end_ns - self._phase_ns
+        chosen = next((number for number, at_ns in enumerate(self._possible_ends_ns) if at_ns >= end_ns), None)
+        if chosen is not None:
+            self._ended_ns = self._possible_ends_ns[chosen]
+            for one in self._counting:
+                one.end_at(chosen)
 
     def stop(self) -> None:
         """Ends the watch; what it saw can be asked for afterwards."""
+        self._is_stopped = True
         if isinstance(self._slow, WatchBeside):
             self._slow.stop()
         for watch in self._watches:
@@ -112,13 +166,14 @@ class Watching:
     def results(self, record: Record) -> list[WatchSheet]:
         if self._sampled_s is None:
             return []
+        self._end_with(record)
         if self._servers:
             sheets = [watch.result(self._of_servers(watch)) for watch in self._watches]
         else:
             sheets = [watch.result(ours(record, target)) for target, watch in enumerate(self._watches)]
         for sheet in sheets:
             if isinstance(self._slow, WatchBeside):
-                sheet.slow = self._slow.seen()
+                sheet.slow = self._slow.seen(self._ended_ns)
             else:
                 sheet.unknown["slow"] = not_known(self._slow.reason)
         return sheets

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from brickyard.analysis import PhaseRate
+from brickyard.analysis.figures.moments import planned_ns
 from brickyard.analysis.figures.ramp_result import closing_rates
 from brickyard.conditions import Held
 from brickyard.errors import BadInputError, BrickyardError, core_refusals, one_line
@@ -142,7 +143,8 @@ class Looking:
             self._looked_s = time.monotonic()
 
     def look(self) -> None:
-        """Samples the array about once a second, less often where its tool takes long to answer."""
+        """Samples the array about once a second, less often where its tool takes long to answer; and the counters."""
+        self._watch.look()
         if self._held is not None and self._looked_s is not None:
             now = time.monotonic()
             if now - self._looked_s >= max(circumstances.SAMPLE_EVERY_S, self._cost_s / LOOKING_SHARE):
@@ -189,7 +191,12 @@ class Runner:
         key = tuple(spec.targets if spec.places is None else spec.places)
         known = self.facts_of(key)
         are_servers = asks_databases(spec.plan)
-        watch = circumstances.Watching(list(key), circumstances.watch_beside(known, spec.plan), are_servers=are_servers)
+        watch = circumstances.Watching(
+            list(key),
+            circumstances.watch_beside(known, spec.plan),
+            are_servers=are_servers,
+            planned_ns=planned_ns(spec.plan),
+        )
         try:
             handle = _start(spec) if spec.start is None else spec.start()
         except BaseException:
