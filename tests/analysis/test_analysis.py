@@ -380,6 +380,8 @@ def test_a_ramp_is_told_step_by_step(tmp_path: Path) -> None:
     assert [(s.knob, s.value, s.iops) for s in found] == [("depth", 1, 200), ("depth", 2, 400)]
     assert [s.response.max_ns for s in found if s.response] == [MS, 2 * MS]
     assert ramp.step_rows(found)[1][:3] == ["depth", "2", "400"]
+    (row,) = analysis.totals(record)
+    assert not any(times.few_events for times in row.measures.values()), "a step is no stall"
     document: Any = summary.run_document(record)
     assert [s["value"] for s in document["ramp"]] == [1, 2]
     shown = Console(width=200, record=True)

@@ -140,6 +140,17 @@ def test_an_operation_that_would_not_meet_by_itself_what_both_do_is_named(tmp_pa
     assert judged(record, "write.p50<=1ms").word == "fail"
 
 
+def test_an_operation_of_a_stream_that_would_not_meet_by_itself_is_named(tmp_path: Path) -> None:
+    """Neither the stream nor all writes would break the limit, but a row of the table does."""
+    load = plan(stream(name="db"), stream(name="log"))
+    some: list[Json] = [cell(FAST), cell(SLOW, operation="write"), cell(FAST * 3, stream=1, operation="write")]
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(add_run(store, [interval(0, SECOND, *some), phase_end()], plan_=load))
+    met = judged(record, "p50<=1ms")
+    assert "; the writes of stream db alone have p50 2" in verdict_line(met)
+    assert document(met)["alone"] == {"stream": "db", "operation": "write", "value": pytest.approx(25 * MS, rel=0.05)}
+
+
 def test_each_condition_is_compared_averaged_and_listed_by_itself() -> None:
     early, late = ([again(failing(f"fail_at={at}s", seed=seed), seed + at) for seed in (1, 2)] for at in (10, 30))
     found = compare(early, late)
