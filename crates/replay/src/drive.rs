@@ -259,6 +259,8 @@ async fn conduct(
     let dispatcher = tokio::spawn(dispatching.run());
     let (reason, outcome, message) = look_after(spec, &shared, &dispatcher, start_ns, control).await;
     dispatcher.abort();
+    // An aborted task is dropped when the runtime's only thread comes to it; before, the reader of the log waits for it.
+    tokio::task::yield_now().await;
     shared.close();
     let abandoned = control.state() == ABANDON;
     let end = End { spec, reason, outcome, message, abandoned, start_ns, cpu, thread };
