@@ -360,6 +360,7 @@ class PgbenchRun:
             )
         user_ns, system_ns = self._last_cpu
         share = (user_ns + system_ns) / max(self._end_ns * self._spec.threads_used, 1)
+        is_bound = share > BOUND_SHARE and log.transactions > 0  # connecting in vain takes CPU time as well
         kinds = {**log.failures, **({"aborted": len(aborted)} if aborted else {})}
         reason = PhaseReason.DURATION if self._spec.duration_ns else PhaseReason.REQUESTS
         self._told.put(
@@ -373,8 +374,8 @@ class PgbenchRun:
                 errors_by_kind=kinds,
                 slowest=[],
                 cpu=Cpu(user_ns=user_ns, system_ns=system_ns),
-                generator_bound=share > BOUND_SHARE,
-                generator_bound_reason=Bound.CPU if share > BOUND_SHARE else Bound.NO,
+                generator_bound=is_bound,
+                generator_bound_reason=Bound.CPU if is_bound else Bound.NO,
                 loops=self._spec.threads_used,
                 loop_busy_share=min(share, 1.0),
                 loop_cpu_share=min(share, 1.0),
@@ -384,7 +385,8 @@ class PgbenchRun:
 
     def _why(self, err: bytearray, code: int) -> str:
         told = next((line for line in _lines(err) if "error:" in line), "")
-        return f"pgbench: {told.partition('error:')[2].strip() or f'exit code {code}'}"
+        remedy = "; --set pg.max_connections=1000 lets more clients connect" if "too many clients" in told else ""
+        return f"pgbench: {told.partition('error:')[2].strip() or f'exit code {code}'}{remedy}"
 
 
 def _lines(text: bytearray) -> list[str]:

@@ -213,8 +213,14 @@ def read_result(text: str) -> PrintedByFio:
 
 
 def _typed(told: object) -> FioDocument:
-    if not isinstance(told, dict) or "fio version" not in told or not isinstance(told.get("jobs"), list):
+    jobs = told.get("jobs") if isinstance(told, dict) else None
+    if not isinstance(told, dict) or "fio version" not in told or not isinstance(jobs, list):
         raise BadInputError("not fio's JSON: it has no `fio version` and jobs")
+    if any(isinstance(job, dict) and "mixed" in job and "read" not in job for job in jobs):
+        raise BadInputError(
+            "fio counted reads and writes together (unified_rw_reporting=1); run it without that option, or with "
+            "unified_rw_reporting=both"
+        )
     try:
         return msgspec.convert(told, FioDocument, str_keys=True)
     except msgspec.ValidationError as error:

@@ -137,7 +137,8 @@ def belief(records: Sequence[Record], *others: str) -> str:
     found = list(records)
     of_memory = bool(found) and all(map(_is_of_memory, found))
     memory = HANDED_LIMITED if any(map(cached.may_hand_over, found)) else MEMORY_LIMITED
-    limits = [memory if of_memory else _limit(found), *_late(found)]
+    has_figures = any(item.requests for record in found for item in record.intervals)
+    limits = [memory if of_memory else _limit(found) if has_figures else "", *_late(found)]
     moments = _moments([record for record in found if record.info.is_valid])
     first = () if moments in others else (moments,)
     others = (*first, *others, *cached.unknown_reads_words(found))

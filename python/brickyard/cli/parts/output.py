@@ -42,11 +42,11 @@ class Screen(Console):
 
 def stdout() -> Console:
     """As wide as the terminal, or as COLUMNS says; else as the widest table."""
-    return Screen(highlight=False, width=_width(sys.stdout))
+    return Screen(highlight=False, emoji=False, width=_width(sys.stdout))
 
 
 def stderr() -> Console:
-    return Screen(stderr=True, highlight=False, width=_width(sys.stderr))
+    return Screen(stderr=True, highlight=False, emoji=False, width=_width(sys.stderr))
 
 
 def print_text(text: str) -> None:

@@ -48,8 +48,9 @@ def aim_modelled(targets: tuple[str, ...], brick_overrides: list[str], rebuild_b
 
 def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]:
     """Those that are to be made; what can be no target is refused."""
-    missing = [path for path in targets if ":" not in path and not os.path.lexists(path)]
+    missing = [path for path in targets if not bricks.is_modelled(path) and not os.path.lexists(path)]
     for path in missing:
+        _refuse_list(path)
         parent = os.path.dirname(path) or "."
         if not os.path.isdir(parent):
             raise BadInputError(f"{path}: the directory {parent} does not exist; make it first")
@@ -58,7 +59,6 @@ def missing_targets(targets: Sequence[str], size_bytes: int | None) -> list[str]
         if not outputs.may_hold_files(Path(parent)):
             raise BadInputError(f"{path}: no such device", _remedy(path))
     for path in targets:
-        _refuse_list(path)
         if os.path.isdir(path):
             scratch = Edit((path,), ("--scratch", path))
             there = "name a file in it, or use --scratch, which makes a file there and removes it"
