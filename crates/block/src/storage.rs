@@ -148,7 +148,7 @@ fn choose(targets: &[Opened], profile: &Profile, nop: bool) -> Result<Choice, St
 /// Whether a file lies on tmpfs or ramfs (statfs(2)); the node of a device lies there as well.
 fn is_in_memory(file: &File) -> bool {
     const KINDS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-    rustix::fs::fstatfs(file).is_ok_and(|facts| KINDS.contains(&(facts.f_type as i64)))
+    rustix::fs::fstatfs(file).is_ok_and(|facts| KINDS.contains(&facts.f_type))
 }
 
 /// Requests that a profile has in flight at the most.
