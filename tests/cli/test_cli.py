@@ -460,6 +460,19 @@ def test_export_gives_the_same_rows_in_each_format(
     assert exported[0]["engine"]["clock"]["source"] == "tsc"
 
 
+def test_doctor_looks_at_the_host_from_where_no_run_can_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir("/proc")
+    checks = answer(capsys, "doctor")["checks"]
+    assert isinstance(checks, list)
+    states = {check["item"]: check for check in checks}
+    assert states["current directory"]["state"] == "missing"
+    assert "No run can use the current directory /proc" in states["current directory"]["text"]
+    assert len(states) > 10
+    assert main(["doctor", "/proc"]) == 2
+
+
 def test_doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checks = answer(capsys, "doctor", str(tmp_path))["checks"]
     assert isinstance(checks, list)

@@ -84,13 +84,22 @@ def doctor(target: str | None = None, store: str | None = None, roots: Roots | N
     for check in checks:
         try:
             found += check()
-        except BadInputError:
-            raise  # a place that no run may use is the user's to change
+        except BadInputError as error:
+            if target:
+                raise  # a place that no run may use is the user's to change
+            found.append(_unusable(path, error))
         except Exception as error:
             found.append(
                 line("check", "limited", f"A check failed ({type(error).__name__}: {error}).", "Report this line.")
             )
     return found
+
+
+def _unusable(directory: str, error: BadInputError) -> Ability:
+    """Nobody named the current directory: the rest of the host is of interest there, too."""
+    why = str(error).removeprefix(f"{directory}: ").partition(";")[0]
+    words = f"No run can use the current directory {directory}: it {why}."
+    return line("current directory", "missing", words.replace("it its", "its"), "Name a directory or a device.")
 
 
 def uring(host: HostSheet) -> list[Ability]:
