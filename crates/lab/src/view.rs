@@ -33,10 +33,14 @@ impl View {
     pub fn become_state(&mut self, state: &State) -> Result<u64, String> {
         self.roll(state.durable as usize)?;
         self.copy.clear();
-        for kept in &state.kept {
-            let data = self.log.data(kept.record)?;
-            let offset_bytes = self.log.records[kept.record].offset_bytes + u64::from(kept.from);
-            self.copy.write(&self.image, offset_bytes, &data[kept.from as usize..kept.to as usize]);
+        // A torn write has many pieces, and each reading of its data checks all of them.
+        for pieces in state.kept.chunk_by(|one, next| one.record == next.record) {
+            let record = pieces[0].record;
+            let data = self.log.data(record)?;
+            for kept in pieces {
+                let offset_bytes = self.log.records[record].offset_bytes + u64::from(kept.from);
+                self.copy.write(&self.image, offset_bytes, &data[kept.from as usize..kept.to as usize]);
+            }
         }
         Ok(self.copy.hash(&self.image))
     }
