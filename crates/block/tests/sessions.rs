@@ -390,11 +390,11 @@ fn writes_into_the_page_cache_one_at_a_time_are_not_handed_over() {
     ] {
         assert_eq!(chosen(above, &stream).0, "io_uring", "{above}{stream}");
     }
-    let in_memory = std::path::PathBuf::from(format!("/dev/shm/brickyard-{}", std::process::id()));
+    let memory = Scratch::below(Path::new("/dev/shm"));
+    let in_memory = memory.path("in-memory");
     let read = "title = 't'\n[[phase]]\nrequests = 50\n[[phase.stream]]\nrequest = '4K'\n";
     let told = run_on(read, &in_memory, Some(4 * MIB));
     let deep = run_on(&format!("{read}depth = 2\n"), &in_memory, None);
-    std::fs::remove_file(&in_memory).expect("the file in memory");
     assert_eq!(told.start().engine_reason, EngineReason::InMemory);
     assert_eq!(deep.start().engine, "io_uring");
     let direct = run_on(

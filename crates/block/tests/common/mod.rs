@@ -43,9 +43,13 @@ pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new() -> Scratch {
+        Scratch::below(&std::env::temp_dir())
+    }
+
+    pub fn below(place: &Path) -> Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("brickyard-guard-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        let path = place.join(name);
         std::fs::create_dir(&path).expect("a scratch directory");
         Scratch(path)
     }
