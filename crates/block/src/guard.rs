@@ -10,7 +10,7 @@ mod signatures;
 
 pub use header::{
     DATA_START_BYTES, HEADER_BYTES, Header, claim, empty_space, erase_header, hole_bytes, new_uuid, read_header,
-    still_filled, write_header,
+    still_filled, still_held, write_header,
 };
 
 use engine::event::BufferedReason;
@@ -418,8 +418,11 @@ fn finish(
     if kind == TargetKind::Block && size_bytes == 0 {
         return Err(refuse(format!("{}: has no medium or no size; check the device", path.display())));
     }
-    let header = header.map(|found| if kind == TargetKind::File { still_filled(&file, found) } else { found });
     let io = direct::set_up(&file, kind, want_direct).map_err(|e| failed(path, "setting up O_DIRECT", e))?;
+    let header = header.map(|found| match kind {
+        TargetKind::File => still_filled(&file, found),
+        TargetKind::Block => still_held(&file, found),
+    });
     Ok(Guarded {
         file,
         kind,

@@ -5,6 +5,7 @@ mod common;
 use block::guard::{Access, DATA_START_BYTES, Header, TargetKind, claim, open, read_header, write_header};
 use common::*;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -349,6 +350,7 @@ fn a_device_of_ours_only_needs_to_be_named() {
     let guarded = device.try_write(BOTH).expect("with both consents");
     claim(&guarded.file, guarded.size_bytes, &header(&device)).expect("the device becomes ours");
     let later = Header { filled_bytes: 4096, ..header(&device) };
+    guarded.file.write_all_at(&block_of(7).0, DATA_START_BYTES).expect("what was filled");
     write_header(&guarded.file, &later).expect("a direct write of the header");
     assert_eq!(read_header(&guarded.file).expect("a direct read of the header"), Some(later));
     drop(guarded);
@@ -357,6 +359,36 @@ fn a_device_of_ours_only_needs_to_be_named() {
     assert!(message.contains("--overwrite"), "{message}");
     let guarded = device.try_write(OVERWRITE).expect("nothing of the partition table is left");
     assert_eq!(guarded.header, Some(later));
+}
+
+#[repr(C, align(4096))]
+struct Aligned([u8; 4096]);
+
+fn block_of(byte: u8) -> Box<Aligned> {
+    Box::new(Aligned([byte; 4096]))
+}
+
+#[test]
+fn what_others_trimmed_since_is_not_called_filled() {
+    let _turn = turn();
+    let device = Loop::new(64 * MIB);
+    let guarded = device.try_write(OVERWRITE).expect("an idle device");
+    let whole = header(&device);
+    let filled = Header { filled_bytes: whole.data_bytes, ..whole };
+    claim(&guarded.file, guarded.size_bytes, &filled).expect("the device becomes ours");
+    for at in (DATA_START_BYTES..guarded.size_bytes).step_by(4096) {
+        guarded.file.write_all_at(&block_of(7).0, at).expect("a write");
+    }
+    drop(guarded);
+    let found = |access| open(&device.path, access, true, None, &OVERWRITE).expect("ours").header.expect("a header");
+    assert_eq!((found(Access::Write), found(Access::Read)), (filled, filled));
+
+    run("blkdiscard", &["-o", "41943040", "-l", "2097152", device.name()]);
+    for access in [Access::Write, Access::Read] {
+        let left = found(access);
+        assert!(left.is_trimmed);
+        assert!((37 * MIB..=39 * MIB).contains(&left.filled_bytes), "{}", left.filled_bytes);
+    }
 }
 
 #[test]

@@ -124,6 +124,35 @@ pub fn still_filled(file: &File, header: Header) -> Header {
     Header { filled_bytes: header.filled_bytes.min(hole_bytes.saturating_sub(DATA_START_BYTES)), ..header }
 }
 
+/// So many blocks of a device are looked at. A trimmed stretch of more than a 32nd of what was filled is found; of trims
+/// that lie anywhere, 95 % of those of 4.6 % of it (1 - 0.05^(1/64)).
+const SAMPLES: u64 = 64;
+
+/// The header of a block device as far as it still holds: another program may have trimmed blocks since. What fills is
+/// never blank, so what was filled ends at the last sample before one that reads as zeros, and the rest is not known. (A
+/// drive that returns old data for trimmed blocks hides them, as does a sample that cannot be read.)
+pub fn still_held(file: &File, header: Header) -> Header {
+    let blocks = header.filled_bytes / HEADER_BYTES as u64;
+    let samples = SAMPLES.min(blocks);
+    let offset_bytes = |sample: u64| (2 * sample + 1) * blocks / (2 * samples) * HEADER_BYTES as u64;
+    let mut block = Box::new(Block([0; HEADER_BYTES]));
+    let mut is_blank = |sample: u64| {
+        let at = DATA_START_BYTES + offset_bytes(sample);
+        let read = file.read_exact_at(&mut block.0, at);
+        // What is in the page cache would answer a buffered run.
+        let one = std::num::NonZeroU64::new(HEADER_BYTES as u64);
+        let _ = rustix::fs::fadvise(file, at, one, rustix::fs::Advice::DontNeed);
+        read.is_ok() && block.0.iter().all(|byte| *byte == 0)
+    };
+    match (0..samples).find(|sample| is_blank(*sample)) {
+        Some(blank) => {
+            let filled_bytes = blank.checked_sub(1).map_or(0, offset_bytes);
+            Header { filled_bytes, is_trimmed: true, ..header }
+        }
+        None => header,
+    }
+}
+
 /// More extents than that are not counted: a file of a terabyte that was written at random may have millions.
 const EXTENTS_MAX: usize = 100_000;
 
