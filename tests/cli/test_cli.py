@@ -254,11 +254,21 @@ def test_a_dry_run_tells_and_touches_nothing(tmp_path: Path, capsys: pytest.Capt
         "duration_s": 60.0,
         "ends_earlier": True,
         "writes": True,
+        "trims": False,
         "written_bytes": 1000 * 8192,
         "fill_bytes": 1 << 30,
     }
     assert list(tmp_path.iterdir()) == []
     assert not default_place().exists()
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], ["--repeat", "2", "--dry-run"]])
+def test_a_dry_run_of_trims_does_not_say_that_nothing_is_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    ad_hoc = ["run", "--rw", "trim", "--bs", "1m", "--runtime", "1", str(tmp_path / "f"), "--size", "8m"]
+    assert main([*ad_hoc, *words]) == 0
+    assert "trims: the data of all blocks that the workload trims are lost" in capsys.readouterr().out
 
 
 def test_a_dry_run_counts_targets_from_0_and_fills_nothing_of_others(

@@ -288,6 +288,27 @@ def test_a_device_is_written_only_with_the_consent_that_it_needs(home: Home, loo
     home.run(*load, "--overwrite", loop_device, "--i-know-this-destroys-data")
 
 
+def test_a_device_that_others_trimmed_since_is_not_all_written(home: Home, loop_device: str) -> None:
+    """Its header was believed: reads that reached no medium were the rate of the device."""
+    read = ("run", "--rw", "randread", "--bs", "4k", "--runtime", "200ms", loop_device)
+
+    def told() -> str:
+        show = home.begin("show")
+        return " ".join(show.communicate(timeout=PATIENCE_S)[0].split())
+
+    home.run("run", "--rw", "write", "--bs", "1m", "--runtime", "100ms", loop_device, "--overwrite", loop_device)
+    home.run(*read, "--check", "iops>=1")
+    assert "all of it written before the run, by its header" in told()
+    subprocess.run(["blkdiscard", "-o", "17MiB", "-l", "2MiB", loop_device], check=True, env=WITH_SBIN)
+    home.run(*read)
+    assert "unwritten share unknown" in told()
+    assert f"What share of {loop_device} was ever written is not known" in told()
+    filled = home.run(*read, "--overwrite", loop_device, "--dry-run")["forecast"]["fill_bytes"]
+    assert 14 * MIB <= filled <= 16 * MIB
+    home.run(*read, "--overwrite", loop_device)
+    assert "all of it written before the run, by its header" in told()
+
+
 def test_failed_requests_are_counted_apart_and_end_a_run_only_when_asked(
     home: Home, loop_device: str, tmp_path: Path
 ) -> None:

@@ -110,6 +110,20 @@ def test_run_by_fio_is_recorded_in_the_same_form(tmp_path: Path, capsys: pytest.
     assert main(["report", "--output", str(tmp_path / "report")]) == 0
 
 
+@pytest.mark.parametrize(("size", "requests"), [("12KiB", 853), ("20KiB", 512)])
+def test_a_pass_of_blocks_that_do_not_divide_a_mib_has_all_that_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], size: str, requests: int
+) -> None:
+    """Multiples counted from the start of the file and not from its data, of which one more was never touched."""
+    profile = tmp_path / "p.toml"
+    profile.write_text(
+        f"title = 'p'\n[[phase]]\npasses = 1\n[[phase.stream]]\nrequest = '{size}'\naddress = 'permutation'\n"
+    )
+    for engine in ([], ["--engine", "fio"]):
+        found = answer(capsys, "run", str(profile), str(tmp_path / "brick"), "--size", "10MiB", *engine)
+        assert [row["requests"] for row in found["totals"]] == [requests], engine
+
+
 def test_a_fio_that_ends_long_before_its_time_is_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The part of a target that a stream may touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
+    /// Where the data of the target begin: alignments count from there, as they do from the start of any other file.
+    pub origin_bytes: u64,
     pub start_bytes: u64,
     pub length_bytes: u64,
 }
@@ -65,6 +67,7 @@ impl StreamShared {
 /// A region as the patterns see it: it begins at a multiple of the alignment and holds at least one largest request.
 #[derive(Debug, Clone)]
 pub struct Space {
+    origin_bytes: u64,
     pub start_bytes: u64,
     pub length_bytes: u64,
     pub align_bytes: u64,
@@ -94,12 +97,12 @@ impl Space {
             )
         };
         let end_bytes = region.start_bytes.checked_add(region.length_bytes).ok_or_else(too_small)?;
-        let start_bytes = region.start_bytes.checked_next_multiple_of(align_bytes).ok_or_else(too_small)?;
+        let start_bytes = aligned_bytes(region.origin_bytes, region.start_bytes, align_bytes).ok_or_else(too_small)?;
         let length_bytes = end_bytes.checked_sub(start_bytes).ok_or_else(too_small)?;
         if length_bytes < max_bytes {
             return Err(too_small());
         }
-        Ok(Space { start_bytes, length_bytes, align_bytes, sizes, aligns: None })
+        Ok(Space { origin_bytes: region.origin_bytes, start_bytes, length_bytes, align_bytes, sizes, aligns: None })
     }
 
     /// Gives each size an alignment of its own; the region then begins at a multiple of all of them.
@@ -110,7 +113,7 @@ impl Space {
                 "request: the smallest sizes of the operations are no multiples of each other; set align".into()
             );
         }
-        let moved = self.start_bytes.next_multiple_of(largest) - self.start_bytes;
+        let moved = aligned_bytes(self.origin_bytes, self.start_bytes, largest).map_or(0, |at| at - self.start_bytes);
         let left = self.length_bytes.checked_sub(moved).filter(|left| *left >= self.max_bytes());
         self.length_bytes = left.ok_or("the region has no room for a request at its alignment; enlarge the region")?;
         self.start_bytes += moved;
@@ -126,8 +129,11 @@ impl Space {
     /// A part of it, from and to these bytes of its length; it begins at the next place for every size.
     pub fn part(&self, from_bytes: u64, to_bytes: u64) -> Result<Space, String> {
         let sizes: Vec<u64> = self.sizes.iter().map(|s| u64::from(*s)).collect();
-        let region =
-            Region { start_bytes: self.start_bytes + from_bytes, length_bytes: to_bytes.saturating_sub(from_bytes) };
+        let region = Region {
+            origin_bytes: self.origin_bytes,
+            start_bytes: self.start_bytes + from_bytes,
+            length_bytes: to_bytes.saturating_sub(from_bytes),
+        };
         let mut part = Space::new(region, self.align_bytes, &sizes)?;
         if let Some(aligns) = &self.aligns {
             part.align_each(aligns.clone())?;
@@ -155,6 +161,11 @@ impl Space {
     pub fn places(&self) -> u64 {
         places(self.length_bytes, self.max_bytes(), self.align_bytes)
     }
+}
+
+/// The first place from `start_bytes` on that lies a multiple of `align_bytes` behind the origin.
+fn aligned_bytes(origin_bytes: u64, start_bytes: u64, align_bytes: u64) -> Option<u64> {
+    start_bytes.checked_sub(origin_bytes)?.checked_next_multiple_of(align_bytes)?.checked_add(origin_bytes)
 }
 
 /// Multiples of `align_bytes` at which a request of `size_bytes` ends within `length_bytes`.

@@ -60,7 +60,7 @@ pub fn build_lanes(
             ));
         }
         if stream.trace.is_some() {
-            let whole = Region { start_bytes: target.start_bytes, length_bytes: target.length_bytes };
+            let whole = whole_of(target);
             verifiers.forget(stream.target, whole);
         } else if let Ok((region, _)) = area_of(profile, stream, target) {
             verifiers.forget(stream.target, region);
@@ -76,7 +76,7 @@ pub fn build_lanes(
                 count(targets.len())
             )
         })?;
-        let whole = Region { start_bytes: target.start_bytes, length_bytes: target.length_bytes };
+        let whole = whole_of(target);
         let mut builder = StreamBuilder {
             profile,
             phase,
@@ -154,8 +154,7 @@ fn area_of(profile: &Profile, stream: &Stream, target: &TargetArea) -> Result<(R
             plan::format_bytes(place.whole_bytes)
         ));
     }
-    let region = Region { start_bytes: target.start_bytes + place.from_bytes, length_bytes: place.length_bytes };
-    Ok((region, block_bytes))
+    Ok((part_of(target, place.from_bytes, place.length_bytes), block_bytes))
 }
 
 fn region_of(stream: &Stream, target: &TargetArea) -> Result<Region, String> {
@@ -176,7 +175,15 @@ fn region_of(stream: &Stream, target: &TargetArea) -> Result<Region, String> {
             plan::format_bytes(stream.request.max_bytes())
         ));
     }
-    Ok(Region { start_bytes: target.start_bytes + from, length_bytes })
+    Ok(part_of(target, from, length_bytes))
+}
+
+fn whole_of(target: &TargetArea) -> Region {
+    part_of(target, 0, target.length_bytes)
+}
+
+fn part_of(target: &TargetArea, from_bytes: u64, length_bytes: u64) -> Region {
+    Region { origin_bytes: target.start_bytes, start_bytes: target.start_bytes + from_bytes, length_bytes }
 }
 
 fn demand_alignment(stream: &Stream, target: &TargetArea) -> Result<(), String> {

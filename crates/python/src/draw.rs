@@ -17,7 +17,7 @@ fn draw(plan_json: &str, target_bytes: u64, count: usize) -> PyResult<String> {
     };
     let from = stream.region.from.offset_bytes(target_bytes);
     let length_bytes = stream.region.to.offset_bytes(target_bytes).saturating_sub(from);
-    let region = Region { start_bytes: from, length_bytes };
+    let region = Region { origin_bytes: 0, start_bytes: from, length_bytes };
     let shared = Arc::new(StreamShared::new());
     let mut pattern = Pattern::new(stream, region, profile.seed, 0, 0, 0, 1, shared).map_err(wrong)?;
     let request = |_| {

@@ -293,13 +293,17 @@ class FleetRun:
         told = [] if meant else [(host.part.host, host.part.targets, host.facts.identities) for host in self.hosts]
         by_name = {host.part.host: host for host in self.hosts}
         for one, other, same in shared_places(told):
-            if forecast(self._division.plan, []).writes:
+            if self._changes_targets():
                 raise BadInputError(
                     f"{same}, and each host would overwrite the data of the other; use --share partition"
                 )
             self._note(f"{same}: every host reads all of it, and what one reads a cache may have from another")
             if one != other:
                 by_name[one].shares = by_name[other].shares = True
+
+    def _changes_targets(self) -> bool:
+        expected = forecast(self._division.plan, [])
+        return expected.writes or expected.trims
 
     def _send_traces(self) -> None:
         """Each trace to the hosts that issue it, where it has no name and goes with our process there."""

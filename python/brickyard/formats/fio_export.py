@@ -283,8 +283,8 @@ def _region(region: str, align: int, data: tuple[int, int] | None) -> list[str]:
             return default
         return int(length * float(text[:-1]) / 100) if text.endswith("%") else min(length, _core.parse_bytes(text))
 
-    low_bytes = -(-(first + place(start, 0)) // align) * align
-    return _placed(region, low_bytes, (first + place(end, length) - low_bytes) // align * align)
+    within = -(-place(start, 0) // align) * align
+    return _placed(region, first + within, (place(end, length) - within) // align * align)
 
 
 def _placed(region: str, low_bytes: int, size: int) -> list[str]:

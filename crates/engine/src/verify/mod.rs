@@ -157,10 +157,9 @@ impl Verifier {
                 "verify needs blocks of whole 512-byte sectors, not of {block_bytes} bytes; set align to a multiple of 512"
             ));
         }
-        if !start_bytes.is_multiple_of(block_bytes) || start_bytes.checked_add(length_bytes).is_none() {
+        if !start_bytes.is_multiple_of(SECTOR_BYTES as u64) || start_bytes.checked_add(length_bytes).is_none() {
             return Err(format!(
-                "verify needs a region that starts at a multiple of align ({block_bytes} bytes), not at {start_bytes}; \
-                 move its start"
+                "verify needs a region that starts at a whole 512-byte sector, not at {start_bytes}; move its start"
             ));
         }
         let blocks = length_bytes / block_bytes;

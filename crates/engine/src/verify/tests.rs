@@ -463,7 +463,7 @@ fn what_cannot_be_verified_is_refused_with_its_remedy() {
         assert!(text.contains(remedy), "{text}");
     }
     assert!(refusal((0, 1 << 20), 1000, MapChoice::Passes).contains("multiple of 512"));
-    assert!(refusal((512, 1 << 20), 4096, MapChoice::Passes).contains("align"));
+    assert!(refusal((100, 1 << 20), 4096, MapChoice::Passes).contains("whole 512-byte sector"));
     let nowhere = MapChoice::Map { directory: "/nonexistent/here".into(), limit_bytes: 1 << 30 };
     assert!(refusal((0, 1 << 20), 4096, nowhere).contains("/nonexistent/here"));
 }

@@ -37,7 +37,7 @@ pub fn stream(address: Address, sizes: &[(u64, f64)], align_bytes: Option<u64>) 
 }
 
 pub fn region(start_bytes: u64, length_bytes: u64) -> Region {
-    Region { start_bytes, length_bytes }
+    Region { origin_bytes: 0, start_bytes, length_bytes }
 }
 
 /// The patterns of all lanes of a stream.

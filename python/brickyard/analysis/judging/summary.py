@@ -337,7 +337,11 @@ def unwritten_words(opened: TargetFacts, sheet: TargetSheet | None) -> str:
     if never is None:
         return "unwritten share unknown"
     share = f" ({format_percent(min(never / whole, 1.0))})" if whole else ""
-    return f"{format_size(never)}{share} of it never written" if never else "all of it written before the run"
+    if never:
+        return f"{format_size(never)}{share} of it never written"
+    # Of a device nobody else keeps a record; another program may have trimmed a little of it.
+    by = ", by its header" if opened.kind is TargetKind.BLOCK else ""
+    return f"all of it written before the run{by}"
 
 
 def _device_lines(facts: TargetSheet | None) -> list[tuple[str, str]]:

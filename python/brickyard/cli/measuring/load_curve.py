@@ -39,7 +39,7 @@ from brickyard.schema import Document
 from brickyard.schema.plan import Phase, Plan
 from brickyard.store import Record, Store
 from brickyard.study.running.fit import refuse_programs
-from brickyard.study.running.forecast import forecast
+from brickyard.study.running.forecast import change_lines, forecast
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.shipped.load_curve import (
     LEVELS_PERCENT,
@@ -166,7 +166,7 @@ def _forecast(plan: Plan, phase: Phase, each_ns: int, rates: int, searches: int)
             f", then about {expected_steps(searches)} rates of {format_seconds(one_s)} to {format_seconds(longest_s)} "
             "in the searches for the limit"
         )
-    return [line, f"writes: {'what the workload writes in that time' if expected.writes else 'none'}"]
+    return [line, *change_lines(expected.writes, expected.trims)]
 
 
 def parse_limit(text: str | None) -> Limit | None:

@@ -407,7 +407,7 @@ def _announce(console: Console, plan: Plan, aimed: Aim) -> None:
     expected = _forecast(plan, aimed.targets, aimed.options.size_bytes, aimed.options.overwrite or [])
     is_long = expected.duration_s is None or expected.duration_s >= LONG_WRITE_S
     fills = bool(expected.fill_bytes) and any(map(os.path.exists, aimed.targets))
-    if (expected.writes and is_long) or fills:
+    if ((expected.writes or expected.trims) and is_long) or fills:
         for line in forecast_lines(expected, aimed.targets):
             print_line(console, line)
 

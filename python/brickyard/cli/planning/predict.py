@@ -42,7 +42,7 @@ from brickyard.study.running.aim import aim
 from brickyard.study.running.caches import cache_bytes, into_caches
 from brickyard.study.running.computing import computing_lines, slowed_s
 from brickyard.study.running.fit import refuse_programs
-from brickyard.study.running.forecast import forecast
+from brickyard.study.running.forecast import change_lines, forecast
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Runner, RunSpec
 from brickyard.study.running.searching import searching_s
@@ -210,7 +210,7 @@ def _forecast(
     expected = forecast(predicting.for_time(plan, length_s), [None])
     lasts = format_seconds(runs * (expected.duration_s or length_s))
     lines = [f"duration: about {lasts}: some {runs} runs, one for each rate that the search tries"]
-    return [*lines, f"writes: {'what the workload writes in that time' if expected.writes else 'none'}"]
+    return [*lines, *change_lines(expected.writes, expected.trims)]
 
 
 @dataclass(frozen=True)

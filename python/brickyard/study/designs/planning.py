@@ -20,7 +20,7 @@ from brickyard.study.designs.design import Design
 from brickyard.study.designs.matrix import Step, finished
 from brickyard.study.running.check import check_run
 from brickyard.study.running.computing import MODELLED_WRITES, Computed, computing_s, computing_words
-from brickyard.study.running.forecast import forecast
+from brickyard.study.running.forecast import change_lines, forecast
 from brickyard.units import format_seconds
 
 OVERHEAD_S = 0.5  # opening, closing and committing, on top of the run's own time
@@ -97,9 +97,10 @@ class StudyPlan:
             return [*lines, MODELLED_WRITES]
         # A database server writes whatever it is asked.
         plans = [None if line.step.spec.profile == KIND else line.step.spec.profile_plan for line in missing]
-        is_written = any(plan is None or forecast(plan, []).writes for plan in plans)
-        amount = "what the workloads write in that time" if is_written else "none, apart from filling made files"
-        return [*lines, f"writes: {amount}"]
+        expected = [None if plan is None else forecast(plan, []) for plan in plans]
+        is_written = any(one is None or one.writes for one in expected)
+        is_trimmed = any(one is not None and one.trims for one in expected)
+        return [*lines, *change_lines(is_written, is_trimmed, "none, apart from filling made files")]
 
     def duration_words(self) -> str:
         open_ended = self.open_ended

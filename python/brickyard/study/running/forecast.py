@@ -16,6 +16,8 @@ from brickyard.schema.plan import Audit, FillChoice, Moves, OpenPace, Phase, Pla
 from brickyard.study.running.computing import MODELLED_WRITES
 from brickyard.units import format_seconds, format_size
 
+TRIMS = "trims: the data of all blocks that the workload trims are lost"
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -27,6 +29,7 @@ class Forecast:
     duration_s: float | None
     ends_earlier: bool
     writes: bool
+    trims: bool
     written_bytes: int | None
     fill_bytes: int | None
 
@@ -35,6 +38,7 @@ class Forecast:
             "duration_s": self.duration_s,
             "ends_earlier": self.ends_earlier,
             "writes": self.writes,
+            "trims": self.trims,
             "written_bytes": self.written_bytes,
             "fill_bytes": self.fill_bytes,
         }
@@ -51,9 +55,16 @@ def forecast(plan: Plan, sizes_bytes: list[int | None], to_fill: Sequence[int | 
         duration_s=sum(known) if len(known) == len(durations) else None,
         ends_earlier=any(map(_may_end_earlier, plan.phase)),
         writes=any(_write_share(stream) > 0 for phase in plan.phase for stream in phase.stream),
+        trims=any(stream.operations.trim > 0 for phase in plan.phase for stream in phase.stream),
         written_bytes=sum(amounts) if len(amounts) == len(written) else None,
         fill_bytes=_sum_of(to_fill) if plan.fill is FillChoice.AUTO else 0,
     )
+
+
+def change_lines(writes: bool, trims: bool, otherwise: str = "none") -> list[str]:
+    """What a load that goes on for a time does to its targets."""
+    lines = [f"writes: {'what the workload writes in that time' if writes else otherwise}"]
+    return [*lines, TRIMS] if trims else lines
 
 
 def _sum_of(amounts: Sequence[int | None]) -> int | None:
@@ -78,13 +89,14 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
     else:  # a target that exists and is not Brickyard's own is read as it is
         filling = "filling the new file" if made else "filling the rest of a file that Brickyard made"
     lines = [f"duration: {lasts}" + (f", and the time for {filling}" if filling else "")]
+    trims = [TRIMS] if expected.trims else []
     if not expected.writes:
-        return [*lines, "writes: none" + (f", apart from {filling}" if filling else "")]
+        return [*lines, "writes: none" + (f", apart from {filling}" if filling else ""), *trims]
     if expected.written_bytes is None:
         amount = "as much as the target takes in that time (at 1 GB/s, 3.6 TB per hour)"
     else:
         amount = f"at most {format_size(expected.written_bytes)}"
-    lines.append(f"writes: {amount}" + (f", after {filling}" if filling else ""))
+    lines += [f"writes: {amount}" + (f", after {filling}" if filling else ""), *trims]
     if expected.written_bytes is not None:
         lines += _endurance_lines(expected.written_bytes + (fill_bytes or 0), targets)
     return lines
