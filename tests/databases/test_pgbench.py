@@ -19,11 +19,12 @@ from brickyard.analysis.databases import pgbench
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.studies import kirkwood
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.databases.pgbench_aborts import AbortReader
 from brickyard.databases.pgbench_home import MARK, PREFIX
 from brickyard.databases.pgbench_log import LogReader
 from brickyard.databases.pgbench_plan import check_unseen_room, read_changes
 from brickyard.errors import BadInputError
-from brickyard.schema import PhaseEnd, ServerSample
+from brickyard.schema import PhaseEnd, ServerSample, plan_document
 from brickyard.store import Record, Store
 from brickyard.study.designs import texts
 from support import MS, SECOND, add_run, cell, interval, phase_end
@@ -72,7 +73,7 @@ def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path], capsys:
     assert "IOPS" not in said
     assert cli.main(["show", "--store", str(place / "store.db")]) == 0
     shown = capsys.readouterr().out
-    assert shown.index("transactions/s, half of them") < shown.index("Before you rely on it: No request failed.")
+    assert shown.index("transactions/s, half of them") < shown.index("Before you rely on it: No transaction failed.")
     settings = pgbench.settings_of(record)
     assert {"autovacuum", "data_checksums", "shared_buffers", "wal_sync_method"} <= set(settings)
     assert settings["fsync"] == "off"
@@ -165,6 +166,70 @@ def test_a_server_that_dies_leaves_what_was_measured(tmp_path: Path) -> None:
     assert row is not None
     assert row.requests > 100
     assert sum(end.errors_by_kind.get("aborted", 0) for end in record.of(PhaseEnd)) == 2
+
+
+@pytest.mark.parametrize(
+    ("which", "said", "verdict"),
+    [
+        ("= 1", "1 of 3 clients aborted (at ", "not known"),
+        (">= 0", "All 3 clients aborted (", "fail"),
+    ],
+)
+def test_a_client_that_aborts_is_a_failed_transaction_and_the_figures_are_of_the_others(
+    which: str, said: str, verdict: str, own: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    script = place / "aborting.sql"
+    script.write_text(f"SELECT 1/(CASE WHEN :client_id {which} THEN 0 ELSE 1 END);\n")
+    words = ("scale=1", "clients=3", "duration=2s", f"script={script}")
+    assert run(place, dsn, *(word for item in words for word in ("--set", item))) == 1
+    capsys.readouterr()
+    record = latest(place)
+    row, count = pgbench.call_totals(record), 1 if which == "= 1" else 3
+    assert row is not None
+    assert row.errors == len(record.errors) == count
+    if count == 1:
+        assert record.errors[0].at_ns < record.of(PhaseEnd)[0].end_ns, "the others went on"
+    assert cli.main(["show", "--check", "errors<=1%", "--json", "--store", str(place / "store.db")]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (finding,) = told["verdicts"][0]["findings"]
+    assert (finding["verdict"], finding["value"]) == (verdict, count / (row.requests + count))
+    assert cli.main(["show", "--store", str(place / "store.db")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert said in shown
+    assert ("from then on the figures are of 2 clients." in shown) == (count == 1)
+    assert "cover only a part of it" not in shown
+    assert f"{count} transaction{'s' if count > 1 else ''} failed (aborted {count}) beside" in shown
+    assert "No request failed" not in shown
+    assert "No transaction failed" not in shown
+    assert "offsets" not in shown
+
+
+def test_a_run_whose_aborted_clients_are_known_at_its_end_alone_names_no_time(tmp_path: Path) -> None:
+    """As older versions stored it."""
+    plan = read_changes("/data", ["clients=4", "transactions=10"]).plan()
+    error = {"event": "error", "at_ns": SECOND, "phase": 0, "stream": 0, "operation": "call", "offset_bytes": 0}
+    end = phase_end(end_ns=SECOND, errors_by_kind={"aborted": 1})
+    told = [
+        interval(0, SECOND, cell([MS] * 10, operation="call")),
+        error | {"request_bytes": 0, "kind": "aborted", "text": "x"},
+        end,
+    ]
+    with Store(tmp_path / "store.db") as store:
+        record = store.record(add_run(store, told, plan_=plan_document(plan), outcome="failed"))
+    said = answer([record], {}).belief
+    assert "1 of 4 clients aborted: from then on the figures are of 3 clients. 1 transaction failed;" in said
+
+
+def test_clients_are_given_up_once_and_when_their_line_is_whole() -> None:
+    reader = AbortReader()
+    reader.take(b"pgbench: error: client 1 script 0 aborted in comm", 1)
+    assert reader.new() == []
+    reader.take(b"and 1 query 0: ERROR: x\npgbench: error: client 1 aborted in state 3\npgbench: client 12", 2)
+    reader.take(
+        b" aborted in command 4 (SQL) of script 0; perhaps the backend died\npgbench: error: Run was aborted\n", 3
+    )
+    assert [(one.client, one.at_us) for one in reader.new()] == [(1, 2), (12, 3)]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ PIPE_BYTES = 1 << 20  # a pipe's largest size for any account: 25,000 transactio
 READ_BYTES = 1 << 18
 COLUMNS, RATE_COLUMNS = 6, 7
 INTERVAL_US = INTERVAL_NS // 1000
-NOT_DONE = (b"failed", b"skipped", b"serialization", b"deadlock")
+ABORTED = b"aborted"
+NOT_DONE = (b"failed", b"skipped", b"serialization", b"deadlock", ABORTED)
 
 
 @dataclass
@@ -131,6 +132,14 @@ class LogReader:
                 tally.add([time], lags[number : number + 1] if lags is not None else None)
         pipe.seen_us = max(pipe.seen_us, ends_us[1])
         self.last_us = max(self.last_us, ends_us[1])
+
+    def abort(self, at_us: int, begun_us: int) -> None:
+        """Counts the transaction with which a client was given up, of which the log has no line. `begun_us` is when
+        pgbench was started: the origin where no transaction has ended."""
+        if self.origin_us is None:
+            self.origin_us = min(begun_us, at_us)
+        self._tally(at_us, 0).add([ABORTED], [b"0"] if self._has_rate else None)
+        self.last_us = max(self.last_us, at_us)
 
     def _tally(self, end_us: int, took_us: int) -> Tally:
         """Of its interval. The first line that is read tells when pgbench began: its clients all began with it."""
