@@ -17,6 +17,7 @@ import pytest
 from brickyard import cli
 from brickyard.analysis.databases import pgbench
 from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.steadiness import steadiness_warnings
 from brickyard.analysis.studies import kirkwood
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.pgbench_aborts import AbortReader
@@ -203,6 +204,17 @@ def test_a_client_that_aborts_is_a_failed_transaction_and_the_figures_are_of_the
     assert "No request failed" not in shown
     assert "No transaction failed" not in shown
     assert "offsets" not in shown
+
+
+def test_rates_of_transactions_are_no_iops(tmp_path: Path) -> None:
+    plan = plan_document(read_changes("/data", ["clients=4", "duration=5s"]).plan())
+    rates = (1000, 1300, 700, 1000, 1300)
+    calls = [cell([MS] * rate, operation="call") for rate in rates]
+    told = [interval(n * SECOND, (n + 1) * SECOND, call) for n, call in enumerate(calls)]
+    with Store(tmp_path / "store.db") as store:
+        record = store.record(add_run(store, [*told, phase_end(end_ns=5 * SECOND)], plan_=plan))
+    (warning,) = steadiness_warnings(record)
+    assert "is noisy: transactions/s vary by 2" in warning.text
 
 
 def test_a_run_whose_aborted_clients_are_known_at_its_end_alone_names_no_time(tmp_path: Path) -> None:
@@ -508,6 +520,19 @@ def test_the_study_shares_a_database_and_stands_beside_the_published_tables(
     # What is finished is not measured again.
     assert cli.main(["study", small, *words, "--target", dsn, *store]) == 0
     assert json.loads(capsys.readouterr().out)["reused"] == 2
+
+
+def test_a_dry_run_of_the_study_speaks_of_databases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--target", str(tmp_path), "--only", "layout=here", "--dry-run", "--store", str(tmp_path / "store.db")]
+    words += ["--set", "duration=10s", "--repetitions", "1", "--only", "settings=default", "--only", "scale=10"]
+    assert cli.main(["study", kirkwood.STUDY, *words, "--only", "clients=1", "--only", "clients=2"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "missing runs: about 21 s, without the time for making servers and loading databases" in said
+    assert "never written" not in said
+    words = [word if word != "duration=10s" else "transactions=10" for word in words]
+    assert cli.main(["study", kirkwood.STUDY, *words, "--only", "clients=1"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "missing runs: 1 run that ends at its limit, without the time for making servers" in said
 
 
 def test_the_published_tables_are_those_of_the_reference() -> None:

@@ -140,7 +140,7 @@ def nothing_measured(run: Judged) -> Iterator[RunWarning]:
 
 
 def failure_remedy(run: Judged, *, is_full: bool, lacks_descriptors: bool = False, count: int = 0) -> str:
-    if run.other_kind is OtherKind.PGBENCH:
+    if run.other_kind in (OtherKind.PGBENCH, OtherKind.LOAD):
         return "Look at the list of errors, and at the server's log, before comparing this run with another."
     if run.is_replay:
         return "Look at the failed calls by SQLSTATE, and at the server's log, before comparing this run with another."
