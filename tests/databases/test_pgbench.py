@@ -14,10 +14,12 @@ import msgspec
 import psycopg
 import pytest
 
-from brickyard import cli
+from brickyard import cli, rulers
 from brickyard.analysis.databases import pgbench
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.steadiness import steadiness_warnings
+from brickyard.analysis.judging.verdict import verdict as judged
+from brickyard.analysis.judging.verdict_words import verdict_rows
 from brickyard.analysis.studies import kirkwood
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
 from brickyard.databases.pgbench_aborts import AbortReader
@@ -25,6 +27,7 @@ from brickyard.databases.pgbench_home import MARK, PREFIX
 from brickyard.databases.pgbench_log import LogReader
 from brickyard.databases.pgbench_plan import check_unseen_room, read_changes
 from brickyard.errors import BadInputError
+from brickyard.report.tables import failure_table
 from brickyard.schema import PhaseEnd, ServerSample, plan_document
 from brickyard.store import Record, Store
 from brickyard.study.designs import texts
@@ -202,8 +205,30 @@ def test_a_client_that_aborts_is_a_failed_transaction_and_the_figures_are_of_the
     assert "cover only a part of it" not in shown
     assert f"{count} transaction{'s' if count > 1 else ''} failed (aborted {count}) beside" in shown
     assert "No request failed" not in shown
+    made = failure_table([record])
+    assert made is not None
+    assert (made.title, made.columns) == ("Failed transactions", ["run", "operation", "what happened", "at"])
+    assert len(made.rows) == count
+    assert {len(cells) for cells in made.rows} == {4}
     assert "No transaction failed" not in shown
     assert "offsets" not in shown
+
+
+def test_intervals_do_not_wait_for_a_thread_whose_clients_aborted() -> None:
+    (read_a, write_a), (read_b, write_b) = os.pipe(), os.pipe()
+    for handle in (read_a, read_b):
+        os.set_blocking(handle, False)
+    log = LogReader([read_a, read_b], has_rate=False, clients=2)
+    os.write(write_a, b"0 0 1000 0 100 1000\n0 1 1000 0 102 0\n")
+    log.look()
+    log.abort(100_500_000, 0)
+    assert list(log.whole()) == []
+    os.close(write_b)
+    log.look()
+    first, _ = log.whole()
+    assert [(cell.requests, cell.errors) for cell in first.cells] == [(1, 1)]
+    log.close()
+    os.close(write_a)
 
 
 def test_rates_of_transactions_are_no_iops(tmp_path: Path) -> None:
@@ -215,6 +240,8 @@ def test_rates_of_transactions_are_no_iops(tmp_path: Path) -> None:
         record = store.record(add_run(store, [*told, phase_end(end_ns=5 * SECOND)], plan_=plan))
     (warning,) = steadiness_warnings(record)
     assert "is noisy: transactions/s vary by 2" in warning.text
+    ((_, required, measured, *_),) = verdict_rows(judged(record, rulers.read("iops>=2000")))
+    assert (required, measured) == ("≥ 2,000 transactions/s", "1,060 transactions/s")
 
 
 def test_a_run_whose_aborted_clients_are_known_at_its_end_alone_names_no_time(tmp_path: Path) -> None:

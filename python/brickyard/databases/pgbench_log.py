@@ -71,13 +71,17 @@ def _took_us(time: bytes) -> int:
 
 
 class _Pipe:
-    """One thread's log. `seen_us` is the newest instant that it has told."""
+    """One thread's log. `seen_us` is the newest instant that it has told.
+
+    `is_closed` of a pipe whose thread ended, which is before the others where all its clients were given up; and before
+    it began, but no thread has a transaction before all have opened their logs.
+    """
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
         self.rest = b""
         self.seen_us = 0
-        self.is_over = False
+        self.is_closed = False
         with suppress(OSError):
             fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
@@ -88,8 +92,10 @@ class _Pipe:
             try:
                 data = os.read(self.handle, READ_BYTES)
             except BlockingIOError:
+                self.is_closed = False
                 break
             if not data:
+                self.is_closed = True
                 break
             got.append(data)
         whole, newline, self.rest = (self.rest + b"".join(got)).rpartition(b"\n")
@@ -161,7 +167,8 @@ class LogReader:
         """Intervals that no thread can add to any more; all of them once pgbench has ended."""
         if self.origin_us is None:
             return
-        passed_us = self.last_us if is_over else min(pipe.seen_us for pipe in self._pipes)
+        open_us = [pipe.seen_us for pipe in self._pipes if not pipe.is_closed]
+        passed_us = self.last_us if is_over else min(open_us, default=self.last_us)
         span_us = passed_us - self.origin_us
         while (self.told + 1) * INTERVAL_US <= span_us:
             yield self._interval((self.told + 1) * INTERVAL_NS)
