@@ -143,6 +143,11 @@ def postgresql_bytes(text: str) -> int:
     return int(float(number) * units[text.strip()[len(number) :]])
 
 
+def format_counted(count: int, nouns: str) -> str:
+    """`nouns` is a plural in -s, such as requests."""
+    return f"{format_count(count)} {nouns.removesuffix('s') if count == 1 else nouns}"
+
+
 def plural(operation: str) -> str:
     """Of an operation's name."""
     return operation + ("es" if operation.endswith("sh") else "s")

@@ -14,16 +14,21 @@ import msgspec
 import psycopg
 import pytest
 
-from brickyard import cli
+from brickyard import cli, rulers
 from brickyard.analysis.databases import pgbench
 from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.steadiness import steadiness_warnings
+from brickyard.analysis.judging.verdict import verdict as judged
+from brickyard.analysis.judging.verdict_words import verdict_rows
 from brickyard.analysis.studies import kirkwood
 from brickyard.databases.ephemeral import Server, ephemeral_postgres
+from brickyard.databases.pgbench_aborts import AbortReader
 from brickyard.databases.pgbench_home import MARK, PREFIX
 from brickyard.databases.pgbench_log import LogReader
 from brickyard.databases.pgbench_plan import check_unseen_room, read_changes
 from brickyard.errors import BadInputError
-from brickyard.schema import PhaseEnd, ServerSample
+from brickyard.report.tables import failure_table
+from brickyard.schema import PhaseEnd, ServerSample, plan_document
 from brickyard.store import Record, Store
 from brickyard.study.designs import texts
 from support import MS, SECOND, add_run, cell, interval, phase_end
@@ -72,7 +77,7 @@ def test_figures_agree_with_pgbench_s_own_summary(own: tuple[str, Path], capsys:
     assert "IOPS" not in said
     assert cli.main(["show", "--store", str(place / "store.db")]) == 0
     shown = capsys.readouterr().out
-    assert shown.index("transactions/s, half of them") < shown.index("Before you rely on it: No request failed.")
+    assert shown.index("transactions/s, half of them") < shown.index("Before you rely on it: No transaction failed.")
     settings = pgbench.settings_of(record)
     assert {"autovacuum", "data_checksums", "shared_buffers", "wal_sync_method"} <= set(settings)
     assert settings["fsync"] == "off"
@@ -165,6 +170,105 @@ def test_a_server_that_dies_leaves_what_was_measured(tmp_path: Path) -> None:
     assert row is not None
     assert row.requests > 100
     assert sum(end.errors_by_kind.get("aborted", 0) for end in record.of(PhaseEnd)) == 2
+
+
+@pytest.mark.parametrize(
+    ("which", "said", "verdict"),
+    [
+        ("= 1", "1 of 3 clients aborted (at ", "not known"),
+        (">= 0", "All 3 clients aborted (", "fail"),
+    ],
+)
+def test_a_client_that_aborts_is_a_failed_transaction_and_the_figures_are_of_the_others(
+    which: str, said: str, verdict: str, own: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    script = place / "aborting.sql"
+    script.write_text(f"SELECT 1/(CASE WHEN :client_id {which} THEN 0 ELSE 1 END);\n")
+    words = ("scale=1", "clients=3", "duration=2s", f"script={script}")
+    assert run(place, dsn, *(word for item in words for word in ("--set", item))) == 1
+    capsys.readouterr()
+    record = latest(place)
+    row, count = pgbench.call_totals(record), 1 if which == "= 1" else 3
+    assert row is not None
+    assert row.errors == len(record.errors) == count
+    if count == 1:
+        assert record.errors[0].at_ns < record.of(PhaseEnd)[0].end_ns, "the others went on"
+    assert cli.main(["show", "--check", "errors<=1%", "--json", "--store", str(place / "store.db")]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (finding,) = told["verdicts"][0]["findings"]
+    assert (finding["verdict"], finding["value"]) == (verdict, count / (row.requests + count))
+    assert cli.main(["show", "--store", str(place / "store.db")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert said in shown
+    assert ("from then on the figures are of 2 clients." in shown) == (count == 1)
+    assert "cover only a part of it" not in shown
+    assert f"{count} transaction{'s' if count > 1 else ''} failed (aborted {count}) beside" in shown
+    assert "No request failed" not in shown
+    made = failure_table([record])
+    assert made is not None
+    assert (made.title, made.columns) == ("Failed transactions", ["run", "operation", "what happened", "at"])
+    assert len(made.rows) == count
+    assert {len(cells) for cells in made.rows} == {4}
+    assert "No transaction failed" not in shown
+    assert "offsets" not in shown
+
+
+def test_intervals_do_not_wait_for_a_thread_whose_clients_aborted() -> None:
+    (read_a, write_a), (read_b, write_b) = os.pipe(), os.pipe()
+    for handle in (read_a, read_b):
+        os.set_blocking(handle, False)
+    log = LogReader([read_a, read_b], has_rate=False, clients=2)
+    os.write(write_a, b"0 0 1000 0 100 1000\n0 1 1000 0 102 0\n")
+    log.look()
+    log.abort(100_500_000, 0)
+    assert list(log.whole()) == []
+    os.close(write_b)
+    log.look()
+    first, _ = log.whole()
+    assert [(cell.requests, cell.errors) for cell in first.cells] == [(1, 1)]
+    log.close()
+    os.close(write_a)
+
+
+def test_rates_of_transactions_are_no_iops(tmp_path: Path) -> None:
+    plan = plan_document(read_changes("/data", ["clients=4", "duration=5s"]).plan())
+    rates = (1000, 1300, 700, 1000, 1300)
+    calls = [cell([MS] * rate, operation="call") for rate in rates]
+    told = [interval(n * SECOND, (n + 1) * SECOND, call) for n, call in enumerate(calls)]
+    with Store(tmp_path / "store.db") as store:
+        record = store.record(add_run(store, [*told, phase_end(end_ns=5 * SECOND)], plan_=plan))
+    (warning,) = steadiness_warnings(record)
+    assert "is noisy: transactions/s vary by 2" in warning.text
+    ((_, required, measured, *_),) = verdict_rows(judged(record, rulers.read("iops>=2000")))
+    assert (required, measured) == ("≥ 2,000 transactions/s", "1,060 transactions/s")
+
+
+def test_a_run_whose_aborted_clients_are_known_at_its_end_alone_names_no_time(tmp_path: Path) -> None:
+    """As older versions stored it."""
+    plan = read_changes("/data", ["clients=4", "transactions=10"]).plan()
+    error = {"event": "error", "at_ns": SECOND, "phase": 0, "stream": 0, "operation": "call", "offset_bytes": 0}
+    end = phase_end(end_ns=SECOND, errors_by_kind={"aborted": 1})
+    told = [
+        interval(0, SECOND, cell([MS] * 10, operation="call")),
+        error | {"request_bytes": 0, "kind": "aborted", "text": "x"},
+        end,
+    ]
+    with Store(tmp_path / "store.db") as store:
+        record = store.record(add_run(store, told, plan_=plan_document(plan), outcome="failed"))
+    said = answer([record], {}).belief
+    assert "1 of 4 clients aborted: from then on the figures are of 3 clients. 1 transaction failed;" in said
+
+
+def test_clients_are_given_up_once_and_when_their_line_is_whole() -> None:
+    reader = AbortReader()
+    reader.take(b"pgbench: error: client 1 script 0 aborted in comm", 1)
+    assert reader.new() == []
+    reader.take(b"and 1 query 0: ERROR: x\npgbench: error: client 1 aborted in state 3\npgbench: client 12", 2)
+    reader.take(
+        b" aborted in command 4 (SQL) of script 0; perhaps the backend died\npgbench: error: Run was aborted\n", 3
+    )
+    assert [(one.client, one.at_us) for one in reader.new()] == [(1, 2), (12, 3)]
 
 
 @pytest.mark.parametrize(
@@ -443,6 +547,19 @@ def test_the_study_shares_a_database_and_stands_beside_the_published_tables(
     # What is finished is not measured again.
     assert cli.main(["study", small, *words, "--target", dsn, *store]) == 0
     assert json.loads(capsys.readouterr().out)["reused"] == 2
+
+
+def test_a_dry_run_of_the_study_speaks_of_databases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--target", str(tmp_path), "--only", "layout=here", "--dry-run", "--store", str(tmp_path / "store.db")]
+    words += ["--set", "duration=10s", "--repetitions", "1", "--only", "settings=default", "--only", "scale=10"]
+    assert cli.main(["study", kirkwood.STUDY, *words, "--only", "clients=1", "--only", "clients=2"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "missing runs: about 21 s, without the time for making servers and loading databases" in said
+    assert "never written" not in said
+    words = [word if word != "duration=10s" else "transactions=10" for word in words]
+    assert cli.main(["study", kirkwood.STUDY, *words, "--only", "clients=1"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "missing runs: 1 run that ends at its limit, without the time for making servers" in said
 
 
 def test_the_published_tables_are_those_of_the_reference() -> None:

@@ -101,6 +101,12 @@ def test_a_fire_hose_keeps_to_its_sessions_and_rates_to_their_rate(
     assert points[2].overloaded
     assert points[2].unsent > 50
     assert document["replay"]["limit"]["broken_at_per_s"] is not None
+    # Calls that sleep for 20 ms keep no limit of 1 ms.
+    arguments = ["--pace", "fixed:20,30", "--again", "--duration", "1s", "--limit", "mean:1ms"]
+    document, _ = replayed(capsys, *common, *arguments, store=place, code=1)
+    assert document["replay"]["limit"]["rate_per_s"] is None
+    assert main(["replay", *map(str, common), "--pace", "both", "--limit", "mean:1ms", "--store", str(place)]) == 2
+    assert "--limit mean:1ms: needs offered rates" in capsys.readouterr().err
 
 
 def test_drivers_with_calls_send_the_part_of_those_without(

@@ -93,6 +93,17 @@ def test_a_percentile_of_too_few_calls_is_not_measured(tmp_path: Path) -> None:
     ]
 
 
+def test_states_of_the_server_say_who_ended_the_connection() -> None:
+    said = {state: replay_pages.sqlstate_words(state) for state in ("57P01", "57P02", "57P03", "57014", "42P01")}
+    assert said == {
+        "57P01": "server shut down, or connection ended by an administrator",
+        "57P02": "server crashed",
+        "57P03": "server starting or shutting down",
+        "57014": "canceled, as by statement_timeout",
+        "42P01": "syntax or access rule",
+    }
+
+
 def test_times_of_a_rate_that_was_not_kept_tell_how_long_the_run_was(tmp_path: Path) -> None:
     pace = {"kind": "fixed", "rate_per_s": 1000.0}
     with Store(tmp_path / "s.db") as store:

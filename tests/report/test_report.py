@@ -204,7 +204,7 @@ def test_single_runs_failed_and_interrupted_ones_get_a_report_too(tmp_path: Path
         run = add_run(store, [interval(0, SECOND, cell([MS] * 20, errors=1)), error, phase_end()], outcome=None)
         text = write_report([store.record(run)], None, tmp_path / "out").read_text()
     assert "the drive gave up" in text
-    assert "1 requests failed" in text
+    assert "1 request failed" in text
     assert 'id="characterization-graph"' not in text
     assert "interrupted" in text
 

@@ -24,7 +24,8 @@ PIPE_BYTES = 1 << 20  # a pipe's largest size for any account: 25,000 transactio
 READ_BYTES = 1 << 18
 COLUMNS, RATE_COLUMNS = 6, 7
 INTERVAL_US = INTERVAL_NS // 1000
-NOT_DONE = (b"failed", b"skipped", b"serialization", b"deadlock")
+ABORTED = b"aborted"
+NOT_DONE = (b"failed", b"skipped", b"serialization", b"deadlock", ABORTED)
 
 
 @dataclass
@@ -70,13 +71,17 @@ def _took_us(time: bytes) -> int:
 
 
 class _Pipe:
-    """One thread's log. `seen_us` is the newest instant that it has told."""
+    """One thread's log. `seen_us` is the newest instant that it has told.
+
+    `is_closed` of a pipe whose thread ended, which is before the others where all its clients were given up; and before
+    it began, but no thread has a transaction before all have opened their logs.
+    """
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
         self.rest = b""
         self.seen_us = 0
-        self.is_over = False
+        self.is_closed = False
         with suppress(OSError):
             fcntl.fcntl(handle, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
@@ -87,8 +92,10 @@ class _Pipe:
             try:
                 data = os.read(self.handle, READ_BYTES)
             except BlockingIOError:
+                self.is_closed = False
                 break
             if not data:
+                self.is_closed = True
                 break
             got.append(data)
         whole, newline, self.rest = (self.rest + b"".join(got)).rpartition(b"\n")
@@ -132,6 +139,14 @@ class LogReader:
         pipe.seen_us = max(pipe.seen_us, ends_us[1])
         self.last_us = max(self.last_us, ends_us[1])
 
+    def abort(self, at_us: int, begun_us: int) -> None:
+        """Counts the transaction with which a client was given up, of which the log has no line. `begun_us` is when
+        pgbench was started: the origin where no transaction has ended."""
+        if self.origin_us is None:
+            self.origin_us = min(begun_us, at_us)
+        self._tally(at_us, 0).add([ABORTED], [b"0"] if self._has_rate else None)
+        self.last_us = max(self.last_us, at_us)
+
     def _tally(self, end_us: int, took_us: int) -> Tally:
         """Of its interval. The first line that is read tells when pgbench began: its clients all began with it."""
         if self.origin_us is None:
@@ -152,7 +167,8 @@ class LogReader:
         """Intervals that no thread can add to any more; all of them once pgbench has ended."""
         if self.origin_us is None:
             return
-        passed_us = self.last_us if is_over else min(pipe.seen_us for pipe in self._pipes)
+        open_us = [pipe.seen_us for pipe in self._pipes if not pipe.is_closed]
+        passed_us = self.last_us if is_over else min(open_us, default=self.last_us)
         span_us = passed_us - self.origin_us
         while (self.told + 1) * INTERVAL_US <= span_us:
             yield self._interval((self.told + 1) * INTERVAL_NS)

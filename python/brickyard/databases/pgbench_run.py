@@ -12,6 +12,7 @@ import os
 import queue
 import re
 import resource
+import select
 import signal
 import subprocess
 import threading
@@ -29,6 +30,7 @@ from brickyard import outputs
 from brickyard.analysis.databases.pgbench import SCALE_BYTES
 from brickyard.databases.connect import connected
 from brickyard.databases.measured import BOUND_SHARE, MOST_ERRORS
+from brickyard.databases.pgbench_aborts import AbortReader
 from brickyard.databases.pgbench_home import Home
 from brickyard.databases.pgbench_log import LogReader
 from brickyard.databases.pgbench_plan import BUILT_IN, PgbenchSpec
@@ -108,6 +110,7 @@ class PgbenchRun:
         self._told_cpu = self._last_cpu = (0, 0)
         self._query = ""
         self._end_ns = 0
+        self._aborts_told = 0
         self._thread = threading.Thread(target=self._drive, name="pgbench", daemon=True)
         self._thread.start()
 
@@ -273,6 +276,7 @@ class PgbenchRun:
             self._follow(process, log, connection, said, first)
             code = self._reap()
             log.look()
+            self._give_up(log, said.aborts, is_over=True)
             self._cpu_of_the_dead(before)
             self._tell(log, is_over=True)
             self._close(log, connection, said)
@@ -290,9 +294,10 @@ class PgbenchRun:
     ) -> None:
         sampled_s = time.monotonic()
         while process.poll() is None:
-            time.sleep(LOOK_S)
+            _wait(process, said)
             log.look()
             _drain(process, said)
+            self._give_up(log, said.aborts)
             if log.origin_us is not None and self._origin_unix_ns is None:
                 self._origin_unix_ns = log.origin_us * 1000
             if first is not None and self._origin_unix_ns is not None:
@@ -307,6 +312,29 @@ class PgbenchRun:
                 if (seen := self._sampled(connection)) is not None:
                     self._told.put(seen)
         _drain(process, said)
+        said.aborts.take(b"\n", _now_us())
+
+    def _give_up(self, log: LogReader, aborts: AbortReader, *, is_over: bool = False) -> None:
+        """Tells of clients that pgbench gave up; before its log has begun, nobody knows from when to count."""
+        if log.origin_us is None and not is_over:
+            return
+        for abort in aborts.new():
+            log.abort(abort.at_us, self._begun_unix_ns // 1000)
+            assert log.origin_us is not None
+            if self._aborts_told < MOST_ERRORS:
+                self._aborts_told += 1
+                self._told.put(
+                    ErrorEvent(
+                        at_ns=max(abort.at_us - log.origin_us, 0) * 1000,
+                        phase=0,
+                        stream=0,
+                        operation=Counted.CALL,
+                        offset_bytes=0,
+                        request_bytes=0,
+                        kind=ErrorKind.ABORTED,
+                        text=abort.text,
+                    )
+                )
 
     def _sampled(self, connection: Any) -> ServerSample | None:
         """None where the server answers no more: pgbench itself will say so."""
@@ -344,34 +372,21 @@ class PgbenchRun:
     def _close(self, log: LogReader, connection: Any, said: _Said) -> None:
         if (seen := self._sampled(connection)) is not None:
             self._told.put(seen)
-        aborted = [line for line in _lines(said.err) if "aborted in" in line]
-        for text in aborted[:MOST_ERRORS]:
-            self._told.put(
-                ErrorEvent(
-                    at_ns=self._end_ns,
-                    phase=0,
-                    stream=0,
-                    operation=Counted.CALL,
-                    offset_bytes=0,
-                    request_bytes=0,
-                    kind=ErrorKind.ABORTED,
-                    text=text,
-                )
-            )
         user_ns, system_ns = self._last_cpu
         share = (user_ns + system_ns) / max(self._end_ns * self._spec.threads_used, 1)
         is_bound = share > BOUND_SHARE and log.transactions > 0  # connecting in vain takes CPU time as well
-        kinds = {**log.failures, **({"aborted": len(aborted)} if aborted else {})}
         reason = PhaseReason.DURATION if self._spec.duration_ns else PhaseReason.REQUESTS
+        if self._stopped or log.failures[ErrorKind.ABORTED]:
+            reason = PhaseReason.INTERRUPTED if self._stopped else PhaseReason.ERROR
         self._told.put(
             PhaseEnd(
                 phase=0,
                 end_ns=self._end_ns,
-                reason=PhaseReason.INTERRUPTED if self._stopped else PhaseReason.ERROR if aborted else reason,
+                reason=reason,
                 unsent=log.failures.get("skipped", 0),
                 outstanding=0,
                 errors_by_errno={},
-                errors_by_kind=kinds,
+                errors_by_kind=dict(log.failures),
                 slowest=[],
                 cpu=Cpu(user_ns=user_ns, system_ns=system_ns),
                 generator_bound=is_bound,
@@ -399,15 +414,36 @@ class _Said:
 
     out: bytearray = field(default_factory=bytearray)
     err: bytearray = field(default_factory=bytearray)
+    aborts: AbortReader = field(default_factory=AbortReader)
+    has_ended: bool = False
+    """Whether stderr is closed."""
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _wait(process: subprocess.Popen[bytes], said: _Said) -> None:
+    """Until pgbench complains, whose complaints bear no time of their own, or for a look at the log."""
+    if said.has_ended or process.stderr is None:
+        time.sleep(LOOK_S)
+    else:
+        poll = select.poll()
+        poll.register(process.stderr, select.POLLIN)
+        poll.poll(LOOK_S * 1000)
 
 
 def _drain(process: subprocess.Popen[bytes], said: _Said) -> None:
     """A pipe that nobody reads would hold pgbench up; what goes on beyond 256 KiB of complaints is dropped."""
     for kept, stream in ((said.out, process.stdout), (said.err, process.stderr)):
+        is_err = kept is said.err
         with suppress(BlockingIOError):
             while stream is not None and (data := os.read(stream.fileno(), 1 << 16)):
                 kept.extend(data)
                 del kept[1 << 18 :]
+                if is_err:
+                    said.aborts.take(data, _now_us())
+            said.has_ended |= is_err
 
 
 def summary(text: str) -> PgbenchEnd | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from brickyard.honesty.figures import DirtyFigures, Figures, OverwriteFigures
 from brickyard.schema.target_sheet import WriteCaches
-from brickyard.units import MIB, format_ns, format_size, three_digits
+from brickyard.units import MIB, format_counted, format_ns, format_size, three_digits
 
 SUSPICIOUS, PLAUSIBLE, SILENT = "suspicious", "plausible", "no verdict"
 
@@ -58,7 +58,9 @@ def findings(measured: Figures, facts: WriteCaches, *, protected: bool = False) 
         text = f"I/O was buffered ({measured.buffered_reason}): plain writes went to memory, and a flush wrote them."
         found.append(Finding("buffered", SILENT, text))
     if measured.errors:
-        text = f"{measured.errors:,} requests failed. All figures exclude them, so findings are weaker."
+        text = (
+            f"{format_counted(measured.errors, 'requests')} failed. All figures exclude them, so findings are weaker."
+        )
         found.append(Finding("errors", SILENT, text))
     return [_forgiven(item) for item in found] if protected else found
 

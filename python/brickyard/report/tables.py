@@ -10,7 +10,7 @@ from brickyard.analysis import RankedCell, Totals
 from brickyard.analysis.figures import background, cells, power
 from brickyard.analysis.figures.all_rows import AllRow, all_rates, all_times
 from brickyard.analysis.figures.cells import LATENCY_COLUMNS, latency_cells
-from brickyard.analysis.figures.sending import length_told
+from brickyard.analysis.figures.sending import asked_noun, length_told
 from brickyard.analysis.figures.tool_cells import tool_table
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging import slow
@@ -411,6 +411,10 @@ def failure_table(records: list[Record]) -> Table | None:
         hangs = record.of(HangEvent)
         rows += [_failure(record, hang, f"outstanding for {format_ns(hang.outstanding_ns)}") for hang in hangs]
     columns = ["run", "operation", "what happened", "at", "size", "offset"]
+    nouns = {asked_noun(record.info.plan) for record in records}
+    if len(nouns) == 1 and "requests" not in nouns:  # of a database's transactions and calls there is no place
+        columns, rows = columns[:4], [row[:4] for row in rows]
+        return Table(f"Failed {nouns.pop()}", columns, rows[:100], text_columns=3) if rows else None
     return Table("Failed and hung requests", columns, rows[:100], text_columns=3) if rows else None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from brickyard.units import format_percent, format_size, three_digits
+from brickyard.units import format_counted, format_percent, format_size, three_digits
 from brickyard.watch.cgroups import Throttle
 from brickyard.watch.seen import NS, READS, WRITES, SeenCell
 from brickyard.watch.totals import DeviceTotals, aligned_share, mean_depth, share_at_depth_one
@@ -174,7 +174,11 @@ def _ahead(device: DeviceTotals) -> _Said:
 
 def _failures(device: DeviceTotals) -> _Said:
     errors = device.asked.errors
-    return [(f"{errors:,} requests failed; see the kernel's log", "errors", float(errors))] if errors else []
+    return (
+        [(f"{format_counted(errors, 'requests')} failed; see the kernel's log", "errors", float(errors))]
+        if errors
+        else []
+    )
 
 
 def held_back(device: str, cgroup: str, limit: Throttle, rates_per_s: Sequence[float]) -> Opinion | None:

@@ -242,6 +242,12 @@ def within(records: list[Record], limit: Limit | None) -> Within | None:
     )
 
 
+def is_kept(records: list[Record], limit: Limit | None) -> bool:
+    """Whether an offered rate kept the limit; also where no rate was offered, or no limit asked for."""
+    found = within(records, limit)
+    return found is None or found.rate_per_s is not None
+
+
 def _lacks(point: CurvePoint, limit: Limit) -> bool:
     """Too few calls for the percentile."""
     return point.time_ns(limit.figure) is None

@@ -45,7 +45,11 @@ SQLSTATES = {
     "54": "limit exceeded",
     "55P03": "lock not available",
     "57014": "canceled, as by statement_timeout",
-    "57P": "server shut down or starting",
+    "57P01": "server shut down, or connection ended by an administrator",
+    "57P02": "server crashed",
+    "57P03": "server starting or shutting down",
+    "57P04": "database dropped",
+    "57P05": "connection idle too long",
     "58": "system error",
     "XX": "internal error",
 }

@@ -15,7 +15,7 @@ from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.scheduled import begins_all, not_begun, not_read, pgbench_asked
 from brickyard.analysis.figures.totals import asked_stream, asked_targets, full_stream_name, profile_phase
 from brickyard.schema import PhaseEnd, in_flight_total, is_paced
-from brickyard.schema.plan import ClosedPace, OtherKind, OtherPlan, OtherStream, Stream
+from brickyard.schema.plan import ClosedPace, OtherKind, OtherPlan, OtherStream, Plan, Stream
 from brickyard.store import Record
 from brickyard.units import format_count, format_ns, only_percent
 
@@ -209,10 +209,16 @@ def _is_closed(asked: Stream | OtherStream | None) -> bool:
     return isinstance(asked, Stream) and isinstance(asked.pace, ClosedPace) and asked.trace is None
 
 
+def asked_noun(plan: Plan | OtherPlan | None) -> str:
+    """What a run asks for, in the plural: what fails or does not."""
+    if not isinstance(plan, OtherPlan):
+        return "requests"
+    return {OtherKind.REPLAY: "calls", OtherKind.PGBENCH: TRANSACTIONS}.get(plan.kind, "requests")
+
+
 def _noun(record: Record, phases: list[int]) -> str:
-    plan = record.info.plan
-    if isinstance(plan, OtherPlan):
-        return {OtherKind.REPLAY: "calls", OtherKind.PGBENCH: TRANSACTIONS}.get(plan.kind, "requests")
+    if isinstance(record.info.plan, OtherPlan):
+        return asked_noun(record.info.plan)
     found = (profile_phase(record, phase) for phase in phases)
     streams = [stream for asked in found if asked for stream in asked.stream]
     chained = {bool(stream.chain) for stream in [s for s in streams if not _is_closed(s)] or streams}

@@ -12,6 +12,7 @@ from brickyard.schema import is_request
 from brickyard.schema.generated import ErrorEvent, HangEvent, PhaseEnd, ServerFileEnd
 from brickyard.schema.plan import Checkpoint, LazyWriter, LogWriter, MailboxUser, Phase, Plan, Table
 from brickyard.store import Record
+from brickyard.units import format_counted
 
 READ_MEAN_MOST_S, LOG_MEAN_MOST_S, MAXIMUM_MOST_S = 0.020, 0.010, 0.050
 """Jetstress prints them at its start: average and maximum of database reads and log writes."""
@@ -110,7 +111,7 @@ def server_failures(record: Record) -> tuple[str, ...]:
 def _damage(record: Record) -> list[str]:
     """Nothing where every request succeeded and every page was as it was written."""
     count = sum(row.errors for row in totals(record) if is_request(row.operation))
-    return [f"{count} requests failed or returned damaged pages"] if count else []
+    return [f"{format_counted(count, 'requests')} failed or returned damaged pages"] if count else []
 
 
 def _jetstress(record: Record, phase: int, plan: Phase, program: MailboxUser) -> Jetstress | None:

@@ -14,13 +14,14 @@ from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
 from brickyard.analysis.figures.named import FIGURES, Measured, measured_of
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
-from brickyard.analysis.figures.sending import Sent, SentStream, length_told, sent
+from brickyard.analysis.figures.sending import Sent, SentStream, asked_noun, length_told, sent
 from brickyard.analysis.figures.stalls import stalls
 from brickyard.analysis.figures.totals import profile_phase, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import demand_words
 from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
+from brickyard.analysis.judging.aborted import aborted_uncounted, aborted_words
 from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit
 from brickyard.analysis.judging.failing import damaged_blocks
@@ -36,6 +37,7 @@ from brickyard.store import CHAINS, FRAME, Record
 from brickyard.store.record import COUNT_ERRORS
 from brickyard.units import (
     format_count,
+    format_counted,
     format_iops,
     format_mib_per_s,
     format_ns,
@@ -169,6 +171,8 @@ def _unfinished(records: Sequence[Record]) -> list[str]:
         return []
     if len(records) == 1 and left[0].invalid:
         return [f"The run is invalid, so no figure of it is quoted here: {left[0].invalid}."]
+    if len(records) == 1 and (gone := aborted_words(records[0])):
+        return [gone] if left[0].outcome == "failed" else [f"The run did not finish ({left[0].outcome}).", gone]
     if len(records) == 1:
         return [f"The run did not finish ({left[0].outcome}), so its figures cover only a part of it."]
     names = ", ".join(f"run {info.id} ({'invalid' if info.invalid else info.outcome})" for info in left)
@@ -546,12 +550,22 @@ def _failures(records: Sequence[Record]) -> list[str]:
     damaged = sum(map(damaged_blocks, records))
     errors = max(sum(row.errors for row in rows) - damaged, 0)
     hangs = sum(len(record.of(HangEvent)) for record in records)
-    said = [f"{format_count(errors)} requests failed; they are not counted in any throughput figure."] if errors else []
+    errors += sum(map(aborted_uncounted, records))
+    said = []
+    if errors:
+        are = "it is" if errors == 1 else "they are"
+        said.append(f"{format_counted(errors, _asked(records))} failed; {are} not counted in any throughput figure.")
     if damaged:
         said.append(f"{format_count(damaged)} reads returned data other than what was written.")
     if hangs:
         said.append(f"{format_count(hangs)} requests hung for longer than the limit.")
     return said or _none_failed(records)
+
+
+def _asked(records: Sequence[Record]) -> str:
+    """The noun of what was asked for; that of all runs where they differ."""
+    nouns = {asked_noun(record.info.plan) for record in records}
+    return nouns.pop() if len(nouns) == 1 else "requests"
 
 
 def _stalled(records: Sequence[Record]) -> list[str]:
@@ -575,7 +589,7 @@ def _none_failed(records: Sequence[Record]) -> list[str]:
         do = "does" if len(silent) == 1 else "do"
         said.append(f"Whether requests failed is not known: {' and '.join(silent)} {do} not report it.")
     if not said:
-        return ["No request failed."]
+        return [f"No {_asked(records).removesuffix('s')} failed."]
     return ["No request of Brickyard's runs failed.", *said] if "" in by else said
 
 

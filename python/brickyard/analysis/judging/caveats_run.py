@@ -104,8 +104,8 @@ def failures(run: Judged) -> Iterator[RunWarning]:
             "no_room" if is_full else "errors",
             "warning",
             ("No more files may be open: " if lacks else full_words if is_full else "")
-            + f"{{failed}} {run.asked} failed{f' ({names})' if names else ''} beside {{succeeded}} that succeeded; "
-            "they are not counted in any throughput figure.",
+            + f"{{failed}} {{failed:{run.asked.removesuffix('s')}|{run.asked}}} failed{f' ({names})' if names else ''} "
+            "beside {succeeded} that succeeded; {failed:it is|they are} not counted in any throughput figure.",
             failure_remedy(run, is_full=is_full, lacks_descriptors=lacks, count=count),
             failed=Unit.NUMBER.of(count),
             succeeded=Unit.NUMBER.of(run.requests()),
@@ -140,6 +140,8 @@ def nothing_measured(run: Judged) -> Iterator[RunWarning]:
 
 
 def failure_remedy(run: Judged, *, is_full: bool, lacks_descriptors: bool = False, count: int = 0) -> str:
+    if run.other_kind in (OtherKind.PGBENCH, OtherKind.LOAD):
+        return "Look at the list of errors, and at the server's log, before comparing this run with another."
     if run.is_replay:
         return "Look at the failed calls by SQLSTATE, and at the server's log, before comparing this run with another."
     if run.is_simulated:

@@ -9,12 +9,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from brickyard.analysis.figures.sending import asked_noun
 from brickyard.analysis.figures.totals import phase_name, stream_name
 from brickyard.analysis.judging.caveats_run import DAMAGE_WORDS, NO_DESCRIPTORS, NOTHING_MEASURED
 from brickyard.analysis.judging.summary import errors_by
 from brickyard.schema import PhaseEnd, is_request
 from brickyard.store import Record
-from brickyard.units import format_count, format_runs
+from brickyard.units import format_count, format_counted, format_runs
 
 MOST_TIME_WITHOUT_SUCCESS = 0.9
 """Of the time in which a stream asked for anything. By time and not by count, since a request that fails at once is
@@ -96,7 +97,7 @@ def too_much(record: Record, most: float | None = None) -> list[str]:
     said = []
     for item in failing(record):
         who = f"run {record.info.id}, phase {item.phase_name}, stream {item.stream_name}: "
-        counts = f"{item.failed:,} of {item.asked:,} requests failed"
+        counts = f"{item.failed:,} of {format_counted(item.asked, asked_noun(record.info.plan))} failed"
         if most is not None and item.failed_share > most:
             said.append(f"{who}{counts}, more than --max-errors {most * 100:g}%")
         elif item.dead_share > MOST_TIME_WITHOUT_SUCCESS:
@@ -107,7 +108,7 @@ def too_much(record: Record, most: float | None = None) -> list[str]:
     lacking = sum(end.errors_by_errno.get(name, 0) for end in record.of(PhaseEnd) for name in NO_DESCRIPTORS)
     if lacking:
         said.append(
-            f"run {record.info.id}: {lacking:,} requests failed because no more files may be open; that is a limit of "
-            "this process, not of the storage: raise it, for example with `ulimit -n 65536`"
+            f"run {record.info.id}: {format_counted(lacking, 'requests')} failed because no more files may be "
+            "open; that is a limit of this process, not of the storage: raise it, for example with `ulimit -n 65536`"
         )
     return said

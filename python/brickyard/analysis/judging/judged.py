@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from brickyard.analysis.figures.sending import Sent
+from brickyard.analysis.figures.sending import Sent, asked_noun
 from brickyard.analysis.figures.stalls import Stall
 from brickyard.analysis.figures.trimmed import TrimmedReads
 from brickyard.schema import (
@@ -88,7 +88,7 @@ class Judged:
 
     @property
     def asked(self) -> str:
-        return "calls" if self.is_replay else "requests"
+        return asked_noun(self.plan)
 
     @property
     def ended_ns(self) -> int:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from brickyard import schema
 from brickyard.analysis.figures.conditions import stretches
-from brickyard.analysis.figures.sending import sent
+from brickyard.analysis.figures.named import IOPS, RATES_BY_OPERATION
+from brickyard.analysis.figures.sending import asked_noun, sent
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import (
     asked_phase,
@@ -152,6 +153,14 @@ def _noisy_remedy(record: Record, *, few: bool) -> str:
     return "Look for other load on host and device, and repeat the run to see how much the means differ."
 
 
+def _rate_name(record: Record, counted: frozenset[str]) -> str:
+    """Of what was counted: nobody's transactions are IOPS, and neither are operations on names."""
+    if (noun := asked_noun(record.info.plan)) != "requests":
+        return f"{noun}/s"
+    names = {RATES_BY_OPERATION.get(operation, IOPS) for operation in counted}
+    return "operations/s" if not counted else names.pop() if len(names) == 1 else IOPS
+
+
 def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
     for phase in phases:
         whole = full_intervals(record, phase)
@@ -169,8 +178,9 @@ def _noisy(record: Record, phases: list[int]) -> Iterator[RunWarning]:
         mean = sum(item.requests for item in requests if item.start_ns in starts) / len(whole)
         alone = 1 / math.sqrt(mean)
         few = found <= 2 * alone
-        explained = "; with so few requests per interval ({requests}), chance alone gives {chance}"
-        rate = "IOPS" if counted else "operations/s"
+        nouns = asked_noun(record.info.plan)
+        explained = f"; with so few {nouns} per interval ({{requests}}), chance alone gives {{chance}}"
+        rate = _rate_name(record, counted)
         yield warned(
             "noisy",
             "note" if few else "warning",

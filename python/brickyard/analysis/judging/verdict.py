@@ -14,8 +14,9 @@ from brickyard.analysis.figures.frames import players
 from brickyard.analysis.figures.latency import Latency, as_one, bucket_start_ns
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
-from brickyard.analysis.figures.sending import SLOTS_MANY, Length, in_flight_words, length_told
+from brickyard.analysis.figures.sending import SLOTS_MANY, Length, asked_noun, in_flight_words, length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, asked_targets, rate_of, rated_rows, totals, waited
+from brickyard.analysis.judging.aborted import aborted_count_words
 from brickyard.analysis.judging.applying import of_another_kind
 from brickyard.analysis.judging.cached import Doubt, not_lasting
 from brickyard.analysis.judging.offered import allowed, is_near, offer, rate_words
@@ -24,7 +25,7 @@ from brickyard.rulers import TIMES, Requirement, Ruler
 from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed
 from brickyard.schema.plan import LimitFigure
 from brickyard.store import Record
-from brickyard.units import format_count, format_ns, told_apart
+from brickyard.units import format_count, format_counted, format_ns, told_apart
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class Finding:
     """False where a run met it that did not come to its end or was not what it was meant to be, or whose queue grew,
     where a cache may have met it, or where what was measured leaves it open."""
     bound: BoundFigure | None = None
+    noun: str = "requests"
+    """What failed."""
     is_of_few_events: bool = False
     """Of a percentile, as in `Latency`."""
     is_one_of_phases: bool = False
@@ -94,7 +97,9 @@ class Finding:
     def reason(self) -> str:
         if self.note:
             return f"{self.note} in stream {self.stream}" if self.stream else self.note
-        failed = f"{self.errors:,} requests failed" if self.errors and not self.requirement.is_share else ""
+        failed = (
+            f"{format_counted(self.errors, self.noun)} failed" if self.errors and not self.requirement.is_share else ""
+        )
         if self.value is None and self.bound is None and not failed:
             return "not measured"
         return ", ".join(filter(None, (self.stream and f"stream {self.stream}", failed)))
@@ -251,6 +256,8 @@ def _of_the_whole(record: Record, finding: Finding) -> Finding:
         return finding
     ended = {"interrupted": "the run was interrupted", "failed": "the run failed"}.get(info.outcome)
     note = f"{ended}, so only a part of it was measured" if ended else f"the run is not valid: {info.invalid}"
+    if info.outcome == "failed" and (gone := aborted_count_words(record)):
+        note = f"{ended}: {gone}"
     return replace(finding, passed=False, is_known=False, note=note, stream="")
 
 
@@ -463,7 +470,8 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
     if requirement.is_share:
         return _share_failed(rows, requirement)
     errors = sum(row.errors for row in rows if requirement.operation or is_request(row.operation))
-    unmeasured = Finding(requirement, rows[0].phase_name, None, None, errors, passed=False)
+    noun = asked_noun(record.info.plan)
+    unmeasured = Finding(requirement, rows[0].phase_name, None, None, errors, passed=False, noun=noun)
     if requirement.is_rate:
         rate = _rate(rows, requirement)
         if rate is None:

@@ -16,10 +16,11 @@ VERDICT_COLUMNS = ("requirement", "required", "measured", "headroom", "verdict")
 PRICE_COLUMNS = ("phase", "USD per IOPS", "USD per MiB/s", "USD per TB", "USD per port")
 
 
-def _form(requirement: Requirement) -> Callable[[float, int], str]:
+def _form(requirement: Requirement, noun: str) -> Callable[[float, int], str]:
     """What writes a figure of a requirement, with more digits where they are asked for."""
     if requirement.figure == "iops":
-        return lambda value, more: f"{format_iops(value, more)} IOPS"
+        rate = "IOPS" if noun == "requests" else f"{noun}/s"
+        return lambda value, more: f"{format_iops(value, more)} {rate}"
     if requirement.figure == "throughput":
         return lambda value, more: f"{format_mib_per_s(value, more)} MiB/s"
     if requirement.is_share:
@@ -36,7 +37,8 @@ def measured_text(found: Finding) -> str | None:
         return None
     if found.bound:
         asked = replace(asked, figure=found.bound.figure)
-    text = _form(asked)(value, 0) if found.passed else told_apart(_form(asked), value, asked.threshold)
+    form = _form(asked, found.noun)
+    text = form(value, 0) if found.passed else told_apart(form, value, asked.threshold)
     if found.is_of_few_events:
         text += FEW_EVENTS
     phase = f"phase {found.phase}" if found.is_one_of_phases and found.phase else ""
@@ -69,16 +71,16 @@ def room_text(found: Finding) -> str | None:
     return f"× {room}{bound}"
 
 
-def threshold_text(requirement: Requirement) -> str:
+def threshold_text(requirement: Requirement, noun: str = "requests") -> str:
     condition = f" while {requirement.condition.replace('_', ' ')}" if requirement.condition else ""
-    return f"{'≥' if requirement.is_rate else '≤'} {_form(requirement)(requirement.threshold, 0)}{condition}"
+    return f"{'≥' if requirement.is_rate else '≤'} {_form(requirement, noun)(requirement.threshold, 0)}{condition}"
 
 
 def verdict_rows(found: Verdict) -> list[list[str]]:
     return [
         [
             f.requirement.name,
-            threshold_text(f.requirement),
+            threshold_text(f.requirement, f.noun),
             measured_text(f) or "–",
             room_text(f) or "–",
             _outcome(f),

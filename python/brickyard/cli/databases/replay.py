@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from brickyard.analysis.databases import replay as replays
+from brickyard.analysis.databases import replay_head_room
 from brickyard.analysis.figures.load_curve import Limit
 from brickyard.analysis.judging.summary import run_document
 from brickyard.cli.measuring.load_curve import parse_limit
@@ -182,7 +183,7 @@ def replay(
     )
     if explain:
         return _explain(spec, as_json=json)
-    asked = parse_limit(limit)
+    asked = _limit(limit, pace)
     runs = planned(spec, pace, repeat)
     places = on_hosts.places_of(spec, runs[0].known, lost)
     with Store(store) as kept, Interrupt() as interrupt, Terminal(words=CALLS) as terminal:
@@ -200,7 +201,13 @@ def replay(
             print_line(stdout(), f"Failed: {line}", "bold red")
     if results[-1].outcome != "done":
         return EXIT_CODES.get(results[-1].outcome, BAD_INPUT)
-    return judge.exit_code(records, FAILED if failed else DONE)
+    return judge.exit_code(records, DONE if not failed and replay_head_room.is_kept(records, asked) else FAILED)
+
+
+def _limit(text: str | None, pace: str) -> Limit | None:
+    if text is not None and pace.partition(":")[0] not in ("fixed", "poisson"):
+        raise BadInputError(f"--limit {text}: needs offered rates, such as --pace poisson:200,400,800")
+    return parse_limit(text)
 
 
 def _show(results: list[RunResult], records: list[Record], limit: Limit | None, judge: judges.Judging) -> None:

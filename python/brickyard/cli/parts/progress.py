@@ -36,7 +36,15 @@ from brickyard.schema import (
 )
 from brickyard.schema.plan import Plan
 from brickyard.study.running.runner import RunResult, RunSpec
-from brickyard.units import format_iops, format_mib_per_s, format_name, format_ns, format_seconds, format_size
+from brickyard.units import (
+    format_counted,
+    format_iops,
+    format_mib_per_s,
+    format_name,
+    format_ns,
+    format_seconds,
+    format_size,
+)
 
 PLAIN_EVERY_S = 5.0  # plain lines go to logs; one every few seconds is enough to see that it lives
 
@@ -84,7 +92,7 @@ def figures(interval: Interval, words: str = IOPS) -> str:
     p99 = [cell.measures.response.p99_ns for cell in timed if cell.measures.response is not None]
     if any(p99):
         text += f"  {'worst ' if len(p99) > 1 else ''}p99 {format_ns(max(p99))}"
-    return f"{text}  {errors:,} errors" if errors else text
+    return f"{text}  {format_counted(errors, 'errors')}" if errors else text
 
 
 def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
@@ -93,11 +101,12 @@ def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
         known = sorted(rate.iops for rate in rates if rate.is_rated)
         span = f", {format_iops(known[0])} to {format_iops(known[-1])} {words}" if known else ""
         errors = sum(rate.errors for rate in rates)
-        return f"{len(rates)} phases{span}{f', {errors:,} errors' if errors else ''}"
+        failed = f", {format_counted(errors, 'errors')}" if errors else ""
+        return f"{len(rates)} phases{span}{failed}"
     said = []
     for rate in rates:
         text = _rates(rate, words) if rate.is_rated else "–"
-        text += f"  {rate.errors:,} errors" if rate.errors else ""
+        text += f"  {format_counted(rate.errors, 'errors')}" if rate.errors else ""
         text += f" ({rate.of})" if rate.of else ""
         said.append(f"{rate.phase_name}: {text}" if len(rates) > 1 else text)
     return "; ".join(said)

@@ -19,6 +19,7 @@ from msgspec import structs
 from brickyard import _core
 from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.samples import sample
+from brickyard.analysis.figures.sending import asked_noun
 from brickyard.databases.pgbench_home import Homes
 from brickyard.databases.pgbench_plan import KIND
 from brickyard.errors import BadInputError, one_line
@@ -32,6 +33,7 @@ from brickyard.study.designs.texts import StudyText
 from brickyard.study.running.forecast import forecast
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
+from brickyard.units import format_counted
 
 SETTLE_STEP_S = 0.1  # how soon Ctrl-C is seen while storage settles
 PRECISE_FROM = 3  # repetitions below which no interval is worth stopping for
@@ -271,7 +273,10 @@ class Matrix:
     def _counted(self, step: Step, last: RunResult) -> bool:
         errors = sum(rate.errors for rate in last.rates)
         if errors and self.design.stop.errors:
-            self._end("stopped", f"{errors:,} requests failed in run {last.run} (stop.errors)")
+            self._end(
+                "stopped",
+                f"{format_counted(errors, asked_noun(step.spec.plan))} failed in run {last.run} (stop.errors)",
+            )
             return False
         return True
 

@@ -21,7 +21,7 @@ from brickyard.study.designs.matrix import Step, finished
 from brickyard.study.running.check import check_run
 from brickyard.study.running.computing import MODELLED_WRITES, Computed, computing_s, computing_words
 from brickyard.study.running.forecast import change_lines, forecast
-from brickyard.units import format_seconds
+from brickyard.units import format_counted, format_seconds
 
 OVERHEAD_S = 0.5  # opening, closing and committing, on top of the run's own time
 
@@ -100,17 +100,24 @@ class StudyPlan:
         expected = [None if plan is None else forecast(plan, []) for plan in plans]
         is_written = any(one is None or one.writes for one in expected)
         is_trimmed = any(one is not None and one.trims for one in expected)
-        return [*lines, *change_lines(is_written, is_trimmed, "none, apart from filling made files")]
+        first, *others = change_lines(is_written, is_trimmed, "none, apart from filling made files")
+        return [*lines, first + (", and the databases that are loaded" if None in plans else ""), *others]
 
     def duration_words(self) -> str:
-        open_ended = self.open_ended
-        all_modelled = all(line.step.cell.is_modelled for line in self.missing)
-        said = f"about {computing_words(self.seconds) if all_modelled else format_seconds(self.seconds)}"
+        open_ended, missing = self.open_ended, self.missing
+        all_modelled = all(line.step.cell.is_modelled for line in missing)
+        said = []
+        if open_ended < len(missing):
+            said.append(f"about {computing_words(self.seconds) if all_modelled else format_seconds(self.seconds)}")
         if open_ended:
-            said += f", and {open_ended} runs that end at their limits"
-        if any(not line.is_done and not line.step.cell.is_modelled for line in self.lines):
-            said += ", and the time for filling the parts that were never written"
-        return said
+            ending = "that ends at its limit" if open_ended == 1 else "that end at their limits"
+            said.append(f"{format_counted(open_ended, 'runs')} {ending}")
+        real = {line.step.spec.profile for line in missing if not line.step.cell.is_modelled}
+        if real - {KIND}:
+            said.append("the time for filling the parts that were never written")
+        # How long that takes is up to the server, and it is done once for all runs of one database.
+        unknown = ", without the time for making servers and loading databases" if KIND in real else ""
+        return ", and ".join(said) + unknown
 
     def document(self) -> Document:
         return {
