@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -1186,6 +1187,58 @@ def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, caps
     (part,), (whole,) = rows([record]), rows([record], "totals")
     assert (part["p50_ns"], part["p99_ns"]) == (printed["percentile"]["50.000000"], printed["percentile"]["99.000000"])
     assert bool(part["histogram"]) == bool(whole["histogram"]) == (form == "json+"), "plain JSON has no distribution"
+
+
+def test_rates_of_both_directions_are_said_to_be_one_here() -> None:
+    def said(options: str) -> bool:
+        notes = import_fio("x", f"[j]\nfilename=x\nbs=4k\nruntime=1\ntime_based\n{options}\n", HERE).notes
+        return any(
+            "here 800 requests/s are one rate, and each request is a read or a write by chance" in n for n in notes
+        )
+
+    assert said("rw=randrw\nrate_iops=600,200")
+    assert said("rw=randrw\nrwmixread=75\nrate_iops=600,200"), "also where the mix is that of the job"
+    assert not said("rw=randrw\nrate_iops=600,200\nrate_process=poisson"), "there fio's are by chance as well"
+    assert not said("rw=randread\nrate_iops=800")
+
+
+def test_jobs_whose_percentiles_leave_out_the_submission_are_named_where_others_have_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = "rw=randread\nsize=1m\nnumber_ios=50"
+    out = fio_json(tmp_path, "json+", f"{small}\nlat_percentiles=1\n[b]\n{small}\nfilename=b\n[c]\n{small}\nfilename=c")
+    assert main(["import", str(out), "--json"]) == 0
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    (text,) = [warning["text"] for warning in warnings if warning["id"] == "fio-clat"]
+    assert text.startswith("Percentiles of b and c are of fio's completion latency")
+
+
+@pytest.mark.parametrize("form", ["normal,json", "json+,normal", "terse,json"])
+def test_the_json_beside_fios_text_is_the_result(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = fio_json(tmp_path, form, "rw=randread\nsize=1m\nnumber_ios=50\n[{brace]\nrw=randread\nsize=1m\nnumber_ios=9")
+    assert main(["import", str(out), "--json"]) == 0
+    assert [row["requests"] for row in json.loads(capsys.readouterr().out)["totals"]] == [50, 9]
+    capsys.readouterr()
+    out.write_text(out.read_text() + out.read_text().replace("shop", "other"))
+    assert main(["import", str(out)]) == 2
+    assert "2 results of different runs of fio" in capsys.readouterr().err
+
+
+def test_results_of_fios_clients_are_refused_by_that_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    socket, job, out = tmp_path / "s", tmp_path / "j.fio", tmp_path / "client.json"
+    job.write_text(f"[j]\nfilename={tmp_path / 'data'}\nsize=1m\nrw=randread\nnumber_ios=9\n")
+    server = subprocess.Popen(["fio", f"--server=sock:{socket}"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    try:
+        client = ["fio", f"--client=sock:{socket}", "--output-format=json", f"--output={out}", str(job)]
+        for _ in range(200):  # until the server listens
+            if subprocess.run(client, cwd=tmp_path, check=False, capture_output=True).returncode == 0:
+                break
+            time.sleep(0.05)
+    finally:
+        server.terminate()
+        server.wait()
+    assert main(["import", str(out)]) == 2
+    assert "client/server mode (fio --client), which are not read; run the job on each host" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["json", "json+"])

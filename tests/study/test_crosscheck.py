@@ -85,7 +85,7 @@ def test_a_result_of_fio_with_other_flushes_than_its_job_says_so(
 @pytest.mark.parametrize(
     ("stream", "said"),
     [
-        ("operations = { write = 100 }\ndepth = 8\nflush_every = { writes = 4 }", "flushes again until the first flush"),
+        ("operations = { write = 100 }\ndepth = 8\nflush_every = { writes = 4 }", "again until the first flush"),
         ("address = { kind = 'sequential', apart = true }\nworkers = 7", r"region of 2,048 requests in 7 parts"),
     ],
     ids=["flushes", "parts"],
