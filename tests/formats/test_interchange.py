@@ -723,6 +723,63 @@ def test_runs_that_fio_ends_early_are_said_and_not_exported(tmp_path: Path) -> N
     assert not any("fio ends a loop" in note for note in notes_of(f"[j]\n{ended.replace('=512', '=64k')}"))
 
 
+@pytest.mark.parametrize(
+    ("stream", "ends", "count"),
+    [
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000", 9000),
+        ("operations = { write = 100 }\naddress = 'permutation'\ndepth = 8", "requests = 9000", 9000),
+        ("operations = { read = 70, write = 30 }\naddress = 'random'\nworkers = 4\ndepth = 4", "requests = 8000", 8000),
+        (f"operations = {{ read = 100 }}\naddress = 'random'\nrequest = {MIXED}", "requests = 3000", 3000),
+        ("operations = { read = 100 }\naddress = { kind = 'zipf', theta = 0.9 }", "requests = 9000", 9000),
+        ("operations = { read = 100 }\naddress = { kind = 'runs', random = 30 }", "requests = 9000", 9000),
+        (
+            "operations = { write = 100 }\naddress = { kind = 'sequential', apart = true }\nworkers = 4",
+            "requests = 9000",
+            9000,
+        ),
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 20\nduration = '30s'", 20),
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000\npasses = 2", 8192),
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 20\npasses = 2", 20),
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000\nbytes = '20MiB'", 5120),
+    ],
+)
+def test_a_number_of_requests_is_exported_and_no_pass_ends_it(
+    stream: str, ends: str, count: int, tmp_path: Path
+) -> None:
+    plan = planned(stream if "request =" in stream else f"{stream}\nrequest = '4KiB'", ends)
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(FILE_BYTES)
+    job = export_fio(plan, ["x"]).replace("ioengine=io_uring", "ioengine=null")
+    assert sum(counts_of_fio(job, tmp_path).values()) == count
+
+
+def test_a_number_of_requests_is_the_same_by_our_engine_and_by_fio(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More than a pass, of several workers."""
+    stream = "operations = { read = 70, write = 30 }\naddress = 'random'\nrequest = '4KiB'\nworkers = 4\ndepth = 4"
+    profile, file = tmp_path / "p.toml", tmp_path / "f"
+    profile.write_text(f"title = 't'\n[[phase]]\nrequests = 8000\n[[phase.stream]]\nregion = '0..16MiB'\n{stream}\n")
+    for engine in ("io_uring", "fio"):
+        assert main(["run", str(profile), str(file), "--size", "16MiB", "--engine", engine, "--json"]) == 0
+        assert sum(row["requests"] for row in json.loads(capsys.readouterr().out)["totals"]) == 8000
+
+
+def test_a_number_of_requests_that_fio_would_share_or_count_otherwise_is_refused() -> None:
+    read = "operations = { read = 100 }\nrequest = '4KiB'\naddress = 'random'"
+    for more, ends, said in (
+        ("workers = 3", "requests = 1000", "1,000 requests of 3 workers, which is no whole number for each,"),
+        ("", "requests = 7\npasses = 2", "7 requests of 1 worker in 2 passes, which is no whole number for each,"),
+        ("", "requests = 9\nwarmup = '1s'\nduration = '2s'", "requests with a warmup"),
+    ):
+        with pytest.raises(BadInputError, match=f"{said} can't be said"):
+            export_fio(planned(f"{read}\n{more}", ends))
+    with pytest.raises(BadInputError, match="requests with flush_every"):
+        export_fio(
+            planned("operations = { write = 100 }\nrequest = '4KiB'\nflush_every = { writes = 2 }", "requests = 9")
+        )
+
+
 @pytest.mark.parametrize("ends", ["passes = 2", "bytes = '8MiB'"])
 def test_workers_in_a_part_each_are_exported_with_an_increment(ends: str, tmp_path: Path) -> None:
     apart = "address = { kind = 'sequential', apart = true }\noperations = { write = 100 }\nrequest = '64KiB'"
