@@ -232,6 +232,12 @@ def test_timeout_is_runtime_and_limits_have_their_names() -> None:
     assert fio("[j]\nnumber_ios=500\nnumjobs=2\nfilename=x\nrw=randread")["phase"][0]["requests"] == 1000
 
 
+def test_a_number_of_requests_is_said_to_include_the_warm_up() -> None:
+    """fio 3.33 did 2,000 after a ramp_time in which it did 1,000."""
+    assert [note for note in notes_of("[j]\nrw=read\nsize=1m\nramp_time=1\nnumber_ios=5") if "fio counts those" in note]
+    assert not [note for note in notes_of("[j]\nrw=read\nsize=1m\nnumber_ios=5") if "number_ios" in note]
+
+
 def test_amounts_of_jobs_that_run_together_are_summed() -> None:
     both = "[global]\nfilename=x\nsize=16m\nrw=read\n{0}\n[fast]\n[slow]\nthinktime=5ms\n"
     assert fio(both.format("io_size=4m"))["phase"][0]["bytes"] == 8 << 20
