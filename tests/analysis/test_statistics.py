@@ -330,36 +330,6 @@ def test_what_held_is_within_the_tolerance_over_all_of_the_interval_that_is_show
     assert (judged.finding is Finding.HELD) == (most <= tolerance and judged.finding is not Finding.WORSE)
 
 
-TWO_TO_SIX = st.lists(st.floats(20, 200), min_size=2, max_size=6).map(tuple)
-
-
-@given(
-    st.lists(st.tuples(TWO_TO_SIX, TWO_TO_SIX, st.sampled_from(["iops", "response_p99"])), min_size=1, max_size=5),
-    st.sampled_from([0.0, 0.05, 0.5]),
-)
-def test_what_the_gate_calls_worse_is_seen_beyond_noise_in_the_table(
-    sides: list[tuple[tuple[float, ...], tuple[float, ...], str]], tolerance: float
-) -> None:
-    lone = [change(*side) for side in sides]
-    together = in_family([one.difference for one in lone])
-    changes = [replace(one, difference=found) for one, found in zip(lone, together, strict=True) if found is not None]
-    assert all(one.difference.seen for one in gate(changes, tolerance).of(Finding.WORSE))
-
-
-def test_a_noisy_fall_that_the_table_does_not_see_is_inconclusive() -> None:
-    """Against a tolerance, one end of an interval decides; against no difference, both do."""
-    noisy = change((12_100, 12_700, 13_300), (7_500, 5_000, 3_300))
-    test = noisy.difference.test
-    assert test is not None
-    assert test.p_of(test.below(-0.05)) < 0.05 < test.p
-    (judged,) = gate([noisy], 0.05).judged
-    assert judged.finding is Finding.INCONCLUSIVE
-    assert judged.repetitions is not None
-    assert 3 < judged.repetitions < 10
-    (line,) = [line for line in gate_lines(gate([noisy], 0.05), 0.05) if line.startswith("inconclusive")]
-    assert line.endswith("~; the better end of its interval is below 5 %")
-
-
 NOISES = {"iops": 0.01, "response_mean": 0.03, "response_p99": 0.08}
 
 

@@ -1,9 +1,8 @@
 """Duty: a comparison held against a tolerance: what got worse, what held, and what the runs cannot decide.
 
-All figures of a comparison are one family. *Worse* is what is worse by more than the tolerance beyond noise, and is
-seen beyond noise in the table, too: the p value of a figure is the larger one of both tests. The share of false
-findings is held by Benjamini and Hochberg's procedure: where nothing differs, the gate fails falsely in no more cases
-than one test would. *Held* is what is worse by no more than the tolerance over the whole of its interval, as
+All figures of a comparison are one family. *Worse* is what is worse by more than the tolerance beyond noise, with the
+share of false findings held by Benjamini and Hochberg's procedure: where nothing differs, the gate fails falsely in no
+more cases than one test would. *Held* is what is worse by no more than the tolerance over the whole of its interval, as
 tables show it. All else is *inconclusive*, and how many repetitions would decide it is said.
 
 Refusal: a figure that either side measured once is not judged. What the noise of that side is, nobody knows; on a day
@@ -140,8 +139,8 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
     tested = [change for change in changes if is_judged(change)]
     tests = family([change.difference.test for change in tested if change.difference.test is not None])
     known = list(zip(tested, tests, strict=True))
-    adjusted = adjusted_p([max(test.p_of(_outside(change, test, tolerance)), test.p) for change, test in known])
-    worse = [p < level and _may_be_worse(change, tolerance) for (change, _), p in zip(known, adjusted, strict=True)]
+    adjusted = adjusted_p([test.p_of(_outside(change, test, tolerance)) for change, test in known])
+    worse = [p < level and change.worse_by > tolerance for (change, _), p in zip(known, adjusted, strict=True)]
     # One more worse figure has to be found at the share of the level that falls to it beside those found.
     next_level = level * (1 + sum(worse)) / max(1, len(known))
     found = iter(
@@ -152,18 +151,11 @@ def gate(changes: Sequence[Change], tolerance: float, confidence: float = CONFID
     return Gate(judged, known, tolerance, level)
 
 
-def _may_be_worse(change: Change, tolerance: float) -> bool:
-    """The table may have a larger family: it has figures that are not judged here, too."""
-    return change.worse_by > tolerance and change.difference.seen is True
-
-
 def _found_from(change: Change, test: Welch, tolerance: float, level: float) -> float:
-    """By how much a figure must be worse for both tests at this level to find it in four of five cases: the one against
-    the tolerance has one side, the one against no difference has two."""
-    beyond = ((tolerance, test.reach(level)), (0.0, test.reach(level / 2)))
+    """By how much a figure must be worse for the test at this level to find it in four of five cases."""
     if change.figure.more_is_better:
-        return max(-test.share_beyond(-bound, -reach) for bound, reach in beyond)
-    return max(test.share_beyond(bound, reach) for bound, reach in beyond)
+        return -test.share_beyond(-tolerance, -test.reach(level))
+    return test.share_beyond(tolerance, test.reach(level))
 
 
 def _all_found_from(known: Sequence[tuple[Change, Welch]], tolerance: float, level: float) -> float:
@@ -171,19 +163,13 @@ def _all_found_from(known: Sequence[tuple[Change, Welch]], tolerance: float, lev
     at the whole level."""
 
     def chance(share: float) -> float:
-        return math.prod(_chance(change, test, tolerance, share, level) for change, test in known)
+        return math.prod(test.chance_beyond(_beyond(change, test, tolerance, share), level) for change, test in known)
 
     low, high = tolerance, WORSE_MAX
     for _ in range(BISECTIONS):
         middle = math.sqrt(low * high) if low > 0 else high / 2
         low, high = (low, middle) if chance(middle) >= POWER else (middle, high)
     return high
-
-
-def _chance(change: Change, test: Welch, tolerance: float, share: float, level: float) -> float:
-    """That both tests find a figure that is worse by this share."""
-    bounds = ((tolerance, level), (0.0, level / 2))
-    return min(test.chance_beyond(_beyond(change, test, bound, share), at) for bound, at in bounds)
 
 
 def _beyond(change: Change, test: Welch, tolerance: float, share: float) -> float:
@@ -207,16 +193,13 @@ def _judged(change: Change, test: Welch, tolerance: float, level: float, next_le
     own = change.difference.test or test
     inside, outside = _inside(change, own, tolerance), _outside(change, test, tolerance)
     # One end of the interval decides, beyond which is half of the level.
-    if outside > 0:
-        every = [
-            repetitions_to_decide(test, outside, next_level),
-            repetitions_to_decide(test, _outside(change, test, 0.0), next_level / 2),
-        ]
-    else:
-        every = [repetitions_to_decide(own, inside, level / 2)]
+    needed = (
+        repetitions_to_decide(test, outside, next_level)
+        if outside > 0
+        else repetitions_to_decide(own, inside, level / 2)
+    )
     # As many as there are did not decide it.
-    most_needed = [1 + min(change.before.n, change.after.n), *(number for number in every if number is not None)]
-    return Judged(change, Finding.INCONCLUSIVE, None if None in every else max(most_needed))
+    return Judged(change, Finding.INCONCLUSIVE, needed and max(needed, 1 + min(change.before.n, change.after.n)))
 
 
 def _outside(change: Change, test: Welch, tolerance: float) -> float:
