@@ -74,8 +74,8 @@ def _worse_words(change: Change) -> str:
 
 
 ONE_SIDED = (
-    "found by the gate's test, which asks only whether it is worse; the table's, which asks whether it differs in either "
-    "direction, does not see it"
+    "found by the gate's test, which asks only whether it is worse; that of the table asks whether it differs in either "
+    "direction, and does not see it"
 )
 
 
