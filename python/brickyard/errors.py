@@ -5,6 +5,7 @@ Refusal: no wrapping of programming mistakes; those stay what they are, and the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -108,9 +109,22 @@ def core_refusals() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise BadInputError(one_line(error)) from error
+        said = one_line(error)
+        raise BadInputError(f"{said}{_region_words(said)}") from error
     except RuntimeError as error:
         raise BrickyardError(one_line(error)) from error
+
+
+def _region_words(said: str) -> str:
+    """Why a region that is as large as its device does not fit, and what to write."""
+    found = re.search(r"region (\S+)\.\.\S+ ends behind the target's", said)
+    return "" if found is None else HEADER_WORDS.format(start=found[1])
+
+
+HEADER_WORDS = (
+    "; the first MiB of a device, and of a file made by Brickyard, is its header. End the region at 100 % "
+    '(region = "{start}..100%", in a fio job size=100%), or use a larger target'
+)
 
 
 def one_line(text: object) -> str:

@@ -33,13 +33,13 @@ from brickyard.analysis.figures.samples import (
     welch,
 )
 from brickyard.analysis.figures.search import enough
-from brickyard.analysis.judging.comparison import Change, compare
+from brickyard.analysis.judging.comparison import Change, Comparison, compare
 from brickyard.analysis.judging.gate import Finding, Gate, Judged, gate
 from brickyard.analysis.studies.answer import change_words, study_answer
 from brickyard.cli import main
 from brickyard.cli.results.compare import parse_share
 from brickyard.errors import BadInputError
-from brickyard.report.comparison_words import gate_lines
+from brickyard.report.comparison_words import ONE_SIDED, gate_lines, verdict_lines
 from brickyard.store import Record, Store
 from brickyard.study.designs.design import read_design
 from brickyard.study.designs.texts import read as study_text
@@ -328,6 +328,17 @@ def test_what_held_is_within_the_tolerance_over_all_of_the_interval_that_is_show
     assert one.difference.high is not None
     most = -one.difference.low if name == "iops" else one.difference.high
     assert (judged.finding is Finding.HELD) == (most <= tolerance and judged.finding is not Finding.WORSE)
+
+
+def test_a_fall_that_only_the_test_of_one_side_finds_is_not_said_to_be_noise() -> None:
+    """Against a tolerance, one end of an interval decides; against no difference, both do."""
+    noisy = change((12_100, 12_700, 13_300), (7_500, 5_000, 3_300))
+    judged = gate([noisy], 0.05)
+    assert noisy.difference.seen is False
+    assert judged.judged[0].finding is Finding.WORSE
+    (line,) = verdict_lines(Comparison([noisy], [], [], [], [], [], [], ([], [])), judged, 0.05)
+    assert "~" not in line
+    assert line.endswith("); " + ONE_SIDED)
 
 
 NOISES = {"iops": 0.01, "response_mean": 0.03, "response_p99": 0.08}

@@ -109,6 +109,16 @@ def test_a_rate_counts_requests_of_all_sizes_and_fios_rate_those_of_the_smallest
         assert plan["phase"][0]["stream"][0]["pace"]["rate"] == rate
 
 
+def test_a_region_as_large_as_its_whole_device_is_refused_with_the_header_and_what_to_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--rw", "randread", "--runtime", "100ms", "--set", "region=1MiB..9MiB", str(tmp_path / "f")]
+    assert main([*words, "--size", "8MiB"]) == 2
+    told = capsys.readouterr().err
+    assert "ends behind the target's 8MiB; the first MiB of a device, and of a file made by Brickyard, is its" in told
+    assert 'End the region at 100 % (region = "1MiB..100%", in a fio job size=100%), or use a larger target' in told
+
+
 def test_rates_and_fractions_of_seconds_are_taken_as_fio_means_them(capsys: pytest.CaptureFixture[str]) -> None:
     """fio 3.33 was seen to do 1,024 requests in a second with `rate_iops=1k`."""
     for words, rate, note in (
@@ -132,6 +142,14 @@ def test_rates_and_fractions_of_seconds_are_taken_as_fio_means_them(capsys: pyte
         (("--rw", "read", "--bs", "64k,4kb"), "write 64k,4k"),
         (("--rw", "read", "--bs", "64KiB"), "KiB is a power of 1000 to fio and of 1024 to Brickyard; write 64k"),
         (("--rw", "read", "--bssplit", "4kib/60:64k/40"), "write 4k/60:64k/40"),
+        (
+            ("--rw", "read", "--bs", "4k-16k"),
+            "Write --bssplit 4k/25:8k/25:12k/25:16k/25: `brickyard run --rw read --bss",
+        ),
+        (
+            ("--rw", "read", "--bs=512-1m"),
+            "--bs 512-1m: is one size, or one each for reads and writes. Write --bssplit 4k/",
+        ),
         (("--rw", "read", "--rate", "20MB/s"), "write MiB"),
         (("--rw", "randread", "--rwmixread", "70"), "--rw randread does not mix"),
     ],

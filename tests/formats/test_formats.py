@@ -522,7 +522,6 @@ def test_exported_profiles_are_job_files_to_fio_and_come_back(name: str, tmp_pat
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("requests=100", "requests"),
         ("verify=true", "verify"),
         ("address={kind='hot_spots'}", "hot_spots"),
         ("address={kind='mixed',random=20}", "mixed"),

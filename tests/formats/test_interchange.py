@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,12 @@ def test_timeout_is_runtime_and_limits_have_their_names() -> None:
     plan = fio("[j]\ntimeout=60\ntime_based\nnumber_ios=5")
     assert plan["phase"][0]["duration"] == f"{60 * S}ns"
     assert fio("[j]\nnumber_ios=500\nnumjobs=2\nfilename=x\nrw=randread")["phase"][0]["requests"] == 1000
+
+
+def test_a_number_of_requests_is_said_to_include_the_warm_up() -> None:
+    """fio 3.33 did 2,000 after a ramp_time in which it did 1,000."""
+    assert [note for note in notes_of("[j]\nrw=read\nsize=1m\nramp_time=1\nnumber_ios=5") if "fio counts those" in note]
+    assert not [note for note in notes_of("[j]\nrw=read\nsize=1m\nnumber_ios=5") if "number_ios" in note]
 
 
 def test_amounts_of_jobs_that_run_together_are_summed() -> None:
@@ -722,6 +729,63 @@ def test_runs_that_fio_ends_early_are_said_and_not_exported(tmp_path: Path) -> N
     assert not any("fio ends a loop" in note for note in notes_of(f"[j]\n{ended.replace('=512', '=64k')}"))
 
 
+@pytest.mark.parametrize(
+    ("stream", "ends", "count"),
+    [
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000", 9000),
+        ("operations = { write = 100 }\naddress = 'permutation'\ndepth = 8", "requests = 9000", 9000),
+        ("operations = { read = 70, write = 30 }\naddress = 'random'\nworkers = 4\ndepth = 4", "requests = 8000", 8000),
+        (f"operations = {{ read = 100 }}\naddress = 'random'\nrequest = {MIXED}", "requests = 3000", 3000),
+        ("operations = { read = 100 }\naddress = { kind = 'zipf', theta = 0.9 }", "requests = 9000", 9000),
+        ("operations = { read = 100 }\naddress = { kind = 'runs', random = 30 }", "requests = 9000", 9000),
+        (
+            "operations = { write = 100 }\naddress = { kind = 'sequential', apart = true }\nworkers = 4",
+            "requests = 9000",
+            9000,
+        ),
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 20\nduration = '30s'", 20),
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000\npasses = 2", 8192),
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 20\npasses = 2", 20),
+        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000\nbytes = '20MiB'", 5120),
+    ],
+)
+def test_a_number_of_requests_is_exported_and_no_pass_ends_it(
+    stream: str, ends: str, count: int, tmp_path: Path
+) -> None:
+    plan = planned(stream if "request =" in stream else f"{stream}\nrequest = '4KiB'", ends)
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(FILE_BYTES)
+    job = export_fio(plan, ["x"]).replace("ioengine=io_uring", "ioengine=null")
+    assert sum(counts_of_fio(job, tmp_path).values()) == count
+
+
+def test_a_number_of_requests_is_the_same_by_our_engine_and_by_fio(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """More than a pass, of several workers."""
+    stream = "operations = { read = 70, write = 30 }\naddress = 'random'\nrequest = '4KiB'\nworkers = 4\ndepth = 4"
+    profile, file = tmp_path / "p.toml", tmp_path / "f"
+    profile.write_text(f"title = 't'\n[[phase]]\nrequests = 8000\n[[phase.stream]]\nregion = '0..16MiB'\n{stream}\n")
+    for engine in ("io_uring", "fio"):
+        assert main(["run", str(profile), str(file), "--size", "16MiB", "--engine", engine, "--json"]) == 0
+        assert sum(row["requests"] for row in json.loads(capsys.readouterr().out)["totals"]) == 8000
+
+
+def test_a_number_of_requests_that_fio_would_share_or_count_otherwise_is_refused() -> None:
+    read = "operations = { read = 100 }\nrequest = '4KiB'\naddress = 'random'"
+    for more, ends, said in (
+        ("workers = 3", "requests = 1000", "1,000 requests of 3 workers, which is no whole number for each,"),
+        ("", "requests = 7\npasses = 2", "7 requests of 1 worker in 2 passes, which is no whole number for each,"),
+        ("", "requests = 9\nwarmup = '1s'\nduration = '2s'", "requests with a warmup"),
+    ):
+        with pytest.raises(BadInputError, match=f"{said} can't be said"):
+            export_fio(planned(f"{read}\n{more}", ends))
+    with pytest.raises(BadInputError, match="requests with flush_every"):
+        export_fio(
+            planned("operations = { write = 100 }\nrequest = '4KiB'\nflush_every = { writes = 2 }", "requests = 9")
+        )
+
+
 @pytest.mark.parametrize("ends", ["passes = 2", "bytes = '8MiB'"])
 def test_workers_in_a_part_each_are_exported_with_an_increment(ends: str, tmp_path: Path) -> None:
     apart = "address = { kind = 'sequential', apart = true }\noperations = { write = 100 }\nrequest = '64KiB'"
@@ -1186,6 +1250,58 @@ def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, caps
     (part,), (whole,) = rows([record]), rows([record], "totals")
     assert (part["p50_ns"], part["p99_ns"]) == (printed["percentile"]["50.000000"], printed["percentile"]["99.000000"])
     assert bool(part["histogram"]) == bool(whole["histogram"]) == (form == "json+"), "plain JSON has no distribution"
+
+
+def test_rates_of_both_directions_are_said_to_be_one_here() -> None:
+    def said(options: str) -> bool:
+        notes = import_fio("x", f"[j]\nfilename=x\nbs=4k\nruntime=1\ntime_based\n{options}\n", HERE).notes
+        return any(
+            "here 800 requests/s are one rate, and each request is a read or a write by chance" in n for n in notes
+        )
+
+    assert said("rw=randrw\nrate_iops=600,200")
+    assert said("rw=randrw\nrwmixread=75\nrate_iops=600,200"), "also where the mix is that of the job"
+    assert not said("rw=randrw\nrate_iops=600,200\nrate_process=poisson"), "there fio's are by chance as well"
+    assert not said("rw=randread\nrate_iops=800")
+
+
+def test_jobs_whose_percentiles_leave_out_the_submission_are_named_where_others_have_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = "rw=randread\nsize=1m\nnumber_ios=50"
+    out = fio_json(tmp_path, "json+", f"{small}\nlat_percentiles=1\n[b]\n{small}\nfilename=b\n[c]\n{small}\nfilename=c")
+    assert main(["import", str(out), "--json"]) == 0
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    (text,) = [warning["text"] for warning in warnings if warning["id"] == "fio-clat"]
+    assert text.startswith("Percentiles of b and c are of fio's completion latency")
+
+
+@pytest.mark.parametrize("form", ["normal,json", "json+,normal", "terse,json"])
+def test_the_json_beside_fios_text_is_the_result(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = fio_json(tmp_path, form, "rw=randread\nsize=1m\nnumber_ios=50\n[{brace]\nrw=randread\nsize=1m\nnumber_ios=9")
+    assert main(["import", str(out), "--json"]) == 0
+    assert [row["requests"] for row in json.loads(capsys.readouterr().out)["totals"]] == [50, 9]
+    capsys.readouterr()
+    out.write_text(out.read_text() + out.read_text().replace("shop", "other"))
+    assert main(["import", str(out)]) == 2
+    assert "2 results of different runs of fio" in capsys.readouterr().err
+
+
+def test_results_of_fios_clients_are_refused_by_that_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    socket, job, out = tmp_path / "s", tmp_path / "j.fio", tmp_path / "client.json"
+    job.write_text(f"[j]\nfilename={tmp_path / 'data'}\nsize=1m\nrw=randread\nnumber_ios=9\n")
+    server = subprocess.Popen(["fio", f"--server=sock:{socket}"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    try:
+        client = ["fio", f"--client=sock:{socket}", "--output-format=json", f"--output={out}", str(job)]
+        for _ in range(200):  # until the server listens
+            if subprocess.run(client, cwd=tmp_path, check=False, capture_output=True).returncode == 0:
+                break
+            time.sleep(0.05)
+    finally:
+        server.terminate()
+        server.wait()
+    assert main(["import", str(out)]) == 2
+    assert "client/server mode (fio --client), which are not read; run the job on each host" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["json", "json+"])

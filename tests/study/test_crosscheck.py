@@ -82,6 +82,28 @@ def test_a_result_of_fio_with_other_flushes_than_its_job_says_so(
     )
 
 
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [
+        ("operations = { write = 100 }\ndepth = 8\nflush_every = { writes = 4 }", "again until the first flush"),
+        ("address = { kind = 'sequential', apart = true }\nworkers = 7", r"region of 2,048 requests in 7 parts"),
+    ],
+    ids=["flushes", "parts"],
+)
+def test_what_fio_cannot_do_is_refused_before_our_engine_has_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stream: str, said: str
+) -> None:
+    profile, file = tmp_path / "p.toml", tmp_path / "f"
+    profile.write_text(f"title = 't'\n[[phase]]\nduration = '50ms'\n[[phase.stream]]\nrequest = '4KiB'\n{stream}\n")
+    file.write_bytes(b"x" * (8 * MIB))
+    before = hashlib.sha256(file.read_bytes()).digest()
+    assert main(["crosscheck", str(profile), str(file), "--repeat", "2"]) == 2
+    assert re.search(said, " ".join(capsys.readouterr().err.split()))
+    assert hashlib.sha256(file.read_bytes()).digest() == before
+    with Store() as store:
+        assert store.runs() == []
+
+
 def test_run_by_fio_is_recorded_in_the_same_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     brick = tmp_path / "brick"
     document = answer(

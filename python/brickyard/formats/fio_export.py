@@ -108,7 +108,7 @@ def _submitted(submit: int | None, engine: str) -> list[str]:
 
 
 def _refuse_phase(phase: Phase) -> None:
-    for key in ("stop", "ramp", "steady", "requests", "lockstep"):
+    for key in ("stop", "ramp", "steady", "lockstep"):
         if getattr(phase, key):
             raise _refuse(key)
     for key in ("program", "trace"):
@@ -116,8 +116,8 @@ def _refuse_phase(phase: Phase) -> None:
             raise _refuse(key)
     if phase.bytes and len(phase.stream) > 1:
         raise _refuse("bytes of several streams together")
-    if not (phase.duration or phase.bytes or phase.passes):
-        raise _refuse("a phase without duration, bytes or passes")
+    if not (phase.duration or phase.bytes or phase.passes or phase.requests):
+        raise _refuse("a phase without duration, requests, bytes or passes")
 
 
 def _job(
@@ -127,7 +127,7 @@ def _job(
         if getattr(stream, key):
             raise _refuse(key)
     _check_hot(stream)
-    if phase.bytes or phase.passes:
+    if phase.bytes or phase.passes or phase.requests:
         _check_runs(stream)
     workers = stream.workers
     lines = [
@@ -145,7 +145,7 @@ def _job(
         lines.append(f"filename={targets[target].replace(':', chr(92) + ':')}")
     region = _region(stream.region, _align(stream), data_bytes[target] if data_bytes else None)
     lines += _parts(stream, region) if _is_apart(stream) else region
-    lines += _limits(phase, 1 if _is_apart(stream) else workers, workers)
+    lines += _limits(phase, stream, 1 if _is_apart(stream) else workers)
     return lines + _pace(stream, workers) + _rest(stream)
 
 
@@ -350,23 +350,46 @@ def _mixes(stream: Stream) -> list[list[int]]:
     return [[item.size for item in stream.request if item.of is of] for of in {item.of for item in stream.request}]
 
 
-def _limits(phase: Phase, workers: int, jobs: int) -> list[str]:
+def _limits(phase: Phase, stream: Stream, workers: int) -> list[str]:
     """`workers` are those that share a pass."""
     lines = []
     if phase.duration:
         lines.append(f"runtime={max(1, phase.duration.ns // 1000)}us")
     if phase.bytes:
-        lines.append(f"io_size={max(1, phase.bytes // jobs)}")
+        lines.append(f"io_size={max(1, phase.bytes // stream.workers)}")
     elif phase.passes:
         if phase.passes != int(phase.passes):
             raise _refuse("a part of a pass")
         lines.append(f"loops={int(phase.passes)}")
         if workers > 1:
             raise _refuse("passes of several workers together")
-    else:
+    elif not phase.requests:
         lines.append("time_based")
+    if phase.requests:
+        lines += _requests(phase, stream, phase.requests)
     warmup_us = phase.warmup.ns // 1000
     return [*lines, f"ramp_time={warmup_us}us"] if warmup_us else lines
+
+
+def _requests(phase: Phase, stream: Stream, total: int) -> list[str]:
+    """Each worker has its share from the start, here and in fio. fio's number is of each loop, and the size of the file
+    ends a job before it unless `io_size` is larger."""
+    if phase.warmup.ns:
+        raise _refuse("requests with a warmup")
+    if stream.flush_every:
+        raise _refuse("requests with flush_every (here a flush counts as one, and not in fio)")
+    workers, loops = sum(one.workers for one in phase.stream), int(phase.passes or 1)
+    each, rest = divmod(total, workers * loops)
+    if rest:
+        shared = f"{total:,} requests of {workers} worker{'' if workers == 1 else 's'}"
+        raise _refuse(f"{shared}{f' in {loops} passes' if loops > 1 else ''}, which is no whole number for each,")
+    if phase.bytes or phase.passes:
+        return [f"number_ios={each}"]
+    enough_bytes = min((each + 1) * max(item.size for item in stream.request), IO_SIZE_MAX)
+    return [f"number_ios={each}", f"io_size={enough_bytes}"]
+
+
+IO_SIZE_MAX = 1 << 62
 
 
 def _pace(stream: Stream, workers: int) -> list[str]:

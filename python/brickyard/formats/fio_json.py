@@ -32,7 +32,10 @@ CUT = warned(
     "warning",
     "fio's last document is cut off; these figures are of the status before it, and what came later is missing.",
 )
-DOCUMENT = re.compile(r"^\{", re.MULTILINE)
+BEGIN_OF_RESULT = re.compile(r'^\{\s*"fio version"', re.MULTILINE)
+"""Where fio's first document begins, also behind text with braces in it (`--output-format=normal,json`)."""
+DOCUMENT = re.compile(r'^\{(?=\s*("|\Z))', re.MULTILINE)
+"""A further one, perhaps cut off; fio's lines of text may begin with a brace that is of a job's name."""
 
 
 class FioTimes(msgspec.Struct, frozen=True):
@@ -192,7 +195,8 @@ def read_result(text: str) -> PrintedByFio:
     of fio."""
     found: list[tuple[FioDocument, object]] = []
     is_cut = False
-    begin: int | None = text.find("{")
+    first = BEGIN_OF_RESULT.search(text)
+    begin: int | None = first.start() if first else text.find("{")
     while begin is not None:
         try:
             told, end = json.JSONDecoder().raw_decode(text[begin:] if begin >= 0 else "")
@@ -214,6 +218,12 @@ def read_result(text: str) -> PrintedByFio:
 
 def _typed(told: object) -> FioDocument:
     jobs = told.get("jobs") if isinstance(told, dict) else None
+    if isinstance(told, dict) and "client_stats" in told:
+        raise BadInputError(
+            "these are results of fio's client/server mode (fio --client), which are not read; run the job on each "
+            "host with `fio --output-format=json+ --output=FILE` and import each file, or import the job file as a "
+            "profile and measure all hosts together (`brickyard run --hosts`)"
+        )
     if not isinstance(told, dict) or "fio version" not in told or not isinstance(jobs, list):
         raise BadInputError("not fio's JSON: it has no `fio version` and jobs")
     if any(isinstance(job, dict) and "mixed" in job and "read" not in job for job in jobs):

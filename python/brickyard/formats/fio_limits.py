@@ -84,6 +84,8 @@ def read_ends(asked: FioOptions, *, depth: int, clones: int, lanes: int, passes:
         if ramp := fio_time_us("steadystate_ramp_time", asked.steadystate_ramp_time, default="s"):
             warmup = max(warmup, ramp)
             notes.append("ss_ramp is warm-up here, which all figures exclude; fio includes it.")
+    if warmup and limits.requests:
+        notes.append("number_ios with ramp_time: requests of the warm-up count here, too; fio counts those after it.")
     if warmup:
         limits = replace(limits, warmup=duration_text(warmup))
     return Ends(start_us, runtime, limits, bytes_moved, tuple(notes))

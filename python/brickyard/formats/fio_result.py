@@ -240,15 +240,26 @@ class SeenBeside:
     warnings: list[RunWarning] = field(default_factory=list)
 
 
-def _completions(calls_ns: list[float]) -> RunWarning:
-    return warned(
-        COMPLETIONS,
-        "warning",
-        "Percentiles are of fio's completion latency (clat), which leaves out the call that submits a request (on "
-        "average {call}); means and maxima include it.",
-        "set lat_percentiles=1 in the job, and percentiles include it too",
-        call=Unit.NS.of(max(calls_ns)),
-    )
+def _completions(document: FioDocument) -> list[RunWarning]:
+    """Names the jobs where percentiles of others include the call."""
+    moved = [(job.jobname, one) for job in document.jobs for one in job.directions.values() if one.total_ios]
+    without = [(name, one.submission_ns) for name, one in moved if one.is_completion]
+    if not without:
+        return []
+    names = list(dict.fromkeys(name for name, _ in without))
+    is_all = len(without) == len(moved)
+    which = "Percentiles" if is_all else "Percentiles of {streams}"
+    return [
+        warned(
+            COMPLETIONS,
+            "warning",
+            f"{which} are of fio's completion latency (clat), which leaves out the call that submits a request (on "
+            "average {call}); means and maxima include it.",
+            f"set lat_percentiles=1 in the {'job' if len(names) == 1 else 'jobs'}, and percentiles include it too",
+            call=Unit.NS.of(max(call_ns for _, call_ns in without)),
+            also={} if is_all else {"streams": names},
+        )
+    ]
 
 
 def stored_result(store: Store, printed: PrintedByFio) -> int | None:
@@ -297,13 +308,7 @@ def store_result(
     outcome = RunOutcome.INTERRUPTED if is_stopped else RunOutcome.FAILED if failed else RunOutcome.DONE
     message = f"fio: job {failed.jobname} ended with error {failed.error}" if failed else ""
     is_rebuilt = any(one.is_rebuilt for phase in phases for one in phase.moved)
-    calls_ns = [
-        one.submission_ns
-        for job in document.jobs
-        for one in job.directions.values()
-        if one.total_ios and one.is_completion
-    ]
-    found = [REBUILT] * is_rebuilt + ([_completions(calls_ns)] if calls_ns else [])
+    found = [REBUILT] * is_rebuilt + _completions(document)
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
     known = [job for job in document.jobs if job not in layout.merged]
     found += _one_at_a_time([Job(job.jobname, document.options_of(job)) for job in known])

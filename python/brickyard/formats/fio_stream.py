@@ -519,8 +519,16 @@ def _pace(job: Job, ops: Shares, sizes: Sizes, jobs: int, notes: list[str]) -> t
         if any(abs(share - ops.by_name[name]) > 1e-6 for name, share in shares.items()):
             each = " and ".join(f"{rate * jobs:g} {name}s/s" for name, rate in rates.items())
             notes.append(f"fio's rate holds for each direction, {each}, so it decides the mix.")
+        if arrivals == "constant" and not job.rates_requests:
+            notes.append(DRAWN.format(total=f"{total * jobs:g}"))
         return pace, Shares(**shares)
     return pace, ops
+
+
+DRAWN = (
+    "fio holds the rate of each direction by itself; here {total} requests/s are one rate, and each request is a read "
+    "or a write by chance, by their shares, so the counts of a second vary."
+)
 
 
 def job_rate(job: Job) -> float:

@@ -11,6 +11,7 @@ from brickyard.formats.diskspd import import_diskspd
 from brickyard.formats.diskspd_result import read_diskspd
 from brickyard.formats.elbencho_result import read_elbencho
 from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
+from brickyard.formats.fio_json import BEGIN_OF_RESULT
 from brickyard.formats.icf import import_icf
 from brickyard.formats.iometer_result import read_iometer
 from brickyard.formats.sqlio import import_sqlio
@@ -75,7 +76,7 @@ def refuse_results(text: str) -> None:
                 f"these are results of {tool} in a form that is not read; read are fio's JSON, diskspd's XML and text, "
                 f"Iometer's CSV, and elbencho's --csvfile and --jsonfile. Import {tool}'s workload and run it here"
             )
-    if re.search(FIO_RESULTS, text):
+    if re.search(FIO_RESULTS, text) and not BEGIN_OF_RESULT.search(text):
         raise BadInputError("these are results of fio as text; run fio with --output-format=json+ and import that")
 
 

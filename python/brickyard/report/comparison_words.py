@@ -59,11 +59,24 @@ def sitting_words(baseline: list[Record]) -> list[str]:
 
 def verdict_lines(found: Comparison, judged: Gate, tolerance: float) -> list[str]:
     """What the gate fails for; nothing that was measured before may be missing."""
-    said = [f"worse: {format_name(c.name)}, {c.figure.title}: {_words(c)}" for c in judged.of(Finding.WORSE)]
+    said = [f"worse: {format_name(c.name)}, {c.figure.title}: {_worse_words(c)}" for c in judged.of(Finding.WORSE)]
     said += [_failed_words(item) for item in found.failures if item.is_worse(tolerance)]
     said += [f"not measured: {lack_words(item)}; the earlier runs have it" for item in found.lacking if item.is_lost]
     said += [f"not measured: {format_name(name)}, which was measured before" for name in found.only_before]
     return said + ([f"not measured: {_unlike_words(found.unlike[0], 'AFTER')}"] if found.unlike[0] else [])
+
+
+def _worse_words(change: Change) -> str:
+    """The mark of the table would deny what the gate found, as its test has both sides."""
+    said = _words(change)
+    unmarked = said.removesuffix(f" {WITHIN_NOISE}")
+    return said if unmarked == said else f"{unmarked}; {ONE_SIDED}"
+
+
+ONE_SIDED = (
+    "found by the gate's test, which asks only whether it is worse; that of the table asks whether it differs in "
+    "either direction, and does not see it"
+)
 
 
 def unlike_words(found: Comparison) -> list[str]:

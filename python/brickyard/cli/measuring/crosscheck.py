@@ -17,6 +17,7 @@ from brickyard.errors import BAD_INPUT, BadInputError
 from brickyard.report.study_tables import crosscheck_tables
 from brickyard.schema import plan_document
 from brickyard.store import Store
+from brickyard.study.running.by_fio import refuse_by_fio
 from brickyard.study.running.fit import refuse_programs
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import RunSpec
@@ -49,6 +50,7 @@ def crosscheck(
     text = profiles.read(profile)
     plan = profiles.changed(text, overrides)
     refuse_programs(text.name, plan, "crosscheck")
+    refuse_by_fio(plan)
     with (
         Store(store) as kept,
         aim_at(targets, placing) as aimed,

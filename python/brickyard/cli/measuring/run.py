@@ -24,11 +24,11 @@ from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.target import aim_at, aim_directories, split_overrides
 from brickyard.cli.parts.told import tell
 from brickyard.errors import BadInputError, Edit, Remedy, one_line
-from brickyard.formats.fio_export import check_fio
 from brickyard.schema import RunOptions, plan_document, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
 from brickyard.study.running.aim import Aim, aim_modelled, check_unnamed, missing_targets, parse_size
+from brickyard.study.running.by_fio import refuse_by_fio
 from brickyard.study.running.check import check_run
 from brickyard.study.running.fit import check_room, has_programs, has_server, own_size, server_changes, sized
 from brickyard.study.running.forecast import Forecast, forecast, forecast_lines
@@ -325,7 +325,7 @@ def _check_fio(plan: Plan, *, modelled: bool) -> None:
     """What fio can't do or say is refused before anything is touched."""
     if modelled:
         raise BadInputError("--engine fio: fio cannot run on a modelled brick; name a file or a device")
-    check_fio(plan)
+    refuse_by_fio(plan)
 
 
 def _refuse_carriers(name: str, engine: str | None, *, modelled: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from brickyard import _core, bricks, profiles
+from brickyard.cli.parts.habits import split_range
 from brickyard.cli.parts.options import STREAM
 from brickyard.errors import BadInputError, Edit, Remedy, one_line
 from brickyard.formats.fio_file import Job
@@ -31,6 +33,7 @@ NAME = "ad-hoc"
 RUNTIME = "30s"
 DECIMAL = re.compile(r"\d([kmgtp]b)\b", re.IGNORECASE)
 BINARY = re.compile(r"\d([kmgtp]ib)\b", re.IGNORECASE)
+RANGE = re.compile(r"[^\s,-]+-[^\s,-]+")
 OPTION = re.compile(r"\w+=")
 BARE = re.compile(r"\s*(\d+\.?\d*)\s*([kmgtp])(/s)?\s*", re.IGNORECASE)
 """Bytes/s to fio, of which k is 1024; people also write thousands of requests/s so."""
@@ -263,6 +266,8 @@ def _check(name: str, text: str, rw: str) -> None:
                 Edit(("--rate", text), ("--rate-iops", text)) if all(map(_is_number, text.split(","))) else None,
             ),
         )
+    if name == "bs" and RANGE.fullmatch(text.strip()):
+        raise BadInputError(f"--bs {text}: is one size, or one each for reads and writes", _of_range(text.strip()))
     _check_units(name, text)
     if name == "rate":
         _check_rate(text)
@@ -284,6 +289,17 @@ def _check(name: str, text: str, rw: str) -> None:
         option = name.replace("_", "-")
         edit = Remedy(f"write --rw {random}", Edit(("--rw", rw), ("--rw", random)))
         raise BadInputError(f"--{option} {text}: --rw {rw} is sequential, and fio ignores the option there", edit)
+
+
+def _of_range(text: str) -> Remedy:
+    """The sizes of a range as a mix, as fio's bsrange has them; a range of many sizes is for a job file."""
+    try:
+        words = split_range(text)
+    except BadInputError:
+        words = ()
+    if not words:
+        return Remedy("Write --bssplit 4k/60:64k/40.")
+    return Remedy(f"Write {shlex.join(words)}.", Edit(("--bs", text), words))
 
 
 def _check_rate(text: str) -> None:

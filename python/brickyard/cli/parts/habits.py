@@ -122,7 +122,7 @@ def _few_sizes(given: str) -> dict[int, float]:
     return sizes if len(sizes) <= MIXED_AT_MOST else {}
 
 
-def _split(given: str) -> tuple[str, ...]:
+def split_range(given: str) -> tuple[str, ...]:
     sizes = _few_sizes(given)
     return ("--bssplit", ":".join(f"{fio_size(size)}/{share:g}" for size, share in sizes.items())) if sizes else ()
 
@@ -168,7 +168,7 @@ HABITS = (
           "Write --set 'operations={read=70,write=30}'.", ONE_WORKLOAD),
     Spoken("bssplit bsrange", "Write --bssplit 4k/60:64k/40.",
            "Write --set 'request=[{size=\"4KiB\",share=60},{size=\"64KiB\",share=40}]'.", ONE_WORKLOAD,
-           spoken=_split, in_profile=_mix),
+           spoken=split_range, in_profile=_mix),
     Habit("percentage-random random-distribution", "Write --random-distribution zipf:1.1.",
           "Write --set 'address={kind=\"zipf\",theta=1.1}'.", ONE_WORKLOAD),
     Habit("sync fsync fdatasync dsync oflag", "Write --sync dsync, or --fdatasync 1 for a flush after each write.",

@@ -15,7 +15,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec import structs
@@ -43,6 +43,7 @@ from brickyard.store import Record, Store
 from brickyard.study.running import circumstances, summaries
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import EVENT_WAIT_MS, Listener, RunResult, RunSpec
+from brickyard.study.running.sizes import data_of
 from brickyard.watch.beside import NoWatch
 
 GLOBAL = "[global]\n"
@@ -62,14 +63,24 @@ def fio_place() -> str:
     return place
 
 
+def refuse_by_fio(plan: Plan, targets: Sequence[str] = ()) -> str:
+    """Where fio is. Without it, and for what the one that is there cannot carry out as the plan asks, nothing begins; a
+    region in parts is known to fit once all targets are there."""
+    place = fio_place()
+    check_fio(plan)
+    refuse_flushes(plan, _version(place))
+    data = [found for path in targets if (found := data_of(path))]
+    if targets and len(data) == len(targets):
+        export_fio(plan, list(targets), data)
+    return place
+
+
 def run_fio(
     store: Store, listener: Listener, interrupt: Interrupt, spec: RunSpec, study: int | None = None
 ) -> RunResult:
     """One run of a plan by fio; what fio can't express is refused before anything is touched."""
-    place = fio_place()
     plan = spec.profile_plan
-    check_fio(plan)
-    refuse_flushes(plan, _version(place))
+    place = refuse_by_fio(plan, spec.targets)
     opened = prepare(plan, spec, interrupt)
     facts = circumstances.collect(spec.targets)
     plan = structs.replace(plan, io=IoMode(opened.io))  # where the file system has no O_DIRECT, fio must not try either

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from brickyard import _core
 from brickyard.errors import BadInputError, core_refusals
-from brickyard.formats.fio_export import check_fio
 from brickyard.schema import RunOptions, encode, plan_text
 from brickyard.schema.plan import Plan
-from brickyard.study.running.by_fio import fio_place
+from brickyard.study.running.by_fio import refuse_by_fio
 
 
 def check_run(plan: Plan, targets: list[str], options: RunOptions, *, by_fio: bool = False) -> None:
@@ -17,10 +16,11 @@ def check_run(plan: Plan, targets: list[str], options: RunOptions, *, by_fio: bo
     if not _core.is_release_build():
         raise BadInputError("the core is a debug build, which measures itself; build it with `make run`")
     if by_fio:
-        fio_place()
-        check_fio(plan)
+        refuse_by_fio(plan)
     with core_refusals():
         _core.check(plan_text(plan), targets, encode(options))
+    if by_fio:
+        refuse_by_fio(plan, targets)  # of targets that may be opened
 
 
 def nearest_folder(path: Path) -> Path:

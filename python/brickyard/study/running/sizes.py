@@ -57,6 +57,15 @@ def to_fill(path: str, create_bytes: int | None, overwrite: Sequence[str] = ()) 
     return area_of(path) if found.is_block else 0
 
 
+def data_of(path: str) -> tuple[int, int] | None:
+    """Where the data of a target begin once a run may write it, and how long they are; None where that is not known."""
+    found = _looked_at(path)
+    length = area_of(path)
+    if found is None or length is None:
+        return None
+    return (ROUND_BYTES if found.is_block and not found.uuid else found.data_start_bytes), length
+
+
 def area_of(path: str) -> int | None:
     """How much of a target is for data once a run may write it: behind the header that it has or that a device gets.
     Of a file that is not Brickyard's, and so is only read, it is all."""

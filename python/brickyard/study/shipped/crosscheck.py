@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from brickyard.formats.fio_export import check_fio
 from brickyard.store import Store
 from brickyard.store.record import RunMarks
-from brickyard.study.running.by_fio import fio_place, run_fio
+from brickyard.study.running.by_fio import run_fio
+from brickyard.study.running.check import check_run
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
 from brickyard.study.running.seeds import with_seed_of
@@ -27,8 +27,7 @@ class Crosschecked:
 
 
 def crosscheck(store: Store, listener: Listener, interrupt: Interrupt, spec: RunSpec, times: int) -> Crosschecked:
-    fio_place()
-    check_fio(spec.profile_plan)
+    check_run(spec.profile_plan, spec.targets, spec.options, by_fio=True)
     runner = Runner(store, listener, interrupt)
     listener.expect(times)
     study = store.add_study(f"crosscheck of {spec.profile}", {"profile": spec.profile, "repetitions": times})
