@@ -296,6 +296,12 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         {"phase_ends.0.verified": {"checked_blocks": 90, "unchecked_blocks": 910, "damaged_blocks": 0}},
         "only 9 % of the",
     ),
+    (
+        "unverified",
+        "warning",
+        {"phase_ends.0.verified": {"checked_blocks": 0, "unchecked_blocks": 0, "damaged_blocks": 0}},
+        "reads none of them: nothing was checked",
+    ),
     ("hung_requests", "warning", {"hangs": [{"outstanding_ns": 20 * 10**6}]}, "outstanding for 20.0 ms"),
     (
         "foreign_io",
@@ -493,10 +499,6 @@ QUIET: list[tuple[str, dict[str, Any]]] = [
     (
         "most was verified",
         {"phase_ends.0.verified": {"checked_blocks": 900, "unchecked_blocks": 100, "damaged_blocks": 0}},
-    ),
-    (
-        "a run that only wrote",
-        {"phase_ends.0.verified": {"checked_blocks": 0, "unchecked_blocks": 0, "damaged_blocks": 0}},
     ),
     ("a sensor without limits", {"watch.temperature.end.nvme0n1.max_celsius": -273.15}),
 ]

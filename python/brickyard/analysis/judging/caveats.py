@@ -19,6 +19,7 @@ RULES: tuple[Rule, ...] = (
     caveats_run.failures,
     caveats_run.nothing_measured,
     caveats_run.verification,
+    caveats_run.nothing_read_back,
     caveats_run.hangs,
     caveats_run.stalled,
     caveats_run.generator,

@@ -347,6 +347,7 @@ def depth_reached(run: Judged) -> Iterator[RunWarning]:
 
 
 CHECK_ANY = "Add an earlier phase that writes the region, or write and read the region in the same phase."
+CHECK_READ = "Read as well (--rw randrw), or add a later phase that reads the region (docs/loads.md)."
 CHECK_MORE = (
     "Measure longer, or in a smaller region (--size), so that more blocks are written before they are read; or name a "
     "new target, which the run fills with blocks that it can check."
@@ -385,6 +386,18 @@ def verification(run: Judged) -> Iterator[RunWarning]:
             phase=run.phase_name(end.phase),
             share=Unit.PERCENT.of(checked / read),
             read=Unit.COUNT.of(read),
+        )
+
+
+def nothing_read_back(run: Judged) -> Iterator[RunWarning]:
+    """A run that stamps blocks and reads none shows nothing by it."""
+    told = [end.verified for end in run.phase_ends if end.verified is not None]
+    if told and not told[-1].checked_blocks + told[-1].unchecked_blocks:
+        yield warned(
+            "unverified",
+            "warning",
+            "The run stamps the blocks that it writes for verification, and reads none of them: nothing was checked.",
+            CHECK_READ,
         )
 
 
