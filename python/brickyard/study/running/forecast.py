@@ -93,7 +93,8 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
     if not expected.writes:
         return [*lines, "writes: none" + (f", apart from {filling}" if filling else ""), *trims]
     if expected.written_bytes is None:
-        amount = "as much as the target takes in that time (at 1 GB/s, 3.6 TB per hour)"
+        such = "" if expected.duration_s is None else f" (at 1 GiB/s, {format_size(expected.duration_s * (1 << 30))})"
+        amount = f"as much as the target takes in that time{such}"
     else:
         amount = f"at most {format_size(expected.written_bytes)}"
     lines += [f"writes: {amount}" + (f", after {filling}" if filling else ""), *trims]
