@@ -399,6 +399,26 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "2 requests hung; the longest had been outstanding for 16.0 s when it was reported",
     ),
     ("outstanding", "warning", {"phase_ends.0.outstanding": 7}, "7 requests"),
+    (
+        "blank_blocks",
+        "warning",
+        {
+            "start.targets.0.unwritten": {"kind": "unknown"},
+            "facts.target.looked_at_blocks": 64,
+            "facts.target.blank_blocks": 16,
+        },
+        "16 of 64 blocks of /data/scratch (25.0%) hold only zeros",
+    ),
+    (
+        "none_blank",
+        "note",
+        {
+            "start.targets.0.unwritten": {"kind": "unknown"},
+            "facts.target.looked_at_blocks": 64,
+            "facts.target.blank_blocks": 0,
+        },
+        "with 95 % confidence at least 95 % of it holds data",
+    ),
     ("unwritten_unknown", "warning", {"start.targets.0.unwritten": {"kind": "unknown"}}, "/data/scratch"),
     (
         "unwritten",

@@ -333,6 +333,10 @@ class TargetSheet(FactSheet, kw_only=True):
     unwritten_bytes: int | None = None
     never_written: list[list[int]] | None = None
     """Start and end of each piece of a file that was never written."""
+    looked_at_blocks: int | None = None
+    """Of a device: so many blocks, spread evenly, were read to see whether they hold anything."""
+    blank_blocks: int | None = None
+    """Of these, the ones that hold only zeros."""
     mount: MountSheet | None = None
     mounted_at: list[str] | None = None
     """Where a device's own file system is mounted."""

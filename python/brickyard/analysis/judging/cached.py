@@ -134,12 +134,13 @@ def empty_reads(record: Record) -> EmptyReads | None:
     return most if most and most.share > CACHED_SHARE_MAX else None
 
 
-NEVER_WRITTEN, TRIMMED_READS = "unwritten", "trimmed_reads"
+NEVER_WRITTEN, TRIMMED_READS, BLANK = "unwritten", "trimmed_reads", "blank_blocks"
 EMPTY = {
     NEVER_WRITTEN: "of what may be read was never written",
     TRIMMED_READS: "of what was read may have been trimmed by the run itself before",
+    BLANK: "of the blocks that were looked at hold only zeros, as blocks do that were never written or were trimmed",
 }
-"""What both mean for reads."""
+"""What they mean for reads."""
 SMALLER_THAN_CACHE, SHARED_BLOCKS = "smaller_than_cache", "shared_blocks"
 EMULATED = "emulated"
 WRITTEN_UNKNOWN = "unwritten_unknown"

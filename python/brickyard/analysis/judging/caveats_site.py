@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from brickyard.analysis.figures.reach import may_read, reached_bytes
 from brickyard.analysis.figures.stolen import stolen_shares
 from brickyard.analysis.judging.cached import (
+    BLANK,
     CACHED_SHARE_MAX,
     EMULATED,
     SHARED_BLOCKS,
@@ -423,14 +424,7 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
         sheet = run.targets[index] if index < len(run.targets) else None
         empty, whole = never_read_bytes(run.plan, index, opened, sheet)
         if empty is None and opened.unwritten is not None:
-            yield warned(
-                WRITTEN_UNKNOWN,
-                "warning",
-                "What share of {target} has ever been written is unknown; never-written parts are read without "
-                "accessing the medium.",
-                "Write the whole target once before reading it.",
-                target=opened.path,
-            )
+            yield _unknown_share(opened.path, sheet)
         if empty:
             part = "" if whole == target_bytes(run, index, None) else "what is read of "
             yield warned(
@@ -443,6 +437,45 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
                 target=opened.path,
                 share=Unit.SHARE_TENTHS.of(min(empty / whole, 1.0) if whole else 0.0),
             )
+
+
+def _unknown_share(path: str, sheet: TargetSheet | None) -> RunWarning:
+    """Where no header and no file system tells what was written, a few blocks do."""
+    looked, blank = (sheet.looked_at_blocks, sheet.blank_blocks) if sheet else (None, None)
+    if not looked or blank is None:
+        return warned(
+            WRITTEN_UNKNOWN,
+            "warning",
+            "What share of {target} has ever been written is unknown; never-written parts are read without "
+            "accessing the medium.",
+            "Write the whole target once before reading it.",
+            target=path,
+        )
+    if blank:
+        return warned(
+            BLANK,
+            "warning",
+            "{blank} of {looked} blocks of {target} ({share}) hold only zeros, as blocks do that were never written or "
+            "were trimmed; such blocks are read without accessing the medium.",
+            "Write the whole target once before reading it, with data that are not zeros.",
+            blank=Unit.COUNT.of(blank),
+            looked=Unit.COUNT.of(looked),
+            target=path,
+            share=Unit.SHARE_TENTHS.of(blank / looked),
+        )
+    return warned(
+        "none_blank",
+        "note",
+        "What share of {target} has ever been written is not recorded; none of {looked} blocks that were looked at is "
+        "blank, so with 95 % confidence at least {share} of it holds data.",
+        "Write the whole target once to be sure.",
+        looked=Unit.COUNT.of(looked),
+        target=path,
+        share=Unit.PERCENT.of(UNSEEN_CHANCE ** (1 / looked)),
+    )
+
+
+UNSEEN_CHANCE = 0.05  # the chance that so few blanks are seen where there are more
 
 
 def trimmed_reads(run: Judged) -> Iterator[RunWarning]:

@@ -5,7 +5,7 @@ Refusal: warnings say how much and what to do.
 
 from __future__ import annotations
 
-from brickyard.analysis.judging.cached import NEVER_WRITTEN, TRIMMED_READS
+from brickyard.analysis.judging.cached import BLANK, NEVER_WRITTEN, TRIMMED_READS
 from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
 from brickyard.store import RunInfo
 
@@ -14,6 +14,7 @@ TOLD = {
     OVERLOADED: OVERLOADED,
     NEVER_WRITTEN: "never written",
     TRIMMED_READS: "reads of trimmed blocks",
+    BLANK: "reads of blank blocks",
     "damage": "damaged data",
 }
 """Warnings without which a row would be taken for what it is not."""
@@ -24,6 +25,7 @@ MARKS = {
     "the run was",
     TOLD[NEVER_WRITTEN]: "reads of parts that were never written do not reach the medium",
     TOLD[TRIMMED_READS]: "the run read what it had trimmed, and such reads do not reach the medium",
+    TOLD[BLANK]: "blocks that hold only zeros do not reach the medium if they were never written or were trimmed",
     TOLD["damage"]: "blocks came back with other data than were written",
 }
 """What each of them means."""

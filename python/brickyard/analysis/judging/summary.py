@@ -335,7 +335,9 @@ def unwritten_words(opened: TargetFacts, sheet: TargetSheet | None) -> str:
     """How much of a target was never written."""
     whole, never = opened.data_bytes or opened.size_bytes, never_written_bytes(opened, sheet)
     if never is None:
-        return "unwritten share unknown"
+        looked = sheet.looked_at_blocks if sheet else None
+        found = f" ({sheet.blank_blocks} of {looked} blocks that were looked at are blank)" if sheet and looked else ""
+        return f"unwritten share unknown{found}"
     share = f" ({format_percent(min(never / whole, 1.0))})" if whole else ""
     if never:
         return f"{format_size(never)}{share} of it never written"

@@ -47,7 +47,15 @@ from brickyard.schema.sheets import not_known
 from brickyard.store import READS, WRITES, Interval, Record, Store
 from brickyard.watch.beside import NoWatch, WatchBeside, beside
 
-NOT_OF_DATABASES = {"cache_unknown", "smaller_than_cache", "trimmed_reads", "unwritten", "unwritten_unknown"}
+NOT_OF_DATABASES = {
+    "blank_blocks",
+    "cache_unknown",
+    "none_blank",
+    "smaller_than_cache",
+    "trimmed_reads",
+    "unwritten",
+    "unwritten_unknown",
+}
 NOT_OF_REPLAYS = {*NOT_OF_DATABASES, "volatile_write_cache"}
 SAMPLE_EVERY_S = 1.0  # a sample reads a few open files; more often would tell no more
 POSSIBLE_END_EVERY_S = 0.25  # of a run that is over by its plan; the device's own counters are no finer than some ms
