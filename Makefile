@@ -66,7 +66,6 @@ bench: $(VENV)/.built
 
 # Of the checks what only compiles.
 compiled: lint-rust
-	cargo test $(CHECKED) --no-run
 	fuzz/build
 
 # Each bench once, too short for a figure: shows that it still starts. Side by side with `make --jobs`.
