@@ -707,6 +707,16 @@ def test_operations_that_fio_timed_apart_are_together_over_the_time_of_the_phase
     assert [row.iops for row in found.values()] == [1000, 2000]
 
 
+def test_many_jobs_that_fio_timed_apart_have_the_rates_of_their_phase_in_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = {"read": moves(1000, 1000), "write": moves(1000, 500)}
+    jobs = [fio_row(f"j{n}", f"filename=x{n} size=16m rw=randrw", 1000, **times) for n in range(20)]
+    told_of(tmp_path, *jobs)
+    assert main(["show", "1", "--store", str(tmp_path / "runs.db")]) == 0
+    assert "20 streams, 2,000 to 2,000 requests/s each" in capsys.readouterr().out
+
+
 def test_the_phase_of_fio_jobs_that_begin_later_lasts_until_the_last_ends(tmp_path: Path) -> None:
     timed = "filename=x size=16m rw=randread runtime=2"
     jobs = [
