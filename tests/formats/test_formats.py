@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from brickyard import _core, profiles
 from brickyard.analysis import phase_rates
-from brickyard.analysis.figures.totals import totals
+from brickyard.analysis.figures.cells import ended_words
+from brickyard.analysis.figures.totals import Totals, rate_of, totals
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
@@ -31,7 +32,7 @@ from brickyard.formats.recognize import recognize
 from brickyard.formats.sqlio import import_sqlio, read_parameter_file
 from brickyard.formats.vscsistats import import_vscsistats
 from brickyard.schema import PhaseEnd, plan_document
-from brickyard.store import Store
+from brickyard.store import Record, Store
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HERE = Path(".")
@@ -620,6 +621,114 @@ def test_jobs_of_fio_keep_the_rates_that_fio_printed(tmp_path: Path) -> None:
     (rate,) = phase_rates(record)
     assert rate.iops == pytest.approx(2 * 32768 / 3.616)
     assert record.of(PhaseEnd)[0].end_ns == 3_616_000_000
+
+
+def moves(requests: int, ms: int, at_ns: int = 100_000) -> dict[str, Any]:
+    times = {"mean": float(at_ns), "min": at_ns, "max": at_ns, "N": requests}
+    return {"total_ios": requests, "io_bytes": requests * 4096, "runtime": ms, "lat_ns": times}
+
+
+def fio_row(name: str, options: str, ms: int, **moved: dict[str, Any]) -> dict[str, Any]:
+    """`ms` is the time of all that it did; `moved` are its reads and writes."""
+    asked = dict(pair.split("=") for pair in options.split())
+    (job,) = sample()["jobs"]
+    none = dict.fromkeys(("total_ios", "io_bytes", "runtime"), 0)
+    row = {**job, "jobname": name, "job options": asked, "groupid": 0, "job_runtime": ms}
+    return {**row, "read": none, "write": none, **moved}
+
+
+def told_of(directory: Path, *jobs: dict[str, Any]) -> tuple[Record, dict[tuple[str, str, str], Totals]]:
+    with Store(directory / "runs.db") as store:
+        record = store.record(store_result(store, printed({**sample(), "jobs": list(jobs)}), profile="f"))
+    return record, {(row.phase_name, row.stream_name, row.operation): row for row in totals(record)}
+
+
+VERIFIED = "filename=x size=16m bs=4k rw=randwrite ioengine=libaio iodepth=8 verify=crc32c"
+
+
+@pytest.mark.parametrize("more", ["", " loops=3", " rate=sideways"])
+def test_what_a_fio_job_reads_back_is_a_phase_of_its_own(more: str, tmp_path: Path) -> None:
+    """Where the plan is known from the options, and where it is not."""
+    times = {"read": moves(4096, 130), "write": moves(4096, 260)}
+    record, found = told_of(tmp_path, fio_row("a", VERIFIED + more, 389, **times))
+    assert list(found) == [("a", "a", "write"), ("a-verify", "a", "read")]
+    assert [row.ended_ns for row in found.values()] == [None, None]
+    assert [rate.iops for rate in phase_rates(record)] == pytest.approx([4096 / 0.26, 4096 / 0.13])
+    assert record.of(PhaseEnd)[-1].end_ns == 390_000_000
+    phase = import_fio("x", "[a]\n" + VERIFIED.replace(" ", "\n"), HERE).text
+    assert 'name = "a-verify"' in phase, "as the job file has it"
+
+
+def test_the_clones_of_a_fio_job_read_back_in_one_phase(tmp_path: Path) -> None:
+    times = {"read": moves(4096, 130), "write": moves(4096, 260)}
+    clone = fio_row("a", VERIFIED + " numjobs=2", 389, **times)
+    record, found = told_of(tmp_path, clone, clone)
+    assert {key: row.requests for key, row in found.items()} == {
+        ("a", "a", "write"): 8192,
+        ("a-verify", "a", "read"): 8192,
+    }
+    assert [rate.iops for rate in phase_rates(record)] == pytest.approx([8192 / 0.26, 8192 / 0.13])
+
+
+def test_what_a_fio_job_reads_back_beside_others_is_a_later_part_of_their_phase(tmp_path: Path) -> None:
+    times = {"read": moves(4096, 150), "write": moves(4096, 250)}
+    other = fio_row("b", "filename=y size=16m rw=randread", 300, read=moves(4096, 300))
+    record, found = told_of(tmp_path, fio_row("a", VERIFIED, 400, **times), other)
+    assert list(found) == [("a", "a", "read"), ("a", "a", "write"), ("a", "b", "read")]
+    (rate,) = phase_rates(record)
+    assert rate.iops == pytest.approx(3 * 4096 / 0.4)
+    words = ended_words(found["a", "a", "read"])
+    assert words == "a (read) was active for 150 ms of its phase of 400 ms; its rate is over that time."
+
+
+def test_reads_amid_the_writes_of_a_fio_job_are_over_all_of_its_time(tmp_path: Path) -> None:
+    """fio has the time of the last reads alone, and of writes that it did not issue none."""
+    times = {"read": moves(4096, 2), "write": moves(4096, 218)}
+    record, found = told_of(tmp_path, fio_row("a", VERIFIED + " verify_backlog=64", 219, **times))
+    assert [row.iops for row in found.values()] == pytest.approx([4096 / 0.22] * 2)
+    assert "fio-verify-backlog" in [warning.id for warning in record.info.warnings]
+
+
+def test_writes_that_fio_did_not_issue_are_left_out(tmp_path: Path) -> None:
+    times = {"read": moves(4096, 200), "write": moves(4096, 0)}
+    record, found = told_of(tmp_path, fio_row("a", VERIFIED, 200, **times))
+    assert [key[2] for key in found] == ["read"]
+    assert [row.iops for row in found.values()] == pytest.approx([4096 / 0.2])
+    assert "fio-verify-only" in [warning.id for warning in record.info.warnings]
+
+
+def test_operations_that_fio_timed_apart_are_together_over_the_time_of_the_phase(tmp_path: Path) -> None:
+    times = {"read": moves(1000, 1000), "write": moves(1000, 500)}
+    record, found = told_of(tmp_path, fio_row("a", "filename=x size=16m rw=randrw", 1000, **times))
+    together = rate_of(found.values())
+    (rate,) = phase_rates(record)
+    assert together is not None
+    assert together.iops == rate.iops == 2000
+    assert [row.iops for row in found.values()] == [1000, 2000]
+
+
+def test_many_jobs_that_fio_timed_apart_have_the_rates_of_their_phase_in_the_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = {"read": moves(1000, 1000), "write": moves(1000, 500)}
+    jobs = [fio_row(f"j{n}", f"filename=x{n} size=16m rw=randrw", 1000, **times) for n in range(20)]
+    told_of(tmp_path, *jobs)
+    assert main(["show", "1", "--store", str(tmp_path / "runs.db")]) == 0
+    assert "20 streams, 2,000 to 2,000 requests/s each" in capsys.readouterr().out
+
+
+def test_the_phase_of_fio_jobs_that_begin_later_lasts_until_the_last_ends(tmp_path: Path) -> None:
+    timed = "filename=x size=16m rw=randread runtime=2"
+    jobs = [
+        fio_row(name, f"{timed} startdelay={delay}", 2000, read=moves(2000, 2000))
+        for name, delay in (("a", "3"), ("b", "4"))
+    ]
+    record, found = told_of(tmp_path, *jobs)
+    (rate,) = phase_rates(record)
+    assert rate.iops == pytest.approx(4000 / 3), "what both wait for is no part of it"
+    assert [row.iops for row in found.values()] == [1000, 1000]
+    words = [ended_words(row) for row in found.values()]
+    assert words[1] == "b (read) was active for 2.00 s of its phase of 3.00 s; its rate is over that time."
 
 
 def test_jobs_of_fio_have_their_depth_and_clones_their_number(tmp_path: Path) -> None:

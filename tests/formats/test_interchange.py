@@ -1467,3 +1467,21 @@ def test_a_rate_that_fio_did_not_reach_is_said_and_meets_no_requirement(
     with Store(tmp_path / "runs.db") as kept_runs:
         (end,) = kept_runs.record(1).of(PhaseEnd)
     assert end.unsent > 10_000
+
+
+def test_what_fio_read_back_compares_with_what_we_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """fio prints both in one row; they are phases in turn, as in the profile of the job."""
+    job = f"[wv]\nfilename={tmp_path / 'data'}\nioengine=psync\nrw=randwrite\nbs=4k\nsize=8m\nverify=crc32c\n"
+    out, printed = fio_rows(tmp_path, "wv", job, "json+")
+    assert [row["read"]["total_ios"] and row["write"]["total_ios"] for row in printed] == [2048]
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["totals"]
+    assert [(row["phase"], row["operation"]) for row in found] == [("wv", "write"), ("wv-verify", "read")]
+    assert [row["rated_ns"] // 1_000_000 for row in found] == [printed[0][one]["runtime"] for one in ("write", "read")]
+    assert main(["import", str(tmp_path / "wv.fio"), "-o", str(tmp_path / "wv.toml")]) == 0
+    assert main(["run", str(tmp_path / "wv.toml"), str(tmp_path / "ours"), "--size", "8MiB", *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store, "--json"]) == 0
+    found = {(*change["load"][:2], change["figure"]) for change in json.loads(capsys.readouterr().out)["changes"]}
+    assert {("wv", "write", "iops"), ("wv-verify", "read", "iops")} <= found

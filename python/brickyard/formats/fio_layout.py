@@ -2,7 +2,8 @@
 
 fio's JSON leaves out options without a value: whether a job had norandommap is not known, a job that ran for all of its
 runtime is taken to be time_based, and jobs of different groups are taken to have run in turn (stonewall), though
-new_group would have let them run together.
+new_group would have let them run together. What a job reads back once it has written (`verify`) is a phase of its own,
+as the import of the job file has it; beside other jobs, it is a later part of their phase.
 
 Refusal: where the options are not all known, as with group_reporting over several jobs, the plan names the jobs only.
 """
@@ -10,7 +11,7 @@ Refusal: where the options are not all known, as with group_reporting over sever
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from brickyard import _core
@@ -20,9 +21,13 @@ from brickyard.formats.fio_groups import merged_rows
 from brickyard.formats.fio_job import import_jobs, job_names
 from brickyard.formats.fio_json import FioDocument, FioJobResult
 from brickyard.formats.fio_options import understood
+from brickyard.formats.fio_rows import FioPart, FioRow, row_of
 from brickyard.formats.fio_units import fio_int, fio_time_us
-from brickyard.schema import read_plan
+from brickyard.schema import RunWarning, read_plan
 from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
+
+Place = tuple[int, int, int]
+"""Phase, stream and its workers."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +35,12 @@ class Layout:
     """A plan, and for each of its phases the jobs with the number of the stream that each is."""
 
     plan: Plan | OtherPlan
-    phases: list[list[tuple[int, FioJobResult]]]
+    phases: list[list[tuple[int, FioPart]]]
     is_guessed: bool = False
     """Whether the plan was made from what fio's JSON tells of the options."""
     merged: Sequence[FioJobResult] = ()
     """Rows that are of several jobs, of whose own options nothing is known."""
+    said: Sequence[RunWarning] = ()
 
 
 def lay_out(document: FioDocument, plan: Plan | None) -> Layout:
@@ -46,11 +52,13 @@ def lay_out(document: FioDocument, plan: Plan | None) -> Layout:
         counts = [len(phase.stream) for phase in plan.phase]
         if sum(counts) != len(jobs):
             raise BadInputError(f"fio reports {len(jobs)} jobs for {sum(counts)} streams")
-        rest = iter(jobs)
+        rest = map(FioPart, jobs)
         return Layout(plan, [[(stream, next(rest)) for stream in range(count)] for count in counts])
     merged = merged_rows(document)
-    found = None if merged else _by_options(document)
-    return found or _by_names(document, merged)
+    rows = [FioRow(FioPart(job)) if job in merged else row_of(document, job) for job in jobs]
+    found = (None if merged else _by_options(document, rows)) or _by_names(document, rows, merged)
+    said = {warning.id: warning for row in rows for warning in row.said}
+    return replace(found, said=list(said.values()))
 
 
 def _starts_a_phase(document: FioDocument, before: FioJobResult | None, job: FioJobResult) -> bool:
@@ -58,40 +66,62 @@ def _starts_a_phase(document: FioDocument, before: FioJobResult | None, job: Fio
     return before is None or "stonewall" in document.options_of(job) or before.groupid != job.groupid
 
 
-def _by_options(document: FioDocument) -> Layout | None:
+def _by_options(document: FioDocument, rows: list[FioRow]) -> Layout | None:
     """The plan that importing the jobs' own options gives; None where that is not possible."""
     # Without group_reporting, clones stand there one by one, with the same name and options.
-    clones = [list(group) for _, group in groupby(document.jobs, key=lambda job: (job.jobname, job.own_options))]
-    if not all(group[0].own_options for group in clones):
+    pairs = zip(document.jobs, rows, strict=True)
+    clones = [list(group) for _, group in groupby(pairs, key=lambda pair: (pair[0].jobname, pair[0].own_options))]
+    firsts = [group[0][0] for group in clones]
+    if not all(job.own_options for job in firsts):
         return None
-    firsts = [group[0] for group in clones]
     try:
         read = _jobs(document, firsts)
         plan = read_plan(_core.validate(import_jobs("fio", read, document.version).text, []))
     except (BadInputError, ValueError):
         return None
-    phases: list[list[tuple[int, FioJobResult]]] = [[] for _ in plan.phase]
+    phases: list[list[tuple[int, FioPart]]] = [[] for _ in plan.phase]
     places = _places(plan)
     for job, group in zip(read, clones, strict=True):
-        wanted = fio_int("numjobs", job.options.get("numjobs") or "1")
-        first = next(places, None)
-        if first is None or len(group) not in (1, wanted):
+        own = [row for _, row in group]
+        mains = [row.main for row in own if row.main is not None]
+        backs = [row.back for row in own if row.back is not None]
+        if backs and not _is_alone(document, firsts, group[0][0]):
             return None
-        phase, stream, workers = first
-        own = [(phase, stream)]
-        while workers == 1 and len(own) < wanted:  # each clone is a stream of its own
-            following = next(places, None)
-            if following is None:
+        for parts in (mains, backs) if backs else (mains,):
+            placed = _placed(job, parts, places)
+            if placed is None:
                 return None
-            own.append(following[:2])
-        if len(own) > len(group):
-            return None
-        for number, entry in enumerate(group):
-            at_phase, at_stream = own[min(number, len(own) - 1)]
-            phases[at_phase].append((at_stream, entry))
+            for phase, stream, part in placed:
+                phases[phase].append((stream, part))
     if next(places, None) is not None or not all(phases):
         return None
     return Layout(plan, phases, is_guessed=True)
+
+
+def _placed(job: Job, parts: list[FioPart], places: Iterator[Place]) -> list[tuple[int, int, FioPart]] | None:
+    """Of a job and its clones; None where there are other streams than rows."""
+    wanted = fio_int("numjobs", job.options.get("numjobs") or "1")
+    first = next(places, None)
+    if first is None or len(parts) not in (1, wanted):
+        return None
+    phase, stream, workers = first
+    own = [(phase, stream)]
+    while workers == 1 and len(own) < wanted:  # each clone is a stream of its own
+        following = next(places, None)
+        if following is None:
+            return None
+        own.append(following[:2])
+    if len(own) > len(parts):
+        return None
+    return [(*own[min(number, len(own) - 1)], part) for number, part in enumerate(parts)]
+
+
+def _is_alone(document: FioDocument, firsts: list[FioJobResult], job: FioJobResult) -> bool:
+    """Whether no other job ran at the same time; its clones are no others."""
+    at = firsts.index(job)
+    following = firsts[at + 1 : at + 2]
+    starts = _starts_a_phase(document, firsts[at - 1] if at else None, job)
+    return starts and all(_starts_a_phase(document, job, after) for after in following)
 
 
 def _jobs(document: FioDocument, firsts: list[FioJobResult]) -> list[Job]:
@@ -111,19 +141,25 @@ def _timed(options: dict[str, str], job: FioJobResult) -> dict[str, str]:
     return {**options, "time_based": "1"} if ended else options
 
 
-def _places(plan: Plan) -> Iterator[tuple[int, int, int]]:
+def _places(plan: Plan) -> Iterator[Place]:
     for phase, item in enumerate(plan.phase):
         for stream, found in enumerate(item.stream):
             yield phase, stream, found.workers
 
 
-def _by_names(document: FioDocument, merged: list[FioJobResult]) -> Layout:
-    groups: list[list[FioJobResult]] = []
-    for before, job in zip([None, *document.jobs], document.jobs, strict=False):
+def _by_names(document: FioDocument, rows: list[FioRow], merged: list[FioJobResult]) -> Layout:
+    groups: list[list[tuple[FioJobResult, FioRow]]] = []
+    for before, job, row in zip([None, *document.jobs], document.jobs, rows, strict=False):
         if _starts_a_phase(document, before, job):
             groups.append([])
-        groups[-1].append(job)
-    phases = [OtherPhase(name=group[0].jobname, stream=_streams(group, merged)) for group in groups]
+        groups[-1].append((job, row))
+    phases: list[OtherPhase] = []
+    parts: list[list[tuple[int, FioPart]]] = []
+    for group in groups:
+        jobs = [job for job, _ in group]
+        for name, own in _in_turn(group):
+            phases.append(OtherPhase(name=name, stream=_streams(jobs, merged)))
+            parts.append(own)
     plan = OtherPlan(
         kind=OtherKind.IMPORT,
         title=f"fio: {job_names(document.names)}",
@@ -132,8 +168,22 @@ def _by_names(document: FioDocument, merged: list[FioJobResult]) -> Layout:
         seed=0,
         phase=phases,
     )
-    told = [list(enumerate(group)) for group in groups]
-    return Layout(plan, told, is_guessed=len(merged) < len(document.jobs), merged=merged)
+    return Layout(plan, parts, is_guessed=len(merged) < len(document.jobs), merged=merged)
+
+
+def _in_turn(group: list[tuple[FioJobResult, FioRow]]) -> Iterator[tuple[str, list[tuple[int, FioPart]]]]:
+    """The phases of a group. Jobs beside each other read back when each has written, while others may still write."""
+    name = group[0][0].jobname
+    every = [[(at, part) for part in row.parts] for at, (_, row) in enumerate(group)]
+    if len({job.jobname for job, _ in group}) > 1:
+        yield name, [one for own in every for one in own]
+        return
+    mains = [(at, row.main) for at, (_, row) in enumerate(group) if row.main is not None]
+    backs = [(at, row.back) for at, (_, row) in enumerate(group) if row.back is not None]
+    if mains:
+        yield name, mains
+    if backs:
+        yield f"{name}-verify", backs
 
 
 def _streams(group: list[FioJobResult], merged: list[FioJobResult]) -> list[OtherStream]:

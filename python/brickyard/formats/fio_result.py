@@ -143,7 +143,8 @@ def _ended_early(plan: Plan, layout: Layout) -> list[RunWarning]:
     for asked, members in zip(plan.phase, layout.phases, strict=True):
         if not asked.duration or asked.bytes or asked.passes or asked.requests:
             continue
-        for stream, job in members:
+        for stream, part in members:
+            job = part.job
             ran_ns = max(job.ran_ms, job.job_runtime // asked.stream[stream].workers) * MS_NS
             if ran_ns < EARLY_SHARE * asked.duration.ns:
                 found.append(
@@ -308,7 +309,7 @@ def store_result(
     outcome = RunOutcome.INTERRUPTED if is_stopped else RunOutcome.FAILED if failed else RunOutcome.DONE
     message = f"fio: job {failed.jobname} ended with error {failed.error}" if failed else ""
     is_rebuilt = any(one.is_rebuilt for phase in phases for one in phase.moved)
-    found = [REBUILT] * is_rebuilt + _completions(document)
+    found = [*layout.said, *[REBUILT] * is_rebuilt, *_completions(document)]
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
     known = [job for job in document.jobs if job not in layout.merged]
     found += _one_at_a_time([Job(job.jobname, document.options_of(job)) for job in known])
@@ -366,7 +367,8 @@ class _Phase:
         return [*figures, begin, *self._intervals(), self._end()]
 
     def _intervals(self) -> list[Interval]:
-        """fio takes its rates over the time that each job ran, which may be shorter than that of the phase."""
+        """fio takes its rates over the time that each job ran, which may be shorter than that of the phase. A job that
+        began later is placed at the start as well: intervals at other starts would be other parts of the phase."""
         ran: dict[int, list[CellEvent]] = {self.span_ns: []}
         for one in self.moved:
             ran.setdefault(one.ran_ns or self.span_ns, []).append(one.cell)
@@ -410,14 +412,15 @@ def _phases(document: FioDocument, layout: Layout) -> list[_Phase]:
     found: list[_Phase] = []
     at_ns = 0
     for number, members in enumerate(layout.phases):
-        jobs = [job for _, job in members]
+        jobs = [part.job for _, part in members]
         if not jobs:
             continue
-        runs_ns = [one.runtime * MS_NS for job in jobs for one in job.directions.values()]
-        span_ns = max(MS_NS, *runs_ns)
+        # What all of them wait for first is no part of the phase.
+        began_ms = min(part.start_ms for _, part in members)
+        span_ns = max(MS_NS, *((part.end_ms - began_ms) * MS_NS for _, part in members))
         moved = [
             one
-            for stream, job in members
+            for stream, job in ((stream, part.job) for stream, part in members)
             for one in _moved(
                 stream, job, 0 if job in layout.merged else _depth_of(job, document.options_of(job), rows[job.jobname])
             )

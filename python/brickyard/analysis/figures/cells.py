@@ -48,7 +48,7 @@ def part_words(row: Totals) -> str:
 
 
 def lasted(row: Totals) -> str:
-    """Of a stream that ended before its phase: `20 ms of 1.9 s`."""
+    """Of a stream that ran for less than its phase: `20 ms of 1.9 s`."""
     return f"{format_ns(row.ended_ns)} of {format_ns(row.phase_ns)}"
 
 
@@ -58,6 +58,9 @@ def ended_words(row: Totals) -> str:
         return f"When {row.stream_name} ended is not known, so its rate is not given."
     if row.ended_ns is None:
         return ""
+    if row.is_by_tool:
+        span = f"{format_ns(row.ended_ns)} of its phase of {format_ns(row.phase_ns)}"
+        return f"{row.stream_name} ({row.operation}) was active for {span}; its rate is over that time."
     over_words = "its rate is over its own time" if row.rated_ns else "its rate is not given: set a shorter interval"
     when = f"{'' if row.rated_ns else 'at most '}{format_ns(row.ended_ns)} into its phase of {format_ns(row.phase_ns)}"
     return f"{row.stream_name} ended {when}; {over_words}."

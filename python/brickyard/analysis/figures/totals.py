@@ -59,7 +59,9 @@ class Totals:
     steady: Steady | None = None
     """What became of the steady state that the phase was to reach; None where it was to reach none."""
     ended_ns: int | None = None
-    """How long the stream lasted, where it ended before its phase."""
+    """How long the stream lasted, where that was less than its phase."""
+    is_by_tool: bool = False
+    """Whether a tool timed each operation and does not tell when it began."""
 
     @property
     def service(self) -> Latency | None:
@@ -102,10 +104,10 @@ class Rate:
 
 
 def rate_of(rows: Iterable[Totals]) -> Rate | None:
-    """Of rows of one phase together: of one stream over its own time, of several over the time of their phase. None
-    where nothing was rated."""
+    """Of rows of one phase together: of one stream over its own time, of several, or of operations that a tool timed
+    apart, over the time of their phase. None where nothing was rated."""
     every = list(rows)
-    if len({row.stream for row in every}) < 2:
+    if len({row.stream for row in every}) < 2 and len({row.rated_ns for row in every}) < 2:
         if not any(row.is_rated for row in every):
             return None
         over_ns = max(row.rated_ns for row in every)
@@ -297,6 +299,7 @@ def _totals(
         measures={measure: figures for measure, figures in found.items() if figures is not None},
         steady=steady(record, phase),
         ended_ns=own.ended_ns,
+        is_by_tool=record.info.is_by_tool,
     )
 
 

@@ -16,7 +16,7 @@ from brickyard.analysis.figures.named import FIGURES, Measured, measured_of
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
 from brickyard.analysis.figures.sending import Sent, SentStream, asked_noun, length_told, sent
 from brickyard.analysis.figures.stalls import stalls
-from brickyard.analysis.figures.totals import profile_phase, rated_rows
+from brickyard.analysis.figures.totals import profile_phase, rate_of, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import demand_words
 from brickyard.analysis.judging import cached
@@ -414,7 +414,7 @@ def _many_words(streams: dict[tuple[int, int], list[Totals]]) -> str:
     """Of more streams than a reader takes in."""
     phases = len({phase for phase, _ in streams})
     how = f"{len(streams)} streams" + (f" in {phases} phases" if phases > 1 else "")
-    rates = [sum(row.iops for row in rated) for group in streams.values() if (rated := list(rated_rows(group)))]
+    rates = [rate.iops for group in streams.values() if (rate := rate_of(rated_rows(group)))]
     span = f", {format_iops(min(rates))} to {format_iops(max(rates))} requests/s each" if rates else ""
     return f"{how}{span}; the table has the figures of each."
 
