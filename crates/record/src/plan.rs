@@ -51,6 +51,12 @@ pub struct PgbenchAsked {
     pub rate_per_s: Option<f64>,
     /// A built-in one, or the path of a file.
     pub script: String,
+    /// Of a file: the SHA-256 of its content. Not recorded by early versions.
+    #[serde(default)]
+    pub script_hash: Option<String>,
+    /// Of a file: its text, without passwords.
+    #[serde(default)]
+    pub script_text: Option<String>,
     pub protocol: String,
     /// `wheel`, `debian`, or where its programs are.
     pub server: String,
@@ -155,6 +161,20 @@ pub struct ReplayAsked {
     pub again: bool,
     #[serde(default)]
     pub first_ns: Option<i64>,
+    /// Not known of standard input, and not recorded by early versions.
+    #[serde(default)]
+    pub content: Option<LogContent>,
+}
+
+/// What the logs of a replay hold, wherever they lie.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct LogContent {
+    /// A SHA-256 of the content of all logs.
+    pub hash: String,
+    /// Those that were to be replayed, between the times that were asked for.
+    pub requests: u64,
+    pub first_ns: Option<i64>,
+    pub last_ns: Option<i64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -23,7 +23,7 @@ from brickyard.databases.traffic import Traffic, spots_of, write_log, zipf_weigh
 from brickyard.errors import BrickyardError
 from brickyard.store import Store
 from brickyard.store.record import RunMarks
-from brickyard.study.replays.run import ReplaySpec, replay
+from brickyard.study.replays.run import ReplaySpec, check, replay
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, RunResult
 
@@ -139,6 +139,7 @@ def _replay_both(
     named: tuple[str, ...],
 ) -> None:
     listener.expect(2 * repeat)
+    known = None
     for pace in ("fire-hose", "time-synchronized"):
         spec = ReplaySpec(
             logs=logs,
@@ -151,9 +152,10 @@ def _replay_both(
             databases_named=named,
             logs_named=tuple(Path(log).name for log in logs),
         )
+        known = check(spec, known)
         for repetition in range(1, repeat + 1):
             marks = RunMarks(pace=pace, repetition=repetition)
-            results.append(replay(store, listener, interrupt, spec, marks, study))
+            results.append(replay(store, listener, interrupt, spec, marks, study, known))
             if results[-1].outcome != "done":
                 return
 

@@ -16,6 +16,7 @@ from msgspec import structs
 from brickyard import _core
 from brickyard.analysis.databases.pgbench import SCALE_BYTES
 from brickyard.databases.connect import is_dsn
+from brickyard.databases.pgbench_script import read_script
 from brickyard.databases.settings import refuse_outside
 from brickyard.errors import BadInputError, nearest, one_line
 from brickyard.reading import parsed_bytes
@@ -59,6 +60,9 @@ class PgbenchSpec:
     duration_ns: int | None = None
     rate_per_s: float | None = None
     script: str = "tpcb-like"
+    script_hash: str | None = None
+    script_text: str | None = None
+    """Without passwords, as the record keeps it."""
     protocol: str = "prepared"
     server: str = "wheel"
     checksums: str = "default"
@@ -100,6 +104,8 @@ class PgbenchSpec:
             transactions=self.transactions,
             rate_per_s=self.rate_per_s,
             script=self.script,
+            script_hash=self.script_hash,
+            script_text=self.script_text,
             protocol=self.protocol,
             server=self.server,
             checksums=self.checksums,
@@ -160,7 +166,10 @@ def read_changes(target: str, changes: Iterable[str], seed: int = 1) -> PgbenchS
     if len(limits) > 1:
         raise BadInputError("--set transactions, --set duration: pgbench ends at one of them; leave the other out")
     _check(spec)
-    return spec
+    if spec.script in BUILT_IN:
+        return spec
+    content_hash, text = read_script(spec.script)
+    return replace(spec, script_hash=content_hash, script_text=text)
 
 
 def _changed(spec: PgbenchSpec, name: str, value: str) -> PgbenchSpec:

@@ -35,6 +35,7 @@ from brickyard.databases.pgbench_home import Home
 from brickyard.databases.pgbench_log import LogReader
 from brickyard.databases.pgbench_plan import BUILT_IN, PgbenchSpec
 from brickyard.databases.pgbench_samples import SAMPLE_EVERY_S, sample, sample_query, settings, version_number
+from brickyard.databases.pgbench_script import script_hash
 from brickyard.errors import BrickyardError, one_line
 from brickyard.ready import ready
 from brickyard.schema import (
@@ -249,6 +250,9 @@ class PgbenchRun:
 
     def _measure(self) -> str:
         """Runs pgbench to its end, and gives back why it failed."""
+        known = self._spec.script_hash
+        if known is not None and script_hash(self._spec.script) != known:
+            return f"{self._spec.script} was changed after the command had read it; run it again"
         with ExitStack() as ending:
             room = ending.enter_context(outputs.temporary_folder("brickyard-pgbench-"))
             connection = ending.enter_context(connected(self._home.dsn))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from brickyard.ready import ready
-from brickyard.schema.plan import Outlier
+from brickyard.schema.plan import LogContent, Outlier
 
 
 class LogRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +136,8 @@ class ReplayKnown(msgspec.Struct, frozen=True, kw_only=True):
     look: LogLook
     calls_by_driver: list[int] = msgspec.field(default_factory=list)
     """Of a rate that several drivers share; read beside what the core tells."""
+    content: LogContent | None = None
+    """Read beside what the core tells."""
 
     def rate_parts(self) -> list[float]:
         """Of each driver, so that all of a rate is offered until the end. Equal parts keep calls at equal distances;

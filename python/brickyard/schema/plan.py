@@ -302,6 +302,17 @@ class Lockstep(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int | None = None
 
 
+class LogContent(msgspec.Struct, frozen=True, kw_only=True):
+    """What the logs of a replay hold, wherever they lie."""
+
+    hash: str
+    """A SHA-256 of the content of all logs."""
+    requests: int
+    """Those that were to be replayed, between the times that were asked for."""
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+
 class Operations(msgspec.Struct, frozen=True, kw_only=True):
     """Shares of the operations; they sum to 100."""
 
@@ -393,6 +404,10 @@ class PgbenchAsked(msgspec.Struct, frozen=True, kw_only=True):
     rate_per_s: float | None = None
     script: str
     """A built-in one, or the path of a file."""
+    script_hash: str | None = None
+    """Of a file: the SHA-256 of its content. Not recorded by early versions."""
+    script_text: str | None = None
+    """Of a file: its text, without passwords."""
     protocol: str
     server: str
     """`wheel`, `debian`, or where its programs are."""
@@ -664,6 +679,8 @@ class ReplayAsked(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "f
     until: str | None = None
     again: bool = False
     first_ns: int | None = None
+    content: LogContent | None = None
+    """Not known of standard input, and not recorded by early versions."""
 
 
 class ReplayPace(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import msgspec
+from msgspec.structs import replace
 
 from brickyard import _core
 from brickyard.analysis.judging.merging import kind_of
@@ -21,7 +22,7 @@ from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
 from brickyard.facts.target import NO_PATH
 from brickyard.ready import ready
 from brickyard.schema import RunWarning, plan_values
-from brickyard.schema.plan import SizeShare
+from brickyard.schema.plan import OtherPlan, SizeShare
 from brickyard.store import Record
 from brickyard.units import format_ns, format_runs, format_size, plural
 
@@ -60,7 +61,7 @@ ABSENT = {"Condition": "normal"}
 """What a line that a record does not have means."""
 NOT_KNOWN = "not known"
 """What it means of a result of another tool, which says little of its host and target."""
-CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload")
+CHANGING = ("Started", "Generator", "Seed", "Verified", "Clock", "Profile", "Condition", "Target", "Workload", "Script")
 """Different in every run, or told otherwise."""
 ONLY = ("phase 1 ", "stream 1 ")
 """Places that are not said where all plans have no second one."""
@@ -82,6 +83,7 @@ KEY_WORDS = {
     "pace loop": "loop",
     "pace rate": "offered rate",
     "reap": "completion batch",
+    "replay logs 1": "replayed log",
     "request": "request size",
     "submit": "requests per submission",
     "sync": "synchronous writes",
@@ -97,6 +99,10 @@ NO = "no"
 SIZES = frozenset(("address stride", "bytes", "lockstep bytes", "program size"))
 """Keys in bytes."""
 PLACE = re.compile(r"phase \d+ (?:stream \d+ )?")
+HASH_SHOWN = 12
+"""Digits of a hash that tell contents apart."""
+LATER = {"pgbench": ("script_hash", "script_text"), "replay": ("content",)}
+"""Keys that early versions did not record, and whose values stand in the place of paths here."""
 NO_LOAD = ("seed", "title", "source", "about")
 """What a plan says besides the load: a seed only chooses among equal loads, the rest are words."""
 
@@ -177,7 +183,40 @@ def _key_words(key: str, idle: Sequence[str]) -> str:
 
 def _load(record: Record) -> dict[str, object]:
     """What was asked for, with the default of each key that its version did not write."""
-    return {key: value for key, value in plan_values(record.info.plan).items() if key not in NO_LOAD}
+    return {key: value for key, value in _asked(record).items() if key not in NO_LOAD}
+
+
+def _asked(record: Record) -> dict[str, object]:
+    """Files of the user by what they hold, and not by where they lay, as far as the record knows that."""
+    plan = record.info.plan
+    if not isinstance(plan, OtherPlan):
+        return plan_values(plan)
+    found = plan_values(_by_log(_by_script(plan)))
+    for part, keys in LATER.items():
+        if isinstance(asked := found.get(part), dict):
+            found[part] = {key: value for key, value in asked.items() if key not in keys}
+    return found
+
+
+def _by_script(plan: OtherPlan) -> OtherPlan:
+    """The name of its stream is that of the file."""
+    asked = plan.pgbench
+    if asked is None or asked.script_hash is None:
+        return plan
+    phases = [replace(phase, stream=[replace(stream, name="") for stream in phase.stream]) for phase in plan.phase]
+    script = f"file of SHA-256 {asked.script_hash[:HASH_SHOWN]}"
+    return replace(plan, pgbench=replace(asked, script=script), phase=phases)
+
+
+def _by_log(plan: OtherPlan) -> OtherPlan:
+    asked = plan.replay
+    if asked is None or asked.content is None:
+        return plan
+    held = asked.content
+    span = "" if held.first_ns is None or held.last_ns is None else f" within {format_ns(held.last_ns - held.first_ns)}"
+    log = f"{held.requests:,} requests{span} (SHA-256 {held.hash[:HASH_SHOWN]})"
+    outliers = [replace(outlier, log="") for outlier in asked.outliers]
+    return replace(plan, replay=replace(asked, logs=[log], outliers=outliers, first_ns=None))
 
 
 def _leaves(asked: object, place: str = "") -> list[tuple[str, str]]:
@@ -246,11 +285,11 @@ def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Di
 def _asked_of_databases(records: Sequence[Record]) -> list[Differing]:
     """What replays and runs of pgbench were asked for; other loads are held against each other by their hash."""
     told = [
-        (record.info.id, {f"{title} {key}": text for key, text in _flat(values[kind]).items()})
+        (record.info.id, {f"{title} {key}": text for key, text in _flat(asked).items()})
         for record in records
-        for values in [plan_values(record.info.plan)]
+        for values in [_asked(record)]
         for kind, title in (("replay", "Replay"), ("pgbench", "pgbench"))
-        if values.get(kind)
+        if isinstance(asked := values.get(kind), dict)
     ]
     found = []
     for key in dict.fromkeys(key for _, asked in told for key in asked):
@@ -268,7 +307,8 @@ def _flat(asked: dict[str, object], before: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             found |= _flat(value, f"{before}{key} ")
         else:
-            text = "none" if value is None else str(value)
+            only = value[0] if isinstance(value, list) and len(value) == 1 else value
+            text = "none" if only is None else str(only)
             # A mapping is a whole file.
             short = text if "\n" not in text else hashlib.sha256(text.encode()).hexdigest()[:12]
             found[f"{before}{key}".replace("_", " ")] = short

@@ -47,12 +47,14 @@ from brickyard.schema import (
 )
 from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.host_sheet import VirtualizationSheet
+from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
 from brickyard.store import Json, Record, RunInfo
 from brickyard.store.record import FIO
 from brickyard.units import format_count, format_ns, format_percent, format_runs, format_size
 
 SLOWEST_SHOWN = 10
+SCRIPT_SHOWN = 200
 KINDS = {"block": "block device", "sim": "modelled brick"}
 DIRECTORY = "directory"
 
@@ -260,6 +262,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Workload", workload_words([record])),
         ("Started", when(info)),
         ("Profile", f"{info.plan.title or info.profile} ({info.profile}, {info.profile_hash[:12]})"),
+        ("Script", _script_words(info.plan)),
         ("Seed", str(info.seed) if info.tool in ("", FIO) else ""),  # others print none
         ("Verified", verified_words(record)),
         *_engine_lines(record),
@@ -267,6 +270,16 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
         ("Brickyard", "" if info.is_by_tool else info.software_version),  # a tool's version stands beside the engine
     ]
     return [(label, text) for label, text in lines if text]
+
+
+def _script_words(plan: Plan | OtherPlan) -> str:
+    """A file that pgbench ran, in one line, so that a report tells its load when the file is another."""
+    asked = plan.pgbench if isinstance(plan, OtherPlan) else None
+    if asked is None or asked.script_hash is None:
+        return ""
+    text = " ".join((asked.script_text or "").split())
+    shown = text if len(text) <= SCRIPT_SHOWN else f"{text[:SCRIPT_SHOWN]} …"
+    return f"{asked.script} (SHA-256 {asked.script_hash[:12]}): {shown}"
 
 
 def _joined(*parts: object) -> str:

@@ -23,8 +23,9 @@ from brickyard.databases.connect import refuse_second_at
 from brickyard.databases.memory import drop_file_caches, memory_of_server
 from brickyard.errors import BadInputError, one_line
 from brickyard.schema import SCHEMA, Duration, EngineOfReplay, LinkFacts, RunOptions, encode
-from brickyard.schema.logs import ReplayKnown, logs_explained, replay_known
+from brickyard.schema.logs import LogsExplained, ReplayKnown, logs_explained, replay_known
 from brickyard.schema.plan import (
+    LogContent,
     OrderKnown,
     OtherKind,
     OtherPhase,
@@ -36,6 +37,7 @@ from brickyard.schema.plan import (
 )
 from brickyard.store import Store
 from brickyard.store.record import NO_MARKS, RunMarks
+from brickyard.study.replays.content import logs_hash
 from brickyard.study.replays.drivers import STDIN, Drivers, Places, ServerReached
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.runner import Listener, Runner, RunResult, RunSpec
@@ -221,12 +223,27 @@ def check(spec: ReplaySpec, looked: ReplayKnown | None = None) -> ReplayKnown:
     """
     if looked is None:
         found, calls = _known(spec, reads_logs=True), []
+        found = structs.replace(found, content=log_content(spec, found))
     else:
         found, calls = _known(spec, reads_logs=False), looked.calls_by_driver
         found = structs.replace(
-            found, first_ns=looked.first_ns, formats=looked.formats, sort=looked.sort, look=looked.look
+            found,
+            first_ns=looked.first_ns,
+            formats=looked.formats,
+            sort=looked.sort,
+            look=looked.look,
+            content=looked.content,
         )
     return structs.replace(found, calls_by_driver=calls or driver_calls(spec, found))
+
+
+def log_content(spec: ReplaySpec, known: ReplayKnown) -> LogContent | None:
+    """What the logs hold, as the record says it; not known of what can be read only once."""
+    if not all(os.path.isfile(log) for log in spec.logs):
+        return None
+    order = structs.replace(spec.order(), sort="never", left_out=known.look.left_out)
+    told = _explained(order, len(spec.to)).document
+    return LogContent(hash=logs_hash(spec.logs), requests=told.requests, first_ns=told.first_ns, last_ns=told.last_ns)
 
 
 def driver_calls(spec: ReplaySpec, known: ReplayKnown) -> list[int]:
@@ -235,15 +252,18 @@ def driver_calls(spec: ReplaySpec, known: ReplayKnown) -> list[int]:
         return []
     found = []
     for order in spec.orders(known):
-        try:
-            text = _core.replay_explain(encode(structs.replace(order, sort="never")), max(len(spec.to), 1))
-        except ValueError as error:
-            raise BadInputError(one_line(error)) from error
-        told = logs_explained(text)
-        if told.interrupted:
-            raise KeyboardInterrupt
-        found.append(told.document.calls)
+        found.append(_explained(structs.replace(order, sort="never"), len(spec.to)).document.calls)
     return found
+
+
+def _explained(order: DriverOrder, databases: int) -> LogsExplained:
+    try:
+        told = logs_explained(_core.replay_explain(encode(order), max(databases, 1)))
+    except ValueError as error:
+        raise BadInputError(one_line(error)) from error
+    if told.interrupted:
+        raise KeyboardInterrupt
+    return told
 
 
 def refuse(spec: ReplaySpec) -> None:
@@ -422,6 +442,7 @@ def replay_plan(spec: ReplaySpec, known: ReplayKnown) -> OtherPlan:
         until=spec.until_time,
         again=spec.again,
         first_ns=known.first_ns,
+        content=known.content,
     )
     lasts = Duration(spec.duration_ns) if spec.duration_ns else None
     return OtherPlan(
