@@ -8,16 +8,37 @@ from __future__ import annotations
 import mmap
 import os
 import time
+from contextlib import suppress
+from pathlib import Path
 
 SAMPLE_BYTES = 4096
 SAMPLES = 64
 START_BYTES = 1 << 20  # before that, a device of ours has its header and nothing else
 LOOK_AT_BLOCKS_S = 2.0  # a slow device is looked at in fewer places
+KEPT_S = 5.0  # a device is described several times for one run
+_kept: dict[tuple[str, str], tuple[float, tuple[int, int] | None]] = {}
 
 
 def blank_blocks(path: str, size_bytes: int) -> tuple[int, int] | None:
-    """Of so many blocks that are spread evenly, how many hold only zeros; None where they cannot be read past the page
-    cache."""
+    """How many of the blocks hold only zeros, and how many were looked at, spread evenly; None where they cannot be
+    read past the page cache."""
+    which = path, _attached(path)
+    at, found = _kept.get(which, (-KEPT_S, None))
+    if time.monotonic() - at >= KEPT_S:
+        found = _look(path, size_bytes)
+        _kept[which] = time.monotonic(), found
+    return found
+
+
+def _attached(path: str) -> str:
+    """A number that the kernel gives each disk anew (Linux 5.15), as loop devices change what they stand for."""
+    with suppress(OSError):
+        number = os.stat(path).st_rdev
+        return Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/diskseq").read_text()
+    return ""
+
+
+def _look(path: str, size_bytes: int) -> tuple[int, int] | None:
     length = size_bytes - START_BYTES
     if length < SAMPLES * SAMPLE_BYTES:
         return None
