@@ -271,6 +271,14 @@ def test_a_dry_run_of_trims_does_not_say_that_nothing_is_changed(
     assert "trims: the data of all blocks that the workload trims are lost" in capsys.readouterr().out
 
 
+def test_a_dry_run_of_a_trace_names_its_discards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, trace = tmp_path / "io.log", tmp_path / "io.byt"
+    log.write_text("fio version 3 iolog\n0 /f read 0 4096\n1500 /f trim 8192 4096\n")
+    assert main(["trace", "import", str(log), "-o", str(trace)]) == 0
+    assert main(["run", str(trace), str(tmp_path / "f"), "--size", "8MiB", "--dry-run"]) == 0
+    assert "trims: the data of all blocks that the workload trims are lost" in capsys.readouterr().out
+
+
 def test_a_dry_run_counts_targets_from_0_and_fills_nothing_of_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

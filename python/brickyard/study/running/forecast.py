@@ -55,7 +55,7 @@ def forecast(plan: Plan, sizes_bytes: list[int | None], to_fill: Sequence[int | 
         duration_s=sum(known) if len(known) == len(durations) else None,
         ends_earlier=any(map(_may_end_earlier, plan.phase)),
         writes=any(_write_share(stream) > 0 for phase in plan.phase for stream in phase.stream),
-        trims=any(stream.operations.trim > 0 for phase in plan.phase for stream in phase.stream),
+        trims=any(_trims(stream) for phase in plan.phase for stream in phase.stream),
         written_bytes=sum(amounts) if len(amounts) == len(written) else None,
         fill_bytes=_sum_of(to_fill) if plan.fill is FillChoice.AUTO else 0,
     )
@@ -125,6 +125,10 @@ def _write_share(stream: Stream) -> float:
     if requests := _requests_of(stream):
         return requests.count(StepWord.WRITE) / len(requests)
     return stream.operations.write / 100
+
+
+def _trims(stream: Stream) -> bool:
+    return stream.trace.discards > 0 if stream.trace else stream.operations.trim > 0
 
 
 def _requests_of(stream: Stream) -> list[StepWord]:
