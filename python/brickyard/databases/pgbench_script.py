@@ -1,6 +1,6 @@
 """Duty: what a script of one's own says, for the record of a run: a hash of its content, and its text.
 
-Refusal: a password is never part of what is kept.
+Refusal: no string literal and no comment is kept, as either may hold a password.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from brickyard.errors import BadInputError
 HIDDEN = "…"
 KEPT_BYTES = 64 << 10
 """Scripts are shorter; of a longer one, the hash tells the rest."""
-SECRET = re.compile(
-    r"""(?ix) (?P<before> (?:password|passwd|pwd|secret|passphrase) ["']? \s* (?:=|:=|=>|,|\bto\b)? \s* )
-    (?: E?'(?:[^'\\]|''|\\.)*' | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ | (?<==)(?![:$'"\s])[^\s;,'"()]+ )""",
-    re.DOTALL,
+LITERALS = re.compile(
+    r"""(?isx) (?P<kept> "(?:[^"]|"")*" )
+    | --[^\n]* | /\*.*?(?:\*/|\Z)
+    | \bE'(?:[^'\\]|''|\\.)*(?:'|\Z) | '(?:[^']|'')*(?:'|\Z) | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)"""
 )
-"""A literal behind such a word, and `password=word` of a connection string; a variable is no secret."""
-OF_URI = re.compile(r"(?P<before>://[^\s:/@'\"]*:)[^\s@'\"]*(?=@)")
+"""String literals and comments, which may hold secrets of any kind; quoted names are none."""
+OF_COMMANDS = re.compile(
+    r"(?i)(password|passwd|pwd|secret|passphrase)\s*=\s*(?!:)[^\s;,()]+|(://[^\s:/@]*):[^\s@]*(?=@)"
+)
+"""What a shell command of a script may hold."""
 
 
 def script_hash(place: str) -> str:
@@ -36,9 +39,8 @@ def read_script(place: str) -> tuple[str, str]:
 
 
 def without_passwords(text: str) -> str:
-    for pattern in (SECRET, OF_URI):
-        text = pattern.sub(lambda found: f"{found[1]}{HIDDEN}", text)
-    return text
+    shown = LITERALS.sub(lambda found: found["kept"] or HIDDEN, text)
+    return OF_COMMANDS.sub(lambda found: f"{found[1]}={HIDDEN}" if found[1] else f"{found[2]}:{HIDDEN}", shown)
 
 
 def _content(place: str) -> bytes:
