@@ -39,7 +39,7 @@ def read_script(place: str) -> tuple[str, str]:
 
 
 def without_passwords(text: str) -> str:
-    shown = LITERALS.sub(lambda found: found["kept"] or HIDDEN, text)
+    shown = LITERALS.sub(lambda found: found.group("kept") or HIDDEN, text)
     return OF_COMMANDS.sub(lambda found: f"{found[1]}={HIDDEN}" if found[1] else f"{found[2]}:{HIDDEN}", shown)
 
 
