@@ -12,9 +12,9 @@ from brickyard import _core
 
 MIB, GIB = 1 << 20, 1 << 30
 MB = 1e6
-SECTOR_BYTES = 512
+SECTOR_BYTES = 512  # in which the kernel, and traces of it, count offsets and sizes
 NS = 1e9  # of a second
-"""In which the kernel, and traces of it, count offsets and sizes."""
+ROUNDING = 1e-9  # of a sum of shares that is one
 _FRACTION = re.compile(r"(-?\d+\.\d+(?:e[-+]?\d+)?)(/s .*)?")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MORE_DIGITS = 12
@@ -78,9 +78,18 @@ def format_count(count: int) -> str:
 
 
 def format_percent(share: float | None) -> str:
+    """Neither almost nothing nor almost all is rounded to nothing or all."""
     if share is None:
         return "–"
+    if 0.995 <= share < 1 - ROUNDING:
+        return ">99 %"
     return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
+
+
+def format_share_tenths(share: float) -> str:
+    if 0.9995 <= share < 1 - ROUNDING:
+        return ">99.9%"
+    return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 
 def only_percent(share: float) -> str:

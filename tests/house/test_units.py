@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from brickyard.units import format_iops, format_mib_per_s, format_ns, format_percent, format_seconds, format_size
+from brickyard.units import (
+    format_iops,
+    format_mib_per_s,
+    format_ns,
+    format_percent,
+    format_seconds,
+    format_share_tenths,
+    format_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +39,14 @@ def test_rates_have_three_digits_and_separators() -> None:
     assert format_mib_per_s(118.65 * (1 << 20)) == "119"
     assert format_mib_per_s(1.5 * (1 << 20)) == "1.50"
     assert format_percent(1.024) == "102 %"
+    assert format_percent(0.995) == ">99 %"
+    assert format_percent(sum([0.1] * 10)) == "100 %"
+    assert [format_share_tenths(share) for share in (0.0004, 0.25, 0.9996, 1.0)] == [
+        "<0.1%",
+        "25.0%",
+        ">99.9%",
+        "100.0%",
+    ]
 
 
 @pytest.mark.parametrize(

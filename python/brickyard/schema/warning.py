@@ -69,7 +69,7 @@ WRITTEN: Mapping[Unit, Callable[[float], str]] = {
     Unit.SECONDS: lambda value: f"{value:.0f} s",
     Unit.DURATION: units.format_seconds,
     Unit.SHARE: lambda value: f"{value:.0%}",
-    Unit.SHARE_TENTHS: lambda value: f"{value:.1%}",
+    Unit.SHARE_TENTHS: units.format_share_tenths,
     Unit.PERCENT: units.format_percent,
     Unit.PERCENT_TENTHS: lambda value: f"{value * 100:.1f} %",
     Unit.VARIATION: units.format_variation,
