@@ -422,6 +422,22 @@ def test_runs_are_listed_and_filtered(filled: Path, capsys: pytest.CaptureFixtur
         assert said in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("ended", "shown"), [("done", "done"), (None, "interrupted")])
+def test_a_study_that_went_on_and_ended_is_not_interrupted(
+    ended: str | None, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "runs.db"
+    with Store(kept) as store:
+        study = store.add_study("two depths", {})
+        for outcome in ("done", "interrupted", "done"):
+            add_run(store, [], study=study, outcome=outcome)
+        if ended:
+            store.end_study(study, ended, [])
+    assert main(["runs", "--store", str(kept)]) == 0
+    (row,) = re.findall(r"(?m)^ *s1 .*", capsys.readouterr().out)
+    assert re.search(rf"UTC  {shown} .*, 1 interrupted", row)
+
+
 def test_a_span_counts_back_from_now() -> None:
     from datetime import UTC, datetime
 

@@ -29,7 +29,7 @@ from brickyard.conditions import written
 from brickyard.errors import BadInputError
 from brickyard.reading import span_seconds
 from brickyard.schema import Document, stored
-from brickyard.store import RunHead, RunInfo, Store, command_on
+from brickyard.store import RunHead, RunInfo, Store, StudyInfo, command_on
 from brickyard.store.record import DAMAGED, Outcome
 from brickyard.study.running.summaries import kept_figures
 from brickyard.units import format_iops, format_name, format_ns, format_runs
@@ -92,10 +92,10 @@ def runs(
         if not found and listed:
             print_line(stdout(), _none_words(listed, profile, target))
             return 0
-        names = {one.id: one.name for one in kept.studies()} if study is None and named is None and not each else {}
-        folded = _folded(found, names)
+        studies = {one.id: one for one in kept.studies()} if study is None and named is None and not each else {}
+        folded = _folded(found, studies)
         groups = folded[-limit:] if limit else folded
-        print_runs(kept, groups, names)
+        print_runs(kept, groups, studies)
     if len(groups) < len(folded):
         stdout().print(f"{len(folded) - len(groups)} older rows are not shown; --limit 0 shows all")
     return 0
@@ -106,9 +106,9 @@ def documents(store: Store, ids: Sequence[int]) -> list[Document]:
     return [_document(run, figures.get(run.id)) for run in _whole(store, ids)]
 
 
-def print_runs(store: Store, groups: Sequence[list[RunHead]], names: Mapping[int, str]) -> None:
-    """A row for each group of runs, which is a single one or a study of these names."""
-    rows = list(_rows(store, groups, names))
+def print_runs(store: Store, groups: Sequence[list[RunHead]], studies: Mapping[int, StudyInfo]) -> None:
+    """A row for each group of runs, which is a single one or one of these studies."""
+    rows = list(_rows(store, groups, studies))
     kept_of = kept_figures(store, [group[0].id for group in groups if len(group) == 1])
     told = {group[0].id: _headline(kept_of.get(group[0].id)) for group in groups if group[0].outcome == "done"}
     cells = [
@@ -167,10 +167,10 @@ def _whole(store: Store, ids: Sequence[int]) -> Iterator[RunInfo]:
         yield from store.runs(ids[first : first + READ_AT_ONCE])
 
 
-def _rows(store: Store, groups: Sequence[list[RunHead]], names: Mapping[int, str]) -> Iterator[list[str]]:
+def _rows(store: Store, groups: Sequence[list[RunHead]], studies: Mapping[int, StudyInfo]) -> Iterator[list[str]]:
     for some in _some_at_once(groups):
         whole = {run.id: run for run in store.runs([run.id for group in some for run in group[:READ_AT_ONCE]])}
-        yield from (_row(whole[group[0].id], [whole.get(run.id, run) for run in group], names) for group in some)
+        yield from (_row(whole[group[0].id], [whole.get(run.id, run) for run in group], studies) for group in some)
 
 
 def _some_at_once(groups: Sequence[list[RunHead]]) -> Iterator[list[list[RunHead]]]:
@@ -185,11 +185,11 @@ def _some_at_once(groups: Sequence[list[RunHead]]) -> Iterator[list[list[RunHead
         yield some
 
 
-def _folded(found: Sequence[RunHead], names: Mapping[int, str]) -> list[list[RunHead]]:
-    """Each run alone, or with the others of its study where studies have names; in the order of their last runs."""
+def _folded(found: Sequence[RunHead], studies: Mapping[int, StudyInfo]) -> list[list[RunHead]]:
+    """Each run alone, or with the others of its study where that is one of these; in the order of their last runs."""
     groups: dict[tuple[str, int], list[RunHead]] = {}
     for run in found:
-        key = ("study", run.study) if run.study is not None and run.study in names else ("run", run.id)
+        key = ("study", run.study) if run.study is not None and run.study in studies else ("run", run.id)
         groups.setdefault(key, []).append(run)
     return sorted(groups.values(), key=lambda group: group[-1].id)
 
@@ -210,18 +210,21 @@ def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:NAMES_SHOWN])}{more}"
 
 
-def _row(first: RunInfo, runs: Sequence[RunHead], names: Mapping[int, str]) -> list[str]:
+def _row(first: RunInfo, runs: Sequence[RunHead], studies: Mapping[int, StudyInfo]) -> list[str]:
     """Several runs are a study, and bear its name where a run has its number."""
     study = f"s{first.study}" if first.study else ""
     if len(runs) == 1:
-        of_study = f"{study}: " if study and not names else ""
+        of_study = f"{study}: " if study and not studies else ""
         words = of_study + ", ".join(text for text in (first.profile, _load(first)) if text)
         return [str(first.id), when(first), _outcome(first), words, ", ".join(first.targets)]
     targets = list(dict.fromkeys(path for run in runs for path in run.targets))
     many = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
-    name = names[first.study].removesuffix(f" on {targets[0]}") if first.study is not None else ""
+    whole = studies[first.study] if first.study is not None else None
+    name = whole.name.removesuffix(f" on {targets[0]}") if whole else ""
     counts = Counter(run.outcome for run in runs)
     worst = next((outcome for outcome in WORST_FIRST if counts[outcome]), first.outcome)
+    if whole and worst == "interrupted":
+        worst = whole.outcome  # the same command went on with it, and ended it
     unlike = [f"{count} {outcome}" for outcome, count in counts.items() if outcome != "done" and count < len(runs)]
     called = {run.called for run in runs if isinstance(run, RunInfo)}
     alike = [words for words in called if words and len(called) == 1 and words not in name]
