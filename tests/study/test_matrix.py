@@ -167,7 +167,7 @@ def test_a_percentile_of_repetitions_is_of_their_merged_histograms(capsys: pytes
     (entry,) = found.pivots[0].entries.values()
     assert not entry.sample.has_interval
     assert entry.runs == (1, 2, 3, 7)
-    assert "run 7 lacks it" in found.troubles[0]
+    assert "run 7 has fewer than ten requests beyond the figure" in found.troubles[0]
     assert observe(lacking, [replace(shown, figure="iops")], []).troubles == []
 
 

@@ -352,3 +352,52 @@ def test_a_level_changes_a_modelled_target_as_set_does(tmp_path: Path, capsys: p
     one, four = (cell["value"] for cell in answer(capsys, "study", file)["tables"][0]["cells"])
     assert four > 2 * one
     assert "factor members sets members" in complaint(capsys, "study", file, "--set", "members=2")
+
+
+FEW = """
+title = "Two depths of a model"
+question = "Which depth has the lower p99?"
+answer = ["depth"]
+repetitions = 3
+[base]
+profile = "sqlio-random-read-4"
+target = "sim:terraserver-2003"
+[factor.depth]
+set = { depth = "{value}" }
+levels = [1, 4]
+[[table]]
+figure = "response_p99"
+rows = "depth"
+"""
+
+
+@pytest.mark.parametrize(("lasts", "has_all"), [("5s", True), ("2s", False)])
+def test_cells_of_which_no_run_has_the_percentile_are_told(
+    lasts: str, has_all: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At a depth of 1, no run has 1,000 requests; all three together have them in 5 s, and do not in 2 s."""
+    command, folder = [study_file(tmp_path, FEW), "--set", f"duration={lasts}"], tmp_path / "report"
+    assert main(["study", *command, "-o", str(folder)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    together = main(["run", "sqlio-random-read-4", "sim:terraserver-2003", "--set", "depth=1", "--repeat", "3",
+                     "--set", f"duration={lasts}", "--json"])  # fmt: skip
+    repeated = json.loads(capsys.readouterr().out)
+    runs, requests = repeated["runs"], sum(run["totals"][0]["requests"] for run in repeated["runs"])
+    assert together == 0
+    assert max(run["totals"][0]["requests"] for run in runs) < 1_000
+    assert (requests >= 1_000) == has_all
+    (row,) = (line for line in (folder / "cells.csv").read_text().splitlines() if line.startswith("table-1,1,"))
+    (cell,) = (c for c in answer(capsys, "study", *command)["tables"][0]["cells"] if c["levels"]["depth"] == "1")
+    assert "queue depth 1 to 4" in out
+    if has_all:
+        (p99,) = (item for item in repeated["repetitions"] if item["figure"] == "response_p99")
+        assert (cell["value"], cell["n"], cell["low"]) == (p99["centre"], 3, None)
+        assert f",{p99['centre']},,,3," in row
+        assert "1 compared with 4: -" in out
+        assert "1 of 2 cells has no interval" in out
+    else:
+        assert cell["value"] is None
+        assert row.strip(",") == "table-1,1,response_p99,ns"
+        assert "These runs do not answer it" in out
+        assert "1 of 2 cells has no figure" in out
+        assert "fewer than ten requests beyond the figure, even together" in out

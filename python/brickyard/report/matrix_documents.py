@@ -38,7 +38,7 @@ def _entry(entry: Entry) -> Document:
         "value": entry.sample.centre,
         "low": entry.sample.low,
         "high": entry.sample.high,
-        "n": entry.sample.n,
+        "n": entry.sample.repetitions,
         "runs": list(entry.runs),
         "share_of_best": entry.share_of_best,
         "rank": entry.rank,

@@ -27,7 +27,7 @@ def matrix_table(pivot: Pivot) -> Table:
     rows = [
         [*_labels(pivot.row_axes, row), *(entry_text(pivot, pivot.at(row, column), what) for what, column in blocks)]
         for row in pivot.rows
-        if any(_is_told(pivot.at(row, column), what) for what, column in blocks)
+        if any(_is_told(pivot, row, column, what) for what, column in blocks)
     ]
     spans = [(heads[what], sum(one == what for one, _ in blocks)) for what in pivot.spec.show]
     one = not any(names)
@@ -42,11 +42,15 @@ def matrix_table(pivot: Pivot) -> Table:
 
 def _columns(pivot: Pivot, what: str) -> list[Key]:
     """Without those that have nothing to tell: a baseline has no difference to itself."""
-    return [c for c in pivot.columns or ((),) if any(_is_told(pivot.at(row, c), what) for row in pivot.rows)]
+    return [c for c in pivot.columns or ((),) if any(_is_told(pivot, row, c, what) for row in pivot.rows)]
 
 
-def _is_told(entry: Entry | None, what: str) -> bool:
-    return entry is not None and (what not in ("difference", "penalty") or entry.difference is not None)
+def _is_told(pivot: Pivot, row: Key, column: Key, what: str) -> bool:
+    """A cell that was measured and has no figure is told by a dash."""
+    entry = pivot.at(row, column)
+    if entry is None:
+        return what == "value" and (row, column) in pivot.blanks
+    return what not in ("difference", "penalty") or entry.difference is not None
 
 
 def _merged(rows: list[list[str]], names: int) -> list[list[str]]:

@@ -79,12 +79,15 @@ def cells_csv(pivots: Sequence[Pivot]) -> str:
     for pivot in pivots:
         for row, column in product(pivot.rows, pivot.columns):
             entry = pivot.at(row, column)
-            if entry is None:
+            if entry is None and (row, column) not in pivot.blanks:
                 continue
             named = named_levels(pivot, row, column)
             levels = [named.get(name, "") for name in factors]
-            of, apart = entry.sample, entry.difference
-            told = [of.centre, of.low, of.high, of.n, entry.share_of_best, entry.rank]
+            told: list[object] = [None] * len(keys)
+            if entry is not None:
+                of = entry.sample
+                told = [of.centre, of.low, of.high, of.repetitions, entry.share_of_best, entry.rank]
+            apart = entry.difference if entry is not None else None
             told += [apart.share, apart.low, apart.high, apart.seen] if apart else [None] * len(ends)
             cells = [pivot.spec.name, *levels, pivot.figure.name, unit_of(pivot), *told]
             writer.writerow(map(csv_cell, cells))
@@ -110,7 +113,7 @@ def view_tables(view: StudyView) -> list[Table]:
 
 def _workload(view: StudyView, pivot: Pivot) -> str:
     """What the runs of one table asked of their targets."""
-    runs = {run for entry in pivot.entries.values() for run in entry.runs}
+    runs = {run for entry in pivot.entries.values() for run in entry.runs} | {*pivot.untold}
     return workload_words([record for record in view.records if record.info.id in runs])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard import _core
+from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.conditions import of_words
 from brickyard.analysis.figures.named import FIGURES, PARTS, measured
 from brickyard.analysis.figures.pivot import Axis, Observation, Pivot, TableSpec, pivot
@@ -34,12 +35,26 @@ def observe(
 
 
 def lacking_words(of: Pivot) -> list[str]:
-    """What becomes of cells of which some repetitions lack the figure."""
-    if not of.lacking:
-        return []
-    runs = f"{format_runs(of.lacking)} {'lacks' if len(of.lacking) == 1 else 'lack'} it"
-    left = "the figure is of all requests together, without an interval" if of.figure.is_percentile else "no figure"
-    return [f"{of.spec.title}: {runs} and may be the slow ones, so the others alone make no figure: {left}"]
+    """What becomes of cells of which some repetitions, or all, lack the figure."""
+    said = []
+    if of.lacking:
+        few = f"{_have(of.lacking)} fewer than ten requests beyond the figure"
+        left = (
+            "these may be the slow ones, so their cells have the figure of all requests together, without an interval"
+        )
+        said.append(f"{of.spec.title}: {few}; {left}")
+    if of.untold and of.figure.is_percentile:
+        said.append(
+            f"{of.spec.title}: {DASH}: {_have(of.untold)} fewer than ten requests beyond the figure, even together"
+        )
+    elif of.untold:
+        left = "these may be the slow ones, so the others alone make no figure"
+        said.append(f"{of.spec.title}: {DASH}: {_have(of.untold)} no figure; {left}")
+    return said
+
+
+def _have(runs: Sequence[int]) -> str:
+    return f"{format_runs(runs)} {'has' if len(runs) == 1 else 'have'}"
 
 
 @dataclass(frozen=True)

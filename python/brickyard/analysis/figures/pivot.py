@@ -94,44 +94,56 @@ class Pivot:
     rows: tuple[Key, ...]
     columns: tuple[Key, ...]
     entries: Mapping[tuple[Key, Key], Entry]
+    blanks: frozenset[tuple[Key, Key]] = frozenset()
+    """Cells that were measured, but have no figure, such as a percentile of too few requests."""
     lacking: tuple[int, ...] = ()
-    """Runs without the figure in cells where other repetitions have it."""
+    """Runs that lack the figure in cells that have it: a percentile of all requests together."""
+    untold: tuple[int, ...] = ()
+    """Runs that lack the figure in `blanks`."""
 
     def at(self, row: Key, column: Key) -> Entry | None:
         return self.entries.get((row, column))
 
     @property
     def repetitions(self) -> int:
-        return max((entry.sample.n for entry in self.entries.values()), default=0)
+        return max((entry.sample.repetitions for entry in self.entries.values()), default=0)
 
 
 def pivot(
     spec: TableSpec, axes: Sequence[Axis], observations: Iterable[Observation], *, confidence: float = 0.95
 ) -> Pivot:
     kept = [item for item in observations if _fits(item.levels, spec.where)]
-    valued = [item for item in kept if item.value is not None]
-    known = _with_parts(axes, valued)
+    told = [item for item in kept if item.value is not None or item.times is not None]
+    known = _with_parts(axes, told)
     by_name = {axis.name: axis for axis in known}
     # The baseline's factor is needed to find it, even where its levels are not shown apart.
     shown = [*spec.rows, *spec.columns]
-    more = [axis.name for axis in known if axis.name not in shown and _levels_of(axis.name, valued) > 1]
+    more = [axis.name for axis in known if axis.name not in shown and _levels_of(axis.name, told) > 1]
     row_axes = tuple(by_name[name] for name in (*spec.rows, *more) if name in by_name)
     column_axes = tuple(by_name[name] for name in spec.columns if name in by_name)
     groups = _groups(kept, row_axes, column_axes)
     found = _samples(groups, spec, confidence)
     figure = FIGURES[spec.figure]
     load = tuple(axis.name for axis in known if axis.changes_load or axis.name in PARTS)
+    blanks = groups.keys() - found.keys()
     entries = _compared(found, spec, figure, by_name, load, tuple(a.name for a in column_axes), confidence)
     return Pivot(
         spec=spec,
         figure=figure,
         row_axes=row_axes,
         column_axes=column_axes,
-        rows=_ordered({row for row, _ in entries}, row_axes),
-        columns=_ordered({column for _, column in entries}, column_axes),
+        rows=_ordered({row for row, _ in (*entries, *blanks)}, row_axes),
+        columns=_ordered({column for _, column in (*entries, *blanks)}, column_axes),
         entries=entries,
-        lacking=tuple(sorted({item.run for own in groups.values() for item in own if item.value is None})),
+        blanks=frozenset(blanks),
+        lacking=_without(item for key in found for item in groups[key]),
+        untold=_without(item for key in blanks for item in groups[key]),
     )
+
+
+def _without(items: Iterable[Observation]) -> tuple[int, ...]:
+    """The runs that lack the figure."""
+    return tuple(sorted({item.run for item in items if item.value is None}))
 
 
 def _fits(levels: Mapping[str, str], where: Where) -> bool:
@@ -156,12 +168,14 @@ _Groups = dict[tuple[Key, Key], list[Observation]]
 
 
 def _groups(kept: Sequence[Observation], rows: Sequence[Axis], columns: Sequence[Axis]) -> _Groups:
-    """The repetitions of each cell, of which at least one has the figure."""
+    """The repetitions of each cell, of which at least one has the figure or measured requests for it."""
     groups: _Groups = {}
     for item in sorted(kept, key=lambda item: (item.repetition, item.run)):
         key = tuple(item.levels.get(a.name, "") for a in rows), tuple(item.levels.get(a.name, "") for a in columns)
         groups.setdefault(key, []).append(item)
-    return {key: own for key, own in groups.items() if any(item.value is not None for item in own)}
+    return {
+        key: own for key, own in groups.items() if any(item.value is not None or item.times is not None for item in own)
+    }
 
 
 def _samples(groups: _Groups, spec: TableSpec, confidence: float) -> dict[tuple[Key, Key], Entry]:

@@ -45,6 +45,11 @@ class Sample:
         return len(self.values)
 
     @property
+    def repetitions(self) -> int:
+        """With those that lack the figure."""
+        return self.n + self.lacking
+
+    @property
     def has_interval(self) -> bool:
         return self.low is not None
 
@@ -172,7 +177,7 @@ def sample(
 ) -> Sample | None:
     """`whole` is the figure of all repetitions as one, where that is no mean of theirs, as with percentiles; where some
     repetitions lack the figure, there is no other. `resolution` as in `difference`: equal readings are no certainty."""
-    if not values or (lacking and whole is None):
+    if not (values or lacking) or (lacking and whole is None):
         return None
     if lacking and whole is not None:
         return Sample(tuple(values), whole, None, None, lacking)

@@ -69,8 +69,6 @@ def _one_of_all(
     if len(runs) < 2 or not (own or whole is not None):
         return []
     of = sample(own, whole=whole, confidence=confidence, lacking=len(lacking), resolution=figure.resolution)
-    if not own and whole is not None:
-        of = Sample((), whole, None, None, len(lacking))
     return [Repeated(name, figure, of, len(runs), lacking)]
 
 

@@ -60,6 +60,8 @@ def study_answer(
     told = [_first(pivots, chosen), *(_sentence(pivots, axis, every, by, asked.get(axis.name, ())) for axis in chosen)]
     said = [words for words in (_not_compared(factors, every, records), *told) if words]
     said += cheapest(pivots)
+    if question and records and not said:
+        said.append("These runs do not answer it: no two cells that it compares have figures.")
     caches = cached.words(cached.doubted(records), records, "")
     return Answer(question, tuple(said[:SENTENCES_MAX]), belief(records, caches, *_limits(pivots, invalid)))
 
@@ -74,14 +76,20 @@ def _not_compared(factors: Sequence[str], axes: Mapping[str, Axis], records: Seq
 
 def _limits(pivots: Sequence[Pivot], invalid: Sequence[Record]) -> list[str]:
     samples = [entry.sample for pivot in pivots for entry in pivot.entries.values()]
-    once, cells = sum(of.n + of.lacking == 1 for of in samples), len(samples)
+    once, cells = sum(of.repetitions == 1 for of in samples), len(samples)
     said = []
     if cells and once == cells:
         said.append("Each cell was measured only once, so its noise is unknown.")
     elif once:
         said.append(f"{once} of {cells} cells were measured once, so their noise is unknown.")
     if partial := sum(of.lacking > 0 for of in samples):
-        said.append(f"{partial} of {cells} cells have no interval, as not all of their runs have the figure.")
+        have, whose = ("has", "its") if partial == 1 else ("have", "their")
+        said.append(f"{partial} of {cells} cells {have} no interval, as not all of {whose} runs have the figure.")
+    empty = [pivot for pivot in pivots if pivot.blanks]
+    if blank := sum(len(pivot.blanks) for pivot in empty):
+        few = all(pivot.figure.is_percentile for pivot in empty)
+        why = "a percentile of too few requests" if few else "not all of their runs have it"
+        said.append(f"{blank} of {cells + blank} cells {'has' if blank == 1 else 'have'} no figure ({why}).")
     if invalid:
         runs = "1 run is" if len(invalid) == 1 else f"{len(invalid)} runs are"
         said.append(f"{runs} invalid and left out.")
