@@ -1349,8 +1349,8 @@ def test_the_same_job_by_fio_and_by_us_compares(more: str, tmp_path: Path, capsy
     capsys.readouterr()
     assert main(["compare", "1", "2", *store, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    percentiles = {"service_p99"} if more else set()
-    assert {change["figure"] for change in found["changes"]} == {"iops", "service_mean"} | percentiles
+    percentiles = {"latency_p99"} if more else set()
+    assert {change["figure"] for change in found["changes"]} == {"iops", "latency_mean"} | percentiles
 
 
 TWO_JOBS = """[global]
@@ -1401,7 +1401,7 @@ def test_clones_and_a_job_beside_them_by_fio_and_by_us_compare(
     capsys.readouterr()
     assert main(["compare", "1", "2", *store, "--json"]) == 0
     found = {(change["load"][0], change["figure"]) for change in json.loads(capsys.readouterr().out)["changes"]}
-    assert {("rd", "iops"), ("rd", "service_mean"), ("wr", "iops")} <= found
+    assert {("rd", "iops"), ("rd", "latency_mean"), ("wr", "iops")} <= found
 
 
 def test_of_jobs_that_fio_printed_as_one_row_the_load_is_not_known(

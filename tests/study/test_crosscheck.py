@@ -23,9 +23,9 @@ from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_export import export_fio
 from brickyard.schema.plan import EngineChoice, Plan
-from brickyard.store import Store, default_place
+from brickyard.store import Json, Store, default_place
 from brickyard.study.running.by_fio import refuse_flushes
-from support import MS, SECOND, add_run, cell, interval, phase_end
+from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 MIB = 1 << 20
 PATIENCE_S = 60
@@ -298,8 +298,8 @@ def test_a_comparison_takes_geometric_means_and_merges_histograms(tmp_path: Path
     assert apart.share == pytest.approx(found.theirs.iops / found.ours.iops - 1)
     assert f"read: IOPS of fio-3.33 {apart.share * 100:.1f} % (" in place_words(found, "fio-3.33")
     assert found.time_difference("mean") == pytest.approx(0.5, rel=0.02)
-    assert found.ours.service is not None
-    assert found.ours.service.count == 1200
+    assert found.ours.latency is not None
+    assert found.ours.latency.count == 1200
     assert found.time_difference("p50") == pytest.approx(0.5, rel=0.02)
 
 
@@ -330,9 +330,41 @@ def test_times_are_judged_as_rates_are(tmp_path: Path) -> None:
     (found,) = compare(ours, theirs)
     said = place_words(found, "fio-3.33")
     assert "IOPS of fio-3.33 +0.0 % (-0.1 to +0.1): no difference seen over 5 runs each" in said
-    assert re.search(r"p99 of the service time -4\d\.\d % \(-\S+ to -\S+\): seen over 5 runs each\.", said)
+    assert re.search(r"p99 of the latency -4\d\.\d % \(-\S+ to -\S+\): seen over 5 runs each\.", said)
     document = comparison_document(found)["difference"]
-    assert (document["service_p99_seen"], document["iops_seen"]) == (True, False)  # type: ignore[index]
+    assert (document["latency_p99_seen"], document["iops_seen"]) == (True, False)  # type: ignore[index]
+
+
+def test_latencies_are_the_whole_time_of_a_slot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By Little's law, the rate times the latency is the depth, of fio's `lat` as of ours. Our service time, which was
+    compared, lacks the wait before the submission: of a depth of 32 it left out a tenth."""
+    words = ["crosscheck", "random-4k-qd32", str(tmp_path / "brick"), "--size", "32MiB", "--repeat", "2"]
+    found = answer(capsys, *words, "--set", "duration=1s", "--set", "warmup=0s")
+    (item,) = found["comparisons"]
+    for program in ("brickyard", "fio"):
+        assert item[program]["iops"] * item[program]["latency_mean_ns"] / 1e9 == pytest.approx(32, rel=0.05)
+    assert main(["compare", "1", "2"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "mean latency" in out
+    assert "of Brickyard, the response time" in out
+
+
+@pytest.mark.parametrize(
+    ("pace", "mean_ms"), [({"loop": "closed"}, 2), ({"loop": "open", "rate": 9, "arrivals": "poisson"}, 1)]
+)
+def test_at_a_rate_the_lateness_is_left_out(pace: Json, mean_ms: int, tmp_path: Path) -> None:
+    """fio counts from when it takes a request up, which at a rate is later than when the request was due."""
+    times, whole = cell([MS] * 2000), cell([2 * MS] * 2000)
+    both = {**times, "measures": {"service": times["measures"]["service"], "response": whole["measures"]["response"]}}
+    of_fio = {**times, "measures": {"service": cell([mean_ms * MS] * 2000)["measures"]["service"]}}
+    with Store(tmp_path / "runs.db") as store:
+        ours, theirs = (
+            store.record(add_run(store, [interval(0, SECOND, one), phase_end()], plan_=plan(stream(pace=pace))))
+            for one in (both, of_fio)
+        )
+    (found,) = compare([ours], [theirs])
+    assert found.time_difference("mean") == 0
+    assert found.ours.mean_ns == pytest.approx(mean_ms * MS)
 
 
 def test_each_repetition_has_a_seed_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -370,7 +402,12 @@ def test_runs_that_would_see_a_difference_say_which(tmp_path: Path) -> None:
 def test_a_difference_that_is_seen_and_one_of_single_runs(tmp_path: Path) -> None:
     apart = compared(tmp_path, [1000, 1010, 990], [500, 505, 495])
     assert verdict(apart.judged["iops"]) == "seen over 3 runs each"
-    assert verdict(apart.judged["service_p99"]) == ("not compared: one of them has no requests, or too few for it")
+    assert verdict(apart.judged["latency_p99"]) == (
+        "cannot be decided: some runs have too few requests for it; measure for longer"
+    )
+    (tmp_path / "few").mkdir()
+    few = compared(tmp_path / "few", [1000, 1010, 990], [50, 51, 49])
+    assert verdict(few.judged["latency_p99"]) == "not compared: one of them has no requests, or too few for it"
     (tmp_path / "single").mkdir()
     alone = verdict(compared(tmp_path / "single", [4000], [1000]).judged["iops"])
     assert alone.startswith("they differ 4-fold; 1 run each cannot decide")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from brickyard.analysis.figures.difference_words import EXACTLY_NONE, UNKNOWN, WITHIN_NOISE, difference_text
+from brickyard.analysis.figures.named import LATENCY, LATENCY_TOLD
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Change, Comparison, Failures, Lack
 from brickyard.analysis.judging.conclusions import least_words
@@ -49,7 +50,8 @@ def assumptions(judged: Gate, baseline: list[Record]) -> list[str]:
     once = any(
         item.finding is Finding.ONCE and max(item.change.before.n, item.change.after.n) > 1 for item in judged.judged
     )
-    return [*([ONE_RUN] if once else []), *sitting_words(baseline)]
+    of_two_programs = any(item.change.figure.measure == LATENCY for item in judged.judged)
+    return [*([ONE_RUN] if once else []), *([LATENCY_TOLD] if of_two_programs else []), *sitting_words(baseline)]
 
 
 def sitting_words(baseline: list[Record]) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.difference_words import UNKNOWN, WITHIN_NOISE, difference_text
+from brickyard.analysis.figures.named import LATENCY_TOLD
 from brickyard.analysis.figures.workload import requests_of, workload_words
 from brickyard.analysis.judging.crosscheck import JUDGED, TIMES, Comparison, TwoPrograms, cursor_words
 from brickyard.analysis.studies.census import Census
@@ -69,14 +70,16 @@ def crosscheck_tables(of: TwoPrograms, records: Sequence[Record]) -> list[Table]
             columns,
             rows,
             text_columns=4,
-            note=run_words(records) + "".join(f"; {m}: {w}" for m, w in MARKS.items() if _has_mark(rows, m)),
+            note="; ".join(
+                [run_words(records), LATENCY_TOLD, *(f"{m}: {w}" for m, w in MARKS.items() if _has_mark(rows, m))]
+            ),
         )
     ]
 
 
 def _time_difference(item: Comparison, time: str) -> str:
     """With its interval where it is judged."""
-    if (judged := f"service_{time}") in JUDGED:
+    if (judged := f"latency_{time}") in JUDGED:
         return difference_text(item.difference_of(judged))
     share = item.time_difference(time)
     return DASH if share is None else f"{share * 100:+.1f} %"

@@ -74,17 +74,29 @@ class Figure:
         return self.unit or self.title
 
 
+LATENCY = "latency"
+"""A measure for two programs of which one knows no due instants; see `shared_latency`."""
+LATENCY_TOLD = (
+    "latency: of Brickyard, the response time, or the service time where the workload has a rate; of other programs, "
+    "the time that they report, such as fio's lat"
+)
+
+
+def _called(measure: str) -> str:
+    return measure if measure == LATENCY else f"{measure} time"
+
+
 def _times() -> list[Figure]:
     return [
         Figure(
             f"{measure}_{point}",
-            f"{words} {measure} time" if point != "max" else f"longest {measure} time",
+            f"{words} {_called(measure)}" if point != "max" else f"longest {_called(measure)}",
             "",
             more_is_better=False,
             kind="time",
             measure=measure,
         )
-        for measure in ("response", "service")
+        for measure in ("response", "service", LATENCY)
         for point, words in (
             ("mean", "mean"),
             *((name, "median" if name == MEDIAN else f"{name} of the") for name in TO_P99_9),
@@ -138,7 +150,8 @@ _FIGURES = (
 FIGURES: dict[str, Figure] = {figure.name: figure for figure in _FIGURES}
 PARTS = ("phase", "stream", "operation")
 """What one run has several of, and every way to split its figures; tables may use them like factors."""
-COMPARABLE = tuple(name for name, figure in FIGURES.items() if figure.kind in ("rate", "mib", "time"))
+OF_ONE_PROGRAM = tuple(name for name, figure in FIGURES.items() if figure.measure != LATENCY)
+COMPARABLE = tuple(name for name in OF_ONE_PROGRAM if FIGURES[name].kind in ("rate", "mib", "time"))
 
 
 @dataclass(frozen=True)

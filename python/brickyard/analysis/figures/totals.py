@@ -19,7 +19,7 @@ from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.own_time import own_time
 from brickyard.analysis.figures.steady import Steady, headline_from_ns, steady
 from brickyard.schema import Timed, in_rate, is_on_data, is_request, is_waited
-from brickyard.schema.plan import OtherPhase, OtherPlan, OtherStream, Phase, Plan, Stream
+from brickyard.schema.plan import ClosedPace, OtherPhase, OtherPlan, OtherStream, Phase, Plan, Stream
 from brickyard.store import Interval, IntervalCost, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
@@ -136,6 +136,19 @@ def stream_of(plan: Plan | OtherPlan, phase: int, stream: int) -> Stream | Other
     """What a plan asks of a stream; None where it does not have it."""
     found = _phase_of(plan, phase)
     return found.stream[stream] if found is not None and stream < len(found.stream) else None
+
+
+def shared_latency(record: Record, row: Totals) -> Latency | None:
+    """The latency that this run has in common with those of programs that know no due instants, such as fio.
+
+    Theirs begins when a loop has a request to submit. Without a rate that is when the request is due, so its partner is
+    the response time: the whole time that a slot is taken, which times the rate is the depth. Service times have other
+    parts of it, as fio's `lat` has the wait of an ended request until fio looks for it. At a rate, theirs has no
+    lateness, nor has the service time.
+    """
+    asked = asked_stream(record, row.phase, row.stream)
+    is_closed = isinstance(asked, Stream) and isinstance(asked.pace, ClosedPace) and asked.frames is None
+    return (row.response if is_closed else None) or row.service
 
 
 def asked_targets(record: Record, phase: int) -> list[int]:

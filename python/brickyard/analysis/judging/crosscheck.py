@@ -16,7 +16,7 @@ from brickyard.analysis.figures.difference_words import WITHIN_NOISE, difference
 from brickyard.analysis.figures.latency import Latency, as_one
 from brickyard.analysis.figures.named import FIGURES
 from brickyard.analysis.figures.samples import Difference, Sample, in_family, repetitions_for, sample
-from brickyard.analysis.figures.totals import Totals, asked_stream, totals
+from brickyard.analysis.figures.totals import Totals, asked_stream, shared_latency, totals
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.conclusions import sees_words
 from brickyard.percentiles import MEDIAN_AND_P99
@@ -30,7 +30,7 @@ DECIDES = 0.2  # two engines that differ by less do the same for most purposes; 
 OURS = "brickyard"
 APART = 2.0  # means that differ by this factor are said to
 TIMES = ("mean", *MEDIAN_AND_P99)
-JUDGED = {"iops": "IOPS", "service_mean": "Mean service time", "service_p99": "p99 of the service time"}
+JUDGED = {"iops": "IOPS", "latency_mean": "Mean latency", "latency_p99": "p99 of the latency"}
 """Figures that sentences are about, by their names in `figures.named`."""
 
 
@@ -43,7 +43,8 @@ class Side:
     """Of the run with the fewest."""
     iops: float
     bytes_per_s: float
-    service: Latency | None
+    latency: Latency | None
+    """Of Brickyard the response time, or the service time where the profile sets the rate; of fio its `lat`."""
     mean_ns: float | None
     samples: dict[str, Sample | None]
     """Of `JUDGED`."""
@@ -53,7 +54,7 @@ class Side:
     def time_ns(self, name: str) -> float | None:
         if name == "mean":
             return self.mean_ns
-        return None if self.service is None else self.service.percentiles.get(name)
+        return None if self.latency is None else self.latency.percentiles.get(name)
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,10 @@ def _by_place(records: list[Record]) -> dict[tuple[int, int, str], _Found]:
 
 def _side(found: _Found) -> Side:
     rows = [row for _, row in found]
-    times = [row.service for row in rows if row.service]
+    each = [shared_latency(record, row) for record, row in found]
+    times = [one for one in each if one is not None]
     merged = as_one(times)
-    points = [None if row.service is None else row.service.p99 for row in rows]
+    points = [None if one is None else one.p99 for one in each]
     known = [float(point) for point in points if point is not None]
     asked = asked_stream(found[0][0], rows[0].phase, rows[0].stream)
     return Side(
@@ -151,16 +153,16 @@ def _side(found: _Found) -> Side:
         requests=min(row.requests for row in rows),
         iops=_mean(row.iops for row in rows) or 0.0,
         bytes_per_s=_mean(row.bytes_per_s for row in rows) or 0.0,
-        service=merged,
+        latency=merged,
         mean_ns=_mean(item.mean_ns for item in times),
         samples={
             "iops": sample([row.iops for row in rows]),
-            "service_mean": sample([item.mean_ns for item in times], lacking=len(rows) - len(times)),
-            "service_p99": sample(
+            "latency_mean": sample([item.mean_ns for item in times], lacking=len(rows) - len(times)),
+            "latency_p99": sample(
                 known,
                 whole=merged.p99 if merged else None,
                 lacking=len(rows) - len(known),
-                resolution=FIGURES["service_p99"].resolution,
+                resolution=FIGURES["latency_p99"].resolution,
             ),
         },
         is_paced=isinstance(asked, Stream) and isinstance(asked.pace, OpenPace),
@@ -270,7 +272,7 @@ def comparison_document(found: Comparison) -> Document:
         "brickyard": _document(found.ours),
         "fio": _document(found.theirs),
         "difference": {
-            **{f"service_{name}": found.time_difference(name) for name in TIMES},
+            **{f"latency_{name}": found.time_difference(name) for name in TIMES},
             **{key: value for name, one in found.judged.items() for key, value in _judged_document(name, one)},
         },
     }
@@ -287,5 +289,5 @@ def _judged_document(name: str, judged: Judged) -> Iterator[tuple[str, object]]:
 
 
 def _document(side: Side) -> Document:
-    times = {f"service_{name}_ns": side.time_ns(name) for name in TIMES}
+    times = {f"latency_{name}_ns": side.time_ns(name) for name in TIMES}
     return {"runs": side.runs, "iops": side.iops, "bytes_per_s": side.bytes_per_s, **times}

@@ -16,14 +16,14 @@ from brickyard.analysis.figures.conditions import BEFORE, by_condition, stretche
 from brickyard.analysis.figures.independent import same_result
 from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.marked import marks_words
-from brickyard.analysis.figures.named import FIGURES, Figure, percentile_of_all
+from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, percentile_of_all
 from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.sending import FROM_DUE, length_told
-from brickyard.analysis.figures.totals import Totals, totals
+from brickyard.analysis.figures.totals import Totals, shared_latency, totals
 from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
-from brickyard.schema import is_on_data
+from brickyard.schema import Timed, is_on_data
 from brickyard.store import Record, RunInfo
 from brickyard.store.record import COMPLETIONS
 from brickyard.units import format_runs
@@ -31,6 +31,8 @@ from brickyard.units import format_runs
 COMPARED = ("iops", "response_mean", "response_p99")
 
 SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
+
+LATENCY_COMPARED = ("iops", "latency_mean", "latency_p99")
 
 Name = tuple[str, ...]
 
@@ -208,13 +210,16 @@ def with_words(name: Name, *words: str) -> Name:
 
 
 def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
-    """Those of response times, or of service times where a side has no others (fio knows no due instant)."""
-    has_response = all(any(i.measure == "response" for i in record.intervals) for side in sides for record in side)
-    if has_response:
+    """Those of response times, of service times where no run has others (fio knows no due instant), or of latencies
+    where some have."""
+    records = [record for side in sides for record in side]
+    has_response = {any(i.measure == Timed.RESPONSE for i in record.intervals) for record in records}
+    if False not in has_response:
         return COMPARED
+    compared = LATENCY_COMPARED if True in has_response else SERVICE_COMPARED
     # fio's percentiles may leave out the call that submits a request; its means do not.
-    kinds = {any(w.id == COMPLETIONS for w in record.info.warnings) for side in sides for record in side}
-    return SERVICE_COMPARED if len(kinds) < 2 else tuple(n for n in SERVICE_COMPARED if not FIGURES[n].is_percentile)
+    kinds = {any(w.id == COMPLETIONS for w in record.info.warnings) for record in records}
+    return compared if len(kinds) < 2 else tuple(n for n in compared if not FIGURES[n].is_percentile)
 
 
 def sides_of(records: Sequence[Record], apart: Apart, changing: bool, *, by_load: bool = False) -> dict[Name, Pooled]:
@@ -231,7 +236,7 @@ def sides_of(records: Sequence[Record], apart: Apart, changing: bool, *, by_load
                 if of_record[name] > 1:  # such as one model twice, which is no repetition of itself
                     name = with_words(name, f"no. {of_record[name]}")
                 side = found.setdefault(name, Pooled([], []))
-                side.found.append((record, row))
+                side.found.append((record, _with_latency(part, row)))
                 side.batches.append(batches)
                 if (row.phase, row.stream) in lengths:
                     overloaded.add(name)
@@ -246,6 +251,11 @@ def parts_of(record: Record) -> Iterator[tuple[str, str, Record]]:
     for step, whole in by_step(record):
         for condition, part in by_condition(whole):
             yield step, condition, part
+
+
+def _with_latency(record: Record, row: Totals) -> Totals:
+    found = shared_latency(record, row)
+    return row if found is None else replace(row, measures={**row.measures, LATENCY: found})
 
 
 def _without_length(row: Totals) -> Totals:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from brickyard.analysis.figures.named import FIGURES, PARTS
+from brickyard.analysis.figures.named import FIGURES, OF_ONE_PROGRAM, PARTS
 from brickyard.analysis.figures.pivot import Axis, TableSpec, Where
 from brickyard.analysis.studies.published import Conclusion, Published
 from brickyard.conditions.verdict import STATE_OF
@@ -330,7 +330,7 @@ def _tables(keys: Keys, factors: tuple[Factor, ...]) -> tuple[TableSpec, ...]:
 
 
 def _table(number: int, keys: Keys, factors: tuple[Factor, ...]) -> TableSpec:
-    figure = keys.choice("figure", tuple(FIGURES), "iops")
+    figure = keys.choice("figure", OF_ONE_PROGRAM, "iops")
     name = keys.text("name", f"table-{number}")
     rows, columns = tuple(keys.words("rows", ())), tuple(keys.words("columns", ()))
     for key, names in (("rows", rows), ("columns", columns)):
