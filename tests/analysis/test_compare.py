@@ -326,22 +326,26 @@ def served(values_ns: list[int], **changes: Any) -> Json:
     return {**found, "measures": {"service": found["measures"]["service"]}}
 
 
-def test_latencies_are_shown_under_the_measure_that_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("before", "measure", "words"), [(1, "latency", "latency"), (3, "service", "service time")])
+def test_latencies_are_shown_under_the_measure_that_they_are(
+    before: int, measure: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of runs of which one has no response times, and of runs that both have none."""
     with Store() as store:
-        for made in (cell([MS] * 2000), served([2 * MS] * 2000)):
+        for made in (cell([MS] * 2000), served([2 * MS] * 2000), served([MS] * 2000)):
             add_run(store, [interval(0, SECOND, made), phase_end()])
     capsys.readouterr()
-    assert main(["compare", "1", "2"]) == 0
-    told = capsys.readouterr().out
-    assert "service time " in told
+    assert main(["compare", str(before), "2"]) == 0
+    told = capsys.readouterr().out.partition("note: latency:")[0]
+    assert f"mean {words} " in told
     assert "response time" not in told
-    found = compared([record(1)], [record(2)])
-    assert [shift.document()["measure"] for shift in found.shifts] == ["service"]
+    found = compared([record(before)], [record(2)])
+    assert [shift.document()["measure"] for shift in found.shifts] == [measure]
     picture = shifts_picture(found)
     assert picture is not None
     assert "response" not in picture.svg + picture.alt_text
-    assert "service time" in picture.svg
-    assert "service time" in picture.alt_text
+    assert words in picture.svg
+    assert words in picture.alt_text
 
 
 def test_loads_that_are_paired_by_what_they_ask_keep_the_names_of_their_streams(

@@ -325,6 +325,25 @@ def test_nothing_is_judged_by_reads_of_a_device_that_holds_nothing(home: Home, l
     home.run(*read, "--check", "iops>=1")
 
 
+def test_of_a_device_the_blocks_are_looked_at_that_a_run_reads(home: Home, loop_device: str) -> None:
+    """Blocks of the whole device were looked at: a region that holds nothing met requirements among others that hold
+    data, and one that was written whole did not."""
+    with open(loop_device, "r+b") as device:
+        device.write(os.urandom(16 * MIB))
+    read = ("run", "--rw", "randread", "--bs", "4k", "--runtime", "200ms", loop_device, "--check", "iops>=1")
+    written = home.run(*read, "--set", "region=0B..16MiB")
+    assert "none_blank" in {warning["id"] for warning in written["warnings"]}
+    blank = home.run(*read, "--set", "region=18MiB..24MiB", code=1)
+    (said,) = (warning["text"] for warning in blank["warnings"] if warning["id"] == "blank_blocks")
+    assert "64 of 64 blocks" in said
+    tiny = home.run(*read, "--set", "region=20MiB..20608KiB", code=1)  # 128 KiB
+    assert any("32 of 32 blocks" in warning["text"] for warning in tiny["warnings"])
+    home.run("run", "--rw", "write", "--bs", "1m", "--runtime", "100ms", loop_device, "--overwrite", loop_device)
+    subprocess.run(["blkdiscard", "-o", "17MiB", "-l", "6MiB", loop_device], check=True, env=WITH_SBIN)
+    home.run(*read, "--set", "region=0B..15MiB")
+    home.run(*read, "--set", "region=17MiB..21MiB", code=1)
+
+
 def test_failed_requests_are_counted_apart_and_end_a_run_only_when_asked(
     home: Home, loop_device: str, tmp_path: Path
 ) -> None:

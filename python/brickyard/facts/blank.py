@@ -1,4 +1,4 @@
-"""Duty: whether blocks of a device hold anything, by reading a few of them.
+"""Duty: whether blocks of a device hold anything, by reading a few of them; into the sheet of a target.
 
 Refusal: zeros may have been written; what is blank is not called never written.
 """
@@ -8,68 +8,85 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from brickyard.schema.sheets import not_known
+from brickyard.schema.target_sheet import TargetSheet
 
 SAMPLE_BYTES = 4096
 SAMPLES = 64
 START_BYTES = 1 << 20  # before that, a device of ours has its header and nothing else
 LOOK_AT_BLOCKS_S = 2.0  # a slow device is looked at in fewer places
-KEPT_S = 5.0  # a device is described several times for one run
-_kept: dict[tuple[str, str], tuple[float, tuple[int, int] | None]] = {}
+
+Places = Sequence[tuple[int, int]]
+"""Start and end on a device, in bytes, apart from each other."""
 
 
-def blank_blocks(path: str, size_bytes: int) -> tuple[int, int] | None:
-    """How many of the blocks hold only zeros, and how many were looked at, spread evenly; None where they cannot be
-    read past the page cache."""
-    which = path, _attached(path)
-    at, found = _kept.get(which, (-KEPT_S, None))
-    if time.monotonic() - at >= KEPT_S:
-        found = _look(path, size_bytes)
-        _kept[which] = time.monotonic(), found
-    return found
+@dataclass(frozen=True)
+class Looked:
+    """`blank` of `blocks` blocks hold only zeros; they stand for so many bytes of the device."""
+
+    blocks: int
+    blank: int
+    of_bytes: int
 
 
-def _attached(path: str) -> str:
-    """A number that the kernel gives each disk anew (Linux 5.15), as loop devices change what they stand for."""
-    with suppress(OSError):
-        number = os.stat(path).st_rdev
-        return Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/diskseq").read_text()
-    return ""
+def whole(size_bytes: int) -> Places:
+    return [(START_BYTES, size_bytes)] if size_bytes > START_BYTES else []
 
 
-def _look(path: str, size_bytes: int) -> tuple[int, int] | None:
-    length = size_bytes - START_BYTES
-    if length < SAMPLES * SAMPLE_BYTES:
+def look(path: str, places: Places) -> Looked | None:
+    """Blocks that are spread evenly over these places of a device; None where they cannot be read past the page
+    cache."""
+    of_bytes = sum(end - start for start, end in places)
+    bits = min(SAMPLES, of_bytes // SAMPLE_BYTES).bit_length() - 1
+    if bits < 0:
         return None
-    middles = [(2 * number + 1) * length // (2 * SAMPLES) for number in _spread(SAMPLES)]
-    places = [START_BYTES + middle // SAMPLE_BYTES * SAMPLE_BYTES for middle in middles]
+    middles = [(2 * number + 1) * of_bytes // (2 << bits) for number in _spread(bits)]
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return _looked_at(handle, places)
+        return _looked_at(handle, [_within(places, middle) for middle in middles], of_bytes)
     except OSError:
         return None
     finally:
         os.close(handle)
 
 
-def _looked_at(handle: int, places: list[int]) -> tuple[int, int]:
+def _within(places: Places, at_bytes: int) -> int:
+    """The block at so many bytes of all places, one after the other."""
+    for start, end in places:
+        if at_bytes < end - start:
+            return (start + at_bytes) // SAMPLE_BYTES * SAMPLE_BYTES
+        at_bytes -= end - start
+    return places[-1][1] // SAMPLE_BYTES * SAMPLE_BYTES
+
+
+def _looked_at(handle: int, offsets_bytes: list[int], of_bytes: int) -> Looked | None:
     blank, looked, until = 0, 0, time.monotonic() + LOOK_AT_BLOCKS_S
     with mmap.mmap(-1, SAMPLE_BYTES) as page:
-        for place in places:
-            if os.preadv(handle, [page], place) < SAMPLE_BYTES:
+        for offset_bytes in offsets_bytes:
+            if os.preadv(handle, [page], offset_bytes) < SAMPLE_BYTES:
                 continue
             looked += 1
             blank += not any(page[:])
             if time.monotonic() > until:
                 break
-    return blank, looked
+    return Looked(looked, blank, of_bytes) if looked else None
 
 
-def _spread(count: int) -> list[int]:
-    """Each number below a power of two, in an order whose first ones are spread over all."""
-    bits = count.bit_length() - 1
-    return [int(f"{number:0{bits}b}"[::-1], 2) for number in range(count)]
+def _spread(bits: int) -> list[int]:
+    """Each number of so many bits, in an order whose first ones are spread over all."""
+    return [int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits)]
+
+
+def keep(sheet: TargetSheet, found: Looked | None) -> TargetSheet:
+    if found is None:
+        untold = dict.fromkeys(("looked_at_blocks", "blank_blocks"), not_known("its blocks cannot be read directly"))
+        return replace(sheet, unknown={**sheet.unknown, **untold})
+    return replace(sheet, looked_at_blocks=found.blocks, looked_at_bytes=found.of_bytes, blank_blocks=found.blank)

@@ -19,8 +19,10 @@ import msgspec
 from brickyard.ready import ready
 from brickyard.schema.facts import HostKnown, HostWatched
 from brickyard.schema.sheets import not_known, stored
+from brickyard.schema.target_sheet import TargetSheet
 from brickyard.schema.watch_sheet import ProcessUse
 
+from . import blank
 from .gather import collect_target
 from .host import host_facts
 from .roots import Roots, text
@@ -61,11 +63,18 @@ def used_by(pids: Iterable[int], roots: Roots) -> ProcessUse:
     return ProcessUse(user_ns=ticks[0] * ns, system_ns=ticks[1] * ns, read_bytes=read_bytes, write_bytes=write_bytes)
 
 
+def _looked_at(sheet: TargetSheet) -> TargetSheet:
+    """All of a device: nobody here knows what of it the run reads."""
+    if sheet.kind != "block" or not sheet.size_bytes:
+        return sheet
+    return blank.keep(sheet, blank.look(sheet.path, blank.whole(sheet.size_bytes)))
+
+
 def known(order: LookOrder, roots: Roots) -> HostKnown:
     return HostKnown(
         host=order.host,
         sheet=host_facts(roots),
-        targets=[collect_target(target, False, roots) for target in order.targets],
+        targets=[_looked_at(collect_target(target, False, roots)) for target in order.targets],
         records=store_facts(os.path.join(order.records, "record"), roots),
     )
 

@@ -15,7 +15,6 @@ from brickyard.schema.sheets import Reasons, not_known
 from brickyard.schema.target_sheet import DeviceSheet, StorePlace, TargetSheet
 
 from . import mounts, stack
-from .blank import blank_blocks
 from .roots import Roots
 
 # Targets that are no path: a simulated brick, a database.
@@ -70,12 +69,9 @@ def describe_block(path: str, show_serial: bool, roots: Roots) -> TargetSheet:
     node = stack.device_node(roots, name, show_serial) if name else None
     if not name:
         reasons.unknown["stack"] = not_known(f"device {number} is not listed in sysfs")
-    blank, looked = (node and node.size_bytes and blank_blocks(path, node.size_bytes)) or (None, None)
     return TargetSheet(
         path=path,
         kind="block",
-        looked_at_blocks=reasons.of("looked_at_blocks", looked or None, "its blocks cannot be read directly"),
-        blank_blocks=reasons.of("blank_blocks", blank if looked else None, "its blocks cannot be read directly"),
         stack=[node] if node else [],
         device=reasons.of("device", name, "it is not listed in sysfs"),
         major_minor=reasons.of("major_minor", number or None),

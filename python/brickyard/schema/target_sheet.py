@@ -335,8 +335,10 @@ class TargetSheet(FactSheet, kw_only=True):
     """Start and end of each piece of a file that was never written."""
     looked_at_blocks: int | None = None
     """Of a device: so many blocks, spread evenly, were read to see whether they hold anything."""
+    looked_at_bytes: int | None = None
+    """How much of the device these stand for: what the run may read. None in older records, where it is all of it."""
     blank_blocks: int | None = None
-    """Of these, the ones that hold only zeros."""
+    """Of these blocks, the ones that hold only zeros."""
     mount: MountSheet | None = None
     mounted_at: list[str] | None = None
     """Where a device's own file system is mounted."""

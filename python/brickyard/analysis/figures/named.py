@@ -82,7 +82,7 @@ LATENCY_TOLD = (
 )
 
 
-def _called(measure: str) -> str:
+def time_words(measure: str) -> str:
     return measure if measure == LATENCY else f"{measure} time"
 
 
@@ -90,7 +90,7 @@ def _times() -> list[Figure]:
     return [
         Figure(
             f"{measure}_{point}",
-            f"{words} {_called(measure)}" if point != "max" else f"longest {_called(measure)}",
+            f"{words} {time_words(measure)}" if point != "max" else f"longest {time_words(measure)}",
             "",
             more_is_better=False,
             kind="time",

@@ -424,7 +424,7 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
         sheet = run.targets[index] if index < len(run.targets) else None
         empty, whole = never_read_bytes(run.plan, index, opened, sheet)
         if empty is None and opened.unwritten is not None:
-            yield _unknown_share(opened.path, sheet)
+            yield _unknown_share(opened.path, sheet, whole)
         if empty:
             part = "" if whole == target_bytes(run, index, None) else "what is read of "
             yield warned(
@@ -439,10 +439,12 @@ def unwritten(run: Judged) -> Iterator[RunWarning]:
             )
 
 
-def _unknown_share(path: str, sheet: TargetSheet | None) -> RunWarning:
-    """Where no header and no file system tells what was written, a few blocks do."""
+def _unknown_share(path: str, sheet: TargetSheet | None, read_bytes: int | None) -> RunWarning:
+    """Where no header and no file system tells what was written, a few blocks do, if they are of what is read."""
     looked, blank = (sheet.looked_at_blocks, sheet.blank_blocks) if sheet else (None, None)
-    if not looked or blank is None:
+    of = (sheet.looked_at_bytes or sheet.size_bytes) if sheet else None
+    is_of_these = read_bytes is None or of is None or abs(of - read_bytes) <= HEADERS_BYTES
+    if not looked or blank is None or not is_of_these:
         return warned(
             WRITTEN_UNKNOWN,
             "warning",
@@ -475,6 +477,7 @@ def _unknown_share(path: str, sheet: TargetSheet | None) -> RunWarning:
     )
 
 
+HEADERS_BYTES = 2 << 20  # a look at a whole device leaves out the MiB of the header, and the data end at a whole MiB
 UNSEEN_CHANCE = 0.05  # the chance that so few blanks are seen where there are more
 
 

@@ -6,15 +6,15 @@ Refusal: which runs belong together is for `pairing` to say.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.independent import Repeat, independent, is_same_computation
 from brickyard.analysis.figures.latency import Latency, together
-from brickyard.analysis.figures.named import FIGURES, Figure, figure_of
+from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.judging.pairing import COMPARED, Name, Pooled, paired, value_of, whole_of
-from brickyard.schema import Document
+from brickyard.schema import Document, Timed
 from brickyard.store import Record
 
 
@@ -82,7 +82,7 @@ class Shift:
 
     name: Name
     measure: str
-    """`response`, or `service` where a side has no response times (fio knows no due instant)."""
+    """`response`; `service` where no side has other times; `latency` where one side has (fio knows no due instant)."""
     before: Latency
     after: Latency
     distance: float
@@ -263,7 +263,7 @@ def _sample(side: Pooled, figure: Figure, confidence: float) -> Sample | None:
 def _shift(name: Name, one: Pooled, other: Pooled) -> Shift | None:
     """The largest distance between the two distribution functions (Kolmogorov and Smirnov's), and where it is."""
     both = [row for side in (one, other) for _, row in side.found]
-    measure = "response" if all("response" in row.measures for row in both) else "service"
+    measure = _shared_measure([row.measures for row in both])
     sides = [_merged(side, measure) for side in (one, other)]
     if sides[0] is None or sides[1] is None or not (sides[0].has_bins and sides[1].has_bins):
         return None
@@ -282,6 +282,13 @@ def _shift(name: Name, one: Pooled, other: Pooled) -> Shift | None:
     apart = [abs(a - b) for a, b in zip(*shares, strict=True)]
     worst = max(range(len(apart)), key=apart.__getitem__)
     return Shift(name, measure, sides[0], sides[1], apart[worst], edges[worst + 1])
+
+
+def _shared_measure(found: Sequence[Mapping[str, Latency]]) -> str:
+    if all(Timed.RESPONSE in measures for measures in found):
+        return Timed.RESPONSE
+    is_service = all(measures.get(LATENCY) is measures.get(Timed.SERVICE) for measures in found)
+    return Timed.SERVICE if is_service else LATENCY
 
 
 EDGES = 100  # steps of a few per cent, as fine as the histograms' own buckets over three decades

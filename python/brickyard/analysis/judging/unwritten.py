@@ -36,12 +36,12 @@ def never_read_bytes(
     """Of what the streams of a run may read of a target: what was never written, and how much it is altogether. None
     where nobody knows."""
     whole, never = opened.data_bytes or opened.size_bytes, never_written_bytes(opened, sheet)
-    if not never or not whole or not isinstance(plan, Plan):
+    if never == 0 or not whole or not isinstance(plan, Plan):
         return never, whole
     places = read_places(plan, target, whole)
     reached = places_bytes(places)
-    if reached >= whole:
-        return never, whole
+    if never is None or reached >= whole:
+        return never, min(reached, whole)
     pieces = _pieces(opened, sheet, whole)
     if pieces is None:
         return None, reached

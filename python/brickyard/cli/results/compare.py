@@ -12,7 +12,7 @@ from rich.console import Console
 
 from brickyard import outputs
 from brickyard.analysis.figures.difference_words import difference_text
-from brickyard.analysis.figures.named import COMPARABLE
+from brickyard.analysis.figures.named import COMPARABLE, time_words
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Comparison, Shift
 from brickyard.analysis.judging.differing import Differing, differing_between
@@ -275,7 +275,7 @@ def _print(console: Console, found: Comparison) -> None:
         print_line(console, note, "dim")
     console.print()
     for measure in dict.fromkeys(shift.measure for shift in found.shifts):
-        _print_shifts(console, f"{measure} time", [shift for shift in found.shifts if shift.measure == measure])
+        _print_shifts(console, time_words(measure), [shift for shift in found.shifts if shift.measure == measure])
     for name in found.only_after:
         print_line(console, f"only after: {format_name(name)}")
 

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from msgspec import structs
+
 from brickyard import _core, bricks, facts
 from brickyard.analysis.databases import pgbench, replay_runs, replay_warnings
 from brickyard.analysis.figures.hosts import fleet_of, host_note, host_warnings
 from brickyard.analysis.figures.moments import planned_ns
+from brickyard.analysis.figures.reach import may_read, read_places
 from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.figures.stalls import stalls
 from brickyard.analysis.figures.totals import asked_stream
@@ -24,6 +27,7 @@ from brickyard.analysis.judging.judged import Judged, VolatileCaches
 from brickyard.analysis.judging.steadiness import steadiness_warnings
 from brickyard.analysis.judging.summary import interval_sums
 from brickyard.bricks import caches
+from brickyard.facts import blank
 from brickyard.schema import (
     Event,
     HangEvent,
@@ -37,6 +41,7 @@ from brickyard.schema import (
     RunFacts,
     RunWarning,
     Start,
+    TargetSheet,
     WatchSheet,
     asks_databases,
     warned,
@@ -45,6 +50,7 @@ from brickyard.schema.conditions import ANY_AT_WORK
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.schema.sheets import not_known
 from brickyard.store import READS, WRITES, Interval, Record, Store
+from brickyard.study.running.sizes import unknown_area
 from brickyard.watch.beside import NoWatch, WatchBeside, beside
 
 NOT_OF_DATABASES = {
@@ -67,6 +73,22 @@ def collect(targets: list[str]) -> RunFacts:
     is measured lies on another host; the generator's host still counts."""
     host = facts.host_facts(facts.Roots())
     return RunFacts(host=host, targets=[facts.collect_target(target) for target in targets])
+
+
+def looked_at(known: RunFacts, plan: object) -> RunFacts:
+    """With what blocks of devices hold that the run may read, where no header tells all: right before it, as the run
+    before it may have trimmed some."""
+    if not isinstance(plan, Plan) or not any(sheet.kind == "block" for sheet in known.targets):
+        return known
+    return structs.replace(known, targets=[_looked_at(sheet, plan, n) for n, sheet in enumerate(known.targets)])
+
+
+def _looked_at(sheet: TargetSheet, plan: Plan, target: int) -> TargetSheet:
+    area = unknown_area(sheet.path) if sheet.kind == "block" and may_read(plan, target) else None
+    if area is None:
+        return sheet
+    places = [(area.start_bytes + low, area.start_bytes + high) for low, high in read_places(plan, target, area.bytes)]
+    return blank.keep(sheet, blank.look(sheet.path, places))
 
 
 class Watching:

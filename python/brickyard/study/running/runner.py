@@ -189,7 +189,7 @@ class Runner:
         if not _core.is_release_build():
             raise BadInputError("the core is a debug build, which measures itself; build it with `make run`")
         key = tuple(spec.targets if spec.places is None else spec.places)
-        known = self.facts_of(key)
+        known = circumstances.looked_at(self.facts_of(key), spec.plan)
         are_servers = asks_databases(spec.plan)
         watch = circumstances.Watching(
             list(key),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from brickyard import _core
 
@@ -64,6 +65,22 @@ def data_of(path: str) -> tuple[int, int] | None:
     if found is None or length is None:
         return None
     return (ROUND_BYTES if found.is_block and not found.uuid else found.data_start_bytes), length
+
+
+@dataclass(frozen=True)
+class Area:
+    """Where the data of a target are."""
+
+    start_bytes: int
+    bytes: int
+
+
+def unknown_area(path: str) -> Area | None:
+    """The data of a target of which nothing tells that all was written."""
+    found = _looked_at(path)
+    if found is None or (found.uuid and found.filled_bytes >= found.data_bytes):
+        return None
+    return Area(found.data_start_bytes, found.data_bytes)
 
 
 def area_of(path: str) -> int | None:
