@@ -583,7 +583,7 @@ def test_a_wide_interval_does_not_squeeze_a_load_curve(narrow: bool) -> None:
 def test_labels_of_shares_are_apart_and_none_is_rounded_to_nothing() -> None:
     """Seven decades in a narrow picture."""
     cells = [HeatCell(0.0, 1.0, MS, 2 * MS, 5, share) for share in (1e-6, 1.0)]
-    drawn = draw("heat", "", charts.heat_map(cells, [], charts.Clock(), width=330)).svg
+    drawn = draw("heat", "", charts.heat_map(cells, [], charts.Clock(), "requests", width=330)).svg
     assert set(re.findall(r">([0-9.]+%)<", drawn)) == {"0.0001%", "0.01%", "1%", "100%"}
 
 
@@ -728,3 +728,17 @@ def test_streams_that_are_far_apart_have_a_logarithmic_axis_and_share_a_map(tmp_
     assert "The axis is logarithmic, since the streams are far apart." in pages["apart"]
     assert "The axis is logarithmic" not in pages["near"]
     assert all("All streams and operations of a run are in one map." in page for page in pages.values())
+
+
+def test_a_map_of_commits_says_that_writes_and_flushes_are_not_in_it(tmp_path: Path) -> None:
+    """Its darkest row is the sum of both, and was called that of the requests."""
+    rows = [cell([MS] * 90, operation="write"), cell([MS] * 90, operation="flush")]
+    rows.append(cell([2 * MS] * 90, operation="commit", bytes=0))
+    writes = {"read": 0.0, "write": 100.0, "flush": 0.0, "trim": 0.0}
+    flushed = plan(stream(operations=writes, flush_every={"writes": 1, "call": "fdatasync"}))
+    with Store(tmp_path / "runs.db") as store:
+        made = [interval(n * SECOND, (n + 1) * SECOND, *rows) for n in range(2)]
+        record = store.record(add_run(store, [*made, phase_end()], plan_=flushed))
+    page = write_report([record], None, tmp_path / "page").read_text("utf-8")
+    assert "the larger the share of the commits of that moment that took that long. A commit is a write" in page
+    assert "All streams and operations of a run are in one map" not in page

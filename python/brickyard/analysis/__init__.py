@@ -10,7 +10,16 @@ from brickyard.analysis.figures.latency import (
     latency,
     latency_of,
 )
-from brickyard.analysis.figures.series import HeatCell, Point, are_apart, heat_map, lay_out, several, throughput
+from brickyard.analysis.figures.series import (
+    HeatCell,
+    Point,
+    are_apart,
+    heat_map,
+    heat_operations,
+    lay_out,
+    several,
+    throughput,
+)
 from brickyard.analysis.figures.tools import ToolFigure, tool_document, tool_figures, tool_of
 from brickyard.analysis.figures.totals import (
     PhaseRate,
@@ -39,6 +48,7 @@ __all__ = [
     "events_beyond",
     "full_stream_name",
     "heat_map",
+    "heat_operations",
     "is_graph",
     "latency",
     "latency_of",

@@ -303,8 +303,11 @@ class _HeatBin(msgspec.Struct, frozen=True):
     share: float
 
 
-def heat_map(cells: Iterable[HeatCell], bands: Sequence[Band], clock: Clock, *, width: int, height: int = 300) -> Any:
-    """Response times over time: how large a share of an interval's requests fell into each bin of a log axis."""
+def heat_map(
+    cells: Iterable[HeatCell], bands: Sequence[Band], clock: Clock, timed: str, *, width: int, height: int = 300
+) -> Any:
+    """Response times over time: how large a share of an interval's requests, or of what else `timed` names, fell into
+    each bin of a log axis."""
     rows = [
         _HeatBin(round(cell.start_s, 4), round(cell.end_s, 4), max(cell.low_ns, 1), cell.high_ns, cell.share)
         for cell in cells
@@ -327,7 +330,7 @@ def heat_map(cells: Iterable[HeatCell], bands: Sequence[Band], clock: Clock, *, 
             y2="high_ns:Q",
             color=alt.Color(
                 "share:Q",
-                title="share of the requests in an interval",
+                title=f"share of the {timed} in an interval",
                 scale=alt.Scale(type="log", domain=[min(least, 0.1), 1], scheme="viridis", reverse=True, nice=False),
                 legend=alt.Legend(
                     format=".4~%",

@@ -60,6 +60,7 @@ from brickyard.report.tables import (
     totals_tables,
 )
 from brickyard.report.written import templates, write_page
+from brickyard.schema import COMMIT
 from brickyard.store import Record, StudyInfo
 from brickyard.study.snia.stored import pts_answer, stored
 from brickyard.study.snia.tables import pts_tables
@@ -313,6 +314,9 @@ def _latency(patterns: Patterns, records: list[Record], without: dict[Key, str])
     return Figure("Latency against request size", caption, pictures, [], whole)
 
 
+COMMITS = " A commit is a write and the flush after it; neither is in the map by itself."
+
+
 def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
     """Throughput and latency over time, all runs laid end to end. Another tool's result is one figure for the whole
     time, so that nothing of it is known over time."""
@@ -330,7 +334,10 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
     axis = " The axis is logarithmic, since the streams are far apart." if is_apart else ""
     broken = " Lines have gaps where intervals are not counted." if any(pieces(points)) else ""
     marked = " Dashed lines mark changes of the condition." if clock.changes else ""
+    timed = analysis.heat_operations(records)
+    names = " and ".join(f"{name}s" for name in timed) if COMMIT in timed else "requests"
     mixed = " All streams and operations of a run are in one map." if analysis.several(points) else ""
+    mixed = COMMITS if COMMIT in timed else mixed
 
     def rates(name: str, width: int) -> Picture:
         log = analysis.is_graph(patterns) or is_apart
@@ -355,7 +362,7 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
         return draw(
             name,
             "Response times over time as a heat map",
-            charts.heat_map(cells, bands, clock, width=width),
+            charts.heat_map(cells, bands, clock, names, width=width),
             width=width,
             note=note,
         )
@@ -365,7 +372,7 @@ def _over_time(records: list[Record], patterns: Patterns) -> list[Figure]:
         heat("latency-over-time-narrow", NARROW, NARROW_COLUMNS),
     )
     if wide and narrow:
-        darker = "The darker a cell, the larger the share of the requests of that moment that took that long."
+        darker = f"The darker a cell, the larger the share of the {names} of that moment that took that long."
         last = has_drain(records)
         drain = " The narrow column at the end of a run has the requests that ended after its time." if last else ""
         caption = f"{ends}{darker}{drain}{mixed}{marked}"

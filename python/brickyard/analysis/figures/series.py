@@ -205,20 +205,27 @@ def has_drain(records: list[Record]) -> bool:
     return any((record.info.id, i.phase, i.start_ns) in ends for record in records for i in record.intervals)
 
 
+def _timed(record: Record) -> list[Interval]:
+    measure = "response" if any(i.measure == "response" for i in record.intervals) else "service"
+    shown = [i for i in record.intervals if i.measure == measure and i.histograms and not i.warmup]
+    return waited(record, shown)
+
+
+def heat_operations(records: Sequence[Record]) -> tuple[str, ...]:
+    """The operations whose times `heat_map` has."""
+    return tuple(sorted({interval.operation for record in records for interval in _timed(record)}))
+
+
 def heat_map(records: list[Record], *, columns: int) -> list[HeatCell]:
     """Response times over time, with the lateness in them. Neighbouring intervals of a run share a column where there
     would be more than `columns`."""
     groups: dict[tuple[int, int], list[tuple[float, float, Interval]]] = defaultdict(list)
-    spans = []
     shifts = lay_out(records)
-    for record in records:
-        shift = shifts[record.info.id]
-        measure = "response" if any(i.measure == "response" for i in record.intervals) else "service"
-        spans += [
-            (record.info.id, shift + i.start_ns / 1e9, shift + i.end_ns / 1e9, i)
-            for i in waited(record, record.intervals)
-            if i.measure == measure and i.histograms and not i.warmup
-        ]
+    spans = [
+        (record.info.id, shifts[record.info.id] + i.start_ns / 1e9, shifts[record.info.id] + i.end_ns / 1e9, i)
+        for record in records
+        for i in _timed(record)
+    ]
     if not spans:
         return []
     begin, end = min(s[1] for s in spans), max(s[2] for s in spans)
