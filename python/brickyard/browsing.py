@@ -43,6 +43,7 @@ from brickyard.ready import ready
 from brickyard.report.comparison_words import (
     assumptions,
     comparison_document,
+    errors_unknown_lines,
     gate_lines,
     lack_lines,
     mark_words,
@@ -438,7 +439,7 @@ def course(store: Store, run: int) -> list[Moment]:
     """The intervals of a run, as its live display had them."""
     [info] = store.runs([run])
     news = store.news(run, Cursor())
-    return moments(info.plan, news.intervals, news.costs)
+    return moments(info, news.intervals, news.costs)
 
 
 class Pictures:
@@ -530,6 +531,7 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
         *left_out_words(found.sides),
         *unlike_words(found.comparison),
         *length_lines([*records[0], *records[1]]),
+        *errors_unknown_lines(found.comparison),
         *assumptions(found.judged, []),
     ]
     worse = verdict_lines(found.comparison, found.judged, tolerance)

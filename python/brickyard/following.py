@@ -138,7 +138,7 @@ class Follower:
             if info.start and not followed.has_begun:
                 followed.has_begun = True
                 notes = [*map(words_of, info.start.notes), *notes]
-            fresh = moments(info.plan, news.intervals, news.costs)
+            fresh = moments(info, news.intervals, news.costs)
             followed.info = info
             followed.notes += notes
             if info.outcome != "running":

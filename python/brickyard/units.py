@@ -157,6 +157,11 @@ def format_counted(count: int, nouns: str) -> str:
     return f"{format_count(count)} {nouns.removesuffix('s') if count == 1 else nouns}"
 
 
+def named_words(count: int) -> str:
+    """How many targets, devices or the like the user named."""
+    return f"{format_count(count)} {'was' if count == 1 else 'were'} named"
+
+
 def plural(operation: str) -> str:
     """Of an operation's name."""
     return operation + ("es" if operation.endswith("sh") else "s")

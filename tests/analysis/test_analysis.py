@@ -425,7 +425,7 @@ def test_the_p99_of_a_moment_is_of_all_its_requests(tmp_path: Path) -> None:
     """Many fast reads and one slow write, whose own p99 is that one."""
     asked = [cell([MS] * 9_999), cell([100 * MS], operation="write")]
     record = record_of(tmp_path, interval(0, SECOND, *asked))
-    (moment,) = moments(record.info.plan, record.intervals, list(enumerate(record.costs)))
+    (moment,) = moments(record.info, record.intervals, list(enumerate(record.costs)))
     assert moment.response_p99_ns == pytest.approx(MS, rel=0.02)
     assert moment.response_max_ns == pytest.approx(100 * MS, rel=0.02)
 

@@ -35,7 +35,7 @@ def two_streams(tmp_path: Path) -> Record:
 def test_what_is_in_flight_adds_up_over_streams_and_not_over_time(tmp_path: Path) -> None:
     record = two_streams(tmp_path)
     assert [row.in_flight_bound for row in totals(record)] == [3, 2]
-    assert [m.in_flight_bound for m in moments(record.info.plan, record.intervals, list(enumerate(record.costs)))] == [
+    assert [m.in_flight_bound for m in moments(record.info, record.intervals, list(enumerate(record.costs)))] == [
         5,
         2,
     ]

@@ -99,7 +99,7 @@ def test_streams_for_named_hosts_and_targets_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("changes", "targets", "overwrite", "words"),
     [
-        ([], ["/f", "/g"], [], "the workload has 1 targets on each host"),
+        ([], ["/f", "/g"], [], "the workload has 1 target on each host"),
         ([], ["a:/f", "b:f", "c:/f"], [], "b:f: with --hosts write the whole path"),
         (["requests=5"], ["/f"], [], "requests would end or pace each host separately"),
         ([], ["/dev/sdb"], ["/dev/sdb"], "with --hosts name host and device"),

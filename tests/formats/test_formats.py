@@ -1003,3 +1003,40 @@ def test_a_command_line_with_a_job_file_gives_the_job_its_defaults(
     assert main(["import", "dev.fio", "-o", "again.toml"]) == 0
     assert "`brickyard run again.toml /dev/nvme7n1`" in capsys.readouterr().err
     assert "`brickyard run PROFILE /dev/nvme7n1`" in (tmp_path / "dev.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("two.bat", "diskspd -d1 -b4K -r -o4 -t1 c:\\a.dat d:\\b.dat\n"),
+        ("two.fio", "[global]\nsize=1M\nrw=read\n[a]\nfilename=a b.dat\n[b]\nfilename=c.dat\n"),
+    ],
+)
+def test_the_note_of_an_import_names_as_many_targets_as_the_profile_needs(
+    name: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(text)
+    assert main(["import", name, "-o", "two.toml"]) == 0
+    (command,) = re.findall(r"`brickyard (run .*)`", capsys.readouterr().err)
+    assert command == "run two.toml TARGET1 TARGET2"
+    assert main([*command.split(), "--size", "1MiB", "--dry-run"]) == 0
+    capsys.readouterr()
+    assert main(["run", "two.toml", "TARGET1", "--size", "1MiB", "--dry-run"]) == 2
+    assert "uses 2 targets, but 1 was named" in capsys.readouterr().err
+
+
+def test_a_profile_of_figures_of_several_targets_together_needs_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Iometer's row of all managers is one load, whatever the number of disks."""
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "samples" / "results" / "iometer-1.1.csv").read_text()
+    lines = [
+        [line, line.replace("DRIVE:1", "DRIVE:2")] if line.startswith("DISK") else [line] for line in text.split("\n")
+    ]
+    Path("r.csv").write_text("\n".join(line for both in lines for line in both))
+    assert main(["import", "r.csv", "-o", "r.toml", "--store", "runs.db"]) == 0
+    said = capsys.readouterr().err
+    assert "did together, so the profile needs 1 target; name it in each run: `brickyard run r.toml TARGET`" in said
+    assert main(["run", "r.toml", "TARGET", "--size", "1MiB", "--dry-run"]) == 0

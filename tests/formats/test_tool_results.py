@@ -11,24 +11,37 @@ PageSetup.cpp write.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
+from brickyard import rulers
 from brickyard.analysis.figures.latency import as_one
+from brickyard.analysis.figures.moments import moments
+from brickyard.analysis.figures.named import FIGURES, measured
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.comparison import compare
+from brickyard.analysis.judging.gate import gate
+from brickyard.analysis.judging.run_figures import whole_figures
 from brickyard.analysis.judging.summary import when
+from brickyard.analysis.judging.verdict import verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import read_tool_result, recognize
 from brickyard.formats.tool_result import ToolResult, store_result
-from brickyard.report.export import documents, rows
+from brickyard.report.comparison_words import verdict_lines
+from brickyard.report.export import Form, Rows, documents, rows, write_export
+from brickyard.report.tables import totals_tables
 from brickyard.store import Record, Store
 from support import MS
 
@@ -212,6 +225,122 @@ def test_errors_are_said_as_far_as_the_tool_reported_them(tmp_path: Path) -> Non
     first = stored(tmp_path, text[: text.index("'Access specifications", text.index("'Results"))])
     assert "Iometer reported no error." in answer([first], {}).belief
     assert by_operation(first)[0, "read"].measures["service"].min_ns is None, "Iometer prints no minimum"
+
+
+SILENT = ("diskspd-2.0-mixed.txt", "diskspd-2.0-read.xml", "elbencho-3.1.csv", "elbencho-3.1.json")
+"""Results of tools that do not report whether requests failed."""
+
+
+@pytest.fixture(params=SILENT)
+def silent(request: pytest.FixtureRequest, tmp_path: Path) -> Record:
+    return stored(tmp_path, sample(request.param))
+
+
+def test_no_requirement_of_errors_is_met_where_a_tool_does_not_report_them(silent: Record) -> None:
+    for asked in ("errors<=0%", "errors<=50%", "read.errors<=0%"):
+        (found,) = verdict(silent, rulers.read(asked)).findings
+        why = f"{silent.info.tool} does not report whether requests failed"
+        assert (found.word, found.reason, found.value, found.errors) == ("not known", why, None, None)
+    assert verdict(silent, rulers.read("iops>=1")).word == "pass"
+    (known,) = verdict(silent, rulers.read("iops>=1e9")).findings
+    assert (known.word, known.errors) == ("fail", None)
+
+
+def test_such_a_requirement_ends_with_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r.txt").write_text(sample(SILENT[0]))
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(tmp_path / "r.txt"), *store]) == 0
+    capsys.readouterr()
+    assert main(["show", "latest", "--check", "errors<=0%", *store]) == 1
+    said = capsys.readouterr().out
+    assert "Requirement errors<=0%: not known, diskspd does not report whether requests failed." in said
+    # The rows of the throughput end with the errors, also that of several operations.
+    assert re.findall(r"^file-1 +(read|write|all) +\d.* (\S+)$", said, re.MULTILINE) == [
+        ("read", "–"),
+        ("write", "–"),
+        ("all", "–"),
+    ]
+
+
+def test_errors_that_a_tool_does_not_report_are_a_dash_in_a_report(silent: Record) -> None:
+    throughput = next(table for table in totals_tables([silent]) if table.title == "Throughput")
+    assert throughput.rows
+    assert throughput.columns[-1] == "errors"
+    assert {row[-1] for row in throughput.rows} == {"–"}
+
+
+def test_errors_that_a_tool_does_not_report_are_null_in_json(silent: Record) -> None:
+    (document,) = documents([silent])
+    for key in ("totals", "intervals"):
+        assert document[key], key
+    found = json.loads(json.dumps([document[key] for key in ("totals", "intervals", "all_rates")]))
+    assert {row["errors"] for part in found for row in part} == {None}
+    assert (document["errors_by_errno"], document["errors_by_kind"]) == (None, None)
+
+
+@pytest.mark.parametrize("which", ["intervals", "totals"])
+def test_errors_that_a_tool_does_not_report_are_empty_in_tables(silent: Record, which: Rows) -> None:
+    file = io.BytesIO()
+    write_export([silent], "csv", file, which)
+    found = list(csv.DictReader(io.StringIO(file.getvalue().decode())))
+    assert found
+    assert {row["errors"] for row in found} == {""}
+    file = io.BytesIO()
+    write_export([silent], "parquet", file, which)
+    column = parquet.read_table(io.BytesIO(file.getvalue())).column("errors")
+    assert column.null_count == len(column) > 0
+
+
+@pytest.mark.parametrize("form", ["prometheus", "openmetrics"])
+def test_errors_that_a_tool_does_not_report_have_no_sample(silent: Record, form: Form) -> None:
+    file = io.BytesIO()
+    write_export([silent], form, file)
+    text = file.getvalue().decode()
+    assert "brickyard_requests_total{" in text
+    assert "brickyard_errors" not in text
+
+
+def test_errors_that_a_tool_does_not_report_are_unknown_on_pages_and_in_studies(silent: Record) -> None:
+    whole = whole_figures(silent)
+    assert whole is not None
+    assert whole.errors is None
+    found = moments(silent.info, silent.intervals, list(enumerate(silent.costs)))
+    assert {one.errors for one in found} == {None}
+    assert [one.value for one in measured(silent, FIGURES["errors"], split=("phase",))] == [None] * len(found)
+
+
+def test_errors_that_a_tool_reports_are_counted(tmp_path: Path) -> None:
+    record = stored(tmp_path, sample("iometer-1.1.csv"))
+    assert [row.errors for row in totals(record)] == [0, 0, 2]
+    assert verdict(record, rulers.read("errors<=0%")).word == "fail"
+    assert verdict(record, rulers.read("errors<=1%")).word == "pass"
+    file = io.BytesIO()
+    write_export([record], "prometheus", file)
+    assert file.getvalue().count(b"brickyard_errors_total{") == 3
+
+
+def test_failures_are_not_compared_with_those_that_a_tool_does_not_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = sample("diskspd-2.0-mixed.txt")
+    (tmp_path / "r.txt").write_text(text)
+    store, profile = ["--store", str(tmp_path / "runs.db")], str(tmp_path / "same.toml")
+    assert main(["import", str(tmp_path / "r.txt"), "-o", profile, *store]) == 0
+    assert main(["run", profile, SIM, *store]) == 0
+    with Store(tmp_path / "runs.db") as kept:
+        theirs, ours = kept.record(1), kept.record(2)
+    failing = replace(ours, intervals=[replace(item, errors=5) for item in ours.intervals])
+    for before, after in ((theirs, failing), (failing, theirs)):
+        found = compare([before], [after])
+        assert found.failures
+        assert not any(item.is_worse(0.0) for item in found.failures)
+        assert not any("failed requests" in line for line in verdict_lines(found, gate(found.changes, 0.05), 0.05))
+    assert any(item.is_worse(0.0) for item in compare([ours], [failing]).failures)
+    capsys.readouterr()
+    assert main(["baseline", "save", "theirs", "1", *store]) == 0
+    assert main(["compare", "2", "--baseline", "theirs", *store]) == 0
+    said = capsys.readouterr().out
+    assert "note: failed requests are not compared: diskspd does not report whether requests failed" in said
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_whoever_commits_waits_for_a_write_and_its_flush() -> None:
     told = verdict(record, rulers.read("mean<=1s")).findings[0].value
     assert measured(record, FIGURES["response_mean"])[0].value == told == means["commit"]
     assert curve_point(record, 1.0).mean_ns == pytest.approx(means["commit"])
-    first = moments(record.info.plan, record.intervals, list(enumerate(record.costs)))[0]
+    first = moments(record.info, record.intervals, list(enumerate(record.costs)))[0]
     assert first.response_max_ns >= means["commit"]
     limit = f"{round((means['commit'] + max(means['write'], means['flush'])) / 2)}ns"
     passed = {name: verdict(record, rulers.read(f"{name}mean<={limit}")).passed for name in ("", "commit.", "flush.")}

@@ -332,6 +332,47 @@ def test_flushes_have_their_plural(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "81 % writes (324 KiB), 19 % flushes" in capsys.readouterr().out
 
 
+def shown(source: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """The lines of `trace show` of an imported file, by their labels."""
+    out = source.with_suffix(".byt")
+    assert main(["trace", "import", str(source), "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["trace", "show", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    return dict(line.split("  ", 1) for line in lines)
+
+
+def test_a_form_without_marks_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    iolog = tmp_path / "iolog"
+    iolog.write_text(
+        "fio version 3 iolog\n0 /f add\n0 /f open\n1 /f read 0 4096\n2 /f write 4096 4096\n3 /f sync 0 0\n"
+    )
+    found = shown(iolog, capsys)
+    assert {"read sizes", "write sizes"} <= set(found)
+    assert not [label for label in found if label.endswith("marks")]
+    text = tmp_path / "marked.txt"
+    text.write_text(
+        "  8,0  0  1  0.000000000  697  D  RS 2048 + 8 [dd]\n"
+        "  8,0  0  2  0.000100000  697  D  WS 4096 + 8 [dd]\n"
+        "  8,0  0  3  0.000200000  697  D  W 8192 + 8 [dd]\n"
+    )
+    found = shown(text, capsys)
+    marks = {label: words.strip() for label, words in found.items() if label.endswith("marks")}
+    assert marks == {"read marks": "100 % synchronous", "write marks": "50 % synchronous"}
+
+
+def test_blocks_and_range_of_locality_are_of_reads_and_writes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests = [("read", MIB, 4096), ("write", 2 * MIB, MIB), ("trim", 4 * MIB, MIB)]
+    taken = logged(tmp_path / "taken", requests)
+    capsys.readouterr()
+    assert main(["trace", "show", str(taken)]) == 0
+    said = capsys.readouterr().out
+    assert "reads and writes lie from 1 MiB to 3 MiB and begin in 2 blocks of 4 KiB" in said
+    assert "5 MiB" not in said
+
+
 PROFILES = {
     "random": """
 [[phase.stream]]

@@ -24,6 +24,7 @@ from brickyard.analysis.figures.tools import ToolFigure, tool_document, tool_fig
 from brickyard.analysis.figures.totals import (
     PhaseRate,
     Totals,
+    errors_of,
     full_stream_name,
     phase_rates,
     shares_of_best,
@@ -45,6 +46,7 @@ __all__ = [
     "are_apart",
     "cell_of",
     "characterization",
+    "errors_of",
     "events_beyond",
     "full_stream_name",
     "heat_map",

@@ -18,6 +18,7 @@ from brickyard.arrays.btrfs import Btrfs
 from brickyard.arrays.host import Host, wait_until
 from brickyard.arrays.md import KIB, Md
 from brickyard.errors import BadInputError, one_line
+from brickyard.units import named_words
 
 # mdadm(8): the least number of devices of each level.
 MD_LEAST = {"0": 2, "1": 2, "4": 3, "5": 3, "6": 4, "10": 2}
@@ -65,7 +66,7 @@ def create_md(
     if number not in MD_LEAST:
         raise BadInputError(f"level {level}: md has raid0, raid1, raid4, raid5, raid6 and raid10")
     if len(devices) < MD_LEAST[number]:
-        raise BadInputError(f"raid{number} takes at least {MD_LEAST[number]} devices, and {len(devices)} were named")
+        raise BadInputError(f"raid{number} takes at least {MD_LEAST[number]} devices, and {named_words(len(devices))}")
     if not re.fullmatch(r"/dev/(md\d{1,3}|md/[\w.-]{1,32})", name):
         raise BadInputError(f"{name}: write /dev/md0 or /dev/md/NAME")
     if os.path.exists(name):
@@ -88,7 +89,7 @@ def create_btrfs(
     if profile not in BTRFS_LEAST:
         raise BadInputError(f"level {level}: btrfs has {', '.join(BTRFS_LEAST)}")
     if len(devices) < BTRFS_LEAST[profile]:
-        raise BadInputError(f"{profile} takes at least {BTRFS_LEAST[profile]} devices, and {len(devices)} were named")
+        raise BadInputError(f"{profile} takes at least {BTRFS_LEAST[profile]} devices, and {named_words(len(devices))}")
     if os.listdir(mount_point) or os.path.ismount(mount_point):
         raise BadInputError(f"{mount_point}: is not empty; name an empty directory to mount it on")
     check_free(devices, destroys_data=destroys_data)

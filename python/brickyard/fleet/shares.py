@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from brickyard.bricks import is_modelled
 from brickyard.errors import BadInputError, one_line
-from brickyard.schema import Knob, LoadShare, plan_text, read_plan
+from brickyard.schema import Knob, LoadShare, plan_text, read_plan, target_count
 from brickyard.schema.plan import OpenPace, Phase, Plan, Ramp, Stream
+from brickyard.units import format_counted
 
 END = re.compile(r"(?P<number>[0-9.]+)(?P<unit>%|[A-Za-z]*)")
 
@@ -65,13 +66,11 @@ def divide(
     places = {host: targets_of(host, hosts, targets) for host in hosts}
     _refuse_relative(places)
     allowed = {host: _overwrite_of(host, hosts, overwrite) for host in hosts}
-    wanted = 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
+    wanted = target_count(plan)
     for host, own in places.items():
         if len(own) != wanted:
-            named = ", ".join(own) or "none"
-            raise BadInputError(
-                f"{host}: the workload has {wanted} targets on each host, {named} named; write HOST:PATH"
-            )
+            has, named = format_counted(wanted, "targets"), ", ".join(own) or "none"
+            raise BadInputError(f"{host}: the workload has {has} on each host, {named} named; write HOST:PATH")
     first = {host: sum(len(places[before]) for before in hosts[:number]) for number, host in enumerate(hosts)}
     whole: list[Phase] = []
     own_phases: dict[str, list[Phase]] = {host: [] for host in hosts}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from brickyard import _core
 from brickyard.errors import BadInputError
 from brickyard.formats.fio_stream import FLUSHES_ONCE_FROM, flushes_again, plain_rate, version_words
-from brickyard.schema import tag_of, writes_one_at_a_time
+from brickyard.schema import tag_of, target_count, writes_one_at_a_time
 from brickyard.schema.fio_words import CURSORS, RW, distribution, has_other_cursors
 from brickyard.schema.operations import shares
 from brickyard.schema.plan import (
@@ -60,7 +60,7 @@ DIVISIBLE_BYTES = 45_045 << 40
 
 def check_fio(plan: Plan) -> None:
     """Refuses what no target makes fio able to say; a region is in bytes as soon as the target is known."""
-    count = 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
+    count = target_count(plan)
     export_fio(plan, ["x"] * count, [(0, DIVISIBLE_BYTES)] * count)
 
 

@@ -23,6 +23,7 @@ from brickyard.formats.fio_units import fio_bytes, fio_flag, fio_int, fio_number
 from brickyard.formats.fio_verify import each_loop, read_back
 from brickyard.formats.profile_parts import SEQUENTIAL, Limits, ProfilePhase, ProfileStream
 from brickyard.schema.duration import duration_text
+from brickyard.units import format_counted
 
 MAX_CLONES = 256  # that are streams of their own; 1024 workers are all that a phase has
 
@@ -38,19 +39,32 @@ class Imported:
     """Whether the source names them itself; otherwise the names are those of files that the other tool makes."""
 
 
-def named_targets(targets: list[str], profile: str = "PROFILE") -> str:
-    """That a profile holds no target, which those of its source were, and how a run names them."""
-    words = " ".join(map(shlex.quote, targets)) if all(target.startswith("/") for target in targets) else "TARGET"
-    command = f"`brickyard run {profile} {words}`"
+def named_targets(targets: list[str], profile: str = "PROFILE", needed: int | None = None) -> str:
+    """That a profile holds no target, which those of its source were, and how a run names them. `needed` is how many
+    targets the profile has streams for, where that may differ: a tool may print only what several did together."""
+    command = f"`brickyard run {profile} {_target_words(targets, needed or len(targets))}`"
     if len(targets) == 1:
         return (
             f"The profile holds no target. In its source, the target is {targets[0]}; name it in each run: {command}; "
             "without it, a run measures a scratch file."
         )
+    if needed is not None and needed != len(targets):
+        has, them = format_counted(needed, "targets"), "it" if needed == 1 else "them"
+        return (
+            f"The profile holds no target. The source has only what {', '.join(targets)} did together, so the profile "
+            f"needs {has}; name {them} in each run: {command}."
+        )
     return (
         f"The profile holds no targets. In its source, they are, in this order: {', '.join(targets)}. Name them in "
         f"each run: {command}."
     )
+
+
+def _target_words(targets: list[str], needed: int) -> str:
+    """Those of the source where they may be paths of this host, else as many placeholders as are needed."""
+    if needed == len(targets) and all(target.startswith("/") for target in targets):
+        return " ".join(map(shlex.quote, targets))
+    return "TARGET" if needed == 1 else " ".join(f"TARGET{number}" for number in range(1, needed + 1))
 
 
 @dataclass(frozen=True)

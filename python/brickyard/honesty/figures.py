@@ -70,7 +70,7 @@ def figures(records: Iterable[Record]) -> Figures:
     overwrite, groups, dirty, reason, errors = None, [], [], "", 0
     for record in records:
         rows = analysis.totals(record)
-        errors += sum(row.errors for row in rows if is_request(row.operation))
+        errors += analysis.errors_of(row for row in rows if is_request(row.operation)) or 0
         if (start := record.info.start) and start.io is IoPath.BUFFERED:
             reason = reasons_of(start).io or "buffered I/O was requested"
         if record.info.profile == OVERWRITE:

@@ -101,6 +101,12 @@ def _failed_words(item: Failures) -> str:
     return f"failed requests: {format_name(item.name)}: {' → '.join(sides)}"
 
 
+def errors_unknown_lines(found: Comparison) -> list[str]:
+    """Why failed requests of the two sides are not compared."""
+    words = list(dict.fromkeys(why for item in found.failures for why in item.unknown))
+    return [f"failed requests are not compared: {' and '.join(words)}"] if words else []
+
+
 def lack_words(item: Lack) -> str:
     sides = [
         f"{format_runs(runs)} ({side}) {'lacks' if len(runs) == 1 else 'lack'} it"

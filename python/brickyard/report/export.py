@@ -119,7 +119,9 @@ _FIELDS = {"depth_max" if name == "in_flight_bound" else name: name for name in 
 
 
 def _of_interval(record: Record, item: Interval) -> Document:
-    return {**{name: getattr(item, of) for name, of in _FIELDS.items()}, **interval_times(record, item)._asdict()}
+    counted = {name: getattr(item, of) for name, of in _FIELDS.items()}
+    errors = record.info.known_errors(item.errors)
+    return {**counted, "errors": errors, **interval_times(record, item)._asdict()}
 
 
 def of_run(info: RunInfo, condition: str) -> Document:

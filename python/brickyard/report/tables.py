@@ -220,7 +220,7 @@ def characterization_tables(patterns: dict[tuple[str, str], list[RankedCell]], r
                     format_percent(item.throughput_share),
                     *latency_cells(item.cell.row.latency),
                     cells.variation(item.cell.row.variation),
-                    format_count(item.cell.row.errors),
+                    cells.errors(item.cell.row.errors),
                 ]
                 for item in ranked
             ],
@@ -275,7 +275,7 @@ def totals_tables(records: list[Record]) -> list[Table]:
             cells.mib_per_s(row),
             cells.variation(row.variation),
             cells.in_flight(row),
-            format_count(row.errors),
+            cells.errors(row.errors),
         ]
         for record, row, share, words in [*shown, *whole]
     ]

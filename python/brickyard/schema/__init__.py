@@ -180,6 +180,7 @@ from brickyard.schema.operations import (
     is_request,
     is_timed,
     is_waited,
+    target_count,
     writes_data,
 )
 from brickyard.schema.options import RunOptions
@@ -377,6 +378,7 @@ __all__ = [
     "start_document",
     "stored",
     "tag_of",
+    "target_count",
     "told",
     "typed",
     "unwritten_document",

@@ -140,6 +140,11 @@ def in_flight_total(load: Queued) -> int:
     return (load.workers or 1) * (load.depth or 0)
 
 
+def target_count(plan: Plan) -> int:
+    """How many targets a run of a profile needs."""
+    return 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
+
+
 def is_paced(operation: str, asked: Stream | OtherStream | None) -> bool:
     """Whether a stream's pace, and so its count of what was due, is of these: chains where it has them, else requests
     without the flushes that its writes owe."""

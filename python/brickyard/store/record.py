@@ -139,7 +139,8 @@ WALL_CLOCKS = (Engine.IOMETER, Engine.ELBENCHO)
 
 
 COUNT_ERRORS = frozenset({FIO, "Iometer"})
-"""Tools whose results say how many requests failed; those of the others say nothing of it."""
+"""Tools whose results say how many requests failed; those of the others say nothing of it. Asked by
+`RunInfo.knows_errors` alone."""
 
 
 class RunMarks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -299,6 +300,20 @@ class RunInfo(RunHead):
     @property
     def is_by_tool(self) -> bool:
         return bool(self.tool)
+
+    @property
+    def knows_errors(self) -> bool:
+        """Whether it is known how many requests failed: some tools do not report it, and the store has zeros then."""
+        return not self.tool or self.tool in COUNT_ERRORS
+
+    def known_errors(self, stored: int) -> int | None:
+        """A count of failed requests as the store has it; None where it is not known."""
+        return stored if self.knows_errors else None
+
+    @property
+    def errors_unknown_words(self) -> str:
+        """Why it is not known whether requests failed; empty where it is."""
+        return "" if self.knows_errors else f"{self.tool} does not report whether requests failed"
 
     @property
     def title(self) -> str | None:

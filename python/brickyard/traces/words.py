@@ -25,6 +25,7 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
     failed = [f"{format_count(item.failed)} {plural(name)}" for name, item in figures.operations.items() if item.failed]
     if failed:
         lines.append(("failed", f"{', '.join(failed)} ended with an error"))
+    has_marks = _has_marks(figures)
     for name, item in figures.operations.items():
         if item.requests and name != "flush":
             lines += [
@@ -32,7 +33,7 @@ def figure_lines(examined: Examined) -> list[tuple[str, str]]:
                 (f"{plural(name)} aligned", _aligned(item)),
                 (f"{name} order", _order(item)),
             ]
-        marks = _marks(item)
+        marks = _marks(item) if has_marks else ""
         if marks:
             lines.append((f"{name} marks", marks))
         if item.service:
@@ -87,6 +88,15 @@ def _order(item: OperationFigures) -> str:
     return f"{share} go on where an earlier one ended; {length:,.1f} requests a run"
 
 
+def _has_marks(figures: TraceFigures) -> bool:
+    """Whether what took the trace marked requests. Of a form without marks, such as fio's iolog, the import marks all
+    reads or none, and all flushes, as synchronous and nothing else."""
+    waited = (figures.read, figures.flush)
+    return any(item.fua or item.read_ahead or item.meta for item in figures.operations.values()) or bool(
+        figures.write.sync or figures.discard.sync or any(0 < item.sync < item.requests for item in waited)
+    )
+
+
 def _marks(item: OperationFigures) -> str:
     counts = {"FUA": item.fua, "synchronous": item.sync, "read-ahead": item.read_ahead, "metadata": item.meta}
     return ", ".join(f"{format_percent(n / item.requests)} {name}" for name, n in counts.items() if n)
@@ -136,11 +146,13 @@ def _locality(figures: TraceFigures) -> str:
     found = figures.locality
     if not found.requests:
         return "no reads or writes"
-    hot = ", ".join(
-        f"{share} % of them get {format_percent(part)}" for share, part in zip((1, 10, 20), found.hottest, strict=True)
-    )
-    span = f"from {format_size(figures.from_bytes)} to {format_size(figures.to_bytes)}"
+    one, ten, twenty = map(format_percent, found.hottest)
+    hot = f"1 % of the blocks get {one}, 10 % get {ten}, 20 % get {twenty}"
+    # `figures.from_bytes` and `to_bytes` are of discards as well, which the blocks are not of.
+    counted = [item for item in (figures.read, figures.write) if item.requests]
+    span = f"from {format_size(min(item.from_bytes for item in counted))}"
+    span += f" to {format_size(max(item.to_bytes for item in counted))}"
     return (
-        f"requests begin in {format_count(found.blocks)} blocks of 4 KiB, {span}; "
-        f"{format_percent(found.reused)} of requests return to such a block; {hot}"
+        f"reads and writes lie {span} and begin in {format_count(found.blocks)} blocks of 4 KiB; "
+        f"{format_percent(found.reused)} of them return to such a block; {hot}"
     )

@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
-from brickyard.analysis.figures.cells import DASH, Told, half_and_most, marked_time, percentile_cell
+from brickyard.analysis.figures.cells import DASH, Told, errors, half_and_most, marked_time, percentile_cell
 from brickyard.analysis.figures.scheduled import pgbench_rate
 from brickyard.analysis.figures.sending import Length, length_told
 from brickyard.analysis.figures.totals import Totals, totals
@@ -152,7 +152,7 @@ def _tps_cells(record: Record, row: Totals) -> list[str]:
     most = marked_time(response.max_ns if response else None, of_length=is_told)
     offered = [] if rate is None else [format_iops(rate)]
     counts = [str(asked_of(record).clients), format_count(row.requests), *offered]
-    return [*counts, _rate(row), *points, most, format_count(row.errors)]
+    return [*counts, _rate(row), *points, most, errors(row.errors)]
 
 
 def _rate(row: Totals) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from brickyard.analysis.figures.cells import DASH, latency_cells, part_words
+from brickyard.analysis.figures.cells import errors as error_cell
 from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.named import FIGURES, measured_of
 from brickyard.analysis.figures.ramp import ramp_limit
@@ -35,7 +36,7 @@ class AllRow:
     operation: str
     over: str
     requests: int = 0
-    errors: int = 0
+    errors: int | None = 0
     iops: float | None = None
     bytes_per_s: float | None = None
     times: Latency | None = None
@@ -47,7 +48,7 @@ class AllRow:
             return latency_cells(self.times)
         iops = DASH if self.iops is None else format_iops(self.iops)
         moved = DASH if self.bytes_per_s is None else format_mib_per_s(self.bytes_per_s)
-        return [format_count(self.requests), iops, moved, DASH, DASH, format_count(self.errors)]
+        return [format_count(self.requests), iops, moved, DASH, DASH, error_cell(self.errors)]
 
 
 def all_rates(record: Record, rows: Sequence[Totals]) -> list[AllRow]:

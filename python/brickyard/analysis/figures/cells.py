@@ -77,8 +77,13 @@ RATE_COLUMNS = ["a second", IN_FLIGHT, "errors"]
 """Of what is no request: it is counted, and has no IOPS and moves nothing."""
 
 
+def errors(count: int | None) -> str:
+    """Of a tool's result, they may not be known."""
+    return DASH if count is None else format_count(count)
+
+
 def rate_cells(row: Totals) -> list[str]:
-    return [iops(row), in_flight(row), format_count(row.errors)]
+    return [iops(row), in_flight(row), errors(row.errors)]
 
 
 def in_flight(row: Totals) -> str:

@@ -21,7 +21,7 @@ from enum import Enum
 from brickyard.analysis.figures.latency import FEW_EVENTS, Latency, latency_of
 from brickyard.analysis.figures.search import Step
 from brickyard.analysis.figures.sending import is_kept_up, sent
-from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, totals, waited
+from brickyard.analysis.figures.totals import Totals, asked_stream, errors_of, rated_intervals, totals, waited
 from brickyard.schema import CHAIN, Document, is_paced, is_request
 from brickyard.store import Record
 from brickyard.units import format_iops, format_ns
@@ -151,7 +151,7 @@ def curve_point(record: Record, offered_per_s: float) -> CurvePoint:
         requests=sum(row.requests for row in rows),
         unsent=told.unsent,
         sent=told.sent,
-        errors=sum(row.errors for row in totals(record) if is_request(row.operation)),
+        errors=errors_of(row for row in totals(record) if is_request(row.operation)) or 0,
         mean_ns=figures.mean_ns if figures else None,
         max_ns=figures.max_ns if figures else None,
         percentiles=dict(figures.percentiles) if figures else {},

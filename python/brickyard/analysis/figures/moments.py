@@ -13,7 +13,7 @@ from brickyard._core import Histogram
 from brickyard.analysis.figures.totals import stream_of
 from brickyard.schema import in_rate, is_on_data, is_request, is_waited
 from brickyard.schema.plan import OtherPlan, Phase, Plan
-from brickyard.store import READS, Interval, IntervalCost
+from brickyard.store import READS, Interval, IntervalCost, RunInfo
 
 BINS_PER_DECADE = 4
 HEAT_EDGES_NS = [1, *(round(10 ** (3 + step / BINS_PER_DECADE)) for step in range(8 * BINS_PER_DECADE + 1))]
@@ -38,7 +38,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, rename={"in_flight_bound
     names: int
     """Operations on names, which are in no IOPS."""
     bytes: int
-    errors: int
+    errors: int | None
+    """None where it is not known."""
     in_flight_bound: int
     """Of all streams together never more were in flight at once."""
     response_count: int
@@ -54,23 +55,21 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, rename={"in_flight_bound
     heat_from: int
 
 
-def moments(
-    plan: Plan | OtherPlan, intervals: Sequence[Interval], costs: Sequence[tuple[int, IntervalCost]]
-) -> list[Moment]:
+def moments(info: RunInfo, intervals: Sequence[Interval], costs: Sequence[tuple[int, IntervalCost]]) -> list[Moment]:
     """One for each row of costs, with the cells of its interval; a second row for the same interval has no cells."""
     cells: dict[tuple[int, int, int], list[Interval]] = {}
     for item in intervals:
         cells.setdefault((item.phase, item.start_ns, item.end_ns), []).append(item)
     return [
-        _moment(plan, number, cost, cells.pop((cost.phase, cost.start_ns, cost.end_ns), [])) for number, cost in costs
+        _moment(info, number, cost, cells.pop((cost.phase, cost.start_ns, cost.end_ns), [])) for number, cost in costs
     ]
 
 
-def _moment(plan: Plan | OtherPlan, number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
+def _moment(info: RunInfo, number: int, cost: IntervalCost, cells: list[Interval]) -> Moment:
     counted = [item for item in cells if item.measure == "service" and is_request(item.operation)]
     named = sum(item.requests for item in counted if not is_on_data(item.operation))
     rated = in_rate({item.operation for item in counted})
-    waits = [item for item in cells if is_waited(item.operation, stream_of(plan, item.phase, item.stream))]
+    waits = [item for item in cells if is_waited(item.operation, stream_of(info.plan, item.phase, item.stream))]
     waited = [item for item in waits if item.measure == "response"] or counted
     late = [item for item in cells if item.measure == "lateness"]
     bounds: dict[int, int] = {}
@@ -90,7 +89,7 @@ def _moment(plan: Plan | OtherPlan, number: int, cost: IntervalCost, cells: list
         reads=sum(item.requests for item in counted if item.operation in READS),
         names=named,
         bytes=sum(item.bytes for item in counted),
-        errors=sum(item.errors for item in counted),
+        errors=info.known_errors(sum(item.errors for item in counted)),
         in_flight_bound=sum(bounds.values()),
         response_count=sum(item.requests for item in waited),
         response_sum_ns=sum(item.requests * item.mean_ns for item in waited),

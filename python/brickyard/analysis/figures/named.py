@@ -16,7 +16,7 @@ from brickyard.analysis.figures.condition import condition_samples
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.ramp import steps
 from brickyard.analysis.figures.sending import FROM_DUE, Length, length_told
-from brickyard.analysis.figures.totals import Totals, rate_of, rated_rows, totals, waited
+from brickyard.analysis.figures.totals import Totals, errors_of, rate_of, rated_rows, totals, waited
 from brickyard.percentiles import MEDIAN, TO_P99_9
 from brickyard.schema import Counted, is_on_data, is_request, is_timed
 from brickyard.store import CHAIN, Record
@@ -261,7 +261,7 @@ def _one(
 def _value(record: Record, figure: Figure, rows: list[Totals], limit_ns: int | None) -> float | None:
     kind = figure.kind.removesuffix("_price")
     if kind == "errors":
-        return float(sum(row.errors for row in rows))
+        return _float(errors_of(rows))
     if kind == "within":
         return _within(record, rows[0].phase, limit_ns)
     if kind == "time":

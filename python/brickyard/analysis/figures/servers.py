@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from brickyard.analysis.figures.totals import Totals, full_stream_name, profile_phase, rated_intervals, totals
+from brickyard.analysis.figures.totals import (
+    Totals,
+    errors_of,
+    full_stream_name,
+    profile_phase,
+    rated_intervals,
+    totals,
+)
 from brickyard.schema import is_request
 from brickyard.schema.generated import ErrorEvent, HangEvent, PhaseEnd, ServerFileEnd
 from brickyard.schema.plan import Checkpoint, LazyWriter, LogWriter, MailboxUser, Phase, Plan, Table
@@ -110,7 +117,7 @@ def server_failures(record: Record) -> tuple[str, ...]:
 
 def _damage(record: Record) -> list[str]:
     """Nothing where every request succeeded and every page was as it was written."""
-    count = sum(row.errors for row in totals(record) if is_request(row.operation))
+    count = errors_of(row for row in totals(record) if is_request(row.operation))
     return [f"{format_counted(count, 'requests')} failed or returned damaged pages"] if count else []
 
 

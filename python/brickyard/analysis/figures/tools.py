@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from brickyard.analysis.figures.totals import Totals, phase_name, profile_phase, rated_intervals, totals
+from brickyard.analysis.figures.totals import Totals, errors_of, phase_name, profile_phase, rated_intervals, totals
 from brickyard.schema import Document, tag_of
 from brickyard.schema.plan import Plan, Stream
 from brickyard.store import Record
@@ -89,7 +89,7 @@ class _Phases:
         return sum(row.bytes for row in self.chosen(phases, *operations))
 
     def errors(self, phases: Iterable[int], *operations: str) -> int:
-        return sum(row.errors for row in self.chosen(phases, *operations))
+        return errors_of(self.chosen(phases, *operations)) or 0
 
     def any_errors(self, phases: Iterable[int]) -> bool:
         among = set(phases)

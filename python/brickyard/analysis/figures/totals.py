@@ -35,7 +35,7 @@ class Totals:
     `requests` and `bytes` count everything that completed after the warm-up, or in the steady state where there is one;
     the `rated_` ones what completed within the stream's own time, over which its rates are taken, and the `phase_` ones
     within the time of the phase, over which `rate_of` takes the rate of several streams. `errors` are all after the
-    warm-up: a failure before the steady state is a failure.
+    warm-up: a failure before the steady state is a failure. They are None where it is not known whether any did.
     """
 
     phase: int
@@ -45,7 +45,7 @@ class Totals:
     operation: str
     requests: int
     bytes: int
-    errors: int
+    errors: int | None
     rated_ns: int
     rated_requests: int
     rated_bytes: int
@@ -94,6 +94,12 @@ class Totals:
     @property
     def bytes_per_s(self) -> float:
         return self.rated_bytes / self.rated_ns * 1e9 if self.rated_ns else 0.0
+
+
+def errors_of(rows: Iterable[Totals]) -> int | None:
+    """Of rows together; None where it is not known of one of them."""
+    found = [row.errors for row in rows]
+    return None if None in found else sum(count for count in found if count)
 
 
 @dataclass(frozen=True)
@@ -300,7 +306,7 @@ def _totals(
         operation=operation,
         requests=sum(item.requests for item in once),
         bytes=sum(item.bytes for item in once),
-        errors=sum(item.errors for item in every if item.measure == "service"),
+        errors=record.info.known_errors(sum(item.errors for item in every if item.measure == "service")),
         rated_ns=own.ns,
         rated_requests=sum(item.requests for item in rated),
         rated_bytes=sum(item.bytes for item in rated),
@@ -349,7 +355,8 @@ class PhaseRate:
     phase_name: str
     iops: float
     bytes_per_s: float
-    errors: int
+    errors: int | None
+    """None where it is not known."""
     is_rated: bool
     metadata_per_s: float = 0.0
     """Creations, lookups and the like, which `iops` excludes."""
@@ -372,7 +379,7 @@ def phase_rates(record: Record) -> list[PhaseRate]:
                 phase_name=phase_name(record, phase),
                 iops=_per_second((i for i in rated if i.operation in asked), rated_ns),
                 bytes_per_s=_bytes(rated, asked) / rated_ns * 1e9 if rated_ns else 0.0,
-                errors=sum(item.errors for item in counted if item.phase == phase),
+                errors=record.info.known_errors(sum(item.errors for item in counted if item.phase == phase)),
                 is_rated=rated_ns > 0 and (bool(_requests(rated)) or not _requests(counted, phase)),
                 metadata_per_s=_per_second((i for i in rated if not is_on_data(i.operation)), rated_ns),
                 phase=phase,

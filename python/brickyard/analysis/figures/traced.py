@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.stolen import stolen_shares
-from brickyard.analysis.figures.totals import asked_stream, totals
+from brickyard.analysis.figures.totals import asked_stream, errors_of, totals
 from brickyard.schema import in_flight_total
 from brickyard.schema.plan import Stream
 from brickyard.store import Record
@@ -52,7 +52,7 @@ def done_of(record: Record) -> TraceDone:
     ended: Counter[str] = Counter()
     rows = totals(record)
     for row in rows:
-        ended[row.operation] += row.requests + row.errors
+        ended[row.operation] += row.requests + (row.errors or 0)
     late = [item for row in rows for name, item in row.measures.items() if name == "lateness"]
 
     def largest(name: str) -> int | None:
@@ -60,7 +60,7 @@ def done_of(record: Record) -> TraceDone:
 
     found = Late(largest("p50"), largest("p99"), max((item.max_ns for item in late), default=None))
     because = "" if found.is_punctual else _late_because(record)
-    return TraceDone(dict(ended), sum(row.errors for row in rows), found, because)
+    return TraceDone(dict(ended), errors_of(rows) or 0, found, because)
 
 
 def _late_because(record: Record) -> str:

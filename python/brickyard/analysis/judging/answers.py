@@ -34,7 +34,6 @@ from brickyard.schema import COMMIT, Bound, Document, HangEvent, IoPath, PhaseEn
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import listed
 from brickyard.store import CHAINS, FRAME, Record
-from brickyard.store.record import COUNT_ERRORS
 from brickyard.units import (
     format_count,
     format_counted,
@@ -548,7 +547,7 @@ def _row_words(row: Totals, *, with_times: bool = True, is_cached: bool = False)
 def _failures(records: Sequence[Record]) -> list[str]:
     rows = [row for record in records for row in analysis.totals(record) if is_request(row.operation)]
     damaged = sum(map(damaged_blocks, records))
-    errors = max(sum(row.errors for row in rows) - damaged, 0)
+    errors = max(sum(row.errors or 0 for row in rows) - damaged, 0)
     hangs = sum(len(record.of(HangEvent)) for record in records)
     errors += sum(map(aborted_uncounted, records))
     said = []
@@ -583,9 +582,9 @@ def _stalled(records: Sequence[Record]) -> list[str]:
 
 def _none_failed(records: Sequence[Record]) -> list[str]:
     """As far as whoever did the work counted failures."""
-    by = dict.fromkeys(record.info.tool for record in records)
-    said = [f"{tool} reported no error." for tool in by if tool in COUNT_ERRORS]
-    if silent := [tool for tool in by if tool and tool not in COUNT_ERRORS]:
+    by = {record.info.tool: record.info.knows_errors for record in records}
+    said = [f"{tool} reported no error." for tool, is_known in by.items() if tool and is_known]
+    if silent := [tool for tool, is_known in by.items() if not is_known]:
         do = "does" if len(silent) == 1 else "do"
         said.append(f"Whether requests failed is not known: {' and '.join(silent)} {do} not report it.")
     if not said:

@@ -13,6 +13,7 @@ from brickyard.analysis.figures.independent import Repeat, independent, is_same_
 from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
+from brickyard.analysis.figures.totals import errors_of
 from brickyard.analysis.judging.pairing import COMPARED, Name, Pooled, paired, value_of, whole_of
 from brickyard.schema import Document, Timed
 from brickyard.store import Record
@@ -130,6 +131,8 @@ class Failures:
     name: Name
     failed: tuple[int, int]
     sent: tuple[int, int]
+    unknown: tuple[str, ...] = ()
+    """Why it is not known of some runs whether requests failed; nothing is compared then."""
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -138,6 +141,8 @@ class Failures:
 
     def is_worse(self, tolerance: float) -> bool:
         """Any failure where there was none; else a share that grew by more than the tolerance and `FAILED_MIN`."""
+        if self.unknown:
+            return False
         before, after = self.shares
         return after - before > (max(tolerance * before, FAILED_MIN) if before else 0.0)
 
@@ -239,11 +244,12 @@ def _lack(name: Name, figure: Figure, one: Pooled, other: Pooled) -> Lack | None
 
 
 def _failures(name: Name, one: Pooled, other: Pooled) -> Failures:
-    failed = [sum(row.errors for _, row in side.found) for side in (one, other)]
+    failed = [errors_of(row for _, row in side.found) or 0 for side in (one, other)]
     sent = [
         count + sum(row.requests for _, row in side.found) for count, side in zip(failed, (one, other), strict=True)
     ]
-    return Failures(name, (failed[0], failed[1]), (sent[0], sent[1]))
+    words = (record.info.errors_unknown_words for side in (one, other) for record, _ in side.found)
+    return Failures(name, (failed[0], failed[1]), (sent[0], sent[1]), tuple(dict.fromkeys(filter(None, words))))
 
 
 def _resolution(figure: Figure, *sides: Pooled) -> float:

@@ -76,7 +76,8 @@ class WholeFigures(msgspec.Struct, frozen=True):
     response_max_ns: float | None
     cpu_share: float | None
     """What the generator used of one CPU."""
-    errors: int
+    errors: int | None
+    """None where it is not known."""
     late_p99_ns: int | None
 
 

@@ -95,8 +95,8 @@ def run_document(record: Record) -> Document:
         "verified": verified(record),
         "generator": [generator_document(end) for end in record.of(PhaseEnd)],
         "errors": record.errors,
-        "errors_by_errno": errors_by(record, "errors_by_errno"),
-        "errors_by_kind": errors_by(record, "errors_by_kind"),
+        "errors_by_errno": known_errors_by(record, "errors_by_errno"),
+        "errors_by_kind": known_errors_by(record, "errors_by_kind"),
         "hangs": record.documents_of(HangEvent),
         "steady": record.documents_of(SteadyEvent),
         "slowest": [asdict(one) for one in told],
@@ -206,6 +206,11 @@ def verified_words(record: Record) -> str:
         if unchecked
         else "",
     )
+
+
+def known_errors_by(record: Record, key: str) -> dict[str, int] | None:
+    """None where it is not known whether requests failed."""
+    return errors_by(record, key) if record.info.knows_errors else None
 
 
 def errors_by(record: Record, key: str) -> dict[str, int]:

@@ -9,8 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.databases.replay_runs import is_replay
+from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.latency import as_one
-from brickyard.analysis.figures.totals import Totals, asked_phase, rate_of, rated_intervals, rated_rows, totals, waited
+from brickyard.analysis.figures.totals import (
+    Totals,
+    asked_phase,
+    errors_of,
+    rate_of,
+    rated_intervals,
+    rated_rows,
+    totals,
+    waited,
+)
 from brickyard.schema import in_flight_total, is_request, is_timed
 from brickyard.schema.plan import OtherStream, Stream
 from brickyard.store import Record
@@ -35,7 +45,8 @@ class TargetRow:
     queue: int
     bytes: int
     requests: int
-    errors: int
+    errors: int | None
+    """None where it is not known."""
     elapsed_ns: int
     bytes_per_s: float
     iops: float
@@ -78,7 +89,7 @@ def _row(
         # All that ended, as in the totals; what ended in the drain is in these counts and in no rate.
         bytes=sum(row.bytes for row in rows),
         requests=sum(row.requests for row in rows),
-        errors=sum(row.errors for row in rows),
+        errors=errors_of(rows),
         elapsed_ns=rate.over_ns
         if rate
         else sum(span.end_ns - span.start_ns for span in rated_intervals(record, phase)),
@@ -109,7 +120,7 @@ def row_cells(found: list[TargetRow]) -> list[list[str]]:
             format_iops(row.iops),
             format_ns(row.mean_ns),
             "" if row.cpu_share is None else format_percent(row.cpu_share),
-            format_count(row.errors),
+            cells.errors(row.errors),
         ]
         for row in found
     ]

@@ -15,7 +15,16 @@ from brickyard.analysis.figures.latency import Latency, as_one, bucket_start_ns
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import SLOTS_MANY, Length, asked_noun, in_flight_words, length_told
-from brickyard.analysis.figures.totals import Totals, asked_stream, asked_targets, rate_of, rated_rows, totals, waited
+from brickyard.analysis.figures.totals import (
+    Totals,
+    asked_stream,
+    asked_targets,
+    errors_of,
+    rate_of,
+    rated_rows,
+    totals,
+    waited,
+)
 from brickyard.analysis.judging.aborted import aborted_count_words
 from brickyard.analysis.judging.applying import of_another_kind
 from brickyard.analysis.judging.cached import Doubt, not_lasting
@@ -53,7 +62,8 @@ class Finding:
     phase: str
     value: float | None
     head_room: float | None
-    errors: int
+    errors: int | None
+    """None where it is not known whether requests failed."""
     passed: bool
     note: str = ""
     asked: bool = True
@@ -451,10 +461,13 @@ def _asked(rows: list[Totals], requirement: Requirement) -> list[Totals]:
     return [row for row in chosen if requirement.stream is None or fnmatchcase(row.stream_name, requirement.stream)]
 
 
-def _share_failed(rows: list[Totals], requirement: Requirement) -> Finding:
+def _share_failed(record: Record, rows: list[Totals], requirement: Requirement) -> Finding:
     """Of all that was asked, what failed. Nothing asked passes nothing."""
     counted = [row for row in rows if requirement.operation or is_request(row.operation)]
-    errors = sum(row.errors for row in counted)
+    errors = errors_of(counted)
+    if errors is None:
+        note = record.info.errors_unknown_words
+        return Finding(requirement, rows[0].phase_name, None, None, None, passed=False, is_known=False, note=note)
     asked = errors + sum(row.requests for row in counted)
     if not asked:
         return Finding(requirement, rows[0].phase_name, None, None, 0, passed=False)
@@ -468,8 +481,8 @@ def _share_failed(rows: list[Totals], requirement: Requirement) -> Finding:
 
 def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Finding:
     if requirement.is_share:
-        return _share_failed(rows, requirement)
-    errors = sum(row.errors for row in rows if requirement.operation or is_request(row.operation))
+        return _share_failed(record, rows, requirement)
+    errors = errors_of(row for row in rows if requirement.operation or is_request(row.operation))
     noun = asked_noun(record.info.plan)
     unmeasured = Finding(requirement, rows[0].phase_name, None, None, errors, passed=False, noun=noun)
     if requirement.is_rate:

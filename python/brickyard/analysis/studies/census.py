@@ -377,7 +377,7 @@ def _unit(record: Record, target: int, name: str, traits: Mapping[str, str]) -> 
         asked = asked_phase(record, row.phase)
         if not is_request(row.operation) or asked is None or asked.stream[row.stream].target != target:
             continue
-        errors += row.errors
+        errors += row.errors or 0
         if not row.is_rated:
             continue
         rate, p99_name = (

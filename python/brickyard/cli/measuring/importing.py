@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from brickyard import _core
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, print_text, stderr
 from brickyard.errors import BadInputError, one_line
@@ -28,6 +29,7 @@ from brickyard.formats.recognize import (
     refuse_results,
 )
 from brickyard.outputs import write_whole
+from brickyard.schema import read_plan, target_count
 from brickyard.store import Store
 
 Format = Literal[
@@ -91,7 +93,7 @@ def import_(
         imported = import_profile(found, name, text, place.parent)
     if output is not None:
         _write(output, imported.text)
-    notes = [*imported.notes, *_of_targets(imported.targets if imported.are_named else [], output)]
+    notes = [*imported.notes, *_of_targets(imported.targets if imported.are_named else [], imported.text, output)]
     if json:
         emit(
             {
@@ -111,9 +113,12 @@ def import_(
     return 0
 
 
-def _of_targets(targets: list[str], output: Path | None) -> list[str]:
+def _of_targets(targets: list[str], text: str, output: Path | None) -> list[str]:
     """The note on targets, with the profile that was written."""
-    return [named_targets(targets, shlex.quote(str(output)) if output else "PROFILE")] if targets else []
+    if not targets:
+        return []
+    needed = target_count(read_plan(_core.validate(text, [])))
+    return [named_targets(targets, shlex.quote(str(output)) if output else "PROFILE", needed)]
 
 
 @contextmanager
@@ -192,7 +197,7 @@ def _import_tool_result(
                 f"{place.name}: does not describe its workload well enough for a profile; leave --output out"
             )
         _write(output, result.profile)
-        for note in _of_targets(result.targets, output):
+        for note in _of_targets(result.targets, result.profile, output):
             print_line(stderr(), f"note: {note}")
     with Store(store) as kept:
         name = place.stem if place.stem.startswith(result.tool) else f"{result.tool}-{place.stem}"

@@ -24,7 +24,7 @@ from brickyard.cli.parts.progress import Terminal
 from brickyard.cli.parts.target import aim_at, aim_directories, split_overrides
 from brickyard.cli.parts.told import tell
 from brickyard.errors import BadInputError, Edit, Remedy, one_line
-from brickyard.schema import RunOptions, plan_document, plan_text, read_plan
+from brickyard.schema import RunOptions, plan_document, plan_text, read_plan, target_count
 from brickyard.schema.plan import Plan
 from brickyard.store import Store, check_place
 from brickyard.study.running.aim import Aim, aim_modelled, check_unnamed, missing_targets, parse_size
@@ -34,6 +34,7 @@ from brickyard.study.running.fit import check_room, has_programs, has_server, ow
 from brickyard.study.running.forecast import Forecast, forecast, forecast_lines
 from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.running.sizes import area_of, to_fill
+from brickyard.units import named_words
 
 if TYPE_CHECKING:
     from brickyard.traces import Replay
@@ -145,7 +146,7 @@ def run(
         _refuse_carriers(text.name, engine, modelled=modelled)
         traces.refuse_taking(again, text.name, "a program works on files, not on a device")
         plan = profiles.changed(text, changes, sized(plan, placing.size))
-        aiming = aim_directories(_target_count(plan), targets, placing, makes=not dry_run)
+        aiming = aim_directories(target_count(plan), targets, placing, makes=not dry_run)
         asked = None if dry_run else (repeat, judge, wish, store)
         if dry_run:
             wish.check()
@@ -398,10 +399,6 @@ def spread(plan: Plan, targets: Sequence[str]) -> Plan:
         raise BadInputError(one_line(error)) from error
 
 
-def _target_count(plan: Plan) -> int:
-    return 1 + max(stream.target for phase in plan.phase for stream in phase.stream)
-
-
 def _announce(console: Console, plan: Plan, aimed: Aim) -> None:
     """Before a long run that writes, or fills what is there: how much, for how long, and what that is to the drive."""
     expected = _forecast(plan, aimed.targets, aimed.options.size_bytes, aimed.options.overwrite or [])
@@ -428,14 +425,14 @@ def _targets(count: int) -> str:
 
 
 def _refuse_count(name: str, plan: Plan, targets: tuple[str, ...]) -> None:
-    wanted = _target_count(plan)
+    wanted = target_count(plan)
     asked = next((word for word in targets if "<" in word or ">" in word), None)
     if asked is not None and not Path(asked).exists():
         said = f"{asked}: stands where a target is named; each requirement needs a --check (or --ruler) of its own"
         raise BadInputError(said, Remedy(f"write --check '{asked}'", Edit((asked,), ("--check", asked))))
     if targets and len(targets) != wanted:
         each = "; --each runs every stream on each of them" if wanted == 1 else ""
-        raise BadInputError(f"{name}: uses {_targets(wanted)}, but {len(targets)} were named{each}")
+        raise BadInputError(f"{name}: uses {_targets(wanted)}, but {named_words(len(targets))}{each}")
     if not targets and wanted > 1:
         raise BadInputError(f"{name}: uses {_targets(wanted)}; name them")
 

@@ -100,7 +100,7 @@ def closing(rates: Sequence[PhaseRate], words: str = IOPS) -> str:
     if len(rates) > PHASES_TOLD:
         known = sorted(rate.iops for rate in rates if rate.is_rated)
         span = f", {format_iops(known[0])} to {format_iops(known[-1])} {words}" if known else ""
-        errors = sum(rate.errors for rate in rates)
+        errors = sum(rate.errors or 0 for rate in rates)
         failed = f", {format_counted(errors, 'errors')}" if errors else ""
         return f"{len(rates)} phases{span}{failed}"
     said = []

@@ -135,7 +135,7 @@ def _print_throughput(console: Console, record: Record, rows: list[Totals]) -> N
                 cells.mib_per_s(row),
                 cells.variation(row.variation),
                 cells.in_flight(row),
-                format_count(row.errors),
+                cells.errors(row.errors),
             ],
         )
         for row, words in told
@@ -252,7 +252,7 @@ def print_characterization(
                     format_ns(latency.mean_ns if latency else None),
                     *(cells.percentile_cell(latency, name) for name in MEDIAN_AND_TAILS),
                     format_ns(latency.max_ns if latency else None),
-                    format_count(row.errors),
+                    cells.errors(row.errors),
                 ]
             )
         heads = [latency_name(patterns) if name in LATENCY else "" for name, _ in columns]

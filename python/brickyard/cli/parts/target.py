@@ -20,6 +20,7 @@ from brickyard.study.running.aim import Aim, aimed
 from brickyard.study.running.check import nearest_folder
 from brickyard.study.running.interrupt import ends_like_ctrl_c
 from brickyard.study.running.scratch import cache_home
+from brickyard.units import named_words
 
 LOCKED = "another run is using it"
 """What `block::session` says of a file that is locked."""
@@ -56,7 +57,7 @@ def aim_directories(wanted: int, targets: tuple[str, ...], placing: Placing, *, 
     if targets and scratch is not None:
         raise BadInputError("--scratch: a program makes its own directory in the target; leave one of them out")
     if len(targets) != wanted and (targets or wanted > 1):
-        raise BadInputError(f"the workload needs {wanted} directories, but {len(targets)} were named")
+        raise BadInputError(f"the workload needs {wanted} directories, but {named_words(len(targets))}")
     for path in targets:
         if not os.path.isdir(path):
             said = (

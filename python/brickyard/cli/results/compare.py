@@ -27,6 +27,7 @@ from brickyard.percentiles import TO_P99_9
 from brickyard.report.comparison_words import (
     assumptions,
     comparison_document,
+    errors_unknown_lines,
     gate_lines,
     lack_lines,
     lack_words,
@@ -115,6 +116,7 @@ def compare(
         *left_out_words(sides),
         *unlike_words(found),
         *length_lines([*before, *after]),
+        *errors_unknown_lines(found),
         *assumptions(judged, before if baseline else []),
     ]
     note = "; ".join(_workload_lines(before, after))

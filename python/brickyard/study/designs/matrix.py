@@ -271,7 +271,7 @@ class Matrix:
         return self.runner.run(self._placed(step, spec), self._study, held)
 
     def _counted(self, step: Step, last: RunResult) -> bool:
-        errors = sum(rate.errors for rate in last.rates)
+        errors = sum(rate.errors or 0 for rate in last.rates)
         if errors and self.design.stop.errors:
             self._end(
                 "stopped",

@@ -223,7 +223,7 @@ const Charts = (() => {
       const rows = points.slice(-ROWS_MAX).reverse().map(p => {
         const cells = [Brickyard.digits((p.end_ns - first) / 1e9), Brickyard.digits(p.requests / seconds(p)),
           Brickyard.digits(p.bytes / seconds(p) / 1048576), Brickyard.time(mean(p)), Brickyard.time(p.response_p99_ns),
-          Brickyard.time(p.response_max_ns), Brickyard.time(p.late_p99_ns), String(p.depth), String(p.errors)];
+          Brickyard.time(p.response_max_ns), Brickyard.time(p.late_p99_ns), String(p.depth), p.errors === null ? '–' : String(p.errors)];
         return Brickyard.make('tr', {}, ...cells.map(text => Brickyard.make('td', {}, text)));
       });
       this.table.replaceChildren(...rows);
