@@ -109,7 +109,7 @@ def _sureness(found: Found) -> str:
             f" {KINDS[first.kind]} (docs/truth.md)."
         )
     if first.is_sure:
-        return f"It also meets the requirements at the worse end of the models' interval, {first.spread.words}."
+        return f"It meets the requirements even if the models are wrong by {first.spread.words}."
     sure = next((trial for trial in found.ranked if trial.is_sure), None)
     find = "; use --sure to find a brick that is enough even then"
     instead = f"; {sure.candidate.name} is enough even then" if sure else find

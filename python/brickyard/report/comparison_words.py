@@ -137,8 +137,8 @@ def _power_words(judged: Gate, tolerance: float) -> str:
         return f"{head} is {least}"
     of = "in any one figure" if least == most else f"in the steadiest figure and {most} in the noisiest"
     every = least_words(judged.all_share or 0.0)
-    which = "Both" if count == 2 else f"All {count}"
-    return f"{head} is {least} {of}. {which} figures are found together in four of five cases if each is {every} worse"
+    which = "both" if count == 2 else f"all {count}"
+    return f"{head} is {least} {of}. If {which} get worse together, {every} each is enough to find them all"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:

@@ -235,8 +235,8 @@ def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int,
     if (level.best.throughput_share or 0) < NEAR_BEST:
         return f"{text}, and {level.words} from {format_size(level.from_bytes)} on"
     if level.from_bytes == best.cell.request_bytes:
-        return f"{text}, within 10 % of that with all larger ones"
-    return f"{text}, within 10 % of that from {format_size(level.from_bytes)} on"
+        return f"{text}, and at least 90 % of it with all larger ones"
+    return f"{text}, and at least 90 % of it from {format_size(level.from_bytes)} on"
 
 
 @dataclass(frozen=True)

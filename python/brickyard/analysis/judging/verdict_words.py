@@ -111,7 +111,7 @@ def verdict_line(found: Verdict, doubt: str = "") -> str:
     many, decided = len(found.findings), found.decided
     if found.word == "fail" and decided.value is None and decided.reason == "not measured":
         name = decided.requirement.name
-        return f"Requirement {found.ruler.name}: not met, because {name} was not measured: there were none."
+        return f"Requirement {found.ruler.name}: not met: nothing was measured for {name}."
     alone = next((words for finding in found.findings if (words := _alone_words(finding))), "")
     together = " over all requests together" if alone and found.passed else ""
     said = [f"{WORDS.get(found.word, found.word)}{together}"]
