@@ -745,3 +745,14 @@ def test_a_dry_run_shows_flushes_and_pauses(capsys: pytest.CaptureFixture[str]) 
     words = ["--rw", "randwrite", "--bs", "4k", "--fsync", "8", "--thinktime", "1ms"]
     assert main(["run", *words, "--dry-run"]) == 0
     assert "1.00 ms of think time, fsync after every 8 writes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("key", ["requests=50", "bytes=200KiB"])
+def test_a_run_that_its_amount_ended_says_so(key: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The advice was to measure longer, for whoever had asked for ten seconds."""
+    words = ["run", "--rw", "randread", "--bs", "4k", "--runtime", "10", "sim:cheetah-15k4-300", "--set", key]
+    assert main([*words, "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    (said,) = (one for one in json.loads(capsys.readouterr().out)["warnings"] if one["id"] == "short")
+    name = key.partition("=")[0]
+    assert f"as its limit of {name} ended it before its duration" in said["text"]
+    assert said["remedy"].startswith(f"Raise `{name}`")

@@ -21,7 +21,7 @@ from brickyard.analysis.figures.totals import (
     rates,
     variation,
 )
-from brickyard.schema import RunWarning, Unit, in_rate, is_request, warned
+from brickyard.schema import PhaseReason, RunWarning, Unit, in_rate, is_request, warned
 from brickyard.schema.plan import SteadyRule
 from brickyard.store import Record
 
@@ -82,12 +82,13 @@ def _short(record: Record, phases: list[int]) -> Iterator[RunWarning]:
     programs = [phase for phase in short if (p := profile_phase(record, phase)) and any(s.program for s in p.stream)]
     for phase in short:
         if phase not in programs:
+            ended, remedy = _ended(record, phase)
             yield warned(
                 "short",
                 "warning",
-                f"{THE_PHASE} {{phase:was|were}} measured for {_intervals(_count(record, phase))}; fewer than "
+                f"{THE_PHASE} {{phase:was|were}} measured for {_intervals(_count(record, phase))}{ended}; fewer than "
                 f"{INTERVALS_MIN} intervals are too few to judge spread or steady state.",
-                "Measure longer, or set a shorter interval.",
+                f"{remedy}, or set a shorter interval.",
                 phase=_name(record, phase),
                 intervals=Unit.NUMBER.of(_count(record, phase)),
             )
@@ -99,6 +100,19 @@ def _short(record: Record, phases: list[int]) -> Iterator[RunWarning]:
             "Use more or larger files, or set a shorter interval.",
             programs=", ".join(_name(record, phase) for phase in programs),
         )
+
+
+AMOUNTS = {PhaseReason.REQUESTS: "requests", PhaseReason.BYTES: "bytes", PhaseReason.PASSES: "passes"}
+
+
+def _ended(record: Record, phase: int) -> tuple[str, str]:
+    """What ended a phase before its duration, if anything did, and what makes the next one longer."""
+    reason = next((end.reason for end in record.of(schema.PhaseEnd) if end.phase == phase), None)
+    asked = profile_phase(record, phase)
+    if reason not in AMOUNTS or asked is None or asked.duration is None:
+        return "", "Measure longer"
+    key = AMOUNTS[reason]
+    return f", as its limit of {key} ended it before its duration", f"Raise `{key}`"
 
 
 def _intervals(count: int) -> str:
