@@ -433,7 +433,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "a virtual disk: the host's cache and other guests are part of what was measured",
     ),
     (
-        "loop",
+        "loop_cached",
         "warning",
         {
             "facts.target.stack.0.type": "loop",

@@ -23,6 +23,7 @@ from brickyard.analysis.figures.load_curve import HALVES_MIN
 from brickyard.analysis.figures.reach import reached_bytes
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import Totals, asked_stream, full_intervals
+from brickyard.analysis.judging.page_cached import has_page_cache, page_cache_words
 from brickyard.bricks import caches
 from brickyard.schema import (
     BrickCaches,
@@ -68,9 +69,11 @@ def not_lasting(record: Record) -> Doubt | None:
     written. None where there is no reason to think so."""
     found = _doubt(record)
     if found:
-        return Doubt(f"it may be the rate of a cache: {found.text}", found.lasting_share)
-    if any(is_taken_by_memory(record, item) for item in record.intervals):
-        return Doubt("its writes went into the page cache without flushes, so it is the rate of memory")
+        return Doubt(f"it may be a figure of a cache: {found.text}", found.lasting_share)
+    taken = next((item for item in record.intervals if is_taken_by_memory(record, item)), None)
+    if taken is not None:
+        into = taken_by(record, taken)
+        return Doubt(f"its writes went into {into} without flushes, so it is a figure of memory")
     if any(w.id == SMALLER_THAN_CACHE for w in record.info.warnings) and any(
         item.operation == "read" and item.bytes for item in record.intervals
     ):
@@ -95,11 +98,15 @@ def sharing(record: Record) -> int:
 
 def is_taken_by_memory(record: Record, row: Totals | Interval) -> bool:
     """Measured writes that end in the page cache."""
-    start = record.info.start
-    if row.operation != "write" or start is None or start.io is not IoPath.BUFFERED:
-        return False
+    return bool(taken_by(record, row))
+
+
+def taken_by(record: Record, row: Totals | Interval) -> str:
+    """The page cache in which measured writes end, in words; empty where they end in none."""
     asked = asked_stream(record, row.phase, row.stream)
-    return isinstance(asked, Stream) and not flushes(asked)
+    if row.operation != "write" or not isinstance(asked, Stream) or flushes(asked):
+        return ""
+    return page_cache_words(record, asked.target) if has_page_cache(record, asked.target) else ""
 
 
 def may_hand_over(record: Record) -> bool:

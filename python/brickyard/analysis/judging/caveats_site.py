@@ -24,6 +24,7 @@ from brickyard.analysis.judging.cached import (
 )
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
+from brickyard.analysis.judging.page_cached import cached_loops, is_cached_loop
 from brickyard.analysis.judging.unwritten import never_read_bytes
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
@@ -121,6 +122,7 @@ def _became(first: Identity, last: Identity) -> str:
 size = Unit.BYTES_TENTHS.of
 
 
+LOOP_CACHED = "loop_cached"
 FLUSHES_SAY = "The profile's flushes make the writes before them safe."
 
 
@@ -275,22 +277,29 @@ def reached(run: Judged, index: int, target: TargetSheet | None) -> int | None:
 
 def memory(run: Judged) -> Iterator[RunWarning]:
     total = run.host.memory_bytes
-    if run.start is None or run.start.io is not IoPath.BUFFERED or run.is_simulated or not total:
+    if run.start is None or run.is_simulated or not total:
         return
+    is_buffered = run.start.io is IoPath.BUFFERED
     for index, target in enumerate(targets(run)):
+        loops = [] if is_buffered else cached_loops(run.start, run.targets, index)
+        if not is_buffered and not loops:
+            continue
         is_flushed = flushed(run.plan, index)
         if is_directory(run, index):
             yield from fits_memory(run, target, total, is_flushed)
             continue
         here = reached(run, index, target)
         if here and here < total and (is_flushed is None or is_flushed.reads):
-            what = "writes were flushed, but reads" if is_flushed else "this buffered run"
+            run_words = f"this run, which goes through {' and '.join(loops)}," if loops else "this buffered run"
+            what = "writes were flushed, but reads" if is_flushed else run_words
             yield warned(
                 "smaller_than_memory",
                 "warning",
                 f"{{target}} {{target:has|have}} {{size}} and the host {{memory}} of memory: {what} may have been "
                 "served from the page cache.",
-                "Use O_DIRECT, or a file larger than the memory.",
+                "Attach it with `losetup --direct-io=on`, or use a file larger than the memory."
+                if loops
+                else "Use O_DIRECT, or a file larger than the memory.",
                 gravity=total / here,
                 target=target.path,
                 size=size(here),
@@ -715,9 +724,9 @@ def virtual(run: Judged) -> Iterator[RunWarning]:
         if node.loop and node.loop.emulated:
             yield _emulated(node.name, node.loop.emulated)
         elif node.type == "loop":
-            cached = node.loop is not None and node.loop.direct_io is False
+            cached = is_cached_loop(node)
             yield warned(
-                "loop",
+                LOOP_CACHED if cached else "loop",
                 "warning" if cached else "note",
                 "{device} is a loop device over {file}"
                 + (
