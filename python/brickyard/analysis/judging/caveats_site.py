@@ -142,7 +142,7 @@ def _durable_remedy(run: Judged, switch: str) -> str | None:
 
 def write_cache(run: Judged) -> Iterator[RunWarning]:
     # What lives in memory is lost with the power anyway; another note says so.
-    held = [node for node in drives(run) if node.type not in ("zram", "ram", "null")]
+    held = [node for node in drives(run) if not node.is_in_memory]
     names = [node.name for node in held if node.has_volatile_write_cache]
     remedy = _durable_remedy(run, "turn the cache off (hdparm -W0, sdparm --clear=WCE)")
     if names and remedy:
@@ -749,7 +749,7 @@ def virtual(run: Judged) -> Iterator[RunWarning]:
                 device=node.name,
                 kind=str(node.transport or node.model),
             )
-        elif node.type in ("zram", "ram", "null"):
+        elif node.is_in_memory:
             yield warned(
                 "memory_device",
                 "note",
