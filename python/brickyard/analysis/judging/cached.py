@@ -24,6 +24,7 @@ from brickyard.analysis.figures.reach import reached_bytes
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import Totals, asked_stream, full_intervals
 from brickyard.analysis.judging.page_cached import has_page_cache, page_cache_words
+from brickyard.analysis.judging.repeated import repeated_reads
 from brickyard.bricks import caches
 from brickyard.schema import (
     BrickCaches,
@@ -361,18 +362,31 @@ def of_writes(record: Record) -> str | None:
 
 def of_reads(record: Record) -> str | None:
     """Why the rate of a run's reads of real storage may be that of a cache: it read more than the part that it worked
-    in has, and nobody knows what is below. None where there is no reason to think so."""
+    in has, or the same blocks of it again and again, and nobody knows what is below, or that holds them. None where
+    there is no reason to think so."""
     start, plan = record.info.start, record.info.plan
-    is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
-    if record.info.is_modelled or not is_noted or start is None or not isinstance(plan, Plan):
+    if record.info.is_modelled or start is None or not isinstance(plan, Plan):
         return None
     if empty_reads(record):  # which is said, and more
         return None
+    is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
     area = sum(reached_bytes(plan, number, target.data_bytes) for number, target in enumerate(start.targets))
     read = sum(i.bytes for i in record.intervals if i.operation == "read" and i.measure == "service")
-    if not 0 < area < read:
+    if is_noted and 0 < area < read:
+        return f"{format_size(read)} were read of {format_size(area)}, and its size is not known"
+    return _of_repeated_reads(record, is_noted=is_noted)
+
+
+def _of_repeated_reads(record: Record, *, is_noted: bool) -> str | None:
+    found = repeated_reads(record)
+    if found is None:
         return None
-    return f"{format_size(read)} were read of {format_size(area)}, and its size is not known"
+    read, distinct = format_size(found.read_bytes), format_size(found.distinct_bytes)
+    what = f"{read} were read of about {distinct}, since the addresses favour some blocks"
+    if found.cache_bytes is None:
+        return f"{what}, and its size is not known" if is_noted else None
+    is_small = found.distinct_bytes < CACHE_TIMES * found.cache_bytes
+    return f"{what}, and it has {format_size(found.cache_bytes)}" if is_small else None
 
 
 def trimmed_again_share(record: Record) -> float:
