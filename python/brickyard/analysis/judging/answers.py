@@ -30,6 +30,7 @@ from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.models import ALL_MODELLED, modelled_words
 from brickyard.analysis.judging.page_cached import PAGE_CACHE, has_page_cache, page_cache_words
 from brickyard.analysis.judging.remembered import remembered_words
+from brickyard.analysis.judging.sharing import joined
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_request
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
@@ -376,13 +377,13 @@ def _of_caches(records: Sequence[Record]) -> str:
 
 
 def _of_sharing(records: Sequence[Record]) -> str:
-    sharing = [streams for record in records if (streams := cached.sharing(record)) > 1]
-    if not sharing:
+    found = [shares for record in records if (shares := cached.sharing(record))]
+    if not found:
         return ""
-    where = in_runs(len(sharing), records)
+    most = max(shares.streams for shares in found)
     return (
-        f"{max(sharing)} streams went through the same blocks in order{where}, so that caches may have answered all"
-        " but the first."
+        f"{most} streams went through the same blocks in order{in_runs(len(found), records)}, so that caches may have "
+        f"{joined(found).caches_may_have}."
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard import bricks
 from brickyard.analysis.figures.conditions import by_condition
@@ -25,6 +25,7 @@ from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import Totals, asked_stream, full_intervals
 from brickyard.analysis.judging.page_cached import has_page_cache, page_cache_words
 from brickyard.analysis.judging.repeated import repeated_reads
+from brickyard.analysis.judging.sharing import Sharing, joined, shared
 from brickyard.bricks import caches
 from brickyard.schema import (
     BrickCaches,
@@ -79,9 +80,9 @@ def not_lasting(record: Record) -> Doubt | None:
         item.operation == "read" and item.bytes for item in record.intervals
     ):
         return Doubt("its reads may have come from the caches of the target, since it works in a small part of it")
-    if (streams := sharing(record)) > 1:
-        said = f"{streams} streams read or write the same blocks in order, so that caches may answer all but the first"
-        return Doubt(said, 1 / streams)
+    if (shares := sharing(record)) is not None:
+        said = f"{shares.streams} streams {shares.do} the same blocks in order, so that caches may {shares.caches_may}"
+        return Doubt(said, 1 / shares.streams)
     if (again := trimmed_again_share(record)) > CACHED_SHARE_MAX:
         return Doubt(f"{again_words(again)} of its trims were of blocks trimmed before", 1 - again)
     empty = empty_reads(record)
@@ -90,11 +91,14 @@ def not_lasting(record: Record) -> Doubt | None:
     return Doubt(empty.text, 1 - empty.share)
 
 
-def sharing(record: Record) -> int:
-    """How many streams go through the same blocks in order."""
+def sharing(record: Record) -> Sharing | None:
+    """The most streams that go through the same blocks in order."""
     told = [item.wording for item in record.info.warnings if item.id == SHARED_BLOCKS]
     figures = [figure for wording in told if wording for figure in wording.figures.values()]
-    return max((int(figure.most) for figure in figures if figure.unit is Unit.NUMBER), default=0)
+    streams = max((int(figure.most) for figure in figures if figure.unit is Unit.NUMBER), default=0)
+    in_phases = (shared(phase) for phase in record.info.plan.phase if isinstance(phase, Phase))
+    own = joined(found for found in in_phases if found)
+    return replace(own, streams=streams) if streams > 1 else None
 
 
 def is_taken_by_memory(record: Record, row: Totals | Interval) -> bool:

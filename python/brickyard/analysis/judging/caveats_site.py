@@ -7,7 +7,6 @@ but for the caches that its model has.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +24,7 @@ from brickyard.analysis.judging.cached import (
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.analysis.judging.page_cached import cached_loops, is_cached_loop
+from brickyard.analysis.judging.sharing import shared
 from brickyard.analysis.judging.unwritten import never_read_bytes
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
@@ -48,7 +48,7 @@ from brickyard.schema import (
     warned,
     writes_data,
 )
-from brickyard.schema.plan import Plan, SequentialAddress
+from brickyard.schema.plan import Plan
 from brickyard.schema.warning import Value, tally
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
@@ -509,24 +509,15 @@ def trimmed_reads(run: Judged) -> Iterator[RunWarning]:
 def shared_blocks(run: Judged) -> Iterator[RunWarning]:
     """Also on models, whose caches answer the same reads and join the same writes."""
     for number, phase in enumerate(run.plan.phase if isinstance(run.plan, Plan) else ()):
-        in_order = [
-            stream
-            for stream in phase.stream
-            if isinstance(stream.address, SequentialAddress)
-            and (stream.operations.read or stream.operations.write)
-            and not stream.address.apart
-        ]
-        own = [s for s in in_order if not (s.chain or s.program or s.trace)]
-        together = max(Counter((stream.target, stream.region) for stream in own).values(), default=0)
-        if together > 1:
+        if found := shared(phase):
             yield warned(
                 SHARED_BLOCKS,
                 "warning",
-                "In {phase:phase|phases} {phase}, {streams} streams read or write the same blocks in order, each with "
-                "a cursor of its own: caches of the drive, the controller or the host may answer all but the first.",
+                f"In {{phase:phase|phases}} {{phase}}, {{streams}} streams {found.do} the same blocks in order, each "
+                f"with a cursor of its own: caches of the drive, the controller or the host may {found.caches_may}.",
                 "Give each stream a region of its own (`offset_increment` in fio).",
                 phase=run.phase_name(number),
-                streams=Unit.NUMBER.of(together),
+                streams=Unit.NUMBER.of(found.streams),
             )
 
 
