@@ -281,7 +281,7 @@ def memory(run: Judged) -> Iterator[RunWarning]:
         return
     is_buffered = run.start.io is IoPath.BUFFERED
     for index, target in enumerate(targets(run)):
-        loops = [] if is_buffered else cached_loops(run.start, run.targets, index)
+        loops = [] if is_buffered else cached_loops(target)
         if not is_buffered and not loops:
             continue
         is_flushed = flushed(run.plan, index)
