@@ -190,4 +190,4 @@ def test_a_time_that_a_cache_may_have_met_is_not_known_however_much_of_the_rate_
     record = ended(simulate(plan_of(text), Brick("overland-2007-sata")), 1)
     times, rate = (verdict(record, rulers.read(word), lasting=True) for word in ("p99<=10ms", "iops>=100"))
     assert (times.word, rate.word) == ("not known", "pass"), "after 30 s, the p99 is seconds"
-    assert "may be the rate of a cache" in verdict_line(times)
+    assert "may be a figure of a cache" in verdict_line(times)

@@ -188,7 +188,7 @@ def test_streams_that_go_through_the_same_blocks_in_order_are_told() -> None:
 
     clone = Stream(region="0B..1GiB")
     (text,) = found(clone, clone, clone)
-    assert text.startswith("In phase a, 3 streams read or write the same blocks in order")
+    assert text.startswith("In phase a, 3 streams read the same blocks in order")
     writes = Operations(read=0.0, write=100.0, flush=0.0, trim=0.0)
     changes: list[dict[str, Any]] = [{"region": "1GiB..2GiB"}, {"target": 1}, {"address": RandomAddress()}]
     for change in changes:
@@ -433,7 +433,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "a virtual disk: the host's cache and other guests are part of what was measured",
     ),
     (
-        "loop",
+        "loop_cached",
         "warning",
         {
             "facts.target.stack.0.type": "loop",

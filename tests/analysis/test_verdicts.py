@@ -224,7 +224,7 @@ def test_what_a_cache_or_a_hole_met_is_not_known_of_the_storage(
 ) -> None:
     write = ["run", "sqlio-random-write-4", "sim:overland-2007-sas"]
     assert main([*write, "--check", "iops>=1800"]) == 1
-    assert "not known, 1,990 IOPS, it may be the rate of a cache: 27 % of the" in capsys.readouterr().out
+    assert "not known, 1,990 IOPS, it may be a figure of a cache: 27 % of the" in capsys.readouterr().out
     # 73 % of the rate is the storage's own, at the least.
     assert main(["show", "latest", "--check", "iops>=1400"]) == 0
     assert main(["show", "latest", "--check", "errors<=1%"]) == 0

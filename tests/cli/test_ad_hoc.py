@@ -714,6 +714,26 @@ def test_memory_that_took_the_writes_is_named_on_models_too(capsys: pytest.Captu
     assert "Before you rely on it: 4 streams went through the same blocks in order" in said
 
 
+@pytest.mark.parametrize(
+    ("operation", "do", "caches"),
+    [
+        ("read", "read", "answer all but the first"),
+        ("write", "write", "join their writes before they reach the medium"),
+        ("rw", "read or write", "answer the reads of all but the first, and join writes"),
+    ],
+)
+def test_what_caches_make_of_shared_blocks_depends_on_what_is_done(
+    operation: str, do: str, caches: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of writes alone, it was said that caches may have answered all but the first."""
+    clones = ["run", "--rw", operation, "--bs", "64k", "--numjobs", "2", "--runtime", "2", "sim:msr-2003-maxtor"]
+    assert main([*clones, "--check", "p99<=1h"]) == FAILED
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"2 streams {do} the same blocks in order, each with a cursor of its own: caches of the drive," in said
+    assert f"or the host may {caches}." in said
+    assert f"so that caches may have {caches.replace('answer', 'answered').replace('join', 'joined')}." in said
+
+
 def test_a_unit_is_proposed_for_the_requirement_that_lacks_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--rw", "randread", "--runtime", "5", "sim:msr-2003-wd", "--check", "p99<=5"]) == 2
     assert "--runtime 5 sim:msr-2003-wd --check 'p99<=5ms'" in capsys.readouterr().err

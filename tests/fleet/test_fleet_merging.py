@@ -16,7 +16,9 @@ import pytest
 
 from brickyard import _core, facts
 from brickyard.analysis.figures.hosts import host_rows, host_words
+from brickyard.analysis.figures.totals import totals
 from brickyard.analysis.judging import answers
+from brickyard.analysis.judging.cached import taken_by
 from brickyard.analysis.judging.summary import circumstance_lines
 from brickyard.cli import main
 from brickyard.fleet import agent
@@ -49,8 +51,8 @@ from brickyard.schema.host_sheet import MemorySheet
 from brickyard.schema.target_sheet import QueueSheet
 from brickyard.store import Store
 from brickyard.study.running import circumstances
-from fleet_parts import HOSTS, load, of_host, two_hosts
-from support import MS, SECOND, US, histogram, phase_end, start_event
+from fleet_parts import HOSTS, load, of_host, told_to_all, two_hosts
+from support import MS, SECOND, US, add_run, cell, histogram, interval, phase_end, plan, start_event, stream
 
 
 def test_the_bound_of_a_clock_holds_whatever_the_way_back_takes() -> None:
@@ -247,3 +249,16 @@ def test_a_row_without_requests_has_all_its_fields_and_the_slowest_host_comes_fi
     empty = replace(rows[0], response=None).document()
     assert set(empty) == set(rows[0].document())
     assert empty["p50_ns"] is None
+
+
+def test_writes_to_a_loop_device_of_one_host_are_those_of_its_memory(tmp_path: Path) -> None:
+    """The sheets of targets are those of hosts, each with its own targets."""
+    below = {"name": "loop0", "type": "loop", "loop": {"direct_io": False, "backing_file": "/image"}}
+    hosts = [{"host": "a", "targets": [{"path": "/f"}]}, {"host": "b", "targets": [{"path": "/f", "stack": [below]}]}]
+    writes = {"read": 0, "write": 100}
+    asked = plan(*(stream(name=name, target=at, operations=writes) for at, name in enumerate("ab")))
+    done = interval(0, SECOND, *(cell([MS] * 100, stream=at, operation="write") for at in range(2)))
+    with Store(tmp_path / "runs.db") as store:
+        events = [told_to_all(), done, phase_end()]
+        record = store.record(add_run(store, events, plan_=asked, targets=["a:/f", "b:/f"], facts={"hosts": hosts}))
+    assert [taken_by(record, row) for row in totals(record)] == ["", "the page cache behind loop0"]

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 
-from brickyard.schema.target_sheet import DeviceSheet, TargetSheet
+from brickyard.schema.target_sheet import DeviceSheet, MountSheet, TargetSheet
 
+from . import mounts
 from .health import dig, parse_json
 from .roots import Roots
 from .target import drives, target_facts
 
 STORCLI = ("storcli64", "storcli", "perccli64", "perccli")
+NO_CACHE = 0  # memory is as fast as any cache of it would be
 UNITS = {"KB": 1 << 10, "KIB": 1 << 10, "MB": 1 << 20, "MIB": 1 << 20, "GB": 1 << 30, "GIB": 1 << 30}
 
 
@@ -65,8 +67,8 @@ def controller_caches(roots: Roots) -> dict[str, int]:
 
 def node_cache(roots: Roots, node: DeviceSheet, controllers: dict[str, int]) -> tuple[int | None, str]:
     """Cache bytes of one drive, its controller's first: a controller with its own cache hides that of its drives."""
-    if node.type in ("zram", "ram", "null"):
-        return None, "not known: it is in memory, where a cache means nothing"
+    if node.is_in_memory or any(is_in_memory(file.mount) for file in node.below):
+        return NO_CACHE, ""
     if _address(node) in controllers:
         return controllers[_address(node)], ""
     if node.virtual:
@@ -82,11 +84,15 @@ def _address(node: DeviceSheet) -> str:
     return (node.adapter.address if node.adapter else None) or ""
 
 
+def is_in_memory(mount: MountSheet | None) -> bool:
+    return mount is not None and mount.file_system in mounts.MEMORY
+
+
 def cache_facts(facts: TargetSheet, roots: Roots) -> tuple[int | None, str]:
     """Cache bytes below a target, or None and why: one unknown part makes the sum unknown."""
     nodes = drives(facts)
     if not nodes:
-        return None, "not known: no drive can be seen"
+        return (NO_CACHE, "") if is_in_memory(facts.mount) else (None, "not known: no drive can be seen")
     controllers = controller_caches(roots)
     total, counted = 0, set()
     for node in nodes:

@@ -17,14 +17,13 @@ from .roots import SECTOR_BYTES, Roots, binary, entries, text
 from .target import drives
 
 STACK = "stack"  # the field of a target whose reason says why no drive is seen
-MEMORY = ("zram", "ram", "null")  # what they hold is gone with the power, whatever they answer
 # Mount options with which a file system asks for no flushes (the kernel's Documentation/filesystems).
 NO_BARRIER = ("nobarrier", "barrier=0")
 
 
 def kind_of_medium(node: DeviceSheet) -> str:
     """`rotating`, `solid`, `virtual`, `memory` or `unknown`. That a virtual disk says rotational means nothing."""
-    if node.type in MEMORY:
+    if node.is_in_memory:
         return "memory"
     if node.virtual or node.type in ("nbd", "loop"):
         return "virtual"

@@ -315,6 +315,11 @@ class DeviceSheet(FactSheet, kw_only=True):
         return self.queue.has_volatile_write_cache if self.queue else None
 
     @property
+    def is_in_memory(self) -> bool:
+        """What it holds is gone with the power, whatever it answers."""
+        return self.type in ("zram", "ram", "null")
+
+    @property
     def maker_and_model(self) -> str:
         return " ".join(word for word in (self.vendor, self.model) if word)
 
@@ -352,7 +357,7 @@ class TargetSheet(FactSheet, kw_only=True):
     virtual: bool | None = None
     volatile_write_cache: bool | None = None
     cache_bytes: int | None = None
-    """Of all drives below, or of their controllers."""
+    """Of all drives below, or of their controllers; 0 where all of it is in memory."""
 
     def plain_nulls(self) -> tuple[str, ...]:
         return ("cache_bytes",) if "health" in self.unknown else ()

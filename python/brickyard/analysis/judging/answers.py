@@ -16,7 +16,7 @@ from brickyard.analysis.figures.named import FIGURES, Measured, measured_of
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
 from brickyard.analysis.figures.sending import Sent, SentStream, asked_noun, length_told, sent
 from brickyard.analysis.figures.stalls import stalls
-from brickyard.analysis.figures.totals import profile_phase, rate_of, rated_rows
+from brickyard.analysis.figures.totals import asked_stream, profile_phase, rate_of, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import demand_words
 from brickyard.analysis.judging import cached
@@ -28,9 +28,11 @@ from brickyard.analysis.judging.failing import damaged_blocks
 from brickyard.analysis.judging.groups import in_runs, target_words
 from brickyard.analysis.judging.merging import distinct_warnings
 from brickyard.analysis.judging.models import ALL_MODELLED, modelled_words
+from brickyard.analysis.judging.page_cached import PAGE_CACHE, has_page_cache, page_cache_words
 from brickyard.analysis.judging.remembered import remembered_words
+from brickyard.analysis.judging.sharing import joined
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
-from brickyard.schema import COMMIT, Bound, Document, HangEvent, IoPath, PhaseEnd, is_request
+from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_request
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import listed
 from brickyard.store import CHAINS, FRAME, Record
@@ -338,26 +340,33 @@ def _cached(records: Sequence[Record]) -> list[str]:
     (record,) = records
     rows = analysis.totals(record)
     names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]
-    remembered: dict[str, list[str]] = {}
+    remembered: dict[tuple[str, str], list[str]] = {}
+    taken: dict[str, list[str]] = {}
     for name, row in zip(names, rows, strict=True):
         if words := remembered_words(record, row):
-            remembered.setdefault(words, []).append(name)
+            remembered.setdefault((_page_cache(record, row), words), []).append(name)
+        if into := cached.taken_by(record, row):
+            taken.setdefault(into, []).append(name)
     said = [
-        f"Reads of {listed(list(dict.fromkeys(own)))} may have come from the page cache: {words}."
-        for words, own in remembered.items()
+        f"Reads of {listed(list(dict.fromkeys(own)))} may have come from {cache}: {words}."
+        for (cache, words), own in remembered.items()
     ]
-    taken = [name for name, row in zip(names, rows, strict=True) if cached.is_taken_by_memory(record, row)]
-    if not taken:
-        return said
     whose = (
         "rate and times are those of memory and of io_uring, which hands each write to a thread of the kernel on most"
         " file systems (--engine psync does not),"
         if cached.may_hand_over(record)
         else "rate and times are those of memory,"
     )
-    which = listed(list(dict.fromkeys(taken)))
-    into = f"Writes of {which} went into the page cache without flushes"
-    return [*said, f"{into}: {whose} until far more is written than it holds."]
+    return said + [
+        f"Writes of {listed(list(dict.fromkeys(own)))} went into {into} without flushes: {whose} until far more is "
+        "written than it holds."
+        for into, own in taken.items()
+    ]
+
+
+def _page_cache(record: Record, row: Totals) -> str:
+    asked = asked_stream(record, row.phase, row.stream)
+    return page_cache_words(record, asked.target) if asked else PAGE_CACHE
 
 
 def _of_caches(records: Sequence[Record]) -> str:
@@ -367,13 +376,13 @@ def _of_caches(records: Sequence[Record]) -> str:
 
 
 def _of_sharing(records: Sequence[Record]) -> str:
-    sharing = [streams for record in records if (streams := cached.sharing(record)) > 1]
-    if not sharing:
+    found = [shares for record in records if (shares := cached.sharing(record))]
+    if not found:
         return ""
-    where = in_runs(len(sharing), records)
+    most = max(shares.streams for shares in found)
     return (
-        f"{max(sharing)} streams went through the same blocks in order{where}, so that caches may have answered all"
-        " but the first."
+        f"{most} streams went through the same blocks in order{in_runs(len(found), records)}, so that caches may have "
+        f"{joined(found).caches_may_have}."
     )
 
 
@@ -651,8 +660,8 @@ def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:
 def _is_past_storage(record: Record) -> bool:
     """Whether the rate may have nothing to do with the storage's."""
     start = record.info.start
-    is_buffered = start is not None and start.io is IoPath.BUFFERED
-    return is_buffered or cached.empty_reads(record) is not None
+    opened = range(len(start.targets)) if start else ()
+    return any(has_page_cache(record, target) for target in opened) or cached.empty_reads(record) is not None
 
 
 def _is_paced(record: Record) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from brickyard import bricks
 from brickyard.analysis.figures.conditions import by_condition
@@ -23,6 +23,9 @@ from brickyard.analysis.figures.load_curve import HALVES_MIN
 from brickyard.analysis.figures.reach import reached_bytes
 from brickyard.analysis.figures.steady import State, steady
 from brickyard.analysis.figures.totals import Totals, asked_stream, full_intervals
+from brickyard.analysis.judging.page_cached import has_page_cache, page_cache_words
+from brickyard.analysis.judging.repeated import repeated_reads
+from brickyard.analysis.judging.sharing import Sharing, joined, shared
 from brickyard.bricks import caches
 from brickyard.schema import (
     BrickCaches,
@@ -68,16 +71,18 @@ def not_lasting(record: Record) -> Doubt | None:
     written. None where there is no reason to think so."""
     found = _doubt(record)
     if found:
-        return Doubt(f"it may be the rate of a cache: {found.text}", found.lasting_share)
-    if any(is_taken_by_memory(record, item) for item in record.intervals):
-        return Doubt("its writes went into the page cache without flushes, so it is the rate of memory")
+        return Doubt(f"it may be a figure of a cache: {found.text}", found.lasting_share)
+    taken = next((item for item in record.intervals if is_taken_by_memory(record, item)), None)
+    if taken is not None:
+        into = taken_by(record, taken)
+        return Doubt(f"its writes went into {into} without flushes, so it is a figure of memory")
     if any(w.id == SMALLER_THAN_CACHE for w in record.info.warnings) and any(
         item.operation == "read" and item.bytes for item in record.intervals
     ):
         return Doubt("its reads may have come from the caches of the target, since it works in a small part of it")
-    if (streams := sharing(record)) > 1:
-        said = f"{streams} streams read or write the same blocks in order, so that caches may answer all but the first"
-        return Doubt(said, 1 / streams)
+    if (shares := sharing(record)) is not None:
+        said = f"{shares.streams} streams {shares.do} the same blocks in order, so that caches may {shares.caches_may}"
+        return Doubt(said, 1 / shares.streams)
     if (again := trimmed_again_share(record)) > CACHED_SHARE_MAX:
         return Doubt(f"{again_words(again)} of its trims were of blocks trimmed before", 1 - again)
     empty = empty_reads(record)
@@ -86,20 +91,27 @@ def not_lasting(record: Record) -> Doubt | None:
     return Doubt(empty.text, 1 - empty.share)
 
 
-def sharing(record: Record) -> int:
-    """How many streams go through the same blocks in order."""
+def sharing(record: Record) -> Sharing | None:
+    """The most streams that go through the same blocks in order."""
     told = [item.wording for item in record.info.warnings if item.id == SHARED_BLOCKS]
     figures = [figure for wording in told if wording for figure in wording.figures.values()]
-    return max((int(figure.most) for figure in figures if figure.unit is Unit.NUMBER), default=0)
+    streams = max((int(figure.most) for figure in figures if figure.unit is Unit.NUMBER), default=0)
+    in_phases = (shared(phase) for phase in record.info.plan.phase if isinstance(phase, Phase))
+    own = joined(found for found in in_phases if found)
+    return replace(own, streams=streams) if streams > 1 else None
 
 
 def is_taken_by_memory(record: Record, row: Totals | Interval) -> bool:
     """Measured writes that end in the page cache."""
-    start = record.info.start
-    if row.operation != "write" or start is None or start.io is not IoPath.BUFFERED:
-        return False
+    return bool(taken_by(record, row))
+
+
+def taken_by(record: Record, row: Totals | Interval) -> str:
+    """The page cache in which measured writes end, in words; empty where they end in none."""
     asked = asked_stream(record, row.phase, row.stream)
-    return isinstance(asked, Stream) and not flushes(asked)
+    if row.operation != "write" or not isinstance(asked, Stream) or flushes(asked):
+        return ""
+    return page_cache_words(record, asked.target) if has_page_cache(record, asked.target) else ""
 
 
 def may_hand_over(record: Record) -> bool:
@@ -354,18 +366,31 @@ def of_writes(record: Record) -> str | None:
 
 def of_reads(record: Record) -> str | None:
     """Why the rate of a run's reads of real storage may be that of a cache: it read more than the part that it worked
-    in has, and nobody knows what is below. None where there is no reason to think so."""
+    in has, or the same blocks of it again and again, and nobody knows what is below, or that holds them. None where
+    there is no reason to think so."""
     start, plan = record.info.start, record.info.plan
-    is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
-    if record.info.is_modelled or not is_noted or start is None or not isinstance(plan, Plan):
+    if record.info.is_modelled or start is None or not isinstance(plan, Plan):
         return None
     if empty_reads(record):  # which is said, and more
         return None
+    is_noted = any(warning.id == CACHE_UNKNOWN for warning in record.info.warnings)
     area = sum(reached_bytes(plan, number, target.data_bytes) for number, target in enumerate(start.targets))
     read = sum(i.bytes for i in record.intervals if i.operation == "read" and i.measure == "service")
-    if not 0 < area < read:
+    if is_noted and 0 < area < read:
+        return f"{format_size(read)} were read of {format_size(area)}, and its size is not known"
+    return _of_repeated_reads(record, is_noted=is_noted)
+
+
+def _of_repeated_reads(record: Record, *, is_noted: bool) -> str | None:
+    found = repeated_reads(record)
+    if found is None:
         return None
-    return f"{format_size(read)} were read of {format_size(area)}, and its size is not known"
+    read, distinct = format_size(found.read_bytes), format_size(found.distinct_bytes)
+    what = f"{read} were read of about {distinct}, since the addresses favour some blocks"
+    if found.cache_bytes is None:
+        return f"{what}, and its size is not known" if is_noted else None
+    is_small = found.distinct_bytes < CACHE_TIMES * found.cache_bytes
+    return f"{what}, and it has {format_size(found.cache_bytes)}" if is_small else None
 
 
 def trimmed_again_share(record: Record) -> float:

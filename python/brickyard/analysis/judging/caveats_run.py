@@ -116,6 +116,7 @@ def failures(run: Judged) -> Iterator[RunWarning]:
 NOTHING_MEASURED = "nothing_measured"
 LOWER_OR_LONGER = "Lower the rate, or measure longer: a queue close to its limit grows and shrinks for a long time."
 OVERLOADED, BACKLOG = "overloaded", "backlog"
+NOT_DIRECT = "not_direct"
 LIMITS = (PhaseReason.REQUESTS, PhaseReason.BYTES, PhaseReason.PASSES, PhaseReason.PROGRAM)
 
 
@@ -481,7 +482,7 @@ def fallbacks(run: Judged) -> Iterator[RunWarning]:
     reason = (said.io or "no reason was given").rstrip(".")
     if start.io is IoPath.BUFFERED and plan.io is IoMode.DIRECT:
         yield warned(
-            "not_direct",
+            NOT_DIRECT,
             "warning",
             "O_DIRECT was not possible ({why}), so all figures include the effect of the page cache.",
             'Use a file system with O_DIRECT, or set `io = "buffered"` if you want to measure the page cache.',

@@ -7,7 +7,6 @@ but for the caches that its model has.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,6 +23,8 @@ from brickyard.analysis.judging.cached import (
 )
 from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
+from brickyard.analysis.judging.page_cached import cached_loops, is_cached_loop
+from brickyard.analysis.judging.sharing import shared
 from brickyard.analysis.judging.unwritten import never_read_bytes
 from brickyard.facts import stack
 from brickyard.facts.arrays import under_way
@@ -47,7 +48,7 @@ from brickyard.schema import (
     warned,
     writes_data,
 )
-from brickyard.schema.plan import Plan, SequentialAddress
+from brickyard.schema.plan import Plan
 from brickyard.schema.warning import Value, tally
 
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
@@ -121,6 +122,7 @@ def _became(first: Identity, last: Identity) -> str:
 size = Unit.BYTES_TENTHS.of
 
 
+LOOP_CACHED = "loop_cached"
 FLUSHES_SAY = "The profile's flushes make the writes before them safe."
 
 
@@ -140,7 +142,7 @@ def _durable_remedy(run: Judged, switch: str) -> str | None:
 
 def write_cache(run: Judged) -> Iterator[RunWarning]:
     # What lives in memory is lost with the power anyway; another note says so.
-    held = [node for node in drives(run) if node.type not in ("zram", "ram", "null")]
+    held = [node for node in drives(run) if not node.is_in_memory]
     names = [node.name for node in held if node.has_volatile_write_cache]
     remedy = _durable_remedy(run, "turn the cache off (hdparm -W0, sdparm --clear=WCE)")
     if names and remedy:
@@ -275,22 +277,29 @@ def reached(run: Judged, index: int, target: TargetSheet | None) -> int | None:
 
 def memory(run: Judged) -> Iterator[RunWarning]:
     total = run.host.memory_bytes
-    if run.start is None or run.start.io is not IoPath.BUFFERED or run.is_simulated or not total:
+    if run.start is None or run.is_simulated or not total:
         return
+    is_buffered = run.start.io is IoPath.BUFFERED
     for index, target in enumerate(targets(run)):
+        loops = [] if is_buffered else cached_loops(target)
+        if not is_buffered and not loops:
+            continue
         is_flushed = flushed(run.plan, index)
         if is_directory(run, index):
             yield from fits_memory(run, target, total, is_flushed)
             continue
         here = reached(run, index, target)
         if here and here < total and (is_flushed is None or is_flushed.reads):
-            what = "writes were flushed, but reads" if is_flushed else "this buffered run"
+            run_words = f"this run, which goes through {' and '.join(loops)}," if loops else "this buffered run"
+            what = "writes were flushed, but reads" if is_flushed else run_words
             yield warned(
                 "smaller_than_memory",
                 "warning",
                 f"{{target}} {{target:has|have}} {{size}} and the host {{memory}} of memory: {what} may have been "
                 "served from the page cache.",
-                "Use O_DIRECT, or a file larger than the memory.",
+                "Attach it with `losetup --direct-io=on`, or use a file larger than the memory."
+                if loops
+                else "Use O_DIRECT, or a file larger than the memory.",
                 gravity=total / here,
                 target=target.path,
                 size=size(here),
@@ -503,24 +512,15 @@ def trimmed_reads(run: Judged) -> Iterator[RunWarning]:
 def shared_blocks(run: Judged) -> Iterator[RunWarning]:
     """Also on models, whose caches answer the same reads and join the same writes."""
     for number, phase in enumerate(run.plan.phase if isinstance(run.plan, Plan) else ()):
-        in_order = [
-            stream
-            for stream in phase.stream
-            if isinstance(stream.address, SequentialAddress)
-            and (stream.operations.read or stream.operations.write)
-            and not stream.address.apart
-        ]
-        own = [s for s in in_order if not (s.chain or s.program or s.trace)]
-        together = max(Counter((stream.target, stream.region) for stream in own).values(), default=0)
-        if together > 1:
+        if found := shared(phase):
             yield warned(
                 SHARED_BLOCKS,
                 "warning",
-                "In {phase:phase|phases} {phase}, {streams} streams read or write the same blocks in order, each with "
-                "a cursor of its own: caches of the drive, the controller or the host may answer all but the first.",
+                f"In {{phase:phase|phases}} {{phase}}, {{streams}} streams {found.do} the same blocks in order, each "
+                f"with a cursor of its own: caches of the drive, the controller or the host may {found.caches_may}.",
                 "Give each stream a region of its own (`offset_increment` in fio).",
                 phase=run.phase_name(number),
-                streams=Unit.NUMBER.of(together),
+                streams=Unit.NUMBER.of(found.streams),
             )
 
 
@@ -718,9 +718,9 @@ def virtual(run: Judged) -> Iterator[RunWarning]:
         if node.loop and node.loop.emulated:
             yield _emulated(node.name, node.loop.emulated)
         elif node.type == "loop":
-            cached = node.loop is not None and node.loop.direct_io is False
+            cached = is_cached_loop(node)
             yield warned(
-                "loop",
+                LOOP_CACHED if cached else "loop",
                 "warning" if cached else "note",
                 "{device} is a loop device over {file}"
                 + (
@@ -743,7 +743,7 @@ def virtual(run: Judged) -> Iterator[RunWarning]:
                 device=node.name,
                 kind=str(node.transport or node.model),
             )
-        elif node.type in ("zram", "ram", "null"):
+        elif node.is_in_memory:
             yield warned(
                 "memory_device",
                 "note",

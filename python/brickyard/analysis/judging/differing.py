@@ -50,8 +50,8 @@ GRAVE = frozenset(
     (
         "array_degraded", "array_syncing", "backlog", "cpu_quota", "cpu_shared", "cpu_throttled", "cpu_waited",
         "damage", "debug_build", "depth_not_reached", "drive_hot", "errors", "foreign_io", "generator_bound",
-        "hung_requests", "not_direct", "overloaded", "psync", "smaller_than_cache", "smaller_than_memory", "steal",
-        "store_on_device", "trimmed_reads", "unwritten",
+        "hung_requests", "loop_cached", "not_direct", "overloaded", "psync", "smaller_than_cache",
+        "smaller_than_memory", "steal", "store_on_device", "trimmed_reads", "unwritten",
     )
 )  # fmt: skip
 """Warnings of what acts on rates and times themselves; the others say what is not known, or how a run went."""

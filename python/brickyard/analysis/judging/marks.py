@@ -6,7 +6,8 @@ Refusal: warnings say how much and what to do.
 from __future__ import annotations
 
 from brickyard.analysis.judging.cached import BLANK, NEVER_WRITTEN, TRIMMED_READS
-from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
+from brickyard.analysis.judging.caveats_run import BACKLOG, NOT_DIRECT, OVERLOADED
+from brickyard.analysis.judging.caveats_site import LOOP_CACHED
 from brickyard.store import RunInfo
 
 TOLD = {
@@ -15,6 +16,8 @@ TOLD = {
     NEVER_WRITTEN: "never written",
     TRIMMED_READS: "reads of trimmed blocks",
     BLANK: "reads of blank blocks",
+    LOOP_CACHED: "page cache",
+    NOT_DIRECT: "page cache",
     "damage": "damaged data",
 }
 """Warnings without which a row would be taken for what it is not."""
@@ -26,6 +29,8 @@ MARKS = {
     TOLD[NEVER_WRITTEN]: "reads of parts that were never written do not reach the medium",
     TOLD[TRIMMED_READS]: "the run read what it had trimmed, and such reads do not reach the medium",
     TOLD[BLANK]: "blocks that hold only zeros do not reach the medium if they were never written or were trimmed",
+    TOLD[LOOP_CACHED]: "the requests went through the page cache of the host, which may have taken writes and answered "
+    "reads, although the workload does not say so",
     TOLD["damage"]: "blocks came back with other data than were written",
 }
 """What each of them means."""

@@ -1,4 +1,4 @@
-"""Duty: which reads of a buffered run the page cache may have answered, since what they read fits the host's memory.
+"""Duty: which reads a page cache may have answered, since what they read fits the host's memory.
 
 Refusal: how many it answered is not known; a modelled page cache counts them itself (`analysis.judging.caveats_site`).
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from brickyard.analysis.figures.reach import region_bytes
 from brickyard.analysis.figures.totals import Totals, asked_stream
-from brickyard.schema import Engine, IoPath, TargetKind
+from brickyard.analysis.judging.page_cached import has_page_cache
+from brickyard.schema import Engine, TargetKind
 from brickyard.schema.plan import Stream
 from brickyard.store import Record
 from brickyard.units import format_size
@@ -18,15 +19,9 @@ def remembered_words(record: Record, row: Totals) -> str:
     start, host = record.info.start, record.info.facts.host
     memory = host.memory_bytes if host else None
     asked = asked_stream(record, row.phase, row.stream)
-    if (
-        row.operation != "read"
-        or not memory
-        or start is None
-        or start.io is not IoPath.BUFFERED
-        or start.engine is Engine.SIM
-    ):
+    if row.operation != "read" or not memory or start is None or start.engine is Engine.SIM:
         return ""
-    if not isinstance(asked, Stream) or asked.target >= len(start.targets):
+    if not isinstance(asked, Stream) or asked.target >= len(start.targets) or not has_page_cache(record, asked.target):
         return ""
     target = start.targets[asked.target]
     if target.kind is TargetKind.DIRECTORY or not target.data_bytes:

@@ -371,7 +371,8 @@ def _device_lines(facts: TargetSheet | None) -> list[tuple[str, str]]:
     if facts is None:
         return lines
     lines += [(f"Device {node.name}", _device_words(node)) for node in facts.stack]
-    return [*lines, ("Cache", format_size(facts.cache_bytes) if facts.cache_bytes else "unknown")]
+    held = facts.cache_bytes
+    return [*lines, ("Cache", "unknown" if held is None else format_size(held) if held else "none (in memory)")]
 
 
 def _device_words(node: DeviceSheet) -> str:

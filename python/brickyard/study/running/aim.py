@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from brickyard import bricks, facts, outputs
-from brickyard.errors import BadInputError, Edit, Remedy
+from brickyard import _core, bricks, facts, outputs
+from brickyard.errors import BadInputError, Edit, Remedy, one_line
 from brickyard.reading import parsed_bytes
 from brickyard.schema import RunOptions
 from brickyard.study.running.scratch import cache_home, check_scratch, scratch_file
@@ -116,6 +116,15 @@ def _size_notes(targets: Sequence[str], missing: list[str], size_bytes: int | No
     return tuple(notes)
 
 
+def _refuse_unmakeable(missing: Sequence[str], size_bytes: int | None) -> None:
+    """Before anything is said of what is going to be done."""
+    for path in missing:
+        try:
+            _core.could_make_target(path, size_bytes or 0)
+        except ValueError as error:
+            raise BadInputError(one_line(error)) from error
+
+
 def parse_size(text: str | None) -> int | None:
     if text is None:
         return None
@@ -155,6 +164,7 @@ def aim(
         missing = missing_targets(targets, size_bytes)
         notes = _size_notes(targets, missing, size_bytes)
         if missing:
+            _refuse_unmakeable(missing, size_bytes)
             options = structs.replace(options, create_bytes=size_bytes)
         yield Aim(list(targets), options, notes)
         return
