@@ -267,7 +267,12 @@ def test_sqlio_command_lines(tmp_path: Path) -> None:
     assert first["address"] == {"kind": "sequential", "apart": True}
 
 
-@pytest.mark.parametrize("switch", ["-fstripe", "-i100", "-v1.1.1", "-dCDE", "-kX", "-t0", "-b", "-Fnone.txt"])
+def test_sqlio_opens_the_same_name_on_each_drive(tmp_path: Path) -> None:
+    assert import_sqlio("x", "sqlio -kR -dEF -b8 -BN test.dat", tmp_path).targets == ["E:test.dat", "F:test.dat"]
+    assert import_sqlio("x", "sqlio -kR -b8 -BN -dE", tmp_path).targets == ["E:testfile.dat"]
+
+
+@pytest.mark.parametrize("switch", ["-fstripe", "-i100", "-v1.1.1", "-d", "-d0", "-kX", "-t0", "-b", "-Fnone.txt"])
 def test_sqlio_is_refused_by_its_switch(switch: str, tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=switch[:2]):
         import_sqlio("x", f"sqlio {switch} a.dat", tmp_path)

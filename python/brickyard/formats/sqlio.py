@@ -29,15 +29,20 @@ def _sqlio(words: list[str], directory: Path) -> Load:
     load = Load(request_bytes=2 * KIB, write_through=True)
     if not any(word[:2] in ("-f", "/f") for word in words):
         load.notes.append("Without -f, SQLIO goes in stripes of 64 blocks (-f64 -i64); here it is sequential.")
+    drives = ""
     for word in sorted(words, key=lambda word: word[1:2] == "S"):  # -S counts blocks of -b
         if word[0] not in "-/":
             load.files.append((word, None, None))
         elif word[1:2] == "F" and word[2:]:
             load.files += _parameter_file(directory / word[2:])
+        elif word[1:2] == "d" and word[2:].isalpha() and word[2:].isascii():
+            drives += word[2:]  # the same names on each drive
         elif word[1:2] not in "LU":  # latencies and utilization are always measured
             _sqlio_switch(load, word, word[1:2], word[2:])
     if not load.files:
         load.files.append(("testfile.dat", None, None))  # SQLIO's own default
+    if drives:
+        load.files = [(f"{drive}:{name}", first, size) for drive in drives for name, first, size in load.files]
     return load
 
 
