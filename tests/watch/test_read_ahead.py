@@ -110,6 +110,30 @@ def test_what_is_read_ahead_is_followed_until_it_is_used_or_dropped(ext4: tuple[
     assert any("not available: only programs in the kernel" in note for note in unseen["notes"])
 
 
+@pages_are_seen
+def test_all_that_large_reads_take_is_used(ext4: tuple[str, Path]) -> None:
+    """The kernel tells of no batch of a read before a page that is still being read: a tenth was called unused."""
+    device, place = ext4
+    sizes, gaps = {"1M": 32 * MIB, "16M": 32 * MIB}, place / "gaps"
+    for name, size in sizes.items():
+        shell("dd", "if=/dev/zero", f"of={place / name}", f"bs={MIB}", f"count={size // MIB}", "conv=fsync")
+    shell("dd", "if=/dev/zero", f"of={gaps}", f"bs={MIB}", "count=16", "conv=fsync")
+    settle()
+    Path("/proc/sys/vm/drop_caches").write_text("1")
+    with watching(device, "--read-ahead") as running:
+        for name in sizes:
+            shell("dd", f"if={place / name}", "of=/dev/null", f"bs={name}")
+        taken = 0
+        with gaps.open("rb", buffering=0) as opened:
+            for at in range(0, 16 * MIB, 320 * KIB):
+                taken += len(os.pread(opened.fileno(), 256 * KIB, at))
+        cached = in_cache(*(place / name for name in sizes), gaps)
+        found = running.ended()
+    seen = found["devices"][0]["read_ahead"]
+    assert seen["followed_bytes"] == pytest.approx(cached, rel=0.01)
+    assert seen["used_bytes"] == pytest.approx(sum(sizes.values()) + taken, rel=0.005)
+
+
 def left(used: int, dropped: int) -> str:
     return format_percent((64 * MIB - used - dropped) / (64 * MIB))
 

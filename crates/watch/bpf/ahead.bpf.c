@@ -15,12 +15,15 @@ const char LICENSE[] SEC("license") = "GPL";
 const volatile u32 PAGE_SHIFT = 12;
 
 #define FILES 16384
+#define READERS 4096
 #define PLACES 131072
 #define PAGES 64
 /* A bio has at most 256 parts; a part begins another place now and then. */
 #define MOST_PARTS 320
 /* 32 MiB of a file: a read that is longer comes again for the rest. */
 #define MOST_PLACES 128
+/* 2 GiB, of which no read takes more. */
+#define MOST_TAKEN_PLACES 8193
 
 /* By the address of its `address_space`. */
 struct read_file {
@@ -51,6 +54,25 @@ struct {
 	__type(key, struct place);
 	__type(value, u64);
 } waiting SEC(".maps");
+
+struct reader {
+	u64 thread;
+	u64 mapping;
+};
+
+/* Pages that a read asked for when it was last seen. */
+struct asked {
+	u64 first;
+	u64 last;
+	u64 count; /* of a read that was seen from its first page on; 0 where none was */
+};
+
+struct {
+	__uint(type, MAP_LRU_HASH);
+	__uint(max_entries, READERS);
+	__type(key, struct reader);
+	__type(value, struct asked);
+} readers SEC(".maps");
 
 struct {
 	__uint(type, MAP_PERCPU_ARRAY);
@@ -302,7 +324,7 @@ INLINE u64 last_of(const struct address_space *mapping, u64 last)
 }
 
 /* `whole`: a file that may end before the last one. */
-INLINE void ends(u64 mapping, u64 first, u64 last, enum fate fate, const struct address_space *whole)
+INLINE void ends_up_to(u64 mapping, u64 first, u64 last, enum fate fate, const struct address_space *whole, u32 most)
 {
 	struct read_file *file = map_lookup(&files, &mapping);
 	if (!file)
@@ -314,10 +336,15 @@ INLINE void ends(u64 mapping, u64 first, u64 last, enum fate fate, const struct 
 	}
 	if (whole && last - first > PAGES)
 		last = last_of(whole, last);
-	for (u32 step = 0; step < MOST_PLACES && first <= last; step++) {
+	for (u32 step = 0; step < most && first <= last; step++) {
 		settle_place(mapping, first, last, fate);
 		first = (first | (PAGES - 1)) + 1;
 	}
+}
+
+INLINE void ends(u64 mapping, u64 first, u64 last, enum fate fate, const struct address_space *whole)
+{
+	ends_up_to(mapping, first, last, fate, whole, MOST_PLACES);
 }
 
 /* It is read by its address alone: of a union, the verifier knows the first member, and takes a folio for a page. */
@@ -346,12 +373,42 @@ int dropped(u64 *context)
 	return 0;
 }
 
-/* What a read takes from the cache: from here to where the read ends, again for each batch. */
+/* From where on a read has taken pages. A batch before a folio that is still being read is taken without the tracepoint:
+ * within a read, batches follow each other, and a read follows another where it is then as long as one that was seen from
+ * its first page on. */
+INLINE u64 taken_from(u64 mapping, u64 first, u64 last)
+{
+	struct reader who = { .thread = get_current_pid_tgid(), .mapping = mapping };
+	struct asked *before = map_lookup(&readers, &who);
+	struct asked now = { .first = first, .last = last, .count = last - first + 1 };
+	if (!before) {
+		map_update(&readers, &who, &now, 0);
+		return first;
+	}
+	u64 from = first;
+	if (before->last == last && before->first <= first)
+		from = before->first;
+	else if (first == before->last + 1)
+		before->count = now.count;
+	else if (first > before->last && last == before->last + before->count)
+		from = before->last + 1;
+	before->first = first;
+	before->last = last;
+	return from;
+}
+
+/* What a read takes from the cache: from here to where the read ends, again for most batches. */
 SEC("tp_btf/mm_filemap_get_pages")
 int used(u64 *context)
 {
 	const struct address_space *mapping = (const struct address_space *)context[0];
-	ends(number_in(context), context[1], context[2], USED, mapping);
+	u64 address = number_in(context), last = context[2];
+	if (!map_lookup(&files, &address))
+		return 0;
+	u64 first = context[1], from = taken_from(address, first, last);
+	if (from < first)
+		ends_up_to(address, from, first - 1, USED, 0, MOST_TAKEN_PLACES);
+	ends(address, first, last, USED, mapping);
 	return 0;
 }
 

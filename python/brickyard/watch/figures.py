@@ -176,7 +176,7 @@ def ahead_rows(watched: Watched, device: DeviceTotals) -> Rows:
 
 AHEAD_WORDS = {
     "ahead_used_bytes": "used",
-    "ahead_mapped_bytes": "of these, only mapped beside a page that a program touched",
+    "ahead_mapped_bytes": "of these, mapped with a page that a program touched, it included",
     "ahead_dropped_bytes": "dropped from the page cache unused",
 }
 AHEAD_COLUMNS = ("read ahead", "bytes", "share")

@@ -20,8 +20,9 @@ class SeenCell(msgspec.Struct, omit_defaults=True):
     """One operation of a device. `durable_write`: with FUA or a flush before; `flush`: as programs ask for it;
     `flush_command`: what the kernel makes of those.
 
-    `ahead_…`, of reads: pages that were read ahead and followed in the page cache; used later; of these, only mapped
-    beside a page that a program touched; dropped from the cache unused; and those that could not be followed.
+    `ahead_…`, of reads: pages that were read ahead and followed in the page cache; used later; of these, mapped
+    with a page that a program touched, which is one of them; dropped from the cache unused; and those that could not
+    be followed.
     """
 
     operation: str
