@@ -418,6 +418,7 @@ def test_a_heading_says_of_each_phase_what_that_phase_did(tmp_path: Path) -> Non
     assert workload_words([record], phase=1) == "4 workers × queue depth 1, 3.00 s measured, O_DSYNC writes, direct I/O"
     assert "2.00 s to 3.00 s a phase" in workload_words([of_four])
     assert "4 phases" in workload_words([of_four])
+    assert workload_words([record, of_four]).startswith("2 to 4 phases a run, ")
 
 
 def test_small_requests_are_drawn_as_requests_and_large_ones_as_bytes() -> None:

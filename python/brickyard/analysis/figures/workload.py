@@ -48,8 +48,10 @@ def workload_words(records: Sequence[Record], each: str = "run", phase: int | No
             (one.name or f"phase {number + 1}", _of_phase(loads, number, each)) for number, one in enumerate(asked[0])
         ]
         return _joined("; ".join(f"{name}: {words}" for name, words in told if words), _io(loads))
-    most = max(map(len, asked))
-    return _joined(f"{most} phases" if most > 1 else "", _demand(asked), _time(loads, each), io_words(loads))
+    counts = set(map(len, asked))
+    apart = " a run" if len(counts) > 1 else ""
+    phases = f"{_span(counts)} phases{apart}" if max(counts) > 1 else ""
+    return _joined(phases, _demand(asked), _time(loads, each), io_words(loads))
 
 
 def request_words(streams: Sequence[Stream | OtherStream]) -> str:
