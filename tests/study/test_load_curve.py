@@ -101,7 +101,7 @@ def test_the_knee_of_a_single_queue_is_at_half_its_capacity() -> None:
     assert found.bend is Bend.SEEN
     # Power at 400 and 600 is 96 % of that at 500, at 300 and 700 84 %: noise could have chosen any of the three.
     assert [near.offered_per_s for near in found.near] == [400, 500, 600]
-    assert knee_words(found).endswith("; from 400 to 600/s, it is at most 10 % smaller")
+    assert knee_words(found).endswith("; at the levels from 400 to 600/s, this power is at most 10 % smaller")
 
 
 def test_a_knee_behind_a_slower_lower_rate_is_doubted() -> None:
@@ -109,9 +109,22 @@ def test_a_knee_behind_a_slower_lower_rate_is_doubted() -> None:
     found = knee(levels)
     assert found.point == levels[2]
     said = knee_words(found)
-    assert "But the mean response time was greater at a lower rate (1.30 ms at 200/s)" in said
+    assert "But the mean response time was 1.30 ms at 200/s and only 1.00 ms at 300/s" in said
     steady = [*levels[:1], point(200.0, 1.05 * MS), *levels[2:]]
     assert "But" not in knee_words(knee(steady))
+
+
+def test_levels_near_the_knee_end_before_one_that_is_not() -> None:
+    """A pause of the storage fell into one level: of it, too, the power was called at most a tenth smaller."""
+    paused = [*queue(shares=(10, 30, 50)), point(510.0, 70 * MS), *queue(shares=(52, 80))]
+    found = knee(paused)
+    assert [near.offered_per_s for near in found.near] == [500]
+    said = knee_words(found)
+    assert "at most" not in said
+    assert "But the mean response time was 70.0 ms at 510/s and only 2.08 ms at 520/s" in said
+    below = [*queue(shares=(10, 48)), point(490.0, 70 * MS), *queue(shares=(50, 52, 80))]
+    assert [near.offered_per_s for near in knee(below).near] == [500, 520]
+    assert "But the mean response time was 70.0 ms at 490/s" in knee_words(knee(below))
 
 
 def test_the_knee_does_not_depend_on_how_far_beyond_saturation_was_measured() -> None:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from itertools import takewhile
 
 from brickyard.analysis.figures.latency import FEW_EVENTS, Latency, latency_of
 from brickyard.analysis.figures.search import Step
@@ -220,9 +221,11 @@ class Knee:
     point: CurvePoint | None = None
     end: CurvePoint | None = None
     near: tuple[CurvePoint, ...] = ()
-    """The levels whose power is within `BEND_SHARE` of the knee's, itself among them: noise could have chosen any."""
-    slower_below: CurvePoint | None = None
-    """The slowest level at a lower rate, if it is slower than the knee by `BEND_SHARE`, which load does not explain."""
+    """The levels on either side whose power is within `BEND_SHARE` of the knee's, up to the first that is not, itself
+    among them: noise could have chosen any."""
+    unexplained: tuple[CurvePoint, CurvePoint] | None = None
+    """A level, and one at a higher rate that is faster, which load does not explain: the slowest that is slower than
+    the knee by `BEND_SHARE` and below it, or below another level whose power is near the knee's."""
 
 
 def knee(points: list[CurvePoint]) -> Knee:
@@ -239,9 +242,27 @@ def knee(points: list[CurvePoint]) -> Knee:
         return Knee(Bend.NOT_REACHED, None, end)
     if best is levels[0]:
         return Knee(Bend.BELOW, None, end)
-    near = tuple(point for point in sound if _power(point) > (1 - BEND_SHARE) * _power(best))
-    slower = [one for one in sound if one.offered_per_s < best.offered_per_s and _is_slower(one, best)]
-    return Knee(Bend.SEEN, best, end, near, max(slower, key=lambda one: one.mean_ns or 0.0, default=None))
+    is_near = [point in sound and _power(point) > (1 - BEND_SHARE) * _power(best) for point in levels]
+    last = levels[max(number for number, near in enumerate(is_near) if near)]
+    return Knee(Bend.SEEN, best, end, _around(levels, is_near, levels.index(best)), _unexplained(sound, best, last))
+
+
+def _around(levels: list[CurvePoint], is_near: list[bool], at: int) -> tuple[CurvePoint, ...]:
+    """The levels beside that one which are near without a gap."""
+    below = list(takewhile(lambda number: is_near[number], range(at, -1, -1)))
+    above = list(takewhile(lambda number: is_near[number], range(at, len(levels))))
+    return tuple(levels[below[-1] : above[-1] + 1])
+
+
+def _unexplained(sound: list[CurvePoint], best: CurvePoint, last: CurvePoint) -> tuple[CurvePoint, CurvePoint] | None:
+    """`last`: the highest level whose power is near that of the best."""
+    pairs = [
+        (one, faster)
+        for faster in (best, last)
+        for one in sound
+        if one.offered_per_s < faster.offered_per_s and _is_slower(one, faster)
+    ]
+    return max(pairs, key=lambda pair: pair[0].mean_ns or 0.0, default=None)
 
 
 def _is_slower(one: CurvePoint, other: CurvePoint) -> bool:

@@ -373,20 +373,17 @@ def knee_words(found: Knee, overload_per_s: float | None = None, step: Step | No
 
 
 def _slower_words(found: Knee) -> str:
-    slower = found.slower_below
-    if slower is None:
+    if found.unexplained is None:
         return ""
-    return (
-        f". But the mean response time was greater at a lower rate ({format_ns(slower.mean_ns)} at "
-        f"{format_iops(slower.offered_per_s)}/s), which load does not explain: measure again"
-    )
+    slow, fast = (f"{format_ns(one.mean_ns)} at {format_iops(one.offered_per_s)}/s" for one in found.unexplained)
+    return f". But the mean response time was {slow} and only {fast}, which load does not explain: measure again"
 
 
 def _near_words(found: Knee) -> str:
     if len(found.near) < 2:
         return ""
     low, high = (format_iops(point.offered_per_s) for point in (found.near[0], found.near[-1]))
-    return f"; from {low} to {high}/s, it is at most {format_percent(BEND_SHARE)} smaller"
+    return f"; at the levels from {low} to {high}/s, this power is at most {format_percent(BEND_SHARE)} smaller"
 
 
 def limit_line(curve: Curve, limit: Limit) -> str:
