@@ -6,6 +6,8 @@ import json
 import math
 import os
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from statistics import fmean
@@ -776,3 +778,23 @@ def test_a_run_that_its_amount_ended_says_so(key: str, tmp_path: Path, capsys: p
     name = key.partition("=")[0]
     assert f"as its limit of {name} ended it before its duration" in said["text"]
     assert said["remedy"].startswith(f"Raise `{name}`")
+
+
+@pytest.mark.parametrize("pattern", ["randread", "randwrite", "read", "randrw"])
+def test_a_pattern_as_an_option_of_its_own_is_understood(pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its letters, --randread was taken for --randrepeat."""
+    assert main(["run", f"--{pattern}", "sim:cheetah-15k4-300"]) == 2
+    assert f"`brickyard run --rw {pattern} sim:cheetah-15k4-300`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_trace_of_a_run_whose_figures_nobody_reads_is_kept(more: list[str], tmp_path: Path) -> None:
+    saved = tmp_path / "run.byt"
+    words = ["run", "--rw", "randread", "--runtime", "1", "sim:cheetah-15k4-300", "--save-trace", str(saved), *more]
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "brickyard", *words, "--store", str(tmp_path / "runs.db")]
+    ended = subprocess.run(command, check=False, stdout=writing, stderr=subprocess.DEVNULL)
+    os.close(writing)
+    assert ended.returncode == 141
+    assert main(["trace", "show", str(saved)]) == 0

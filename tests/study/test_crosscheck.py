@@ -329,7 +329,7 @@ def test_times_are_judged_as_rates_are(tmp_path: Path) -> None:
         )
     (found,) = compare(ours, theirs)
     said = place_words(found, "fio-3.33")
-    assert "IOPS of fio-3.33 +0.0 % (-0.1 to +0.1): no difference seen over 5 runs each" in said
+    assert "IOPS of fio-3.33 +0.0 % (-0.3 to +0.3): no difference seen over 5 runs each" in said
     assert re.search(r"p99 of the latency -4\d\.\d % \(-\S+ to -\S+\): seen over 5 runs each\.", said)
     document = comparison_document(found)["difference"]
     assert (document["latency_p99_seen"], document["iops_seen"]) == (True, False)  # type: ignore[index]
@@ -493,3 +493,17 @@ def fio_of(pid: int) -> str | None:
             if Path(f"/proc/{child}/comm").read_text().strip() == "fio":
                 return child
     return None
+
+
+def test_a_millisecond_of_fios_clock_is_no_difference(tmp_path: Path) -> None:
+    """Both sent 6,000 requests; fio's three runs lasted 3,001 ms each, and +0.0 % was called seen."""
+    sides = []
+    with Store(tmp_path / "runs.db") as store:
+        for lasts_ms in (3000, 3001):
+            made = [interval(0, lasts_ms * MS, cell([MS] * 6000)), phase_end(reason="requests")]
+            sides.append([store.record(add_run(store, made)) for _ in range(3)])
+    (found,) = compare(*sides)
+    rates = found.judged["iops"].found
+    assert rates is not None
+    assert rates.share == pytest.approx(-1 / 3001)
+    assert rates.seen is False

@@ -125,8 +125,17 @@ def _apart_in(name: str, ours: Side, theirs: Side) -> Difference | None:
     base, value = ours.samples[name], theirs.samples[name]
     if base is None or value is None:
         return None
-    resolution = 1 / max(1, min(ours.requests, theirs.requests)) if name == "iops" else FIGURES[name].resolution
+    resolution = max(map(_rate_resolution, (ours, theirs))) if name == "iops" else FIGURES[name].resolution
     return samples.difference(value, base, resolution=resolution)
+
+
+CLOCK_S = 0.002  # fio's times are whole milliseconds, at both ends
+
+
+def _rate_resolution(of: Side) -> float:
+    """How far apart, as a share, two equal rates may be read: by a request, or by fio's clock."""
+    lasts_s = of.requests / of.iops if of.iops else 0.0
+    return max(1 / max(1, of.requests), CLOCK_S / lasts_s if lasts_s else 0.0)
 
 
 _Found = list[tuple[Record, Totals]]

@@ -108,9 +108,15 @@ def refuse_taking(words: Again, name: str, why: str) -> None:
 def taking(aimed: Aim, words: Again, replay: Replay | None) -> Iterator[tuple[Aim, str | None]]:
     """With a file for the run's requests, and its path, where somebody wants them or they are compared."""
     if words.save_trace is not None:
+        unread: BrokenPipeError | None = None
         with whole_file(words.save_trace, MARK) as file:
             path = f"/proc/self/fd/{file.fileno()}"
-            yield _with_take(aimed, path), path
+            try:
+                yield _with_take(aimed, path), path
+            except BrokenPipeError as error:  # nobody reads the figures to their end; the trace is whole
+                unread = error
+        if unread is not None:
+            raise unread
         return
     if replay is None or replay.contents.summary.requests > COMPARED_MOST:
         yield aimed, None

@@ -23,7 +23,7 @@ from cyclopts.exceptions import (
 from brickyard.errors import BadInputError, Edit, Remedy, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
-from brickyard.formats.fio_stream import range_sizes
+from brickyard.formats.fio_stream import DIRECTIONS, range_sizes
 from brickyard.formats.fio_units import fio_bytes, fio_letters, fio_number
 from brickyard.schema.fio_words import fio_size
 from brickyard.store import command_on
@@ -295,7 +295,8 @@ def complaint(given: Sequence[str], error: CycloptsError, see: Remedy) -> BadInp
             return BadInputError(f"{said}{values}")
         name = near(shown, known, NEAR)
         by_letters = meant(shown, name) if name else see
-        return BadInputError(f"Unknown option: {shown}", _dashes(word, known) or _habit(given, word) or by_letters)
+        understood = _dashes(word, known) or _direction(given, word) or _habit(given, word)
+        return BadInputError(f"Unknown option: {shown}", understood or by_letters)
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.app is not None:
         word = error.unused_tokens[0]
         remedy = _verb(given, word, [name for name in error.app if not name.startswith("-")])
@@ -368,6 +369,13 @@ def _said(given: Sequence[str], word: str) -> str:
     return f"{word.partition('=')[0]}: {remedy.words if remedy else f'brickyard {given[0]} --help lists the options.'}"
 
 
+def _direction(given: Sequence[str], word: str) -> Remedy | None:
+    """The value of --rw as an option of its own."""
+    name = word.removeprefix("--")
+    is_meant = given[0] == "run" and word.startswith("--") and name in DIRECTIONS and not _has_rw(given)
+    return Remedy(f"Write --rw {name}.", Edit((word,), ("--rw", name))) if is_meant else None
+
+
 def _habit(given: Sequence[str], word: str) -> Remedy | None:
     """What replaces an option that the parser does not know, as it was written."""
     option, joined, value = word.partition("=")
@@ -385,7 +393,7 @@ def _habit(given: Sequence[str], word: str) -> Remedy | None:
         written = (word, value)
     if word == "-o" and not value:  # with a number it is diskspd's depth
         name = "output"
-    has_profile = not any(one.startswith("--rw") for one in given)
+    has_profile = not _has_rw(given)
     remedy = BY_NAME[name].remedy(given[0], value, has_profile=has_profile) if name in BY_NAME else None
     if remedy and remedy.words:
         said = _on_store(given, remedy.words)
@@ -396,6 +404,10 @@ def _habit(given: Sequence[str], word: str) -> Remedy | None:
         return Remedy(f"run has no option of one letter but -h; {COMMAND}.")
     said = fio_remedy(name.replace("-", "_"), value)
     return Remedy(said) if said else None
+
+
+def _has_rw(given: Sequence[str]) -> bool:
+    return any(one.startswith("--rw") for one in given)
 
 
 def fio_remedy(option: str, value: str) -> str:
