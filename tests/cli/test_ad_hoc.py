@@ -798,3 +798,39 @@ def test_a_trace_of_a_run_whose_figures_nobody_reads_is_kept(more: list[str], tm
     os.close(writing)
     assert ended.returncode == 141
     assert main(["trace", "show", str(saved)]) == 0
+
+
+TWO_TARGETS = """
+title = "data and log"
+[[phase]]
+duration = "2s"
+[[phase.stream]]
+name = "data"
+request = "8KiB"
+address = "random"
+operations = { read = 100 }
+[[phase.stream]]
+name = "log"
+target = 1
+request = "8KiB"
+address = "sequential"
+operations = { write = 100 }
+"""
+
+
+def test_the_history_of_a_target_has_what_was_done_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Reads of the other target were its own, and a change of that disk was one of this."""
+    profile, store = tmp_path / "two.toml", ["--store", str(tmp_path / "runs.db")]
+    profile.write_text(TWO_TARGETS)
+    for seed, data in enumerate(("sim:terraserver-2003", "sim:msr-2003-maxtor"), 1):
+        assert main(["run", str(profile), data, "sim:msr-2003-wd", "--set", f"seed={seed}", *store]) == 0
+    capsys.readouterr()
+
+    def streams(target: str) -> list[tuple[str, int]]:
+        assert main(["history", target, *store, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["histories"]
+        return [(one["load"][-2], len(one["points"])) for one in found]
+
+    assert streams("sim:msr-2003-wd") == [("log", 2)]
+    assert streams("sim:terraserver-2003") == [("data", 1)]
+    assert streams("sim:msr-2003-maxtor") == [("data", 1)]

@@ -9,7 +9,7 @@ Refusal: nothing is computed here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -28,14 +28,14 @@ from brickyard.analysis.figures.named import (
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
 from brickyard.analysis.figures.sending import length_told
-from brickyard.analysis.figures.totals import Totals, rated_intervals, rated_rows, totals
+from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, rated_rows, totals
 from brickyard.analysis.judging.differing import load_hash
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.pairing import record_name
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 12
+FORMULA = 13
 METADATA = "metadata/s"
 
 
@@ -49,6 +49,8 @@ class PartFigures(msgspec.Struct, frozen=True):
     values: dict[str, float]
     condition: str = ""
     """Empty where none changed."""
+    target: int | None = None
+    """Which of the run's targets the stream worked on; None where several of its name worked on different ones."""
 
 
 class PhaseFigures(msgspec.Struct, frozen=True):
@@ -122,7 +124,21 @@ def _of_part(condition: str, part: Record, nothing: Collection[int]) -> list[Par
         for item in measured_of(part, rows, FIGURES[name], split=PARTS, lengths=lengths):
             if item.value is not None:
                 found.setdefault(item.part, {})[name] = item.value
-    return [PartFigures(of.phase, of.stream, of.operation, values, condition) for of, values in found.items()]
+    targets = _targets(part, rows)
+    return [
+        PartFigures(of.phase, of.stream, of.operation, values, condition, targets.get((of.phase, of.stream)))
+        for of, values in found.items()
+    ]
+
+
+def _targets(record: Record, rows: Iterable[Totals]) -> dict[tuple[str, str], int]:
+    """By the names of phase and stream, where these leave no doubt."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for row in rows:
+        asked = asked_stream(record, row.phase, row.stream)
+        if asked is not None:
+            found.setdefault((row.phase_name, row.stream_name), set()).add(asked.target)
+    return {names: targets.pop() for names, targets in found.items() if len(targets) == 1}
 
 
 def _measurement(record: Record) -> str:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from msgspec import structs
 
 from brickyard.analysis.figures.named import COMPARABLE, FIGURES, Figure
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.history import RUNS_MIN, History, histories
 from brickyard.analysis.judging.marks import MARKS, marks_of
+from brickyard.analysis.judging.run_figures import RunFigures
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.selection import leave_out, open_store
@@ -65,7 +67,7 @@ def history(
             raise BadInputError(f"{target}: no run on it in {kept.place}", nearest(target, known))
         good = {run.id: run for run in chosen if run.is_valid}
         figures = figures_of_runs(kept, list(good), leave_out, _note)
-        known_runs = [(good[run], found) for run, found in figures.items()]
+        known_runs = [(good[run], _on(target, good[run], found)) for run, found in figures.items()]
         found = histories(known_runs, figure, kept.record, confidence=sure)
         loads = {item.name: _workload(kept, item) for item in found}
         marks = _marks(kept, found)
@@ -114,15 +116,27 @@ def _note(count: int) -> None:
         print_line(stderr(), words)
 
 
+def _on(target: str, run: RunHead, figures: RunFigures) -> RunFigures:
+    """Of a run on several targets, what it did on this one."""
+    mine = _numbers(target, run) or [number for number, (name, _) in enumerate(places(run)) if name == target]
+    kept = [part for part in figures.parts if part.target is None or part.target in mine]
+    return structs.replace(figures, parts=kept)
+
+
 def _meant(target: str, runs: list[RunHead]) -> list[RunHead]:
-    """A relative name stands for another file in each directory: it is the file that counts."""
+    return [run for run in runs if _numbers(target, run)]
+
+
+def _numbers(target: str, run: RunHead) -> list[int]:
+    """Which of a run's targets it is. A relative name stands for another file in each directory: it is the file that
+    counts."""
     if NO_PATH.match(target):
-        return [run for run in runs if target in run.targets]
+        return [number for number, path in enumerate(run.targets) if path == target]
     names, file = (target, os.path.abspath(target)), os.path.realpath(target)
     return [
-        run
-        for run in runs
-        if any(name in names if os.path.isabs(name) else place == file for name, place in places(run))
+        number
+        for number, (name, place) in enumerate(places(run))
+        if (name in names if os.path.isabs(name) else place == file)
     ]
 
 
