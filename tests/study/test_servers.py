@@ -430,7 +430,7 @@ def test_a_configuration_with_the_keys_that_are_published_is_imported(
         ("RandomUser", {"YieldPercentage": "250"}, "YieldPercentage is 2.5 %"),
         ("CONFIG", {"IOAffinity": "3"}, "IOAffinity is 3: a profile names no processors"),
         ("CONFIG", {"Affinity": "3"}, "Affinity is 3: a profile names no processors"),
-        ("CONFIG", {"TestCycles": "3"}, "TestCycles is 3: the profile is one cycle, and `brickyard run --repeat 3`"),
+        ("CONFIG", {"TestCycles": "3"}, "TestCycles is 3: the profile is one cycle; run it with `--repeat 3`."),
         ("CONFIG", {"UseScatterGather": "FALSE"}, "fewer and larger than SQLIOSim's"),
         ("File3", a_file("a.mdx:replica", 100, is_sparse=True), "File3: SQLIOSim also works on a.mdx:replica"),
     ],

@@ -190,9 +190,7 @@ def _of_cycles_and_pages(config: _Section, notes: list[str]) -> None:
     if not cycles:
         raise BadInputError("[CONFIG] TestCycles=0: there is no endless test; name how many, a profile is one of them")
     if cycles > 1:
-        notes.append(
-            f"TestCycles is {cycles}: the profile is one cycle, and `brickyard run --repeat {cycles}` runs all."
-        )
+        notes.append(f"TestCycles is {cycles}: the profile is one cycle; run it with `--repeat {cycles}`.")
     for key in ("ScatterGather", "UseScatterGather"):
         if not config.flag(key):
             notes.append(
