@@ -382,17 +382,19 @@ SEQUENTIAL_WRITES = {
     "BulkUpdateUser": {"BuffersBUMin": "600", "BuffersBUMax": "1000", "BUDelay": "1"},
 }
 SPARSE = {
-    "CONFIG": {
-        "MaxMemoryMB": "32",
-        "TestCycles": "3",
-        "TestCycleDuration": "600",
-        "TargetIODuration": "10000",
-        "UseScatterGather": "FALSE",
-    },
+    "CONFIG": {"TestCycles": "3", "UseScatterGather": "FALSE"},
     "File1": a_file("a.mdx", 1000),
     "File2": a_file("a.ldx", 50, is_log=True),
     "File3": a_file("a.mdx:replica", 1000, is_sparse=True),
 }
+
+
+def test_a_configuration_of_single_pages_or_sparse_files_is_refused() -> None:
+    """Both would send other requests."""
+    for without, said in ((("File3",), "UseScatterGather=FALSE"), (("CONFIG",), "File3. Sparse")):
+        left = {name: keys for name, keys in SPARSE.items() if name not in without}
+        with pytest.raises(BadInputError, match=said):
+            import_profile("sqliosim", "t", published(left), Path())
 
 
 @pytest.mark.parametrize(
@@ -402,7 +404,6 @@ SPARSE = {
         (HW_CACHE, (100, 100, 0, 256, 100.0, 0.1), (64, 128, 10), "random-users bulk-update"),
         (NO_THROTTLE, (500, 1000, 50, 256, 10.0, 1000.0), (64, 128, 10), "random-users bulk-update read-ahead audit"),
         (SEQUENTIAL_WRITES, (500, 1000, 50, 256, 100.0, 0.1), (600, 1000, 1), "bulk-update"),
-        (SPARSE, (1000, 1000, 0, 32, 10.0, 10.0), (64, 128, 10), "random-users bulk-update read-ahead audit"),
     ],
 )
 def test_a_configuration_with_the_keys_that_are_published_is_imported(
@@ -431,8 +432,6 @@ def test_a_configuration_with_the_keys_that_are_published_is_imported(
         ("CONFIG", {"IOAffinity": "3"}, "IOAffinity is 3: a profile names no processors"),
         ("CONFIG", {"Affinity": "3"}, "Affinity is 3: a profile names no processors"),
         ("CONFIG", {"TestCycles": "3"}, "TestCycles is 3: the profile is one cycle; run it with `--repeat 3`."),
-        ("CONFIG", {"UseScatterGather": "FALSE"}, "fewer and larger than SQLIOSim's"),
-        ("File3", a_file("a.mdx:replica", 100, is_sparse=True), "File3: SQLIOSim also works on a.mdx:replica"),
     ],
 )
 def test_what_a_configuration_asks_for_and_a_profile_lacks_is_a_note(

@@ -193,9 +193,9 @@ def _of_cycles_and_pages(config: _Section, notes: list[str]) -> None:
         notes.append(f"TestCycles is {cycles}: the profile is one cycle; run it with `--repeat {cycles}`.")
     for key in ("ScatterGather", "UseScatterGather"):
         if not config.flag(key):
-            notes.append(
-                f"{key} is FALSE: SQLIOSim then sends a request for each page of 8 KiB; requests of the profile have "
-                "up to 32 pages, so that they are fewer and larger than SQLIOSim's."
+            raise BadInputError(
+                f"[CONFIG] {key}=FALSE: SQLIOSim then sends a request for each page of 8 KiB; those of a profile have "
+                "up to 32 pages, and would be fewer and larger"
             )
 
 
@@ -223,25 +223,8 @@ def _named(file: _Section) -> str:
     return os.path.basename(file.text("FileName").replace(chr(92), "/"))
 
 
-def _without_streams(files: list[_Section], notes: list[str]) -> list[_Section]:
-    """Without the sparse streams (`a.mdx:replica`) of files that are there themselves."""
-    mains = {_named(file).lower() for file in files}
-    kept: list[_Section] = []
-    for file in files:
-        main, colon, _ = _named(file).partition(":")
-        if colon and main.lower() in mains and file.flag("Sparse") and not file.flag("LogFile"):
-            notes.append(
-                f"{file.name}: SQLIOSim also works on {_named(file)}, a sparse stream of {main}; the profile has no "
-                "such streams and leaves it out."
-            )
-        else:
-            kept.append(file)
-    return kept
-
-
-def _files(given: list[_Section], notes: list[str]) -> tuple[Inline, int]:
+def _files(files: list[_Section], notes: list[str]) -> tuple[Inline, int]:
     """The data file as the keys of a database, and the size of the log in bytes."""
-    files = _without_streams(given, notes)
     for file in files:
         _check(file, notes)
     if not files:
