@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from brickyard import rulers
+from brickyard import _core, rulers
 from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.moments import moments
 from brickyard.analysis.figures.named import FIGURES, measured
@@ -37,11 +37,14 @@ from brickyard.analysis.judging.summary import when
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
-from brickyard.formats.recognize import read_tool_result, recognize
+from brickyard.formats.recognize import import_profile, read_tool_result, recognize
 from brickyard.formats.tool_result import ToolResult, store_result
 from brickyard.report.comparison_words import verdict_lines
 from brickyard.report.export import Form, Rows, documents, rows, write_export
 from brickyard.report.tables import totals_tables
+from brickyard.schema import read_plan
+from brickyard.schema.load_hash import load_hash
+from brickyard.schema.plan import Stream
 from brickyard.store import Record, Store
 from support import MS
 
@@ -158,6 +161,85 @@ def test_figures_of_iometer_stay_its_own(tmp_path: Path) -> None:
     first, second = record.info.plan.phase
     assert (first.name, second.name) == ("1: 67% read", "2: seq read")
     assert first.stream[0].depth == 8
+
+
+def iometer(places: dict[str, tuple[str, str]], align: int = 0) -> str:
+    """The first test of the sample, whose rows have these starting sectors and maximum sizes."""
+    text = sample("iometer-1.1.csv")
+    text = text[: text.index("'Access specifications", text.index("'Results"))]
+    text = text.replace("4096,100,67,100,0,1,0,0", f"4096,100,67,100,0,1,{align},0")
+    lines = text.splitlines()
+    names = next(line for line in lines if line.startswith("'Target Type")).split(",")
+    at = names.index("Starting Sector")
+    for number, line in enumerate(lines):
+        cells = line.split(",")
+        if cells[0] in ("ALL", "MANAGER", "WORKER", "DISK") and len(cells) > at:
+            cells[at : at + 2] = places.get(cells[0], ("", ""))
+            lines[number] = ",".join(cells)
+    return "\n".join(lines) + "\n"
+
+
+GIB_2_TO_3 = ("4194304", "2097152")
+
+
+@pytest.mark.parametrize(
+    ("places", "region"),
+    [
+        (dict.fromkeys(("ALL", "MANAGER", "WORKER", "DISK"), GIB_2_TO_3), "2GiB..3GiB"),
+        (dict.fromkeys(("WORKER", "DISK"), GIB_2_TO_3), "2GiB..3GiB"),
+        ({"ALL": GIB_2_TO_3}, "2GiB..3GiB"),
+        ({"ALL": ("0", "4194304")}, "0B..2GiB"),
+        ({"ALL": ("4194304", "0")}, "2GiB..100%"),
+        ({"ALL": ("0", "0"), "DISK": ("0", "0")}, "0B..100%"),
+    ],
+)
+def test_the_part_of_the_disk_that_iometer_used_is_that_of_the_profile(
+    places: dict[str, tuple[str, str]], region: str, tmp_path: Path
+) -> None:
+    for align, said in ((0, "512B"), (4096, "4KiB")):
+        text = iometer(places, align)
+        asked = read_plan(_core.validate(read(text).profile, [])).phase[0].stream[0]
+        stored_as = stored(tmp_path, text).info.plan.phase[0].stream[0]
+        assert isinstance(stored_as, Stream)
+        assert (asked.region, asked.align) == (stored_as.region, stored_as.align)
+        assert f'align = "{said}"' in read(text).profile
+        assert asked.region == region
+
+
+def test_a_result_of_iometer_asks_for_what_its_configuration_does() -> None:
+    text = iometer({"ALL": GIB_2_TO_3})
+    setup = (
+        "'Run Time\n'\thours minutes seconds\n\t0 1 0\n'Access specification name,default assignment\n\ta,NONE\n"
+        "'size,% of size,% reads,% random,delay,burst,align,reply\n\t4096,100,67,100,0,1,0,0\n'Worker\n\tWorker 1\n"
+        "'Number of outstanding IOs\n\t8\n'Disk maximum size,starting sector\n\t2097152,4194304\n"
+        "'Assigned access specs\n\ta\n"
+    )
+    asked = import_profile("icf", "a", setup, Path()).text
+    theirs, ours = (json.loads(_core.validate(profile, [])) for profile in (read(text).profile, asked))
+    assert load_hash(theirs) == load_hash(ours)
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ({}, "test 1: neither Starting Sector nor Maximum Size is in a row of it"),
+        ({"WORKER": GIB_2_TO_3, "DISK": ("0", "2097152")}, "test 1: Starting Sector and Maximum Size differ between"),
+        ({"ALL": ("-2", "-2")}, "test 1: Starting Sector and Maximum Size differ between"),
+        ({"ALL": ("18446744073709551614", "2097152")}, "test 1: Starting Sector and Maximum Size differ between"),
+        ({"ALL": ("-2", "-2"), "DISK": GIB_2_TO_3}, "test 1: Starting Sector and Maximum Size differ between"),
+    ],
+)
+def test_a_result_of_iometer_whose_part_of_the_disk_is_not_known_becomes_no_profile(
+    places: dict[str, tuple[str, str]], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, profile, store = tmp_path / "r.csv", tmp_path / "r.toml", ["--store", str(tmp_path / "runs.db")]
+    place.write_text(iometer(places))
+    assert main(["import", str(place), "-o", str(profile), *store]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not profile.exists()
+    assert main(["import", str(place), *store]) == 0, "its figures are known"
 
 
 def test_a_test_of_iometer_that_is_missing_is_said(tmp_path: Path) -> None:

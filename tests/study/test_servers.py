@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -20,7 +22,7 @@ from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import import_profile, recognize
 from brickyard.schema import PhaseEnd
-from brickyard.schema.plan import Plan
+from brickyard.schema.plan import BulkUpdate, DatabaseFile, Plan, RandomUser
 from brickyard.store import Store
 
 SMALL = [
@@ -315,3 +317,146 @@ def test_percentages_are_hundredths_and_users_without_work_are_left_out() -> Non
     assert 'name = "bulk-update"' in found
     assert "workers = 3" in found
     assert found.count('kind = "audit"') == 2, "only those at the end are left"
+
+
+def published(own: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> str:
+    """Sections and keys as those of the configurations that Microsoft publishes, each with its own values."""
+    sections: dict[str, dict[str, str]] = {
+        "CONFIG": {
+            "ErrorFile": "sim.xml",
+            "StopOnError": "TRUE",
+            "TestCycles": "1",
+            "TestCycleDuration": "300",
+            "CacheHitRatio": "1000",
+            "NoBuffering": "TRUE",
+            "WriteThrough": "TRUE",
+            "MaxOutstandingIO": "0",
+            "TargetIODuration": "100",
+            "AllowIOBursts": "TRUE",
+            "UseScatterGather": "TRUE",
+            "ForceReadAhead": "TRUE",
+            "DeleteFilesAtStartup": "TRUE",
+            "DeleteFilesAtShutdown": "FALSE",
+            "StampFiles": "FALSE",
+        },
+        "RandomUser": {
+            "JumpToNewRegionPercentage": "500",
+            "MinIOChainLength": "50",
+            "MaxIOChainLength": "100",
+            "RandomUserReadWriteRatio": "9000",
+            "MinLogPerBuffer": "64",
+            "MaxLogPerBuffer": "8192",
+            "RollbackChance": "100",
+            "SleepAfter": "5",
+            "YieldPercentage": "0",
+            "CPUSimulation": "FALSE",
+            "CPUCyclesMin": "0",
+            "CPUCyclesMax": "0",
+        },
+        "AuditUser": {"BuffersValidated": "64", "DelayAfterCycles": "2", "AuditDelay": "200"},
+        "ReadAheadUser": {"BuffersRAMin": "32", "BuffersRAMax": "64", "DelayAfterCycles": "2", "RADelay": "200"},
+        "BulkUpdateUser": {"BuffersBUMin": "64", "BuffersBUMax": "128", "DelayAfterCycles": "2", "BUDelay": "10"},
+        "ShrinkUser": {"MinShrinkInterval": "120", "MaxShrinkInterval": "600", "MinExtends": "1", "MaxExtends": "20"},
+    }
+    for name, keys in own.items():
+        sections[name] = {**sections.get(name, {}), **keys}
+    return "".join(
+        f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in keys.items()) for name, keys in sections.items()
+    )
+
+
+def a_file(name: str, size: int, *, is_log: bool = False, is_sparse: bool = False) -> dict[str, str]:
+    flags = {"Shrinkable": "FALSE", "LogFile": str(is_log).upper(), "Sparse": str(is_sparse).upper()}
+    return {"FileName": name, "InitialSize": str(size), "MaxSize": str(size), "Increment": "10", **flags}
+
+
+NOBODY = {"UserCount": "0"}
+SMALL_FILES = {"File1": a_file("f:\\a.mdx", 100), "File2": a_file("f:\\a.ldx", 50, is_log=True)}
+HW_CACHE = {"CONFIG": {"CacheHitRatio": "10000"}, "AuditUser": NOBODY, "ReadAheadUser": NOBODY, **SMALL_FILES}
+NO_THROTTLE = {"CONFIG": {"TargetIODuration": "1000000"}, "AuditUser": {"AuditDelay": "10"}}
+SEQUENTIAL_WRITES = {
+    "CONFIG": {"CacheHitRatio": "10000", "ForceReadAhead": "FALSE"},
+    "RandomUser": NOBODY,
+    "AuditUser": NOBODY,
+    "ReadAheadUser": NOBODY,
+    "BulkUpdateUser": {"BuffersBUMin": "600", "BuffersBUMax": "1000", "BUDelay": "1"},
+}
+SPARSE = {
+    "CONFIG": {"TestCycles": "3", "UseScatterGather": "FALSE"},
+    "File1": a_file("a.mdx", 1000),
+    "File2": a_file("a.ldx", 50, is_log=True),
+    "File3": a_file("a.mdx:replica", 1000, is_sparse=True),
+}
+
+
+def test_a_configuration_of_single_pages_or_sparse_files_is_refused() -> None:
+    """Both would send other requests."""
+    for without, said in ((("File3",), "UseScatterGather=FALSE"), (("CONFIG",), "File3. Sparse")):
+        left = {name: keys for name, keys in SPARSE.items() if name not in without}
+        with pytest.raises(BadInputError, match=said):
+            import_profile("sqliosim", "t", published(left), Path())
+
+
+@pytest.mark.parametrize(
+    ("own", "file", "bulk", "names"),
+    [
+        ({}, (500, 1000, 50, 256, 10.0, 0.1), (64, 128, 10), "random-users bulk-update read-ahead audit"),
+        (HW_CACHE, (100, 100, 0, 256, 100.0, 0.1), (64, 128, 10), "random-users bulk-update"),
+        (NO_THROTTLE, (500, 1000, 50, 256, 10.0, 1000.0), (64, 128, 10), "random-users bulk-update read-ahead audit"),
+        (SEQUENTIAL_WRITES, (500, 1000, 50, 256, 100.0, 0.1), (600, 1000, 1), "bulk-update"),
+    ],
+)
+def test_a_configuration_with_the_keys_that_are_published_is_imported(
+    own: Mapping[str, Mapping[str, str]], file: tuple[float, ...], bulk: tuple[int, ...], names: str
+) -> None:
+    test = plan(import_profile("sqliosim", "t", published(own), Path()).text).phase[0]
+    by_name = {stream.name: stream.program for stream in test.stream}
+    assert list(by_name) == ["file", *names.split(), "checkpoint", "lazy-writer", "log"]
+    found, update = by_name["file"], by_name["bulk-update"]
+    assert isinstance(found, DatabaseFile)
+    assert isinstance(update, BulkUpdate)
+    sizes = [size / (1 << 20) for size in (found.size, found.most, found.increment, found.buffer_pool)]
+    assert (*sizes, found.cache_hits, found.target_io.ns / 1e9) == file
+    assert (update.pages_min, update.pages_max, update.delay.ns / 1e6) == bulk
+    if "random-users" in by_name:
+        users = by_name["random-users"]
+        assert isinstance(users, RandomUser)
+        assert (users.jump, users.chain_min, users.chain_max, users.update, users.rollback) == (5, 50, 100, 90, 1)
+
+
+@pytest.mark.parametrize(
+    ("section", "keys", "said"),
+    [
+        ("RandomUser", {"CPUSimulation": "TRUE", "CPUCyclesMax": "90"}, "also compute (0 to 90 CPUCycles); those of"),
+        ("RandomUser", {"YieldPercentage": "250"}, "YieldPercentage is 2.5 %"),
+        ("CONFIG", {"IOAffinity": "3"}, "IOAffinity is 3: a profile names no processors"),
+        ("CONFIG", {"Affinity": "3"}, "Affinity is 3: a profile names no processors"),
+        ("CONFIG", {"TestCycles": "3"}, "TestCycles is 3: the profile is one cycle; run it with `--repeat 3`."),
+    ],
+)
+def test_what_a_configuration_asks_for_and_a_profile_lacks_is_a_note(
+    section: str, keys: dict[str, str], said: str
+) -> None:
+    plain, other = (
+        import_profile("sqliosim", "t", published({**SMALL_FILES, **own}), Path()) for own in ({}, {section: keys})
+    )
+    (note,) = set(other.notes) - set(plain.notes)
+    assert said in note
+    assert plan(other.text).phase == plan(plain.text).phase
+    assert note in other.text
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"RandomUser": {"CPUSimulation": "maybe"}}, "[RandomUser] CPUSimulation=maybe: true or false is needed"),
+        ({"RandomUser": {"YieldPercentage": "10001"}}, "[RandomUser] YieldPercentage=10001: a whole number from 0"),
+        ({"CONFIG": {"TestCycles": "0"}}, "[CONFIG] TestCycles=0: there is no endless test"),
+        ({"File1": a_file("a.mdx", 100, is_sparse=True)}, "[File1] Sparse: sparse files are not available"),
+        ({"File3": a_file("b.mdx:replica", 100, is_sparse=True)}, "[File3] Sparse: sparse files are not available"),
+    ],
+)
+def test_what_changes_the_load_of_a_configuration_is_refused(own: dict[str, dict[str, str]], said: str) -> None:
+    with pytest.raises(BadInputError) as refused:
+        import_profile("sqliosim", "t", published({**SMALL_FILES, **own}), Path())
+    assert said in str(refused.value)

@@ -2,7 +2,8 @@
 
 Columns are found by their names, which Iometer's versions share (ManagerList::SaveResults); decimal and binary
 megabytes differ between them and are not read. Response times are means and maxima in ms; there are
-neither minima nor percentiles.
+neither minima nor percentiles. The part of the disk that was used stands in every row, or in those of workers and disks
+alone.
 
 Refusal: a file whose last test was cut off before its row of all managers is no result.
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import msgspec
 
 from brickyard.errors import BadInputError
+from brickyard.formats.fio_units import LARGEST
 from brickyard.formats.profile_parts import RANDOM, SEQUENTIAL, Address
 from brickyard.formats.tool_result import (
     Ends,
@@ -33,11 +35,16 @@ from brickyard.formats.tool_result import (
 )
 from brickyard.ready import ready
 from brickyard.schema import Counted
+from brickyard.units import SECTOR_BYTES
 
 TOOL = "iometer"
 HEAD = "'Target Type"
 SPECIFICATION, LINES = "'Access specification name", "'size"
 CUT = "The file ends before the figures of its last test, which is missing here."
+START, LENGTH = "Starting Sector", "Maximum Size"
+ROW_KINDS = ("ALL", "MANAGER", "WORKER", "DISK")
+AMBIGUOUS = 1 << 63
+"""Iometer prints a negative number, or it as an unsigned one, where its workers differ."""
 ROUGH = "Iometer prints no run time; it is the requests over the IOps."
 
 
@@ -72,6 +79,22 @@ class _Row(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+@dataclass(frozen=True)
+class _Test:
+    row: _Row
+    """Of all managers."""
+    places: set[tuple[int, int]]
+    """Start and length in sectors, of each row that has both; a length of 0 is the whole disk."""
+
+    @property
+    def unclear(self) -> str:
+        """Why it is not known which part of the disk was used."""
+        if not self.places:
+            return f"neither {START} nor {LENGTH} is in a row of it"
+        is_one = len(self.places) == 1 and all(0 <= number < AMBIGUOUS for number in next(iter(self.places)))
+        return "" if is_one else f"{START} and {LENGTH} differ between its rows or workers"
+
+
 def read_iometer(name: str, text: str) -> ToolResult:
     """Raises BadInputError where it is no result of Iometer, or only a part of one."""
     try:
@@ -80,7 +103,7 @@ def read_iometer(name: str, text: str) -> ToolResult:
         if not tests:
             raise BadInputError("Iometer's results have no row of all managers (ALL); the file was cut off")
         specifications = _specifications(rows)
-        phases = [_phase(row, specifications, number) for number, row in enumerate(tests, 1)]
+        phases = [_phase(test, specifications, number) for number, test in enumerate(tests, 1)]
         targets = list(dict.fromkeys(row[1] for row in rows if row[0:1] == ["DISK"] and len(row) > 1))
         began, version = _after(rows, "'Time Stamp"), _after(rows, "'Version")
     except (ValueError, KeyError, IndexError, OverflowError, csv.Error) as error:
@@ -88,7 +111,8 @@ def read_iometer(name: str, text: str) -> ToolResult:
     profile = profile_of(TOOL, name, "direct", phases)
     is_cut = sum(row[:1] == ["'Access specifications"] for row in rows) > len(tests)
     notes = (ROUGH, CUT) if is_cut else (ROUGH,)
-    return ToolResult(TOOL, version, _unix_ns(began), targets, "direct", phases, profile, notes)
+    unclear = next((f"test {number}: {test.unclear}" for number, test in enumerate(tests, 1) if test.unclear), "")
+    return ToolResult(TOOL, version, _unix_ns(began), targets, "direct", phases, profile, notes, unclear)
 
 
 def _unix_ns(text: str) -> int:
@@ -106,17 +130,33 @@ def _after(rows: list[list[str]], name: str) -> str:
     return ",".join(rows[at + 1]).strip() if at is not None and at + 1 < len(rows) else ""
 
 
-def _tests(rows: list[list[str]]) -> Iterator[_Row]:
-    """The row of all managers of each test, by column."""
+def _tests(rows: list[list[str]]) -> Iterator[_Test]:
+    """The row of all managers of each test, and what the rows below it say of the disk."""
     names: list[str] = []
+    test: _Test | None = None
     for row in rows:
         if row and row[0].startswith(HEAD):
             names = [row[0].lstrip("'"), *row[1:]]
-        elif names and row and row[0] == "ALL":
+        if not names or row[:1] not in ([kind] for kind in ROW_KINDS):
+            continue
+        told = {name: cell.strip() for name, cell in zip(names, row, strict=False) if cell.strip()}
+        if row[0] == "ALL":
             if len(row) < names.index("Write I/Os") + 1:
                 raise BadInputError("Iometer's last row is cut off")
-            told = {name: cell for name, cell in zip(names, row, strict=False) if cell}
-            yield msgspec.convert(told, _Row, strict=False)
+            if test is not None:
+                yield test
+            test = _Test(msgspec.convert(told, _Row, strict=False), set())
+        if test is not None and START in told and LENGTH in told:
+            test.places.add((_sectors(told[START]), _sectors(told[LENGTH])))
+    if test is not None:
+        yield test
+
+
+def _sectors(text: str) -> int:
+    number = int(text)
+    if LARGEST // SECTOR_BYTES // 2 < number < AMBIGUOUS:
+        raise ValueError(f"{text} is more sectors than a disk has")
+    return number
 
 
 def _specifications(rows: list[list[str]]) -> dict[str, list[list[int]]]:
@@ -138,7 +178,8 @@ def _specifications(rows: list[list[str]]) -> dict[str, list[list[int]]]:
     return found
 
 
-def _phase(row: _Row, specifications: dict[str, list[list[int]]], number: int) -> Printed:
+def _phase(test: _Test, specifications: dict[str, list[list[int]]], number: int) -> Printed:
+    row = test.row
     name = row.specification.strip()
     moved = [row.reads, row.writes]
     requests = sum(one.requests for one in moved)
@@ -146,7 +187,10 @@ def _phase(row: _Row, specifications: dict[str, list[list[int]]], number: int) -
         raise BadInputError(f"test {number} ({name}) has no request")
     seconds = requests / row.iops
     # What several disks were asked for together is no one stream.
-    ends = Ends(seconds=max(1, round(seconds))) if row.disks == 1 and row.depth > 0 else None
+    ends = None
+    if row.disks == 1 and row.depth > 0 and not test.unclear:
+        start, length = (sectors * SECTOR_BYTES for sectors in next(iter(test.places)))
+        ends = Ends(seconds=max(1, round(seconds)), region_bytes=length or None, start_bytes=start)
     asked = _asked(specifications.get(name, []), max(1, row.disks), max(1, row.depth))
     return Printed(f"{number}: {name}", seconds, replace(asked, ends=ends), moved)
 
@@ -161,12 +205,13 @@ def _moved(
 def _asked(lines: list[list[int]], disks: int, depth: int) -> PrintedLoad:
     if len(lines) != 1 or len(lines[0]) < 7:
         return PrintedLoad(workers=disks, depth=depth)
-    size_bytes, _, reads, random, delay, burst, *_ = lines[0]
+    size_bytes, _, reads, random, delay, burst, align, *_ = lines[0]
     if delay or burst > 1:
         return PrintedLoad(workers=disks, depth=depth)
     mixed = Address("runs", random=float(random))
     address = SEQUENTIAL if not random else RANDOM if random == 100 else mixed
-    return PrintedLoad(size_bytes, reads, address, disks, depth)
+    # 0 is "on a sector boundary" in Iometer.
+    return PrintedLoad(size_bytes, reads, address, disks, depth, align_bytes=align or SECTOR_BYTES)
 
 
 ready(_Row)

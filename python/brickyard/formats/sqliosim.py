@@ -1,7 +1,8 @@
 """Duty: SQLIOSim's configuration file (`.cfg.ini`) → a profile.
 
-Keys, defaults and the unit of percentages (hundredths) are those that Microsoft documents. Refusal: a key that is not
-documented, and a setting that a profile cannot express, is refused by its name.
+Keys, defaults and the unit of percentages (hundredths) are those that Microsoft documents, and the keys of the
+configurations that it publishes. What those ask for and a profile cannot express is said in a note. Refusal: a key that
+is neither documented nor published, and any other setting that a profile cannot express, is refused by its name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ CONFIG: dict[str, str] = {
     "ErrorFile": "sqliosim.log.xml",
     "CPUCount": "0",
     "Affinity": "0",
+    "IOAffinity": "0",
     "MaxMemoryMB": "256",
     "StopOnError": "true",
     "TestCycles": "1",
@@ -52,6 +54,10 @@ RANDOM: dict[str, str] = {
     "MaxLogPerBuffer": "8192",
     "RollbackChance": "100",
     "SleepAfter": "5",
+    "YieldPercentage": "0",
+    "CPUSimulation": "false",
+    "CPUCyclesMin": "0",
+    "CPUCyclesMax": "0",
 }
 AUDIT = {"UserCount": "2", "BuffersValidated": "64", "DelayAfterCycles": "2", "AuditDelay": "200"}
 READ_AHEAD = {
@@ -163,7 +169,8 @@ def import_sqliosim(name: str, text: str) -> Imported:
     notes: list[str] = []
     database, log = _files(files, notes)
     config = sections.config
-    _refuse(config)
+    _of_cycles_and_pages(config, notes)
+    _of_processors(sections, notes)
     top: dict[str, str | bool] = {"table": "sqliosim"}
     if config.flag("StopOnError"):
         top["stop_on_error"] = True
@@ -178,41 +185,77 @@ def import_sqliosim(name: str, text: str) -> Imported:
     return Imported(written, [], notes)
 
 
-def _refuse(config: _Section) -> None:
-    if config.number("TestCycles", 0, 1 << 31) != 1:
-        raise BadInputError("[CONFIG] TestCycles: a profile is one cycle; repeat it with `brickyard run --repeat N`")
-    if not config.flag("ScatterGather") or not config.flag("UseScatterGather"):
-        raise BadInputError("[CONFIG] ScatterGather=false: single pages instead of scattered reads are not available")
-    if config.number("Affinity") != 0:
-        raise BadInputError("[CONFIG] Affinity: processors are not chosen by a profile; use taskset")
+def _of_cycles_and_pages(config: _Section, notes: list[str]) -> None:
+    cycles = config.number("TestCycles", 0, 1 << 31)
+    if not cycles:
+        raise BadInputError("[CONFIG] TestCycles=0: there is no endless test; name how many, a profile is one of them")
+    if cycles > 1:
+        notes.append(f"TestCycles is {cycles}: the profile is one cycle; run it with `--repeat {cycles}`.")
+    for key in ("ScatterGather", "UseScatterGather"):
+        if not config.flag(key):
+            raise BadInputError(
+                f"[CONFIG] {key}=FALSE: SQLIOSim then sends a request for each page of 8 KiB; those of a profile have "
+                "up to 32 pages, and would be fewer and larger"
+            )
+
+
+def _of_processors(sections: _Sections, notes: list[str]) -> None:
+    config, random = sections.config, sections.random
+    for key in ("Affinity", "IOAffinity"):
+        if config.text(key) != "0":
+            notes.append(f"{key} is {config.text(key)}: a profile names no processors; taskset does.")
+    works = random.number("UserCount", -1, 1000) != 0
+    is_computing, yields = random.flag("CPUSimulation"), random.percent("YieldPercentage")
+    least, most = (random.number(key, 0, 1 << 62) for key in ("CPUCyclesMin", "CPUCyclesMax"))
+    if works and is_computing:
+        notes.append(
+            f"CPUSimulation is TRUE: SQLIOSim's random users also compute ({least} to {most} CPUCycles); those of "
+            "Brickyard do not, and may send more requests."
+        )
+    if works and yields:
+        notes.append(
+            f"YieldPercentage is {yields:g} %: SQLIOSim's random users also yield the processor; those of Brickyard "
+            "do not."
+        )
+
+
+def _named(file: _Section) -> str:
+    return os.path.basename(file.text("FileName").replace(chr(92), "/"))
 
 
 def _files(files: list[_Section], notes: list[str]) -> tuple[Inline, int]:
     """The data file as the keys of a database, and the size of the log in bytes."""
+    for file in files:
+        _check(file, notes)
+    if not files:
+        notes.append(
+            "No file is named: the database has 500 MiB and may grow to 1000 MiB, 50 MiB at a time, and the log has "
+            "50 MiB."
+        )
+        return {"size": "500MiB", "most": "1000MiB", "increment": 50 * MIB}, 50 * MIB
     logs = [file for file in files if file.flag("LogFile")]
     data = [file for file in files if not file.flag("LogFile")]
-    for file in files:
-        for key in ("InitialSize", "MaxSize"):
-            if not file.values[key]:
-                raise BadInputError(f"[{file.name}] {key}: is missing; it has no default")
-        if file.number("MaxSize", 1) < file.number("InitialSize", 1):
-            raise BadInputError(f"[{file.name}] MaxSize={file.text('MaxSize')}: is below InitialSize")
-        if file.number("Increment") and not file.flag("Shrinkable") and not file.flag("LogFile"):
-            notes.append(f"{file.name}: Shrinkable is false, so the file neither grows nor shrinks.")
-        if file.flag("Sparse"):
-            raise BadInputError(f"[{file.name}] Sparse: sparse files and streams of files are not available")
-    if not files:
-        return {"size": "500MiB", "most": "1000MiB", "increment": 50 * MIB}, 50 * MIB
     if len(data) != 1 or len(logs) != 1:
         raise BadInputError(
             f"{len(data)} data files and {len(logs)} logs: a profile has one of each; import a file for each database"
         )
-    names = [os.path.basename(each.text("FileName").replace(chr(92), "/")) for each in (data[0], logs[0])]
-    notes.append(f"{names[0]} and {names[1]}: one target has both, or a second target the log.")
+    notes.append(f"{_named(data[0])} and {_named(logs[0])}: one target has both, or a second target the log.")
     file = data[0]
     size, most = file.number("InitialSize", 1) * MIB, file.number("MaxSize", 1) * MIB
     increment = file.number("Increment") * MIB if file.flag("Shrinkable") else 0
     return {"size": size, "most": max(size, most), "increment": increment}, logs[0].number("MaxSize", 1) * MIB
+
+
+def _check(file: _Section, notes: list[str]) -> None:
+    for key in ("InitialSize", "MaxSize"):
+        if not file.values[key]:
+            raise BadInputError(f"[{file.name}] {key}: is missing; it has no default")
+    if file.number("MaxSize", 1) < file.number("InitialSize", 1):
+        raise BadInputError(f"[{file.name}] MaxSize={file.text('MaxSize')}: is below InitialSize")
+    if file.number("Increment") and not file.flag("Shrinkable") and not file.flag("LogFile"):
+        notes.append(f"{file.name}: Shrinkable is false, so the file neither grows nor shrinks.")
+    if file.flag("Sparse"):
+        raise BadInputError(f"[{file.name}] Sparse: sparse files are not available")
 
 
 def _phases(sections: _Sections, database: Inline, log_bytes: int) -> list[ProfilePhase]:

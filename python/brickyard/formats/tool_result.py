@@ -90,11 +90,18 @@ class Moved:
 
 @dataclass(frozen=True)
 class Ends:
-    """What ends a phase, seconds or bytes, and the first part of the target in which it works; all of it without."""
+    """What ends a phase, seconds or bytes, and the part of the target in which it works: all of it from its start,
+    without a length."""
 
     seconds: int | None = None
     bytes: int | None = None
     region_bytes: int | None = None
+    start_bytes: int = 0
+
+    @property
+    def region(self) -> str | None:
+        """As a profile has it."""
+        return toml_text.region(self.start_bytes, self.region_bytes)
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,12 @@ class PrintedLoad:
     depth: int | None = None
     ends: Ends | None = None
     """None where it was not printed."""
+    align_bytes: int | None = None
+
+    @property
+    def align(self) -> str | None:
+        """As a profile has it."""
+        return None if self.align_bytes is None else toml_text.size(self.align_bytes)
 
 
 @dataclass(frozen=True)
@@ -134,6 +147,8 @@ class ToolResult:
     profile: str = ""
     """A profile that asks for the same, one stream a phase; empty where none can."""
     notes: tuple[str, ...] = ()
+    unclear: str = ""
+    """Why there is no profile, where the result says more than that something was not printed."""
 
 
 def garbled(tool: str, error: Exception) -> BadInputError:
@@ -182,10 +197,11 @@ def profile_of(tool: str, name: str, io: str, phases: Sequence[Printed]) -> str:
             name=phase.name,
             operations=toml_text.operations(asked.reads),
             request=toml_text.size(asked.size_bytes),
+            align=asked.align,
             address=asked.address,
             workers=asked.workers or 1,
             depth=asked.depth or 1,
-            region=toml_text.region(0, ends.region_bytes),
+            region=ends.region,
         )
         lasts = None if ends.seconds is None else f"{ends.seconds}s"
         moves = None if ends.bytes is None else toml_text.size(ends.bytes)
@@ -270,9 +286,16 @@ def _stream(phase: Printed) -> OtherStream:
     options = {} if asked.size_bytes is None else {"request": toml_text.size(asked.size_bytes)}
     if asked.address is not None:
         options["address"] = toml_text.address_words(asked.address)
+    if asked.align is not None:
+        options["align"] = asked.align
     shares = None if asked.reads is None else {"read": asked.reads, "write": 100 - asked.reads}
     return OtherStream(
-        name=phase.name, operations=shares, workers=asked.workers, depth=asked.depth, options=options or None
+        name=phase.name,
+        operations=shares,
+        region=None if asked.ends is None else asked.ends.region,
+        workers=asked.workers,
+        depth=asked.depth,
+        options=options or None,
     )
 
 

@@ -193,8 +193,9 @@ def _import_tool_result(
         result = read_tool_result(found, place.stem, text)
     if output is not None:
         if not result.profile:
+            why = f" ({result.unclear})" if result.unclear else ""
             raise BadInputError(
-                f"{place.name}: does not describe its workload well enough for a profile; leave --output out"
+                f"{place.name}: does not describe its workload well enough for a profile{why}; leave --output out"
             )
         _write(output, result.profile)
         for note in _of_targets(result.targets, result.profile, output):
