@@ -257,6 +257,16 @@ def test_a_headline_that_would_be_a_caches_is_refused(
             "write up to 50.0 MiB/s with requests of 1 KiB, and at least 90 % of it with all larger ones",
         ),
         ((30, 47, 50, 50), 0, "write up to 50.0 MiB/s with requests of 2 KiB, and at least 90 % of it from 1 KiB on"),
+        (
+            (30, 50, 49, 46),
+            0,
+            "write up to 50.0 MiB/s with requests of 1 KiB, and at least 90 % of it with all larger ones",
+        ),
+        (
+            (30, 50, 49.5, 44.9),
+            0,
+            "write up to 50.0 MiB/s with requests of 1 KiB, and 44.9 to 49.5 MiB/s from 2 KiB on",
+        ),
         ((30, 99, 46, 50), 0, "write up to 99.0 MiB/s with requests of 1 KiB, and 46.0 to 50.0 MiB/s from 2 KiB on"),
         ((30, 99, 50, 50), 0, "write up to 99.0 MiB/s with requests of 1 KiB, and 50.0 MiB/s from 2 KiB on"),
         ((30, 50, 99, 50), 0, "write up to 99.0 MiB/s with requests of 2 KiB"),
@@ -268,7 +278,9 @@ def test_a_headline_that_would_be_a_caches_is_refused(
         ((50, 50, 50, 50), 4, "write: no figure, because 4 of 4 cells were not in steady state"),
     ],
 )
-def test_a_characterization_names_the_rate_of_the_storage(mib_per_s: tuple[int, ...], doubted: int, said: str) -> None:
+def test_a_characterization_names_the_rate_of_the_storage(
+    mib_per_s: tuple[float, ...], doubted: int, said: str
+) -> None:
     """`doubted`: so many of the smallest sizes may show a cache."""
     best = max(mib_per_s)
     rows: list[Any] = [SimpleNamespace(bytes_per_s=rate * 2.0**20, is_rated=True) for rate in mib_per_s]

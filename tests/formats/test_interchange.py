@@ -28,6 +28,7 @@ from brickyard.report.export import rows
 from brickyard.schema import PhaseEnd, plan_text, read_plan
 from brickyard.schema.plan import Plan
 from brickyard.store import Store
+from brickyard.units import format_ns
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 S = 1_000_000_000
@@ -1485,3 +1486,52 @@ def test_what_fio_read_back_compares_with_what_we_read_back(tmp_path: Path, caps
     assert main(["compare", "1", "2", *store, "--json"]) == 0
     found = {(*change["load"][:2], change["figure"]) for change in json.loads(capsys.readouterr().out)["changes"]}
     assert {("wv", "write", "iops"), ("wv-verify", "read", "iops")} <= found
+
+
+def test_a_relative_name_in_a_result_of_fio_is_that_of_the_file_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One and the same file was called other storage."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    job = "[j]\nfilename=d/f\nrw=randread\nbs=4k\nsize=4m\ndirect=1\nioengine=libaio\nio_size=1m\n"
+    Path("shop.fio").write_text(job)
+    command = ["fio", "--output-format=json+", "--output=result.json", "shop.fio"]
+    subprocess.run(command, check=True, capture_output=True)
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", "result.json", *store]) == 0
+    assert main(["import", "shop.fio", "-o", "shop.toml"]) == 0
+    assert main(["run", "shop.toml", "d/f", *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "Target" not in {one["label"] for one in found["differing"]}
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    store = ["--store", str(tmp_path / "other.db")]
+    assert main(["import", str(tmp_path / "result.json"), *store]) == 0
+    assert main(["run", str(tmp_path / "shop.toml"), str(tmp_path / "d/f"), *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store]) == 0
+    assert "it may be other storage: where a relative name is from is not known" in capsys.readouterr().out
+
+
+def test_the_call_that_percentiles_leave_out_is_averaged_over_all_requests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That of a job with few requests was called the average."""
+    common = "direct=1\nioengine=libaio\nsize=8m\n"
+    slow = f"[slow]\nfilename={tmp_path / 'other'}\nrw=randwrite\nbs=128k\nnumber_ios=4\n{common}"
+    jobs = f"rw=randread\nbs=4k\niodepth=8\n{common}{slow}"
+    out = fio_json(tmp_path, "json+", jobs)
+    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
+    (said,) = (
+        one["text"] for one in json.loads(capsys.readouterr().out)["warnings"] if "completion latency" in one["text"]
+    )
+    rows = [
+        row[way] for row in json.loads(out.read_text())["jobs"] for way in ("read", "write") if row[way]["total_ios"]
+    ]
+    calls = [(row["lat_ns"]["mean"] - row["clat_ns"]["mean"], row["total_ios"]) for row in rows]
+    mean_ns = sum(ns * count for ns, count in calls) / sum(count for _, count in calls)
+    least, most = (format_ns(end(ns for ns, _ in calls)) for end in (min, max))
+    assert f"(on average {format_ns(mean_ns)}, and {least} to {most} by job and direction)" in said

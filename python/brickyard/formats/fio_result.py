@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,7 @@ from brickyard.schema.fio_words import CURSORS, has_other_cursors
 from brickyard.schema.plan import Arrivals, OpenPace, OtherPlan, Phase, Plan
 from brickyard.store import Store
 from brickyard.store.record import COMPLETIONS, Record, RunMarks
+from brickyard.units import format_ns
 
 CPU_MAX_PERCENT = 1e6  # more than any host has
 DEPTHS = {"1": 1, "2": 3, "4": 7, "8": 15, "16": 31, "32": 63, ">=64": LARGEST}
@@ -244,21 +246,27 @@ class SeenBeside:
 def _completions(document: FioDocument) -> list[RunWarning]:
     """Names the jobs where percentiles of others include the call."""
     moved = [(job.jobname, one) for job in document.jobs for one in job.directions.values() if one.total_ios]
-    without = [(name, one.submission_ns) for name, one in moved if one.is_completion]
+    without = [(name, one) for name, one in moved if one.is_completion]
     if not without:
         return []
     names = list(dict.fromkeys(name for name, _ in without))
     is_all = len(without) == len(moved)
     which = "Percentiles" if is_all else "Percentiles of {streams}"
+    calls_ns = [one.submission_ns for _, one in without]
+    mean_ns = sum(ns * one.total_ios for ns, (_, one) in zip(calls_ns, without, strict=True))
+    mean_ns /= sum(one.total_ios for _, one in without)
+    several = format_ns(min(calls_ns)) != format_ns(max(calls_ns))
+    span = ", and {least} to {most} by job and direction" if several else ""
     return [
         warned(
             COMPLETIONS,
             "warning",
             f"{which} are of fio's completion latency (clat), which leaves out the call that submits a request (on "
-            "average {call}); means and maxima include it.",
+            f"average {{call}}{span}); means and maxima include it.",
             f"set lat_percentiles=1 in the {'job' if len(names) == 1 else 'jobs'}, and percentiles include it too",
-            call=Unit.NS.of(max(call_ns for _, call_ns in without)),
-            also={} if is_all else {"streams": names},
+            call=Unit.NS.of(mean_ns),
+            also=({} if is_all else {"streams": names})
+            | ({"least": Unit.NS.of(min(calls_ns)), "most": Unit.NS.of(max(calls_ns))} if several else {}),
         )
     ]
 
@@ -327,9 +335,11 @@ def store_result(
 
 
 def _targets(document: FioDocument) -> list[str]:
+    """A relative name is that of a file here where there is one: fio does not print its directory."""
     options = [document.common_options or {}, *(job.own_options or {} for job in document.jobs)]
     named = [name for each in options for option, name in each.items() if option == "filename" and name]
-    return list(dict.fromkeys(named)) or ["fio"]
+    found = [os.path.abspath(name) if os.path.lexists(name) else name for name in named]
+    return list(dict.fromkeys(found)) or ["fio"]
 
 
 @dataclass(frozen=True)

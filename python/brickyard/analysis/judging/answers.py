@@ -234,9 +234,10 @@ def _sequential_words(operation: str, cells: list[RankedCell], doubts: dict[int,
     text = f"{operation} up to {figures} {of_size}"
     if level is None:
         return text
-    if (level.best.throughput_share or 0) < NEAR_BEST:
+    if (level.least.throughput_share or 0) < NEAR_BEST:
         return f"{text}, and {level.words} from {format_size(level.from_bytes)} on"
-    if level.from_bytes == best.cell.request_bytes:
+    larger = [size for size in sizes if size > best.cell.request_bytes]
+    if level.from_bytes in (best.cell.request_bytes, min(larger, default=None)):
         return f"{text}, and at least 90 % of it with all larger ones"
     return f"{text}, and at least 90 % of it from {format_size(level.from_bytes)} on"
 

@@ -123,6 +123,8 @@ class Differing:
             return "more than the storage is in these figures" if self.warning in GRAVE else ""
         if self.label == "Target" and len({SCRATCH.sub("", value) for value, _ in self.values}) == 1:
             return ""
+        if self.label == "Target" and not all(map(_is_known, (value for value, _ in self.values))):
+            return MAYBE_OTHER
         return next((why for name, why in MATTERS.items() if self.label.startswith(name)), "")
 
     @property
@@ -346,6 +348,13 @@ def places_of(record: Record) -> str:
     info = record.info
     places = zip_longest(info.targets, info.real_paths[: len(info.targets)])
     return ", ".join(_place(name, real) for name, real in places)
+
+
+MAYBE_OTHER = "it may be other storage: where a relative name is from is not known"
+
+
+def _is_known(places: str) -> bool:
+    return all(NO_PATH.match(name) or os.path.isabs(name) for name in places.split(", "))
 
 
 def _place(name: str, real: str | None) -> str:
