@@ -186,7 +186,7 @@ def add_run(
     return run
 
 
-def add_characterization(store: Store, *, sizes: Iterable[int] = (4096, 65536, 1048576)) -> int:
+def add_characterization(store: Store, *, sizes: Iterable[int] = (4096, 65536, 1048576), io: str = "direct") -> int:
     """A study of all four patterns: service times grow with the size, and writes take twice as long as reads."""
     study = store.add_study("characterize", {"mode": "quick"})
     for address in ("sequential", "random"):
@@ -209,6 +209,7 @@ def add_characterization(store: Store, *, sizes: Iterable[int] = (4096, 65536, 1
                     plan_=plan(load),
                     study=study,
                     labels={"address": address, "operation": operation, "request_bytes": size},
+                    io=io,
                     warnings=[{"id": "cache", "severity": "note", "text": "Cache unknown.", "remedy": "Look it up."}],
                 )
     store.end_study(study, "done", ["512 B left out"])

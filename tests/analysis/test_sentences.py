@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from brickyard.analysis.figures.samples import Difference
+from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.conclusions import Duel
 from brickyard.analysis.studies.answer import _cell_words
+from brickyard.analysis.studies.characterization import characterization
 from brickyard.bricks.spread import spread_of
+from brickyard.store import Store
+from support import add_characterization
 
 
 def test_cells_that_differ_are_counted_with_those_that_differ_the_opposite_way() -> None:
@@ -29,3 +37,15 @@ def test_the_end_of_an_interval_at_a_limit_is_explained_after_it_is_named() -> N
         f"{limits}, plus {volumes.above_cap - 1:.0%} (nine of ten figures above a limit exceed it by at most that); "
         "sequential requests that a provider merges count as one"
     )
+
+
+@pytest.mark.parametrize(("io", "is_said"), [("buffered", True), ("direct", False)])
+def test_a_characterization_of_memory_says_so_in_its_answer(io: str, is_said: bool, tmp_path: Path) -> None:
+    """Only the warnings below it and the runs by themselves did."""
+    with Store(tmp_path / "runs.db") as store:
+        add_characterization(store, io=io)
+        records = [store.record(run) for run in range(1, 13)]
+    said = answer(records, characterization(records)).belief
+    assert (
+        "Writes went into the page cache without flushes: their rates and times are those of memory." in said
+    ) == is_said

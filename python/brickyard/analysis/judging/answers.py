@@ -110,7 +110,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
         lacking = without_words(records, without)
         said_of_all = _characterized(patterns, demand_words(done) if done else "", found, without)
         said_of_all += cached.unwritten_words(done)
-        others = _of_reads(done), _moments(done)
+        others = _of_memory(done), _of_reads(done), _moments(done)
         if cached.unknown(done):  # the headline has figures that may be those of a cache
             return Answer(CHARACTERIZED, (*said_of_all, doubts), belief(records, lacking, *others))
         return Answer(CHARACTERIZED, tuple(said_of_all), belief(records, lacking, doubts, *others))
@@ -363,6 +363,17 @@ def _cached(records: Sequence[Record]) -> list[str]:
         "written than it holds."
         for into, own in taken.items()
     ]
+
+
+def _of_memory(records: Sequence[Record]) -> str:
+    """Of several runs: where their writes ended, if that is no storage."""
+    rows = [(record, row) for record in records for row in analysis.totals(record) if row.operation == "write"]
+    taken = [into for record, row in rows if (into := cached.taken_by(record, row))]
+    if not taken:
+        return ""
+    which = "Writes" if len(taken) == len(rows) else f"Writes of {len(taken)} of {len(rows)} cells"
+    into = listed(list(dict.fromkeys(taken)))
+    return f"{which} went into {into} without flushes: their rates and times are those of memory."
 
 
 def _page_cache(record: Record, row: Totals) -> str:
