@@ -1359,7 +1359,7 @@ filename=data
 size=8m
 direct=1
 ioengine=libaio
-runtime=200ms
+runtime=600ms
 time_based
 [rd]
 rw=randread
