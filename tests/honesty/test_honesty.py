@@ -36,7 +36,7 @@ from brickyard.store import Json, Store
 from honesty_support import drive
 
 US, MS, MIB = 1_000, 1_000_000, 1 << 20
-SHORT = ("--set", "duration=100ms", "--set", "interval=20ms")
+SHORT = ("--set", "duration=200ms", "--set", "interval=40ms")
 
 
 def measured(*, plain_ns: float, flush_ns: float, dirty: Sequence[tuple[float, float]]) -> Figures:
@@ -217,7 +217,7 @@ def check_document(document: Json) -> None:
     assert figures["errors"] == 0
     overwrite = figures["overwrite"]
     assert overwrite["request_bytes"] == 4096
-    # The flush comes on top of the write, in both its own time and the rate. A tenth of a second has some 30 of them,
+    # The flush comes on top of the write, in both its own time and the rate. A fifth of a second has some 60 of them,
     # and the one that is under way at its end is in the mean alone.
     assert overwrite["durable_per_s"] <= 1e9 / overwrite["flush_ns"] * 1.25
     assert [group["writes"] for group in figures["groups"]] == [1, 4, 16, 64]
