@@ -64,7 +64,7 @@ struct reader {
 struct asked {
 	u64 first;
 	u64 last;
-	u64 count; /* of a read that was seen from its first page on; 0 where none was */
+	u64 count; /* of a read that was seen from its first page on, or else of the rest of one */
 };
 
 struct {
