@@ -253,7 +253,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
             "watch.process": {"user_ns": 5 * 10**9, "system_ns": 2 * 10**9},
             "watch.duration_ns": 10 * 10**9,
         },
-        "59% of the time: something else used the CPUs (the CPUs were 95% busy, 60% with other processes)",
+        "59% of the time: something else used the CPUs (the CPUs were 95% busy; other processes took 60%)",
     ),
     (
         "generator_bound",
@@ -330,7 +330,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
             "watch.process": {"user_ns": 5 * 10**9, "system_ns": 2 * 10**9},
             "watch.duration_ns": 10 * 10**9,
         },
-        "95% busy, 60% with other processes, so requests may have waited for a CPU",
+        "95% busy; other processes took 60%, so requests may have waited for a CPU",
     ),
     (
         "cpu_shared",
@@ -342,7 +342,7 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
             "watch.process": {"user_ns": 5 * 10**9, "system_ns": 2 * 10**9},
             "watch.duration_ns": 10 * 10**9,
         },
-        "95% busy, 60% with other processes; the generator waited for a CPU 1% of the time",
+        "95% busy; other processes took 60%; the generator waited for a CPU 1% of the time",
     ),
     ("cpu_quota", "warning", {"watch.throttle.cgroup_events": 4}, "4 times"),
     ("cpu_throttled", "warning", {"watch.throttle.cpu_events": 3}, "3 times"),

@@ -351,7 +351,7 @@ def test_random_clones_share_a_pass_and_a_note_says_so() -> None:
     imported = import_fio("x", "[j]\nrw=randread\nnumjobs=3\nfilename=x\nsize=1g", HERE)
     plan = plan_of(imported)
     assert (plan["phase"][0]["passes"], streams(plan)[0]["workers"]) == (3, 3)
-    assert any("The 3 clones of job j share one pass" in note for note in imported.notes)
+    assert any("The 3 clones of job j go through the blocks together" in note for note in imported.notes)
     alone = import_fio("x", "[j]\nrw=randread\nnumjobs=3\nfilename=x\nsize=1g\nnorandommap", HERE)
     assert not any("clones" in note for note in alone.notes)
 

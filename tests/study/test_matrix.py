@@ -193,9 +193,9 @@ def test_sentences_count_who_beats_whom() -> None:
         values["hardware", state] = [80.0, 81.0, 82.0] if state == "normal" else [101.0, 100.0, 102.5]
     made = pivot(spec(), [MIRROR, STATE], seen(values, "mirror", "condition"))
     said = conclusions([made])
-    (line,) = (line for line in said if line.startswith("Mirror, by IOPS: software beats 3ware in 1 of 2 cells; no"))
+    (line,) = (line for line in said if line.startswith("Mirror, by IOPS: software beats 3ware in 1 of 2 cells; in"))
     assert re.search(
-        r"no difference seen \(these runs find one of [\d.]+ % or more in four of five cases\) in 1\.$", line
+        r"; in 1, no difference seen \(these runs see one of [\d.]+ % or more with 80 % probability\)\.$", line
     ), line
     assert any(s.startswith("Volume Rebuild compared with Normal, by IOPS: ") for s in said)
     once = pivot(spec(), [MIRROR, STATE], seen({("software", "normal"): 100.0, ("hardware", "normal"): 80.0,
@@ -402,9 +402,8 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
-    found = r"power against 5 %: the smallest change for the worse that these runs find in four of five cases is "
-    all_of = r"[\d.]+ % in the steadiest figure and [\d.]+ % in the noisiest. "
-    all_of += r"If all \d+ get worse together, [\d.]+ % each is enough to find them all"
+    found = r"power against 5 %: with 80 % probability, these runs find that "
+    all_of = r"the steadiest figure is worse by [\d.]+ %, or the noisiest by [\d.]+ %, or all \d+ by [\d.]+ %"
     assert re.search(found + all_of, told)
 
 

@@ -242,8 +242,8 @@ def _clones(state: _Import, job: Job, work: Work, jobs: int) -> list[ProfileStre
     if not each_its_own:
         if jobs > 1 and stream.address is not None and stream.address.kind == "permutation":
             state.note(
-                f"The {jobs} clones of job {job.name} share one pass through the blocks here; in fio, each goes through"
-                " all of them by itself. The number of requests is the same."
+                f"The {jobs} clones of job {job.name} go through the blocks together, in one random order; in fio, each"
+                " clone goes through all of them in an order of its own. The number of requests is the same."
             )
         return [replace(stream, target=state.target(names[0]), region=read_region(asked))]
     if jobs > MAX_CLONES:

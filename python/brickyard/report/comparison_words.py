@@ -132,13 +132,15 @@ def _power_words(judged: Gate, tolerance: float) -> str:
     """What the gate would find. Of a figure with more noise, it finds only a larger change."""
     least, most = least_words(judged.lone_shares[0]), least_words(judged.lone_shares[-1])
     against = f"power against {_share(tolerance)}"
-    head = f"{against}: the smallest change for the worse that these runs find in four of five cases"
+    head = f"{against}: with 80 % probability, these runs find that"
     if (count := len(judged.tested)) == 1:
-        return f"{head} is {least}"
-    of = "in any one figure" if least == most else f"in the steadiest figure and {most} in the noisiest"
+        return f"{head} the figure is worse by {least}"
+    one = f"any one figure is worse by {least}"
+    if least != most:
+        one = f"the steadiest figure is worse by {least}, or the noisiest by {most}"
     every = least_words(judged.all_share or 0.0)
     which = "both" if count == 2 else f"all {count}"
-    return f"{head} is {least} {of}. If {which} get worse together, {every} each is enough to find them all"
+    return f"{head} {one}, or {which} by {every}"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
@@ -167,9 +169,9 @@ def _why_open(change: Change, judged: Gate) -> str:
     """Why a figure neither fails the gate nor is shown to have held."""
     least, share = change.least_worse_by, _share(judged.tolerance)
     if change.worse_by <= judged.tolerance:
-        return f"; the worse end of its interval is above {share}"
+        return f"; its interval reaches above {share}"
     if least is None or least <= judged.tolerance:
-        return f"; the better end of its interval is below {share}"
+        return f"; its interval reaches below {share}"
     return (
         f"; all of its interval is above {share}, but of {_figures(len(judged.tested))} some intervals are so by chance"
     )
@@ -182,7 +184,7 @@ def _repetition_lines(judged: Gate, unclear: int) -> Iterator[str]:
         about = f"{needed[0]}" if needed[0] == needed[-1] else f"{needed[0]} to {needed[-1]}"
         which = "the inconclusive figures" if len(needed) == unclear else f"{len(needed)} of the inconclusive figures"
         yield (
-            f"about {about} repetitions per side would decide {which} in four of five cases, if differences and noise "
+            f"about {about} repetitions per side would decide {which} with 80 % probability, if differences and noise "
             "stay as seen"
         )
     if unclear > len(needed):

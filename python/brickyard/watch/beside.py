@@ -65,7 +65,7 @@ class WatchBeside:
                     else:
                         self._totals.add(interval)
                     if not self._stopped and (rate := _rate(interval)) > MOST_PER_S:
-                        self._stopped = f"the devices ended {rate:,.0f} requests/s, and a watch would slow so many down"
+                        self._stopped = f"the watch would slow down a load of {rate:,.0f} requests/s"
                         self._capture.stop()
         except BrickyardError as error:
             self._stopped = one_line(error)

@@ -183,7 +183,7 @@ def unseen_words(unseen: Sequence[Difference], is_known: bool) -> str:
     sees = [item.sees for item in unseen if item.sees is not None]
     if not sees:
         return "no difference seen"
-    return f"no difference seen (these runs find one of {sees_words(median(sees))} in four of five cases)"
+    return f"no difference seen (these runs see one of {sees_words(median(sees))} with 80 % probability)"
 
 
 def sees_words(share: float) -> str:
@@ -212,7 +212,7 @@ def _contest_words(axis: Axis, one: str, other: str, contest: Contest, figure: s
     if lost:
         text += f", {names[1]} {verb} {names[0]} in {lost}"
     if contest.unseen:
-        text += f"; {alike} in {len(contest.unseen)}"
+        text += f"; in {len(contest.unseen)}, {alike}" if contest.is_known else f"; {alike} in {len(contest.unseen)}"
     return _closed(text, contest.is_known)
 
 

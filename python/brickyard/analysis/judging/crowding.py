@@ -16,7 +16,7 @@ from brickyard.store import Record
 BUSY_SHARE_MAX = 0.85
 OTHERS_SHARE_MAX = 0.2
 """Where the CPUs are this busy and others have this part of them, a thread that wants to run often waits for one."""
-CROWDED = "the CPUs were {busy} busy, {others} with other processes"
+CROWDED = "the CPUs were {busy} busy; other processes took {others}"
 CPU_WAITED = "cpu_waited"
 CPU_SHARED = "cpu_shared"
 CPU_WAIT_SHARE = 0.1

@@ -298,7 +298,7 @@ def _print_shifts(console: Console, heading: str, shifts: list[Shift]) -> None:
     ]
     heads = [(heading, "left"), *((name, "right") for name in TO_P99_9), ("farthest apart", "left")]
     console.print(table("", heads, rows))
-    said = "farthest apart: by this time, so much more of the requests had ended on one side than on the other"
+    said = "farthest apart: the time at which the shares of requests that had ended differ most, and by how much"
     if any(shift.distance for shift in shifts):
         print_line(console, said, "dim")
     console.print()
