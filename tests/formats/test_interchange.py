@@ -976,6 +976,13 @@ def test_diskspd_switches_keep_their_meaning(switches: str, key: str, value: obj
     assert streams(diskspd(f"diskspd {switches} x.dat"))[0][key] == value
 
 
+def test_a_note_says_that_diskspd_mixes_between_runs_and_not_within_them() -> None:
+    told = "each run of diskspd is all reads or all writes"
+    assert any(told in note for note in import_diskspd("d", "diskspd -rs10 -w50 -b4K x").notes)
+    for line in ("-rs10 -w0", "-rs10 -w100", "-rs100 -w50", "-r -w50", "-w50"):
+        assert not any(told in note for note in import_diskspd("d", f"diskspd {line} -b4K x").notes), line
+
+
 def test_sequential_threads_of_diskspd_go_over_the_same_blocks() -> None:
     assert [(s["workers"], s["region"]) for s in streams(diskspd("diskspd -t2 -c1G x"))] == [(1, "0B..1GiB")] * 2
     assert [s["region"] for s in streams(diskspd("diskspd -t2 -T256K x"))] == ["0B..100%", "256KiB..100%"]

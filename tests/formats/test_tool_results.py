@@ -447,6 +447,17 @@ def test_a_result_is_compared_with_a_run_of_ours(
     assert {change["figure"] for change in found["changes"]} >= {"iops"}
     assert not found["only_before"]
     assert not found["only_after"]
+    # A shorter run of the same load is compared, too, and the comparison says so first.
+    assert main(["run", profile, SIM, "--set", "duration=2s", *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "3", "--json", *store]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["changes"]
+    (differ,) = found["loads_differ"]
+    assert "duration: " in differ
+    assert main(["run", profile, SIM, "--set", "duration=2s", "--set", "depth=3", *store]) == 0
+    assert main(["compare", "1", "4", *store]) == 2
+    assert "no workload was measured on both sides" in capsys.readouterr().err
     # A result that is there already is not stored again.
     assert main(["import", str(tmp_path / name), *store]) == 0
     assert "is already run 1" in capsys.readouterr().err

@@ -54,6 +54,12 @@ def _diskspd(words: list[str]) -> Load:
         load.notes.append(PATTERN_NOTE)
     if load.is_random and not load.each_its_cursor:
         load.notes.append("-si has no effect beside -r: offsets are random.")
+    # Usage text of diskspd 2.1, -rs: "sequential IO runs will be homogeneous if a mixed ratio is specified".
+    if load.random_percent is not None and load.random_percent < 100 and 0 < load.write_percent < 100:
+        load.notes.append(
+            "-rs with -w: each run of diskspd is all reads or all writes; here, reads and writes alternate at random "
+            "within a run, so read-ahead and merging have less to do."
+        )
     if load.threads > 1 and not load.is_random and load.each_its_cursor and not load.between_threads_bytes:
         load.notes.append(
             "Sequential threads go through the same blocks, each with a cursor of its own, as in diskspd."

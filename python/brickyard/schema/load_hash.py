@@ -10,10 +10,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+LENGTHS = ("duration", "requests", "bytes", "passes", "warmup")
+"""How long a phase takes, as a plan can say it."""
 
-def load_hash(plan: Mapping[str, Any]) -> str:
-    """What fio's JSON does not tell (a random map, whether time alone ends a job) is left out."""
+
+def load_hash(plan: Mapping[str, Any], *, of_any_length: bool = False) -> str:
+    """What fio's JSON does not tell (a random map, whether time alone ends a job) is left out. For plans
+    `of_any_length`, so is how long each phase takes."""
     phases = [_unnamed(phase) for phase in plan.get("phase", [])]
+    if of_any_length:
+        phases = [{key: value for key, value in phase.items() if key not in LENGTHS} for phase in phases]
     # Which engine was named is how it is carried out; a comparison tells it by itself.
     asked = {key: plan.get(key) for key in ("io", "cache", "reap")}
     # Unset, the queue decides; a load that sets it is another.

@@ -338,6 +338,11 @@ class RunInfo(RunHead):
         return load_hash(self.plan_document)
 
     @cached_property
+    def load_hash_of_any_length(self) -> str:
+        """Alike for plans that ask the same for a longer or shorter time, too."""
+        return load_hash(self.plan_document, of_any_length=True)
+
+    @cached_property
     def plan(self) -> Plan | OtherPlan:
         """What was asked for. Raises BadInputError where the record of it is damaged."""
         try:

@@ -7,8 +7,9 @@ pooled; what has no counterpart is told. No figure is judged here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from brickyard.analysis.figures.all_rows import AllRow
 from brickyard.analysis.figures.batches import Batches
@@ -35,6 +36,10 @@ SERVICE_COMPARED = ("iops", "service_mean", "service_p99")
 LATENCY_COMPARED = ("iops", "latency_mean", "latency_p99")
 
 Name = tuple[str, ...]
+
+Hashed = Callable[[RunInfo], str]
+HASH = attrgetter("load_hash")
+HASH_OF_ANY_LENGTH = attrgetter("load_hash_of_any_length")
 
 Apart = dict[Name, dict[str, tuple[str, list[Record]]]]
 """Names under which there are several loads: of each by its hash what tells it from the others, and its runs."""
@@ -125,10 +130,18 @@ def paired(before: Sequence[Record], after: Sequence[Record]) -> tuple[_Named, _
     by_load = False
     if not any(name in other for name in one) and one and other:
         # The same load under another name, such as a job that another program ran.
-        alike = [sides_of(side, apart, changing, by_load=True) for side in (before, after)]
+        hashed = hash_of_both(before, after)
+        alike = [sides_of(side, apart, changing, hashed) for side in (before, after)]
         if by_load := any(name in alike[1] for name in alike[0]):
-            one, other = _with_own_names(alike[0], alike[1])
+            one, other = _with_own_names(alike[0], alike[1], hashed)
     return _like(one, other, by_load=by_load)
+
+
+def hash_of_both(before: Sequence[Record], after: Sequence[Record]) -> Hashed:
+    """The hash under which loads of other names are one: that of the whole load, or, where the sides have none in
+    common, of what it asks for any time."""
+    both = ({record.info.load_hash for record in side} for side in (before, after))
+    return HASH if set.intersection(*both) else HASH_OF_ANY_LENGTH
 
 
 def _like(one: _Named, other: _Named, *, by_load: bool) -> tuple[_Named, _Named, tuple[list[int], list[int]]]:
@@ -222,7 +235,10 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
     return compared if len(kinds) < 2 else tuple(n for n in compared if not FIGURES[n].is_percentile)
 
 
-def sides_of(records: Sequence[Record], apart: Apart, changing: bool, *, by_load: bool = False) -> dict[Name, Pooled]:
+def sides_of(
+    records: Sequence[Record], apart: Apart, changing: bool, hashed: Hashed | None = None
+) -> dict[Name, Pooled]:
+    """By name, or by what is asked where `hashed` says which hash of it counts."""
     found: dict[Name, Pooled] = {}
     overloaded = set[Name]()
     for record in records:
@@ -230,7 +246,7 @@ def sides_of(records: Sequence[Record], apart: Apart, changing: bool, *, by_load
         for step, condition, part in parts_of(record):
             batches, lengths = Batches(part), length_told(part)
             for row in totals(part):
-                name = (asked_words(record, row), row.operation) if by_load else row_name(record, row, apart)
+                name = (asked_words(record, row, hashed), row.operation) if hashed else row_name(record, row, apart)
                 name = with_words(name, step, stood(record, condition, changing))
                 of_record[name] += 1
                 if of_record[name] > 1:  # such as one model twice, which is no repetition of itself
@@ -295,9 +311,9 @@ def several_loads(*sides: Sequence[Record]) -> Apart:
     }
 
 
-def asked_words(record: Record, row: Totals) -> str:
+def asked_words(record: Record, row: Totals, hashed: Hashed = HASH) -> str:
     """What a row asks of the storage without any name: the hash of its plan, and its place there."""
-    return f"load {record.info.load_hash}{_place(record, row)}"
+    return f"load {hashed(record.info)}{_place(record, row)}"
 
 
 def _place(record: Record, row: Totals) -> str:
@@ -307,7 +323,7 @@ def _place(record: Record, row: Totals) -> str:
 
 
 def _with_own_names(
-    one: dict[Name, Pooled], other: dict[Name, Pooled]
+    one: dict[Name, Pooled], other: dict[Name, Pooled], hashed: Hashed
 ) -> tuple[dict[Name, Pooled], dict[Name, Pooled]]:
     """Sides that were paired by what they ask, under the names that their streams have: `log`, or `log / log-write`
     where these differ. Where that would leave two of one name, all keep what they ask; one load that has a
@@ -319,7 +335,7 @@ def _with_own_names(
     if len(set(told.values())) < len(told):
         rows = {**other, **one}
         runs = [record for side in (one, other) for found in side.values() for record, _ in found.found]
-        titles = {(record.info.load_hash, record.info.plan.title) for record in runs}
+        titles = {(hashed(record.info), record.info.plan.title) for record in runs}
         title = titles.pop()[1] if len(titles) == 1 else ""
         if not title:
             return one, other
@@ -403,12 +419,30 @@ def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]
         if {load_hash(record) for record in before if record_name(record) == name}
         != {load_hash(record) for record in after if record_name(record) == name}
     }
-    return [
-        f"{key}: {load_words(next(iter(plans.values())), next(iter(sides[1][key].values())))}"
-        for key, plans in sides[0].items()
-        if key in sides[1] and key not in apart and not set(plans) & set(sides[1][key])
-    ] + [
-        f"{name} is the name of several workloads: "
-        + "; ".join(f"{words} ({format_runs([run.info.id for run in runs])})" for words, runs in loads.values())
-        for name, loads in apart.items()
-    ]
+    renamed = [] if set(sides[0]) & set(sides[1]) else _lengths_differ(before, after)
+    return (
+        renamed
+        + [
+            f"{key}: {load_words(next(iter(plans.values())), next(iter(sides[1][key].values())))}"
+            for key, plans in sides[0].items()
+            if key in sides[1] and key not in apart and not set(plans) & set(sides[1][key])
+        ]
+        + [
+            f"{name} is the name of several workloads: "
+            + "; ".join(f"{words} ({format_runs([run.info.id for run in runs])})" for words, runs in loads.values())
+            for name, loads in apart.items()
+        ]
+    )
+
+
+def _lengths_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
+    """Loads of other names that are one but for how long they take."""
+    if hash_of_both(before, after) is HASH:
+        return []
+    others = {HASH_OF_ANY_LENGTH(record.info): record for record in after}
+    pairs = {
+        HASH(one.info): (one, others[HASH_OF_ANY_LENGTH(one.info)])
+        for one in before
+        if HASH_OF_ANY_LENGTH(one.info) in others
+    }
+    return [f"{one.info.profile} / {other.info.profile}: {load_words(one, other)}" for one, other in pairs.values()]
