@@ -246,6 +246,18 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     (
         "cpu_waited",
         "warning",
+        {"phase_ends.0.cpu_wait_share": 0.18, "phase_ends.0.depth": {"in_flight": 8.0, "at_once": 4.0}},
+        "waited for a CPU 18% of the time; requests",
+    ),
+    (
+        "depth_not_reached",
+        "warning",
+        {"phase_ends.0.cpu_wait_share": 0.02, "phase_ends.0.depth": {"in_flight": 8.0, "at_once": 4.0}},
+        "the storage had 4.0 requests at a time, not 8.0",
+    ),
+    (
+        "cpu_waited",
+        "warning",
         {
             "phase_ends.0.cpu_wait_share": 0.59,
             "start.engine": "io_uring",

@@ -834,3 +834,12 @@ def test_the_history_of_a_target_has_what_was_done_on_it(tmp_path: Path, capsys:
     assert streams("sim:msr-2003-wd") == [("log", 2)]
     assert streams("sim:terraserver-2003") == [("data", 1)]
     assert streams("sim:msr-2003-maxtor") == [("data", 1)]
+
+
+def test_a_rate_that_was_kept_had_no_limit_but_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside gaps of a fifth of a millisecond, a thread waits on its CPU for each instant: it is busy, and no limit."""
+    words = ["--rw", "randread", "--rate", "5000", "--runtime", "500ms", "--size", "1MiB", "--direct", "0"]
+    assert main(["run", *words, str(tmp_path / "file"), "--json", "--store", str(tmp_path / "runs.db")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (end,) = document["generator"]
+    assert end["unsent"] > 25 or not end["generator_bound"]

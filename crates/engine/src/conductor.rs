@@ -19,6 +19,7 @@ use crate::lane::LaneSpec;
 use crate::measuring::{Loop, LoopSpec, Outcome, Report, Sink, cells_of, needs};
 use crate::note::{FailureCounts, Note};
 use crate::program::{NoPrograms, Programs};
+use crate::ramp::SHORT_SHARE;
 use crate::referee::{Decision, Merged, Reason, Referee};
 use crate::scheduled::{Bounds, Scheduled};
 use crate::slowest::Slowest;
@@ -236,6 +237,15 @@ struct Progress {
     /// What the scheduler gave the threads of the loops that have ended.
     scheduled: Vec<Scheduled>,
     stop_on_error: bool,
+}
+
+impl Progress {
+    /// Whether all streams have a pace of their own and could keep it, as far as that counts.
+    fn kept_pace(&self, plan: &plan::Phase, unsent: u64, dropped_frames: u64) -> bool {
+        let sent: u64 = self.counts.iter().map(|(good, bad)| good + bad).sum();
+        let short = unsent as f64 > SHORT_SHARE * (unsent + sent) as f64;
+        plan.stream.iter().all(plan::Stream::is_open) && !short && dropped_frames == 0
+    }
 }
 
 enum Message {
@@ -630,6 +640,7 @@ impl<D: Devices> Conductor<'_, D> {
             own_ns: progress.own_ns,
             process_ns: spent.user_ns + spent.system_ns,
             scheduled: Scheduled::of_all(&progress.scheduled, progress.loops),
+            pace_kept: progress.kept_pace(plan, unsent.values().sum(), frames.iter().map(|end| end.dropped).sum()),
         });
         let bound = judged.map_or(Bound::No, |judged| judged.bound());
         (self.emit)(Event::PhaseEnd(Box::new(PhaseEnd {

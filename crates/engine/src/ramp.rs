@@ -9,7 +9,7 @@ use crate::event::{RampEnd, RampStep};
 use crate::referee::{Merged, Owed, figure_of};
 
 /// A rate that the storage keeps up with to 1 %, as nowhere more than 1 % may stay unsent, counts as kept.
-const SHORT_SHARE: f64 = 0.01;
+pub const SHORT_SHARE: f64 = 0.01;
 /// Poisson arrivals differ from their mean by more than three standard deviations once in 370 steps.
 const SHORT_DEVIATIONS: f64 = 3.0;
 

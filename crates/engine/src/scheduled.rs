@@ -62,11 +62,14 @@ pub struct Bounds {
     /// CPU time of the process, the kernel's work for it included.
     pub process_ns: u64,
     pub scheduled: Option<Scheduled>,
+    /// Every request was due at an instant of its own, and was sent. A loop that waits for such an instant on a CPU, so as
+    /// not to miss it, uses all its time, and could send no more.
+    pub pace_kept: bool,
 }
 
 impl Bounds {
     pub fn bound(&self) -> Bound {
-        match self.loop_ns >= BOUND_JUDGED_NS * self.loops as u64 {
+        match self.loop_ns >= BOUND_JUDGED_NS * self.loops as u64 && !self.pace_kept {
             true if self.own_cpu_share() > BOUND_OWN_SHARE => Bound::Own,
             true if self.cpu_share() > BOUND_CPU_SHARE => Bound::Cpu,
             _ => Bound::No,
@@ -99,7 +102,15 @@ mod tests {
 
     fn bounds(own_ns: u64, cpu_ns: u64, wait_ns: u64) -> Bounds {
         let scheduled = Some(Scheduled { cpu_ns, wait_ns });
-        Bounds { loops: 1, cpus: 2, loop_ns: SECOND, own_ns, process_ns: cpu_ns, scheduled }
+        Bounds { loops: 1, cpus: 2, loop_ns: SECOND, own_ns, process_ns: cpu_ns, scheduled, pace_kept: false }
+    }
+
+    #[test]
+    fn a_rate_that_was_kept_had_no_limit_but_itself() {
+        for busy in [bounds(600_000_000, 700_000_000, 0), bounds(4_000_000, 990_000_000, 0)] {
+            assert_ne!(busy.bound(), Bound::No);
+            assert_eq!(Bounds { pace_kept: true, ..busy }.bound(), Bound::No);
+        }
     }
 
     /// A loop that other programs kept from its CPU for most of a second is not the limit, however long its own time was.

@@ -32,5 +32,11 @@ class PlanTitles(msgspec.Struct, frozen=True):
         title = self.title or ""
         return title if self.source == BY_OPTIONS else changes_in(title)
 
+    def load_of(self, profile: str) -> str:
+        """The load with the name of its profile: `mix, but depth=32`; of one that options made, `mix (randrw, 4k)`."""
+        if self.source == BY_OPTIONS:
+            return f"{profile} ({self.title})" if self.title else profile
+        return f"{profile}{CHANGED}{self.called}" if self.called else profile
+
 
 ready(PlanTitles)

@@ -325,6 +325,11 @@ class RunInfo(RunHead):
         """What tells its load from others of its profile; empty where that is the profile as it is."""
         return self._titles.called
 
+    @property
+    def load(self) -> str:
+        """The name of the profile, and what tells its load from others of it."""
+        return self._titles.load_of(self.profile)
+
     @cached_property
     def _titles(self) -> PlanTitles:
         try:

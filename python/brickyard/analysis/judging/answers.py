@@ -633,22 +633,27 @@ def _limit(records: Sequence[Record]) -> str:
             "No worker was at its limit. Other load on the hosts is not recorded, so whether storage or generator was "
             "the limit is not known."
         )
-    if not bound:
-        found = {warning.id for record in records for warning in record.info.warnings}
-        paced = sum(map(_is_paced, records))
-        if any(map(summaries.is_cpu_taken, records)):
-            return f"{CPU_LACKED}, so whether storage or generator was the limit is not known."
-        qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
-        if qualified or _lateness(records) or 0 < paced < len(records) or any(map(_may_be_elsewhere, records)):
-            return "The generator was not the limit."
-        if paced:
-            if not all(map(_is_idle_or_quick, records)):
-                return "The profile set the rate; how close it is to the storage's limit is not known."
-            return "The profile set the rate, and neither the storage nor the generator was at its limit."
-        if any(map(_pauses, records)):
-            return "The profile pauses between requests, and neither the storage nor the generator was at its limit."
-        return "The storage, not the generator, was the limit."
-    return _bound_words(bound, records)
+    return _bound_words(bound, records) if bound else _unbound_words(records)
+
+
+def _unbound_words(records: Sequence[Record]) -> str:
+    found = {warning.id for record in records for warning in record.info.warnings}
+    paced = sum(map(_is_paced, records))
+    if any(map(summaries.is_cpu_taken, records)):
+        if paced == len(records):
+            far = "how close the rate is to the storage's limit"
+            return f"The profile set the rate. {CPU_LACKED}, so {far} is not known."
+        return f"{CPU_LACKED}, so whether storage or generator was the limit is not known."
+    qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
+    if qualified or _lateness(records) or 0 < paced < len(records) or any(map(_may_be_elsewhere, records)):
+        return "The generator was not the limit."
+    if paced:
+        if not all(map(_is_idle_or_quick, records)):
+            return "The profile set the rate; how close it is to the storage's limit is not known."
+        return "The profile set the rate, and neither the storage nor the generator was at its limit."
+    if any(map(_pauses, records)):
+        return "The profile pauses between requests, and neither the storage nor the generator was at its limit."
+    return "The storage, not the generator, was the limit."
 
 
 def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:

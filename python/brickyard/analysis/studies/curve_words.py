@@ -53,7 +53,6 @@ from brickyard.bricks.spread import spread_of
 from brickyard.percentiles import MEDIAN_AND_P99, PERCENTILE_NAMES
 from brickyard.schema.operations import commits, reads_data
 from brickyard.schema.plan import Plan
-from brickyard.schema.titles import CHANGED
 from brickyard.store import Record, StudyInfo
 from brickyard.units import format_count, format_iops, format_ns, format_percent, format_seconds, three_digits
 
@@ -186,9 +185,8 @@ def _question(records: Sequence[Record]) -> str:
     if not records:
         return "How much load does the target sustain, and with what response time?"
     info = records[0].info
-    load = f"{info.profile}{CHANGED}{info.called}" if info.called else info.profile
     state = "" if info.condition == "normal" else f" ({info.condition.replace('_', ' ')})"
-    return f"How much of {load} does {target_words(records)}{state} sustain, and with what response time?"
+    return f"How much of {info.load} does {target_words(records)}{state} sustain, and with what response time?"
 
 
 def _capital(line: str) -> str:
