@@ -22,7 +22,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from brickyard.traces.contents import Buckets, Doubles, Examined, OperationFigures
 from brickyard.units import plural
@@ -181,6 +180,8 @@ def distance_of(figure: str, first: Doubles, second: Doubles) -> Distance:
         missing = not len(first) or not len(second)
         why = "not in both traces" if missing else f"fewer than {LEAST} values"
         return Distance(figure, len(first), len(second), why=why)
+    from scipy import stats  # takes a second, which no other command has to wait for
+
     found = stats.ks_2samp(_finite(first), _finite(second), method="asymp")
     means = _means(figure, first, second)
     return Distance(

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
-from scipy import optimize, stats
 
 from brickyard.analysis.figures.hosts import fleet_of
 from brickyard.analysis.figures.named import IOPS, RATES_BY_OPERATION
@@ -201,6 +200,8 @@ def least_score(count: int, chance: float) -> float:
         far = values - np.median(values, axis=1, keepdims=True)
         sigma = MAD_TO_SIGMA * np.median(np.abs(far), axis=1)
         return max(LEAST_SCORE, float(np.quantile(far.max(axis=1) / sigma, 1 - chance)))
+    from scipy import optimize, stats
+
     at, weights = np.polynomial.hermite_e.hermegauss(15)
     shares = np.outer(weights, weights) / weights.sum() ** 2
     middles, sigmas = np.meshgrid(at * math.sqrt(1.571 / count), 1 + at * math.sqrt(1.36 / count), indexing="ij")
@@ -280,6 +281,8 @@ def _worst_window(series: Sequence[tuple[float, float]], curve: np.ndarray) -> f
 def _predicted(load: np.ndarray, slow: np.ndarray) -> tuple[np.ndarray, float]:
     """A polynomial of the logarithms, and by how much a point may be above it. Points beyond the limit are left out
     and both are found again, so that slow units do not widen it."""
+    from scipy import stats
+
     keep = np.ones(len(load), dtype=bool)
     degree = min(DEGREE, len(np.unique(load)) - 1)
     factor = float(stats.norm.isf(1 - PREDICTED))
@@ -322,6 +325,8 @@ def spreads(units: Sequence[Peer]) -> list[FigureSpread]:
 
 def in_common(units: Sequence[Peer], slow: set[str]) -> list[Common]:
     """Traits by Fisher's exact test, Bonferroni's correction over all that were tried; the rarest chance first."""
+    from scipy import stats
+
     traits = {(name, value) for unit in units for name, value in unit.traits.items() if value}
     others = [unit for unit in units if unit.name not in slow]
     bad = [unit for unit in units if unit.name in slow]

@@ -95,7 +95,7 @@ class StudyCell:
 
 @dataclass(frozen=True)
 class Layout:
-    """All cells, and what there is to say about combinations that are left out."""
+    """All cells, how many combinations of their levels are excluded, and what there is to say about those left out."""
 
     cells: list[StudyCell]
     excluded: int
@@ -109,17 +109,12 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
     prices = _prices(design, wishes.prices)
     found: list[StudyCell] = []
     excluded = aimless = 0
-    for combination in product(*(factor.levels for factor in design.factors)):
+    for combination in product(*(_wanted(factor, only) for factor in design.factors)):
         levels = {factor.name: level.name for factor, level in zip(design.factors, combination, strict=True)}
         if any(_fits(levels, where) for where in design.exclude):
             excluded += 1
             continue
-        if any(
-            level.is_asked_for and level.name not in only.get(factor.name, ())
-            for factor, level in zip(design.factors, combination, strict=True)
-        ):
-            continue
-        if not _fits(levels, only) or (not aims and any(level.needs_target for level in combination)):
+        if not aims and any(level.needs_target for level in combination):
             continue
         cell = _cell(design, combination, levels, prices)
         if aims:
@@ -141,6 +136,13 @@ def lay_out(design: Design, wishes: Wishes) -> Layout:
         are, them = ("is", "it") if aimless == 1 else ("are", "them")
         notes.append(f"{combinations_words(aimless)} {are} left out: no --target was named for {them}")
     return Layout(found, excluded, notes)
+
+
+def _wanted(factor: Factor, only: Where) -> list[Level]:
+    """The levels that are named; else all but those that have to be."""
+    if factor.name in only:
+        return [level for level in factor.levels if level.name in only[factor.name]]
+    return [level for level in factor.levels if not level.is_asked_for]
 
 
 KEYS = ("profile", "target", "condition", "neighbour", "array", "rebuild_rate", "hosts", "share")
