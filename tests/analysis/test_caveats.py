@@ -252,6 +252,12 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
     (
         "depth_not_reached",
         "warning",
+        {"phase_ends.0.cpu_wait_share": 0.05, "phase_ends.0.depth": {"in_flight": 8.0, "at_once": 1.0}},
+        "the storage had 1.0 requests at a time, not 8.0",
+    ),
+    (
+        "depth_not_reached",
+        "warning",
         {"phase_ends.0.cpu_wait_share": 0.02, "phase_ends.0.depth": {"in_flight": 8.0, "at_once": 4.0}},
         "the storage had 4.0 requests at a time, not 8.0",
     ),
