@@ -387,6 +387,22 @@ def test_plain_output_has_progress_on_stderr_and_tables_on_stdout(home: Home) ->
     assert "\x1b" not in out + err
 
 
+@pytest.mark.parametrize("others", [True, False])
+def test_what_a_device_held_before_it_was_ours_is_looked_at(home: Home, loop_device: str, others: bool) -> None:
+    """Of a device that others had filled, "100 % was never written" was said after a run that filled nothing."""
+    size = int(subprocess.check_output(["blockdev", "--getsize64", loop_device]))
+    with open(loop_device, "r+b") as device:
+        device.write(os.urandom(size) if others else bytes(size))
+        os.fsync(device.fileno())
+    words = ("--rw", "randrw", "--bs", "4k", "--runtime", "200ms", "--overwrite", loop_device, "--set", "fill=never")
+    for _ in range(2):
+        told = home.run("run", loop_device, *words, "--set", "region=8MiB..16MiB")
+        (said,) = {"unwritten", "unwritten_unknown", "none_blank", "blank_blocks"} & {
+            warning["id"] for warning in told["warnings"]
+        }
+        assert said == ("none_blank" if others else "blank_blocks")
+
+
 def test_what_a_device_holds_behind_trims_is_not_known(home: Home, loop_device: str, tmp_path: Path) -> None:
     """A whole device was called "100 % never written" after a profile with trims, which it had not even sent."""
     consent = ("--overwrite", loop_device)

@@ -120,7 +120,7 @@ def test_a_forecast_says_what_is_known_and_no_more() -> None:
     replayed = forecast(structs.replace(plan_with(), phase=[traced]), [GIB], [GIB - MIB])
     assert replayed.written_bytes == 3 * 8192
     said = forecast_lines(replayed, ["/dev/none"])
-    assert "writes: at most 24 KiB, after filling 1,023 MiB that were never written" in said
+    assert "writes: at most 24 KiB, after filling 1,023 MiB that are not known to hold data" in said
     unfilled = forecast(plan_with(fill='"never"'), [GIB], [GIB])
     assert unfilled.fill_bytes == 0
     assert not any("filling" in line for line in forecast_lines(unfilled, ["/dev/none"]))

@@ -638,7 +638,7 @@ class TestReplayOnDevices:
         before = kernels(loop_device)
         assert main(["run", str(trace), loop_device, "--overwrite", loop_device]) == 0
         captured = capsys.readouterr()
-        assert "writes: at most 16 KiB, after filling 65 MiB that were never written" in captured.err
+        assert "writes: at most 16 KiB, after filling 65 MiB that are not known to hold data" in captured.err
         assert "66 MiB of a block device" in " ".join(captured.out.split())
         # The fill, the erased first and last MiB, the mark, and the trace.
         written = kernels(loop_device)["write_bytes"] - before["write_bytes"]

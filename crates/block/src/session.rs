@@ -360,7 +360,8 @@ impl Target {
         self.guarded.header.as_ref().map(|header| length_bytes.saturating_sub(header.filled_bytes))
     }
 
-    /// Bytes that hold no data wherever they lie, of a file of ours by its file system.
+    /// Bytes that hold no data wherever they lie, of a file of ours by its file system. What was on a device before our
+    /// header is nowhere recorded, so what we did not fill may hold data of others.
     fn never_written(&self) -> Unwritten {
         let told = self.unwritten_bytes();
         let is_file = self.guarded.kind == TargetKind::File;
@@ -369,7 +370,7 @@ impl Target {
             .and_then(|(start_bytes, length_bytes)| hole_bytes(&self.guarded.file, start_bytes, length_bytes));
         let is_trimmed = self.guarded.header.as_ref().is_some_and(|header| header.is_trimmed);
         match counted.or(told) {
-            Some(1..) if counted.is_none() && is_trimmed => Unwritten::Unknown,
+            Some(1..) if counted.is_none() && (is_trimmed || !is_file) => Unwritten::Unknown,
             Some(0) => Unwritten::None,
             Some(bytes) => Unwritten::Bytes { bytes },
             None => Unwritten::Unknown,

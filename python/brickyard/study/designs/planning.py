@@ -114,7 +114,7 @@ class StudyPlan:
             said.append(f"{format_counted(open_ended, 'runs')} {ending}")
         real = {line.step.spec.profile for line in missing if not line.step.cell.is_modelled}
         if real - {KIND}:
-            said.append("the time for filling the parts that were never written")
+            said.append("the time for filling the parts that are not known to hold data")
         # How long that takes is up to the server, and it is done once for all runs of one database.
         unknown = ", without the time for making servers and loading databases" if KIND in real else ""
         return ", and ".join(said) + unknown

@@ -83,9 +83,9 @@ def forecast_lines(expected: Forecast, targets: list[str], *, made: bool = False
         return [f"duration: {lasts} of the model's time", MODELLED_WRITES]
     fill_bytes = expected.fill_bytes
     if fill_bytes is not None:
-        filling = f"filling {format_size(fill_bytes)} that were never written" if fill_bytes else ""
+        filling = f"filling {format_size(fill_bytes)} that are not known to hold data" if fill_bytes else ""
     elif expected.writes:
-        filling = "filling the parts that were never written"
+        filling = "filling the parts that are not known to hold data"
     else:  # a target that exists and is not Brickyard's own is read as it is
         filling = "filling the new file" if made else "filling the rest of a file that Brickyard made"
     lines = [f"duration: {lasts}" + (f", and the time for {filling}" if filling else "")]
