@@ -284,6 +284,16 @@ def test_what_did_not_end_is_no_headline(tmp_path: Path) -> None:
     assert of_run == {"1": "50 %", "2": "100 %", "3": "–"}
 
 
+def test_what_used_the_devices_beside_several_runs_stands_in_the_answer(tmp_path: Path) -> None:
+    foreign = {"id": "foreign_io", "severity": "warning", "text": "Others used it.", "remedy": ""}
+    measured = interval(0, SECOND, cell([MS] * 20))
+    with Store(tmp_path / "runs.db") as store:
+        runs = [add_run(store, [measured, phase_end()], warnings=[foreign] if n % 2 else []) for n in range(4)]
+        records = [store.record(run) for run in runs]
+    assert "Something else used the devices during 2 of 4 runs" in answer(records, {}).belief
+    assert "Something else" not in answer(records[1:2], {}).belief, "its warning stands below"
+
+
 def test_the_storage_is_called_the_limit_only_where_nothing_speaks_against_it(tmp_path: Path) -> None:
     steal = {"id": "steal", "severity": "warning", "text": "Stolen.", "remedy": ""}
     measured = interval(0, SECOND, cell([MS] * 20))

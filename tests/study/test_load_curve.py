@@ -578,6 +578,11 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
         "mean response time within 5.00 ms: 150 requests/s (95 % interval 127 to 179, from the spread of the searches "
         "alone). The 3 searches, each with its own arrivals and offsets, found 140, 150 and 160"
     )
+    apart = line_of(3012, 3605, 15207)
+    assert apart.startswith(
+        "mean response time within 5.00 ms: not known, since the searches differ too much (95 % interval 605 to 50,"
+    )
+    assert "found 3,012, 3,605 and 15,207" in apart
     assert "95 % interval 150 to 152," in line_of(150, 150, 150), "a search tells its rate to 1 %"
     assert line_of(140).endswith(": 140 requests/s. A single search gives no interval: use --searches 3")
     assert line_of(140, None).endswith("at no measured rate in 1 of 2 searches; otherwise up to 140/s")

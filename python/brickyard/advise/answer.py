@@ -193,6 +193,7 @@ def _sustained(item: Sustained, *, named: bool) -> str:
     if item.rates is None:
         return f"{where}No rate keeps the limit; {unlimited}."
     said = f"{where}{sustained_words(item, item.rates)}"
+    said = f"{said[0].upper()}{said[1:]}"
     return f"{said}." if item.is_overlapping else f"{said}; {unlimited}."
 
 

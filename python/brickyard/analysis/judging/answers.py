@@ -23,6 +23,7 @@ from brickyard.analysis.judging import cached
 from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.aborted import aborted_uncounted, aborted_words
 from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
+from brickyard.analysis.judging.caveats_site import FOREIGN_IO
 from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit
 from brickyard.analysis.judging.failing import damaged_blocks
 from brickyard.analysis.judging.groups import in_runs, target_words
@@ -80,6 +81,8 @@ REQUESTS_MIN = 30
 CPU_LACKED = "The generator did not have all the CPU time that it wanted"
 MEMORY_LIMITED = "The storage was not the limit: memory took the writes."
 HANDED_LIMITED = "The storage was not the limit: memory took the writes, as fast as io_uring handed them over."
+DISTURBED_SHARE = 0.1
+"""Our choice: where others used the devices in fewer of the runs, the answer says nothing of it."""
 LATE_SHARE = 0.1
 """Lateness of a smaller share of the mean response time changes no conclusion."""
 
@@ -145,8 +148,17 @@ def belief(records: Sequence[Record], *others: str) -> str:
     moments = _moments([record for record in found if record.info.is_valid])
     first = () if moments in others else (moments,)
     others = (*first, *others, *cached.unknown_reads_words(found))
-    said = [*others, *_unfinished(found), *_failures(found), *_stalled(found), *limits, *modelled_words(found)]
+    said = [*others, *_unfinished(found), *_disturbed(found), *_failures(found), *_stalled(found), *limits]
+    said += modelled_words(found)
     return " ".join(text for text in said if text)
+
+
+def _disturbed(records: Sequence[Record]) -> list[str]:
+    """Of several runs, whose warnings stand further down; that of a single run stands right below."""
+    those = sum(any(warning.id == FOREIGN_IO for warning in record.info.warnings) for record in records)
+    if len(records) < 2 or those < DISTURBED_SHARE * len(records):
+        return []
+    return [f"Something else used the devices during {those} of {len(records)} runs: measure again when nothing does."]
 
 
 def _warned_words(records: Sequence[Record], notes: int) -> str:

@@ -51,6 +51,8 @@ from brickyard.schema import (
 from brickyard.schema.plan import Plan
 from brickyard.schema.warning import Value, tally
 
+FOREIGN_IO = "foreign_io"
+
 # Time that the hypervisor took away: above one part in a hundred latencies near the tail are its, not the storage's.
 STEAL_SHARE_MAX = 0.01
 # A cache of a quarter of the target answers a quarter of uniform requests; below that, the cache is measured
@@ -550,7 +552,7 @@ def neighbours(run: Judged) -> Iterator[RunWarning]:
             kinds = {target.kind for target in run.start.targets} if run.start else set()
             may_be_journal = bool(kinds - {TargetKind.BLOCK}) and any(side == "written" for side, _ in parts)
             yield warned(
-                "foreign_io",
+                FOREIGN_IO,
                 "warning",
                 f"Other programs{', or the file system for its journal,' if may_be_journal else ''} used {{devices}} "
                 f"during the run: {words}, besides {{whose}} {mine}.",

@@ -22,6 +22,10 @@ OVERLAPPING_FACTOR = 1.1
 """An open loop that reaches so many times what the profile's closed loop does has more requests in flight than it."""
 
 
+WIDE_FACTOR = 10.0
+"""Our choice: where the ends of an interval are so many times apart, its middle is no answer."""
+
+
 @dataclass(frozen=True)
 class Sustained:
     """The rate within a limit in one condition, and the rate without one."""
@@ -61,6 +65,7 @@ class Sustained:
         return (
             not self.is_open
             and self.rates is not None
+            and not is_wide(self.rates)
             and self.rates.centre > self.unlimited_per_s * OVERLAPPING_FACTOR
         )
 
@@ -70,9 +75,16 @@ class Sustained:
         return (rates.centre, rates.centre) if rates.low is None or rates.high is None else (rates.low, rates.high)
 
 
+def is_wide(rates: Sample) -> bool:
+    return rates.low is not None and rates.high is not None and rates.high > WIDE_FACTOR * rates.low
+
+
 def sustained_words(item: Sustained, rates: Sample) -> str:
     """Without a full stop. A rate that the profile's own closed loop cannot have comes after what that does."""
     whose = f" of {item.streams}" if item.streams else ""
+    if is_wide(rates) and rates.low is not None and rates.high is not None:
+        span = f"{format_iops(rates.low)} to {format_iops(rates.high)} {item.noun}/s{whose}"
+        return f"not known, since the searches differ too much (95 % interval {span}, {COVERED})"
     about = []
     if rates.low is not None and rates.high is not None:
         about.append(f"95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}, {COVERED}")

@@ -443,7 +443,9 @@ class BurnIn:
     def _fill(self, one: Burning, fill: Fill) -> None:
         if one.fill is None:
             size = format_size(fill.total_bytes - fill.done_bytes)
-            self.note(f"{one.account.device}: {size} that are not known to hold data are filled before the burn-in begins")
+            self.note(
+                f"{one.account.device}: {size} that are not known to hold data are filled before the burn-in begins"
+            )
         else:
             one.account.counts.filled_bytes += fill.done_bytes - one.fill.done_bytes
             one.fill = fill
