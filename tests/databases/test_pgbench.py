@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import psycopg
@@ -27,6 +26,8 @@ from brickyard.databases.pgbench_home import MARK, PREFIX
 from brickyard.databases.pgbench_log import LogReader
 from brickyard.databases.pgbench_plan import check_unseen_room, read_changes
 from brickyard.errors import BadInputError
+from brickyard.report import pgbench as report
+from brickyard.report import theme
 from brickyard.report.tables import failure_table
 from brickyard.schema import PhaseEnd, ServerSample, plan_document
 from brickyard.store import Record, Store
@@ -119,28 +120,89 @@ def test_a_server_of_our_own_with_kirkwood_s_settings_and_its_samples(
     assert [seen.at_ns for seen in samples] == sorted(seen.at_ns for seen in samples)
     assert told["totals"][0]["requests"] == 600
     assert told["pgbench"]["own_summary"]["transactions"] == 600
+    assert told["pgbench"]["server"] == [], "a run of a second or two has no course of late counts"
+    assert told["pgbench"]["server_total"]["wal_bytes_per_s"] > 0
     assert cli.main(["report", "latest", "--store", str(tmp_path / "store.db"), "-o", str(tmp_path / "page")]) == 0
     page = (tmp_path / "page" / "report.html").read_text()
     assert "transactions/s" in page
-    assert "WAL" in page
+    assert "WAL flushes/s" in page
+    assert "PostgreSQL reports its counters up to a second late" in page
     # Its disk was idle: locks and processors of the server are on the other side of the generator, too.
     assert "The storage, not the generator" not in " ".join(answer([record], {}).belief)
 
 
-def test_rates_of_the_server_take_the_whole_time_whatever_order_its_counts_were_told_in() -> None:
-    def seen(at_s: int, flushes: int) -> ServerSample:
-        known = {"target": 0, "at_ns": at_s * 10**9, "wal_flushes": flushes}
+def sampled(place: Path, *counts: tuple[float, int], checkpoint_s: float = 1e9, took_ns: int = MS) -> Record:
+    """A run whose server had told of so many flushes at each time, and of a checkpoint from one on."""
+    last_s = max(at_s for at_s, _ in counts)
+
+    def seen(at_s: float, flushes: int) -> ServerSample:
+        known = {"target": 0, "at_ns": round(at_s * SECOND), "wal_flushes": flushes}
+        known["checkpoints_timed"] = int(at_s >= checkpoint_s)
         rest = {f.name: 0 for f in msgspec.structs.fields(ServerSample) if f.required and f.name not in known}
         return ServerSample(**{**rest, **known})
 
-    class Told:
-        def of(self, kind: type) -> list[ServerSample]:
-            return [seen(1, 237), seen(0, 0), seen(5, 1185)]
+    seconds = range(int(last_s) or 1)
+    calls = [interval(n * SECOND, (n + 1) * SECOND, cell([took_ns] * 20, operation="call")) for n in seconds]
+    told = [*calls, *(msgspec.to_builtins(seen(*count)) for count in counts)]
+    plan = plan_document(read_changes("/data", ["clients=2", f"duration={len(seconds)}s"]).plan())
+    with Store(place / "store.db") as store:
+        return store.record(add_run(store, [*told, phase_end(end_ns=len(seconds) * SECOND)], plan_=plan))
 
-    total = pgbench.server_total(cast("Record", Told()))
+
+def late_counts(last_s: int, rate: int) -> list[tuple[float, int]]:
+    """What a server that makes so many flushes a second tells of them: nothing before the second second, then what it
+    had done up to half a second or more before, and at the end of its processes the rest."""
+    whole = [n * 1.02 for n in range(last_s) if n * 1.02 < last_s - 0.06]
+    samples = [(at, 0 if at < 2 else round(rate * (at - (0.4 if n % 2 else 0.9)))) for n, at in enumerate(whole)]
+    return [*samples, (last_s - 0.06, round(rate * (last_s - 0.9))), (float(last_s), rate * last_s)]
+
+
+def test_rates_of_the_server_take_the_whole_time_whatever_order_its_counts_were_told_in(tmp_path: Path) -> None:
+    total = pgbench.server_total(sampled(tmp_path, (1, 237), (0, 0), (5, 1185)))
     assert total is not None
     assert total.wal_flushes_per_s == 237
-    assert [span.wal_flushes_per_s for span in pgbench.server_course(cast("Record", Told()))] == [237, 237]
+
+
+@pytest.mark.parametrize(("last_s", "spans"), [(30, 3), (60, 6), (63, 6)])
+def test_the_course_of_the_server_has_no_rate_that_comes_of_late_counts(
+    last_s: int, spans: int, tmp_path: Path
+) -> None:
+    record = sampled(tmp_path, *late_counts(last_s, 2000))
+    course = pgbench.server_course(record)
+    assert len(course) == spans
+    assert (course[0].start_s, course[-1].end_s) == (0.0, last_s)
+    assert [one.end_s for one in course[:-1]] == [other.start_s for other in course[1:]]
+    assert [span.wal_flushes_per_s for span in course] == [pytest.approx(2000, rel=1 / 9)] * len(course)
+    told = pgbench.document(record)
+    assert told is not None
+    assert told.server == course
+    ((title, caption, *_),) = report.figures([record], 900, 400)
+    assert "Over time" in title
+    assert "Each step of the server's log is the mean of at least 9.2 s, since" in caption
+    assert pgbench.no_course_words(record) == ""
+
+
+def test_a_run_too_short_for_a_course_of_the_server_says_why_and_keeps_its_mean(tmp_path: Path) -> None:
+    record = sampled(tmp_path, *late_counts(20, 2000), checkpoint_s=7)
+    told = pgbench.document(record)
+    assert told is not None
+    assert told.server == []
+    assert told.server_total is not None
+    assert told.server_total.wal_flushes_per_s == 2000
+    assert told.server_total.checkpoints == 1
+    ((_, caption, wide, _),) = report.figures([record], 900, 400)
+    said = "PostgreSQL reports its counters up to a second late, so a run under about 27 s has only their mean"
+    assert caption == f"{said} over the run. Dashed lines are where a checkpoint had begun."
+    assert "WAL" not in wide.svg
+    assert theme.VERMILLION in wide.svg, "the checkpoint is marked on the transactions"
+
+
+def test_transactions_of_seconds_need_longer_spans(tmp_path: Path) -> None:
+    """What one does counts at its end."""
+    record = sampled(tmp_path, *late_counts(60, 2000), took_ns=4 * SECOND)
+    assert pgbench.server_course(record) == []
+    said = "PostgreSQL reports its counters at the end of a transaction, so a run under about 1 min 48 s"
+    assert pgbench.no_course_words(record).startswith(said)
 
 
 def test_a_server_that_dies_leaves_what_was_measured(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Duty: runs of pgbench as figures: transactions, the server's log and checkpoints beside them, pgbench's own words.
 
-Refusal: no drawing, and no figure of the server that its own counters do not give.
+Refusal: no drawing, and no figure of the server that its own counters do not give, nor of a time too short for them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from brickyard.units import (
     format_iops,
     format_mib_per_s,
     format_ns,
+    format_seconds,
     postgresql_bytes,
     three_digits,
 )
@@ -62,9 +63,57 @@ class ServerSpan:
     wal_buffers_full: int
 
 
+LATE_S = 1.0
+"""A process of PostgreSQL reports what it counted at most once in this time (`PGSTAT_MIN_INTERVAL`), and only between
+transactions."""
+SPAN_OF_LATE = 9
+"""A span lasts so many times as long as its counts may be late. What was done in the time before one of its ends may
+count on the other side, so its rate is off by at most a ninth where the work is even. Ten would leave two spans of a
+run of 30 s, since samples are a little more than a second apart."""
+SPANS_MIN = 3
+"""Fewer show no course."""
+
+
 def server_course(record: Record) -> list[ServerSpan]:
+    """Spans that the server's counts support; none where there are fewer than three, and then `server_total` stands
+    alone. Between two samples of a second, the counts give rates that never happened: nothing in the first, twice the
+    rate in the second, and of the moment after the last transaction what a whole second did."""
     seen = samples_of(record)
-    return [_span(one, other) for one, other in pairwise(seen) if other.at_ns > one.at_ns]
+    if not seen:
+        return []
+    least_ns = round(SPAN_OF_LATE * _late_s(record) * 1e9)
+    ends = seen[:1]
+    for sample in seen[1:]:
+        if sample.at_ns - ends[-1].at_ns >= least_ns:
+            ends.append(sample)
+    ends[-1] = seen[-1]  # what is left belongs to the last span
+    return [_span(one, other) for one, other in pairwise(ends)] if len(ends) > SPANS_MIN else []
+
+
+def _late_s(record: Record) -> float:
+    """A transaction that takes longer than the server's processes wait counts at its end."""
+    row = call_totals(record)
+    service = row.service if row else None
+    return max(LATE_S, service.mean_ns / 1e9) if service else LATE_S
+
+
+def no_course_words(record: Record) -> str:
+    """Why there is a total of the server and no course; empty where there is one, or neither."""
+    if server_total(record) is None or server_course(record):
+        return ""
+    late_s = _late_s(record)
+    late = "up to a second late" if late_s == LATE_S else "at the end of a transaction"
+    shortest = format_seconds(SPANS_MIN * SPAN_OF_LATE * late_s)
+    return f"PostgreSQL reports its counters {late}, so a run under about {shortest} has only their mean over the run."
+
+
+def checkpoints_seen_s(record: Record) -> list[float]:
+    """When samples first had another checkpoint; each had begun up to about a second before."""
+    return [other.at_ns / 1e9 for one, other in pairwise(samples_of(record)) if _begun(other) > _begun(one)]
+
+
+def _begun(sample: ServerSample) -> int:
+    return sample.checkpoints_timed + sample.checkpoints_requested
 
 
 def samples_of(record: Record) -> list[ServerSample]:
@@ -84,7 +133,6 @@ def _span(one: ServerSample, other: ServerSample) -> ServerSpan:
         before, after = getattr(one, name), getattr(other, name)
         return None if before is None or after is None else (after - before) / seconds
 
-    begun = other.checkpoints_timed + other.checkpoints_requested - one.checkpoints_timed - one.checkpoints_requested
     return ServerSpan(
         start_s=one.at_ns / 1e9,
         end_s=other.at_ns / 1e9,
@@ -93,7 +141,7 @@ def _span(one: ServerSample, other: ServerSample) -> ServerSpan:
         wal_bytes_per_s=rate("wal_bytes") or 0.0,
         block_reads_per_s=rate("block_reads"),
         block_writes_per_s=rate("block_writes"),
-        checkpoints=begun,
+        checkpoints=_begun(other) - _begun(one),
         wal_buffers_full=other.wal_buffers_full - one.wal_buffers_full,
     )
 
@@ -225,14 +273,21 @@ def words(record: Record) -> list[str]:
 class PgbenchDocument(msgspec.Struct, frozen=True, kw_only=True):
     own_summary: PgbenchEnd | None
     server: list[ServerSpan]
+    """Empty where the run is too short for a course."""
+    server_total: ServerSpan | None
     settings: dict[str, str]
 
 
 def document(record: Record) -> PgbenchDocument | None:
-    """For `--json`: the course of the server and pgbench's own figures."""
+    """For `--json`: the course of the server and its total, and pgbench's own figures."""
     if not is_pgbench(record):
         return None
-    return PgbenchDocument(own_summary=own_summary(record), server=server_course(record), settings=settings_of(record))
+    return PgbenchDocument(
+        own_summary=own_summary(record),
+        server=server_course(record),
+        server_total=server_total(record),
+        settings=settings_of(record),
+    )
 
 
 def disagreement(record: Record) -> float | None:
