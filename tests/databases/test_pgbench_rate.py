@@ -9,8 +9,11 @@ import pytest
 
 from brickyard import cli, rulers
 from brickyard.analysis.databases import pgbench
+from brickyard.analysis.figures.named import FIGURES, measured_of
 from brickyard.analysis.figures.sending import length_told, sent
+from brickyard.analysis.figures.totals import totals
 from brickyard.analysis.figures.workload import demand_words
+from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.databases.ephemeral import Server
 from brickyard.databases.pgbench_plan import read_changes
@@ -113,3 +116,11 @@ def test_a_closed_loop_leaves_nothing_unsent(tmp_path: Path) -> None:
     assert sent(record, 0).unsent == 0
     assert demand_words([record]) == "2 workers × queue depth 1"
     assert pgbench.words(record)[0].startswith("60.0 transactions/s, the slowest")
+
+
+def test_what_a_transaction_moves_is_not_known(tmp_path: Path) -> None:
+    record = measured(tmp_path, "duration=3s", waits_ms=[[1] * 60] * 3)
+    (found,) = measured_of(record, totals(record), FIGURES["mib_per_s"])
+    assert (found.value, found.trouble) == (None, "it is not known how many bytes transactions move")
+    assert [part.values["iops"] for part in run_figures(record).parts] == [pytest.approx(60)]
+    assert [part for part in run_figures(record).parts if "mib_per_s" in part.values] == []

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
@@ -21,7 +22,12 @@ from array_support import storcli_host, storcli_reply
 from brickyard import managing
 from brickyard.arrays.health import Notice
 from brickyard.arrays.keys import AlarmKey
+from brickyard.databases.pgbench_plan import read_changes
+from brickyard.schema import plan_document
+from brickyard.store.process import own_process
+from brickyard.study.running.summaries import keep
 from pages_support import AXE, logged_in, whole
+from support import MS, SECOND, add_run, cell, interval, phase_end
 from web_support import LOAD, OPERATOR, Events, Served, requests_of, serving, watched
 
 WIDTHS = (360, 1280, 3840)
@@ -127,6 +133,41 @@ def test_pages_are_whole_and_can_be_read_by_everybody(scheme: Any, browser: Brow
     context.close()
     assert faults == []
     assert [text for text in said if "404" not in text] == []
+
+
+def test_a_run_of_transactions_has_no_throughput(browser: Browser, tmp_path: Path) -> None:
+    """What a transaction moves is not known, which is not 0."""
+    asked = plan_document(read_changes("/data", ["clients=4", "duration=3s"]).plan())
+    calls = cell([MS] * 500, operation="call") | {"bytes": 0}
+    told = [interval(n * SECOND, (n + 1) * SECOND, calls) for n in range(3)]
+    reads = [interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 500)) for n in range(3)]
+    with serving(tmp_path) as found:
+        with brickyard.Store(found.web.store) as store:
+            for events, planned in ((told, asked), (reads, None)):
+                run = add_run(store, [*events, phase_end(end_ns=3 * SECOND)], plan_=planned)
+                keep(store, store.record(run))
+            here = {"host": {}, "targets": [], "process": msgspec.to_builtins(own_process())}
+            add_run(store, told, plan_=asked, outcome=None, facts=here)
+        context, tab = logged_in(browser, found)
+        tab.goto(f"{found.origin}/results")
+        column = tab.locator("table.runs thead th").all_inner_texts().index("MiB/s")
+        shown = {
+            row.locator("td").nth(2).inner_text(): row.locator("td").nth(column).inner_text()
+            for row in tab.locator("table.runs tbody tr").all()
+        }
+        assert shown["1"] == "–"
+        assert float(shown["2"]) > 0
+        for run, cells, has_chart in ((1, ["–"] * 3, False), (2, [shown["2"]] * 3, True)):
+            tab.goto(f"{found.origin}/results/{run}")
+            assert [row.split("\t")[2] for row in rows_of(tab)] == cells
+            assert tab.locator(".chart.bytes").is_visible() == has_chart
+        tab.goto(f"{found.origin}/")
+        for run, figure in ((1, "–"), (2, shown["2"]), (3, "–")):  # the last goes on
+            article = tab.locator(f"article.run[data-run='{run}']")
+            article.locator(".chart.rate canvas").wait_for()
+            assert article.locator(".bar").nth(1).inner_text().split() == ["MiB/s", figure]
+            assert article.locator(".chart.bytes").is_visible() == (figure != "–")
+        context.close()
 
 
 def wait_for(tab: Page, expression: str) -> None:

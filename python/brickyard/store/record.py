@@ -35,7 +35,7 @@ from brickyard.schema import (
 )
 from brickyard.schema.load_hash import load_hash
 from brickyard.schema.modelled import all_modelled
-from brickyard.schema.plan import OtherPlan, Plan
+from brickyard.schema.plan import OtherKind, OtherPlan, Plan
 from brickyard.schema.target_sheet import WriteCaches
 from brickyard.schema.titles import PlanTitles
 
@@ -309,6 +309,11 @@ class RunInfo(RunHead):
     def known_errors(self, stored: int) -> int | None:
         """A count of failed requests as the store has it; None where it is not known."""
         return stored if self.knows_errors else None
+
+    @property
+    def knows_bytes(self) -> bool:
+        """Whether it is known what requests moved: of pgbench's transactions it is not; the store has zeros then."""
+        return not (isinstance(self.plan, OtherPlan) and self.plan.kind is OtherKind.PGBENCH)
 
     @property
     def errors_unknown_words(self) -> str:

@@ -37,7 +37,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True, rename={"in_flight_bound
     reads: int
     names: int
     """Operations on names, which are in no IOPS."""
-    bytes: int
+    bytes: int | None
+    """None where it is not known."""
     errors: int | None
     """None where it is not known."""
     in_flight_bound: int
@@ -88,7 +89,7 @@ def _moment(info: RunInfo, number: int, cost: IntervalCost, cells: list[Interval
         requests=sum(item.requests for item in counted if item.operation in rated),
         reads=sum(item.requests for item in counted if item.operation in READS),
         names=named,
-        bytes=sum(item.bytes for item in counted),
+        bytes=sum(item.bytes for item in counted) if info.knows_bytes else None,
         errors=info.known_errors(sum(item.errors for item in counted)),
         in_flight_bound=sum(bounds.values()),
         response_count=sum(item.requests for item in waited),

@@ -35,7 +35,7 @@ from brickyard.analysis.judging.pairing import record_name
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 13
+FORMULA = 14
 METADATA = "metadata/s"
 
 
@@ -184,7 +184,7 @@ def whole_figures(record: Record) -> WholeFigures | None:
     return WholeFigures(
         of=", ".join(filter(None, (of_phase, last.of))),
         per_s=last.iops if last.is_rated else None,
-        mib_per_s=last.bytes_per_s / MIB if last.is_rated else None,
+        mib_per_s=last.bytes_per_s / MIB if last.is_rated and record.info.knows_bytes else None,
         response_mean_ns=value("response_mean"),
         response_max_ns=value("response_max"),
         cpu_share=sum(cost.cpu_user_ns + cost.cpu_system_ns for cost in spans) / over_ns if over_ns else None,

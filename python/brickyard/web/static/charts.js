@@ -13,7 +13,7 @@ const Charts = (() => {
       const known = found.get(key);
       if (!known) { found.set(key, { ...one, heat: spread(one) }); continue; }
       for (const name of ['requests', 'reads', 'names', 'bytes', 'errors', 'response_count', 'response_sum_ns', 'cpu_ns'])
-        known[name] += one[name];
+        known[name] = known[name] === null ? one[name] : known[name] + one[name]; // null: not known
       for (const name of ['depth', 'response_p99_ns', 'response_max_ns', 'late_p99_ns', 'late_max_ns', 'loop_busy_share'])
         known[name] = Math.max(known[name], one[name]);
       known.end_ns = Math.max(known.end_ns, one.end_ns);
@@ -31,6 +31,7 @@ const Charts = (() => {
   // A drain has latencies and no rate; an interval without a length has neither.
   function rated(points) { return points.filter(p => !p.drain && p.end_ns > p.start_ns); }
   const seconds = p => (p.end_ns - p.start_ns) / 1e9;
+  const mib = p => p.bytes === null ? null : p.bytes / seconds(p) / 1048576;
   const mean = p => p.response_count ? p.response_sum_ns / p.response_count : null;
 
   function series(points) {
@@ -42,7 +43,7 @@ const Charts = (() => {
       first,
       rate: [x, kept.map(p => p.requests / seconds(p)), kept.map(p => p.reads / seconds(p)),
         kept.map(p => p.errors / seconds(p))],
-      bytes: [x, kept.map(p => p.bytes / seconds(p) / 1048576)],
+      bytes: [x, kept.map(mib)],
       times: [x, kept.map(p => ms(mean(p))), kept.map(p => ms(p.response_p99_ns)), kept.map(p => ms(p.response_max_ns))],
       depth: [x, kept.map(p => p.depth)],
     };
@@ -136,6 +137,8 @@ const Charts = (() => {
       for (const kind of Object.keys(KINDS)) {
         const place = this.root.querySelector(`.chart.${kind}`);
         if (!place) continue;
+        if (kind === 'bytes') // of transactions it is not known what they move
+          place.closest('figure').hidden = drawn.bytes[1].length > 0 && drawn.bytes[1].every(value => value === null);
         const data = kind === 'rate' ? sparing(drawn.rate) : drawn[kind];
         const plot = this.plots.get(kind);
         if (plot) plot.setData(data, !plot.zoomed);
@@ -222,7 +225,7 @@ const Charts = (() => {
       const first = points.length ? points[0].start_ns : 0;
       const rows = points.slice(-ROWS_MAX).reverse().map(p => {
         const cells = [Brickyard.digits((p.end_ns - first) / 1e9), Brickyard.digits(p.requests / seconds(p)),
-          Brickyard.digits(p.bytes / seconds(p) / 1048576), Brickyard.time(mean(p)), Brickyard.time(p.response_p99_ns),
+          p.bytes === null ? '–' : Brickyard.digits(mib(p)), Brickyard.time(mean(p)), Brickyard.time(p.response_p99_ns),
           Brickyard.time(p.response_max_ns), Brickyard.time(p.late_p99_ns), String(p.depth), p.errors === null ? '–' : String(p.errors)];
         return Brickyard.make('tr', {}, ...cells.map(text => Brickyard.make('td', {}, text)));
       });
@@ -233,5 +236,5 @@ const Charts = (() => {
   // The edges of the server's bins: below 1 µs, then four a decade.
   function edge(bin) { return bin === 0 ? 1 : Math.round(10 ** (3 + (bin - 1) / 4)); }
 
-  return { Board, merged, rated, mean, seconds, simple };
+  return { Board, merged, rated, mean, mib, seconds, simple };
 })();

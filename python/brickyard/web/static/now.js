@@ -9,7 +9,7 @@
   // The six bars of Iometer, and how late requests were sent.
   const BARS = [
     ['requests/s', p => p.requests / Charts.seconds(p), digits],
-    ['MiB/s', p => p.bytes / Charts.seconds(p) / 1048576, digits],
+    ['MiB/s', p => Charts.mib(p), digits],
     ['mean response', p => Charts.mean(p), time],
     ['longest response', p => p.response_max_ns || null, time],
     ['processor', p => p.cpu_ns / (p.end_ns - p.start_ns) * 100, v => `${digits(v)} %`],
