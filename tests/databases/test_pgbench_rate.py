@@ -124,3 +124,4 @@ def test_what_a_transaction_moves_is_not_known(tmp_path: Path) -> None:
     assert (found.value, found.trouble) == (None, "it is not known how many bytes transactions move")
     assert [part.values["iops"] for part in run_figures(record).parts] == [pytest.approx(60)]
     assert [part for part in run_figures(record).parts if "mib_per_s" in part.values] == []
+    assert judged(record, "throughput>=1MiB/s") == ("not known", "it is not known how many bytes transactions move")

@@ -316,6 +316,11 @@ class RunInfo(RunHead):
         return not (isinstance(self.plan, OtherPlan) and self.plan.kind is OtherKind.PGBENCH)
 
     @property
+    def bytes_unknown_words(self) -> str:
+        """Why it is not known what requests moved; empty where it is."""
+        return "" if self.knows_bytes else "it is not known how many bytes transactions move"
+
+    @property
     def errors_unknown_words(self) -> str:
         """Why it is not known whether requests failed; empty where it is."""
         return "" if self.knows_errors else f"{self.tool} does not report whether requests failed"

@@ -251,8 +251,8 @@ def _one(
     phases = list(dict.fromkeys(row.phase_name for row in rows))
     if len(phases) > 1:
         return Measured(part, None, f"the run has the phases {', '.join(phases)}; name one, or use phase as a factor")
-    if figure.kind.removesuffix("_price") == "mib" and not record.info.knows_bytes:
-        return Measured(part, None, "it is not known how many bytes transactions move")
+    if figure.kind.removesuffix("_price") == "mib" and (unknown := record.info.bytes_unknown_words):
+        return Measured(part, None, unknown)
     times = _times_of(figure, rows) if figure.is_percentile else None
     value = _value(record, figure, rows, limit_ns)
     if figure.per_usd:

@@ -486,6 +486,8 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
     noun = asked_noun(record.info.plan)
     unmeasured = Finding(requirement, rows[0].phase_name, None, None, errors, passed=False, noun=noun)
     if requirement.is_rate:
+        if requirement.figure != "iops" and (unknown := record.info.bytes_unknown_words):
+            return replace(unmeasured, is_known=False, note=unknown)
         rate = _rate(rows, requirement)
         if rate is None:
             return unmeasured
