@@ -562,7 +562,8 @@ def line_of(*rates_: float | None, points: list[CurvePoint] | None = None, reque
 def test_a_limit_that_no_rate_keeps_has_the_lowest_rate_and_no_remedy(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert line_of(None, requests=20) == (
+    broke = [point(100, 9 * MS), point(200, 19 * MS)]
+    assert line_of(None, points=broke, requests=20) == (
         "mean response time within 5.00 ms: at no measured rate; at 1.00/s it is 1.00 ms"
     )
     asked = ["load-curve", "sqlio-random-read-4", "sim:terraserver-2003", "--each", "1s", "--levels", "10,50,90"]
@@ -586,7 +587,10 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
     assert "95 % interval 150 to 152," in line_of(150, 150, 150), "a search tells its rate to 1 %"
     assert line_of(140).endswith(": 140 requests/s. A single search gives no interval: use --searches 3")
     assert line_of(140, None).endswith("at no measured rate in 1 of 2 searches; otherwise up to 140/s")
-    assert line_of(None).endswith("at no measured rate; at 1.00/s it is 1.00 ms")
+    assert line_of(None, None).endswith(
+        "not known. The searches found no rate that keeps it; at 1.00/s it is 1.00 ms. But the level of 100/s kept it, "
+        "with 1.00 ms: the target's performance varied over time. Measure again when nothing else runs"
+    )
     few = line_of(140, 150, 160, requests=200)
     assert (
         "The smallest step has 200 requests; with fewer than 1,000 for the mean, a search finds a rate that is" in few

@@ -48,7 +48,7 @@ from brickyard.analysis.figures.sending import sent
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.groups import target_words
-from brickyard.analysis.studies.sustained import Sustained, of_model, sustained_words
+from brickyard.analysis.studies.sustained import Sustained, is_wide, of_model, sustained_words
 from brickyard.bricks.spread import spread_of
 from brickyard.percentiles import MEDIAN_AND_P99, PERCENTILE_NAMES
 from brickyard.schema.operations import commits, reads_data
@@ -385,7 +385,10 @@ def _near_words(found: Knee) -> str:
 
 
 def limit_line(curve: Curve, limit: Limit) -> str:
-    line = f"{limit.figure} response time within {format_ns(limit.above_ns)}: {_within_words(curve, limit)}"
+    head = f"{limit.figure} response time within {format_ns(limit.above_ns)}"
+    if contradiction := _kept_by_levels_alone(curve, limit):
+        return f"{head}: {contradiction}"
+    line = f"{head}: {_within_words(curve, limit)}"
     if not is_kept(curve, limit) and not any(found.best for found in curve.searches):
         return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
     if contradiction := _out_of_order(curve, limit) or _broken_below(curve, limit) or _kept_above(curve, limit):
@@ -394,6 +397,18 @@ def limit_line(curve: Curve, limit: Limit) -> str:
         line += f". {_capital(grew)}: use a longer --each"
     few = fewest(curve.searches, limit.figure) if curve.searches else _few_of_best(curve, limit)
     return line if few is None else f"{line}. {_capital(search_words(few, limit.figure))}: use a longer --each"
+
+
+def _kept_by_levels_alone(curve: Curve, limit: Limit) -> str:
+    """Where levels kept the limit, and searches later found no rate that does: the two contradict each other."""
+    kept = [step for point in curve.points if (step := step_of(point, limit)).holds]
+    if curve.is_cut or not curve.searches or not kept or any(found.best for found in curve.searches):
+        return ""
+    most = max(kept, key=lambda step: step.rate_per_s)
+    return (
+        f"not known. The searches found no rate that keeps it{_lowest_words(curve, limit)}. But the level of "
+        f"{format_iops(most.rate_per_s)}/s kept it, with {_step_time(most)}: {VARIED}"
+    )
 
 
 def _out_of_order(curve: Curve, limit: Limit) -> str:
@@ -445,9 +460,10 @@ def _kept_above(curve: Curve, limit: Limit) -> str:
 
 
 def is_kept(curve: Curve, limit: Limit) -> bool:
-    """Whether a rate was found that keeps the limit: by every search where there are any."""
+    """Whether a rate is known that keeps the limit: found by every search where there are any."""
     if curve.searches:
-        return rates(curve.searches) is not None
+        found = rates(curve.searches)
+        return found is not None and not is_wide(found)
     return usable(curve.points, limit)[0] is not None
 
 
