@@ -446,14 +446,21 @@ def test_a_warning_of_one_side_is_a_circumstance(capsys: pytest.CaptureFixture[s
         return dict(msgspec.to_builtins(made))
 
     with Store() as store:
-        for warnings in ([], [warned(3)], [warned(5)]):
+        for warnings in ([], [warned(50)], [warned(60)], [warned(200)]):
             add_run(store, [interval(0, SECOND, cell([MS] * 200)), phase_end()], warnings=warnings)
     assert main(["compare", "1", "2"]) == 0
     told = capsys.readouterr().out
     assert "differed: warning of run 2, not of run 1: Other programs used vda" in told
     assert "nothing differed" not in told
     assert main(["compare", "2", "3"]) == 0
-    assert "circumstances: nothing differed" in capsys.readouterr().out, "other figures of the same are no difference"
+    assert "circumstances: nothing differed" in capsys.readouterr().out, "a fifth more of the same is no difference"
+    assert main(["compare", "2,3", "4"]) == 0
+    told = capsys.readouterr().out
+    assert (
+        "differed: warning of both sides: Other programs used vda during the run: 50 MiB to 60 MiB read beside" in told
+    )
+    assert "(runs 2-3); Other programs used vda during the run: 200 MiB read beside" in told
+    assert "(run 4) (more than the storage is in these figures)" in told
 
 
 def test_the_speeds_of_replays_are_a_circumstance(capsys: pytest.CaptureFixture[str]) -> None:

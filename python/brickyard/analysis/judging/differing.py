@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from brickyard import _core
-from brickyard.analysis.judging.merging import kind_of
+from brickyard.analysis.judging.merging import kind_of, merged
 from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
 from brickyard.facts.target import NO_PATH
 from brickyard.ready import ready
@@ -99,6 +99,10 @@ NO = "no"
 SIZES = frozenset(("address stride", "bytes", "lockstep bytes", "program size"))
 """Keys in bytes."""
 PLACE = re.compile(r"phase \d+ (?:stream \d+ )?")
+OF_BOTH = "warning of both sides"
+APART_FACTOR = 1.25
+"""Our choice: where a figure of a warning is so many times as large in each run of one side as in any of the other, the
+sides differ in it."""
 HASH_SHOWN = 12
 """Digits of a hash that tell contents apart."""
 LATER = {"pgbench": ("script_hash", "script_text"), "replay": ("content",)}
@@ -130,7 +134,7 @@ class Differing:
     @property
     def line(self) -> str:
         """With what it is, for a list."""
-        if not self.warning:
+        if not self.warning or self.label == OF_BOTH:
             return f"{self.label}: {self.words}"
         (text, those), (_, others) = self.values
         return f"warning of {format_runs(those)}, not of {format_runs(others)}: {text}"
@@ -281,6 +285,7 @@ def differing_between(one: Sequence[Record], other: Sequence[Record]) -> list[Di
     both = [*one, *other]
     found = _differing(both, lambda label: label in ("Target", "Condition", "Seed") or label not in CHANGING)
     told = [item for item in (*found, *_asked_of_databases(both), *_warned(both)) if _parts(item, one)]
+    told += _warned_otherwise(one, other)
     return sorted(told, key=lambda item: not item.matters)
 
 
@@ -334,6 +339,39 @@ def _warned(records: Sequence[Record]) -> list[Differing]:
             sides = (first[key].text, tuple(warned)), ("without it", others)
             found.append(Differing("Warning", sides, first[key].id))
     return found
+
+
+def _warned_otherwise(*sides: Sequence[Record]) -> list[Differing]:
+    """Warnings of what acts on the figures that all runs have, and whose own figures lie apart between the sides, such
+    as how long the generator waited for a CPU."""
+    found = []
+    of_sides = [_warnings_of_all(side) for side in sides]
+    for key, own in of_sides[0].items():
+        told = [merged(own).warning, merged(of_sides[1][key]).warning] if key in of_sides[1] else []
+        if told and told[0].id in GRAVE and _lie_apart(*told):
+            runs = [tuple(record.info.id for record in side) for side in sides]
+            values = tuple((warning.text.removesuffix("."), of) for warning, of in zip(told, runs, strict=True))
+            found.append(Differing(OF_BOTH, values, told[0].id))
+    return found
+
+
+def _warnings_of_all(records: Sequence[Record]) -> dict[Hashable, list[RunWarning]]:
+    """By their kinds, those that each of the runs has."""
+    found: dict[Hashable, list[RunWarning]] = {}
+    having: dict[Hashable, set[int]] = {}
+    for record in records:
+        for warning in record.info.warnings:
+            key = kind_of(warning)
+            found.setdefault(key, []).append(warning)
+            having.setdefault(key, set()).add(record.info.id)
+    return {key: own for key, own in found.items() if len(having[key]) == len({record.info.id for record in records})}
+
+
+def _lie_apart(one: RunWarning, other: RunWarning) -> bool:
+    if one.wording is None or other.wording is None:
+        return False
+    pairs = [(figure, other.wording.figures[place]) for place, figure in one.wording.figures.items()]
+    return any(max(a.least, b.least) > APART_FACTOR * min(a.most, b.most) for a, b in pairs)
 
 
 def _parts(item: Differing, one: Sequence[Record]) -> bool:
