@@ -218,7 +218,7 @@ def test_what_is_filled_before_a_burn_in_is_announced_and_counted_apart(
     device = str(tmp_path / "device")
     assert main(["burn-in", device, *SMALL, "--duration", "500ms"]) == 0
     told = capsys.readouterr()
-    assert f"note: {device}: 4 MiB that are not known to hold data are filled first" in told.err
+    assert f"note: {device}: 4 MiB that are not known to hold data are filled before the burn-in begins" in told.err
     assert "filled: written before the burn-in where nothing was written yet" in told.out
     (account,) = accounts()
     assert account["counts"]["filled_bytes"] == 4 * MIB
