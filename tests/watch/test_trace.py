@@ -678,13 +678,15 @@ class TestReplayOnDevices:
         told = ran(capsys, "trace", "import", str(raw), "-o", str(out))
         assert told["format"] == "blktrace"
         ours, theirs = (traces.contents(str(path)).summary for path in (taken, out))
-        assert (theirs.writes, theirs.write_bytes, theirs.flushes) == (ours.writes, ours.write_bytes, ours.flushes)
-        assert ours.flushes > 10
-        # The guard reads the device's beginning, too.
-        assert ours.reads <= theirs.reads <= ours.reads + 100
+        assert (theirs.writes, theirs.write_bytes) == (ours.writes, ours.write_bytes)
+        # Before a run, one flush writes back what is dirty of the target; not every kernel sends it to a clean device.
+        assert 10 < ours.flushes <= theirs.flushes <= ours.flushes + 1
+        # The guard looks through the first MiB, block by block, and for signatures.
+        assert ours.reads <= theirs.reads <= ours.reads + 400
         assert theirs.completed == theirs.requests
         compared = traces.compare(traces.examine(str(taken)), traces.examine(str(out)))
-        assert not {"size", "reuse"} & set(compared.failing)
+        of_the_guard = {"number of reads", "mean size of reads", "reuse"}
+        assert set(compared.failing) <= {"gap", "latency", *of_the_guard}
 
 
 MIXED = """
