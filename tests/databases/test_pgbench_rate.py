@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from brickyard import cli, rulers
@@ -13,16 +14,19 @@ from brickyard.analysis.figures.named import FIGURES, measured_of
 from brickyard.analysis.figures.sending import length_told, sent
 from brickyard.analysis.figures.totals import totals
 from brickyard.analysis.figures.workload import demand_words
+from brickyard.analysis.judging.answers import belief
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.databases.ephemeral import Server
 from brickyard.databases.pgbench_plan import read_changes
-from brickyard.schema import plan_document
+from brickyard.schema import RunWatch, plan_document
 from brickyard.store import Record, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end
 
 
-def measured(place: Path, *changes: str, waits_ms: list[list[int]], **end: Any) -> Record:
+def measured(
+    place: Path, *changes: str, waits_ms: list[list[int]], watch: RunWatch | None = None, **end: Any
+) -> Record:
     """A run whose transactions of each second waited so many milliseconds in all, 1 of which the server took."""
     spans = []
     for second, waits in enumerate(waits_ms):
@@ -38,6 +42,7 @@ def measured(place: Path, *changes: str, waits_ms: list[list[int]], **end: Any) 
             plan_=plan,
             profile="pgbench",
             engine="pgbench",
+            watch=watch,
         )
         return store.record(run)
 
@@ -125,3 +130,18 @@ def test_what_a_transaction_moves_is_not_known(tmp_path: Path) -> None:
     assert [part.values["iops"] for part in run_figures(record).parts] == [pytest.approx(60)]
     assert [part for part in run_figures(record).parts if "mib_per_s" in part.values] == []
     assert judged(record, "throughput>=1MiB/s") == ("not known", "it is not known how many bytes transactions move")
+
+
+def test_cpus_that_others_kept_busy_leave_the_limit_open(tmp_path: Path) -> None:
+    """Four busy loops beside pgbench halved its rate, and "the generator was not the limit" was said."""
+
+    def believed(busy: float) -> str:
+        cpu = {"busy_share": busy, "each": {"cpu0": {}, "cpu1": {}}}
+        place = tmp_path / f"{busy}"
+        place.mkdir()
+        watch = msgspec.convert({"targets": [{"cpu": cpu}]}, RunWatch)
+        return belief([measured(place, "duration=3s", waits_ms=[[1] * 60] * 3, watch=watch)])
+
+    assert "The CPUs of this host were busy nearly all of the time" in believed(0.99)
+    assert "is not known" in believed(0.99 - 0.1)
+    assert "The generator was not the limit." in believed(0.5)

@@ -24,7 +24,7 @@ from brickyard.analysis.judging import summary as summaries
 from brickyard.analysis.judging.aborted import aborted_uncounted, aborted_words
 from brickyard.analysis.judging.caveats_run import BACKLOG, OVERLOADED
 from brickyard.analysis.judging.caveats_site import FOREIGN_IO
-from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_limit
+from brickyard.analysis.judging.crowding import CPU_SHARED, CPU_WAITED, is_host_full, is_limit
 from brickyard.analysis.judging.failing import damaged_blocks
 from brickyard.analysis.judging.groups import in_runs, target_words
 from brickyard.analysis.judging.merging import distinct_warnings
@@ -79,6 +79,10 @@ MOMENT_NS = 900_000_000
 REQUESTS_MIN = 30
 """Of independent arrivals, two standard deviations of a count of 30 are more than a third of it."""
 CPU_LACKED = "The generator did not have all the CPU time that it wanted"
+HOST_FULL = (
+    "The CPUs of this host were busy nearly all of the time, so whether they, the database or the storage were the "
+    "limit is not known."
+)
 MEMORY_LIMITED = "The storage was not the limit: memory took the writes."
 HANDED_LIMITED = "The storage was not the limit: memory took the writes, as fast as io_uring handed them over."
 DISTURBED_SHARE = 0.1
@@ -656,6 +660,8 @@ def _unbound_words(records: Sequence[Record]) -> str:
             far = "how close the rate is to the storage's limit"
             return f"The profile set the rate. {CPU_LACKED}, so {far} is not known."
         return f"{CPU_LACKED}, so whether storage or generator was the limit is not known."
+    if any(map(is_host_full, records)):
+        return HOST_FULL
     qualified = found.intersection(QUALIFYING) or any(map(cached.mark, records))
     if qualified or _lateness(records) or 0 < paced < len(records) or any(map(_may_be_elsewhere, records)):
         return "The generator was not the limit."

@@ -61,6 +61,15 @@ def is_limit(record: Record, end: PhaseEnd) -> bool:
     return end.generator_bound or is_busy(record, end)
 
 
+def is_host_full(record: Record) -> bool:
+    """Whether the CPUs were busy nearly all of the time of a run of databases. The server, pgbench and drivers are
+    processes of their own: whose time it was, and whether they waited for more, nobody counted."""
+    if isinstance(record.info.plan, Plan):
+        return False
+    cpus = [watch.cpu for watch in record.info.watch.targets if watch and watch.cpu and watch.cpu.each]
+    return any((cpu.busy_share or 0.0) > BUSY_SHARE_MAX for cpu in cpus)
+
+
 def wait_share(ends: Sequence[PhaseEnd]) -> float | None:
     """The longest wait for a CPU of a phase; None where those of some phase were not counted."""
     counted = [end.cpu_wait_share for end in ends if end.cpu_wait_share is not None]
