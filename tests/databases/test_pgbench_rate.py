@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +20,14 @@ from brickyard.analysis.figures.sending import length_told, sent
 from brickyard.analysis.figures.totals import totals
 from brickyard.analysis.figures.workload import demand_words
 from brickyard.analysis.judging.answers import belief
+from brickyard.analysis.judging.caveats_site import processor
+from brickyard.analysis.judging.differing import differing_between
+from brickyard.analysis.judging.judged import Judged
 from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.analysis.judging.verdict import verdict
 from brickyard.databases.ephemeral import Server
 from brickyard.databases.pgbench_plan import read_changes
-from brickyard.schema import RunWatch, plan_document
+from brickyard.schema import RunWatch, WatchSheet, plan_document
 from brickyard.store import Record, Store
 from support import MS, SECOND, add_run, cell, interval, phase_end
 
@@ -145,3 +153,41 @@ def test_cpus_that_others_kept_busy_leave_the_limit_open(tmp_path: Path) -> None
     assert "The CPUs of this host were busy nearly all of the time" in believed(0.99)
     assert "is not known" in believed(0.99 - 0.1)
     assert "The generator was not the limit." in believed(0.5)
+
+
+def test_cpus_that_others_kept_busy_are_named_where_runs_are_compared(
+    postgres: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ "Differed: nothing of what is recorded" was said of a run beside busy loops and one on idle CPUs."""
+    place = tmp_path / "store.db"
+    words = [word for change in ("scale=1", "clients=1", "rate=50", "duration=2s") for word in ("--set", change)]
+    cores = sorted(os.sched_getaffinity(0))
+    with ExitStack() as ending:
+        for core in cores:
+            loop = subprocess.Popen(["taskset", "-c", str(core), sys.executable, "-c", "while True: pass"])
+            ending.callback(loop.wait)
+            ending.callback(loop.kill)
+        assert cli.main(["run", "pgbench", postgres.dsn, *words, "--store", str(place)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "The CPUs of this host were" in shown
+    with Store(place, must_exist=True) as store:
+        full = store.record(1)
+    (own,) = [warning for warning in full.info.warnings if warning.id == "cpu_full"]
+    assert own.text.endswith("how long calls waited for a CPU is not known.")
+    idle = replace(full, info=replace(full.info, id=2, warnings=[w for w in full.info.warnings if w is not own]))
+    assert own.text in {item.values[0][0] for item in differing_between([full], [idle])}
+
+
+def test_cpus_that_were_idle_are_not_told_of() -> None:
+    def said(busy: float) -> list[str]:
+        cpu = {"busy_share": busy, "each": {"cpu0": {}, "cpu1": {}}}
+        watches = msgspec.convert({"targets": [{"cpu": cpu}]}, RunWatch).targets
+        plan = read_changes("/data/pg", ["clients=2"]).plan()
+        return [warning.id for warning in processor(Judged(plan=plan, watches=[one for one in watches if one]))]
+
+    assert said(0.8) == []
+    assert said(0.9) == ["cpu_full"]
+    cpu = {"busy_share": 0.9, "each": {"cpu0": {}}}
+    assert not list(processor(Judged(watches=[msgspec.convert({"cpu": cpu}, WatchSheet)]))), (
+        "the engine counts its waits"
+    )

@@ -114,6 +114,20 @@ def test_a_knee_behind_a_slower_lower_rate_is_doubted() -> None:
     assert "But" not in knee_words(knee(steady))
 
 
+def test_a_level_that_is_slower_than_a_higher_rate_is_named_wherever_the_knee_is() -> None:
+    """11.1 ms at 36,017/s and 2.08 ms at 45,021/s stood beside each other, above the knee, in silence."""
+    odd = "But the mean response time was 70.0 ms at {}/s and only 20.0 ms at {}/s, which load does not explain"
+    above = [*queue(shares=(10, 30, 50)), point(900.0, 70 * MS), point(950.0, 20 * MS)]
+    assert knee(above).bend is Bend.SEEN
+    assert odd.format(900, 950) in knee_words(knee(above))
+    below = [point(500.0, 1 * MS), point(900.0, 70 * MS), point(950.0, 20 * MS)]
+    assert knee(below).bend is Bend.BELOW
+    assert odd.format(900, 950) in knee_words(knee(below))
+    rising = [point(100.0, 20 * MS), point(200.0, 70 * MS), point(900.0, 20 * MS)]
+    assert knee(rising).bend is Bend.NOT_REACHED
+    assert odd.format(200, 900) in knee_words(knee(rising))
+
+
 def test_levels_near_the_knee_end_before_one_that_is_not() -> None:
     """A pause of the storage fell into one level: of it, too, the power was called at most a tenth smaller."""
     paused = [*queue(shares=(10, 30, 50)), point(510.0, 70 * MS), *queue(shares=(52, 80))]

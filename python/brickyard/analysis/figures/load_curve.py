@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from itertools import takewhile
+from itertools import combinations, takewhile
 
 from brickyard.analysis.figures.latency import FEW_EVENTS, Latency, latency_of
 from brickyard.analysis.figures.search import Step
@@ -224,8 +224,8 @@ class Knee:
     """The levels on either side whose power is within `BEND_SHARE` of the knee's, up to the first that is not, itself
     among them: noise could have chosen any."""
     unexplained: tuple[CurvePoint, CurvePoint] | None = None
-    """A level, and one at a higher rate that is faster, which load does not explain: the slowest that is slower than
-    the knee by `BEND_SHARE` and below it, or below another level whose power is near the knee's."""
+    """A level that kept up, and one at a higher rate that is faster by `BEND_SHARE`, which load does not explain: the
+    pair that lies furthest apart."""
 
 
 def knee(points: list[CurvePoint]) -> Knee:
@@ -236,15 +236,14 @@ def knee(points: list[CurvePoint]) -> Knee:
     end = levels[-1] if levels else None
     if len(sound) < SOUND_MIN:
         return Knee(Bend.TOO_FEW, None, end)
-    best = max(sound, key=_power)
+    best, odd = max(sound, key=_power), _unexplained(sound)
     beyond = [point for point in levels if point.offered_per_s > best.offered_per_s]
     if not any(point.overloaded or _power(point) <= (1 - BEND_SHARE) * _power(best) for point in beyond):
-        return Knee(Bend.NOT_REACHED, None, end)
+        return Knee(Bend.NOT_REACHED, None, end, unexplained=odd)
     if best is levels[0]:
-        return Knee(Bend.BELOW, None, end)
+        return Knee(Bend.BELOW, None, end, unexplained=odd)
     is_near = [point in sound and _power(point) > (1 - BEND_SHARE) * _power(best) for point in levels]
-    last = levels[max(number for number, near in enumerate(is_near) if near)]
-    return Knee(Bend.SEEN, best, end, _around(levels, is_near, levels.index(best)), _unexplained(sound, best, last))
+    return Knee(Bend.SEEN, best, end, _around(levels, is_near, levels.index(best)), odd)
 
 
 def _around(levels: list[CurvePoint], is_near: list[bool], at: int) -> tuple[CurvePoint, ...]:
@@ -254,15 +253,10 @@ def _around(levels: list[CurvePoint], is_near: list[bool], at: int) -> tuple[Cur
     return tuple(levels[below[-1] : above[-1] + 1])
 
 
-def _unexplained(sound: list[CurvePoint], best: CurvePoint, last: CurvePoint) -> tuple[CurvePoint, CurvePoint] | None:
-    """`last`: the highest level whose power is near that of the best."""
-    pairs = [
-        (one, faster)
-        for faster in (best, last)
-        for one in sound
-        if one.offered_per_s < faster.offered_per_s and _is_slower(one, faster)
-    ]
-    return max(pairs, key=lambda pair: pair[0].mean_ns or 0.0, default=None)
+def _unexplained(sound: list[CurvePoint]) -> tuple[CurvePoint, CurvePoint] | None:
+    """Of levels in the order of their rates."""
+    pairs = [pair for pair in combinations(sound, 2) if _is_slower(*pair)]
+    return max(pairs, key=lambda pair: (pair[0].mean_ns or 0.0) / (pair[1].mean_ns or math.inf), default=None)
 
 
 def _is_slower(one: CurvePoint, other: CurvePoint) -> bool:

@@ -21,7 +21,7 @@ from brickyard.analysis.judging.cached import (
     TRIMMED_READS,
     WRITTEN_UNKNOWN,
 )
-from brickyard.analysis.judging.crowding import CPU_SHARED, CROWDED, crowding, wait_share, waited
+from brickyard.analysis.judging.crowding import CPU_FULL, CPU_SHARED, CROWDED, crowding, full_host, wait_share, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.analysis.judging.page_cached import cached_loops, is_cached_loop
 from brickyard.analysis.judging.sharing import shared
@@ -564,6 +564,7 @@ def neighbours(run: Judged) -> Iterator[RunWarning]:
 
 
 def processor(run: Judged) -> Iterator[RunWarning]:
+    yield from _full(run)
     for watch in watches(run):
         total, worst = stolen_shares(watch.cpu)
         if max(total, worst) > STEAL_SHARE_MAX:
@@ -619,6 +620,19 @@ def _crowded(run: Judged, watch: WatchSheet) -> Iterator[RunWarning]:
         "Stop what else runs on this host, and measure again.",
         also={**found.values, **({} if share is None else {"waited": Unit.SHARE.of(share)})},
     )
+
+
+def _full(run: Judged) -> Iterator[RunWarning]:
+    busy = full_host(run.plan, run.watches)
+    if busy is not None:
+        yield warned(
+            CPU_FULL,
+            "warning",
+            "The CPUs of this host were {busy} busy, with what sent the calls, a database on this host and all else "
+            "that ran; how long calls waited for a CPU is not known.",
+            "If something else runs on this host, stop it, and measure again.",
+            busy=Unit.SHARE.of(busy),
+        )
 
 
 def heat(run: Judged) -> Iterator[RunWarning]:

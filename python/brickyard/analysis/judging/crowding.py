@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from brickyard.schema import Engine, PhaseEnd, Start, Unit, WatchSheet
-from brickyard.schema.plan import OpenPace, Plan
+from brickyard.schema.plan import OpenPace, OtherPlan, Plan
 from brickyard.schema.warning import Value, wording_of
 from brickyard.store import Record
 
@@ -19,6 +19,7 @@ OTHERS_SHARE_MAX = 0.2
 CROWDED = "the CPUs were {busy} busy; other processes took {others}"
 CPU_WAITED = "cpu_waited"
 CPU_SHARED = "cpu_shared"
+CPU_FULL = "cpu_full"
 CPU_WAIT_SHARE = 0.1
 """Our choice: with waits of this part of the time, neither a rate nor a latency is that of the storage alone."""
 
@@ -61,13 +62,19 @@ def is_limit(record: Record, end: PhaseEnd) -> bool:
     return end.generator_bound or is_busy(record, end)
 
 
+def full_host(plan: Plan | OtherPlan | None, watches: Sequence[WatchSheet]) -> float | None:
+    """How busy the CPUs were during a run of databases, where it was nearly all of the time; else None. The server,
+    pgbench and drivers are processes of their own: whose time it was, and whether they waited for more, nobody
+    counted."""
+    if not isinstance(plan, OtherPlan):
+        return None
+    busy = max((watch.cpu.busy_share or 0.0 for watch in watches if watch.cpu and watch.cpu.each), default=0.0)
+    return busy if busy > BUSY_SHARE_MAX else None
+
+
 def is_host_full(record: Record) -> bool:
-    """Whether the CPUs were busy nearly all of the time of a run of databases. The server, pgbench and drivers are
-    processes of their own: whose time it was, and whether they waited for more, nobody counted."""
-    if isinstance(record.info.plan, Plan):
-        return False
-    cpus = [watch.cpu for watch in record.info.watch.targets if watch and watch.cpu and watch.cpu.each]
-    return any((cpu.busy_share or 0.0) > BUSY_SHARE_MAX for cpu in cpus)
+    watches = [watch for watch in record.info.watch.targets if watch]
+    return full_host(record.info.plan, watches) is not None
 
 
 def wait_share(ends: Sequence[PhaseEnd]) -> float | None:

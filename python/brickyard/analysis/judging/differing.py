@@ -48,15 +48,17 @@ MATTERS = {
 """By the first words of a circumstance, why figures may differ by it."""
 GRAVE = frozenset(
     (
-        "array_degraded", "array_syncing", "backlog", "cpu_quota", "cpu_shared", "cpu_throttled", "cpu_waited",
-        "damage", "debug_build", "depth_not_reached", "drive_hot", "errors", "foreign_io", "generator_bound",
-        "hung_requests", "loop_cached", "not_direct", "overloaded", "psync", "smaller_than_cache",
-        "smaller_than_memory", "steal", "store_on_device", "trimmed_reads", "unwritten",
+        "array_degraded", "array_syncing", "backlog", "cpu_full", "cpu_quota", "cpu_shared", "cpu_throttled",
+        "cpu_waited", "damage", "debug_build", "depth_not_reached", "drive_hot", "errors", "foreign_io",
+        "generator_bound", "hung_requests", "loop_cached", "not_direct", "overloaded", "psync",
+        "smaller_than_cache", "smaller_than_memory", "steal", "store_on_device", "trimmed_reads", "unwritten",
     )
 )  # fmt: skip
 """Warnings of what acts on rates and times themselves; the others say what is not known, or how a run went."""
 SCRATCH = re.compile(r"scratch-\d+-\d+\.brick")
 """The name of a scratch file: each run has its own, in one place."""
+ROOM = re.compile(r"brickyard-postgres-[^/]+")
+"""The folder of a server that was started for a run: each has its own, in one place."""
 ABSENT = {"Condition": "normal"}
 """What a line that a record does not have means."""
 NOT_KNOWN = "not known"
@@ -401,7 +403,7 @@ def _place(name: str, real: str | None) -> str:
 
 
 def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> list[Differing]:
-    told = [(record.info, {**dict(circumstance_lines(record)), "Target": places_of(record)}) for record in records]
+    told = [(record.info, _lines(record)) for record in records]
     values: dict[str, dict[str, list[int]]] = {}
     for label in dict.fromkeys(label for _, lines in told for label in lines if is_asked(label)):
         for info, lines in told:
@@ -412,6 +414,13 @@ def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> li
         for label, texts in values.items()
         if len(texts) > 1
     ]
+
+
+def _lines(record: Record) -> dict[str, str]:
+    lines = {**dict(circumstance_lines(record)), "Target": places_of(record)}
+    if "Database" in lines:
+        lines["Database"] = ROOM.sub("brickyard-postgres-…", lines["Database"])
+    return lines
 
 
 ready(SizeShare)

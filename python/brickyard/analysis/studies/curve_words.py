@@ -347,11 +347,15 @@ def _overload_words(curve: Curve, kept_per_s: float) -> str:
 
 def knee_words(found: Knee, overload_per_s: float | None = None, step: Step | None = None) -> str:
     """`overload_per_s`: a rate beyond the levels that overloaded the target; `step`: one that did not."""
+    return f"{_bend_words(found, overload_per_s, step)}{_slower_words(found)}"
+
+
+def _bend_words(found: Knee, overload_per_s: float | None, step: Step | None) -> str:
     if found.point:
         return (
             f"{format_iops(found.point.offered_per_s)}/s, with a mean response time of "
             f"{format_ns(found.point.mean_ns)}. There, rate divided by mean response time (Kleinrock's power) is "
-            f"greatest{_near_words(found)}{_slower_words(found)}"
+            f"greatest{_near_words(found)}"
         )
     if found.bend is Bend.TOO_FEW or found.end is None:
         return "none, since fewer than three of the rates did not overload the target"
