@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -176,6 +178,11 @@ def test_cpus_that_others_kept_busy_are_named_where_runs_are_compared(
     assert own.text.endswith("how long calls waited for a CPU is not known.")
     idle = replace(full, info=replace(full.info, id=2, warnings=[w for w in full.info.warnings if w is not own]))
     assert own.text in {item.values[0][0] for item in differing_between([full], [idle])}
+    # A server that is made for one run has a folder of its own.
+    engine = json.loads(re.sub("brickyard-postgres-[^/]+/", "brickyard-postgres-other/", json.dumps(idle.info.engine)))
+    moved = replace(idle, info=replace(idle.info, engine=engine))
+    assert moved.info.opened != idle.info.opened
+    assert not [item for item in differing_between([idle], [moved]) if item.label == "Database"]
 
 
 def test_cpus_that_were_idle_are_not_told_of() -> None:

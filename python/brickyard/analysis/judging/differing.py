@@ -417,10 +417,8 @@ def _differing(records: Iterable[Record], is_asked: Callable[[str], bool]) -> li
 
 
 def _lines(record: Record) -> dict[str, str]:
-    lines = {**dict(circumstance_lines(record)), "Target": places_of(record)}
-    if "Database" in lines:
-        lines["Database"] = ROOM.sub("brickyard-postgres-…", lines["Database"])
-    return lines
+    lines = {label: ROOM.sub("brickyard-postgres-…", text) for label, text in circumstance_lines(record)}
+    return {**lines, "Target": places_of(record)}
 
 
 ready(SizeShare)
