@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from brickyard.analysis.judging.differing import load_hash
+from brickyard.analysis.judging.differing import asked_hash
 from brickyard.store import Record, Store
 from support import events_of
 
@@ -171,7 +171,7 @@ def test_repetitions_are_a_study_of_one_load_with_a_seed_each(home: Home) -> Non
     assert [run["labels"]["repetition"] for run in document["runs"]] == [1, 2, 3]
     with Store(home.store) as store:
         records = [store.record(info.id) for info in store.runs()]
-    assert len({load_hash(record) for record in records}) == 1
+    assert len({asked_hash(record) for record in records}) == 1
     assert len({record.info.seed for record in records}) == 3
     assert len({run["study"] for run in document["runs"]}) == 1
 

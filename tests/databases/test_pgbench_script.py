@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from brickyard import cli
-from brickyard.analysis.judging.differing import differing_between, load_hash, load_words
+from brickyard.analysis.judging.differing import asked_hash, differing_between, load_words
 from brickyard.analysis.judging.summary import circumstance_lines
 from brickyard.databases.ephemeral import Server
 from brickyard.databases.pgbench_plan import read_changes
@@ -42,7 +42,7 @@ def early(plan: Json) -> Json:
 def test_another_content_of_one_file_is_another_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = "SELECT pg_sleep(0.003);\n", "SELECT 2;\n"
     records = [kept(tmp_path, asked(tmp_path, text)) for text in (first, first, second, second)]
-    hashes = [load_hash(record) for record in records]
+    hashes = [asked_hash(record) for record in records]
     assert hashes[0] == hashes[1] != hashes[2] == hashes[3]
     assert load_words(records[0], records[2]).startswith("pgbench script: file of SHA-256 ")
     assert cli.main(["compare", "1-2", "3-4", "--check", "--store", str(tmp_path / "store.db")]) == 2
@@ -59,7 +59,7 @@ def test_another_content_of_one_file_is_another_load(tmp_path: Path, capsys: pyt
 
 def test_one_content_is_one_load_wherever_it_lies(tmp_path: Path) -> None:
     one, other = (kept(tmp_path, asked(tmp_path, "SELECT 1;\n", name)) for name in ("one.sql", "there/other.sql"))
-    assert load_hash(one) == load_hash(other)
+    assert asked_hash(one) == asked_hash(other)
     assert not [item for item in differing_between([one], [other]) if "cript" in item.label]
 
 
@@ -67,12 +67,12 @@ def test_records_of_early_versions_and_loads_without_a_file_keep_their_hash(tmp_
     plan = asked(tmp_path, "SELECT 1;\n")
     plan["pgbench"]["script"] = "/data/own.sql"
     old = [kept(tmp_path, early(plan)) for _ in range(2)]
-    assert load_hash(old[0]) == load_hash(old[1]) != load_hash(kept(tmp_path, plan))
+    assert asked_hash(old[0]) == asked_hash(old[1]) != asked_hash(kept(tmp_path, plan))
     assert "Script" not in dict(circumstance_lines(old[0]))
     built_in = plan_document(read_changes("/data/pg", ["threads=1"]).plan())
     with_keys, without = kept(tmp_path, built_in), kept(tmp_path, early(built_in))
-    assert load_hash(with_keys) == load_hash(without) == "0f46c4e24172"
-    assert load_hash(old[0]) == "949a88de715e"
+    assert asked_hash(with_keys) == asked_hash(without) == "0f46c4e24172"
+    assert asked_hash(old[0]) == "949a88de715e"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import support
-from brickyard.analysis.judging.differing import differing_between, load_hash, load_words
+from brickyard.analysis.judging.differing import asked_hash, differing_between, load_words
 from brickyard.cli import main
 from brickyard.store import Json, Record, Store
 from brickyard.study.replays.content import logs_hash
@@ -38,7 +38,7 @@ def test_another_log_at_the_same_path_is_another_load(
     assert "→ 31 requests within 1.94 s (SHA-256 " in said
     with Store(place, must_exist=True) as kept:
         records = [kept.record(run) for run in range(1, 7)]
-    hashes = [load_hash(record) for record in records]
+    hashes = [asked_hash(record) for record in records]
     assert hashes[0] == hashes[1] != hashes[2]
     assert len(set(hashes[2:])) == 1, "the same log at another path, and gzipped"
     (logs,) = [item for item in differing_between(records[:2], records[2:4]) if item.label == "Replay logs"]
@@ -86,8 +86,8 @@ def test_records_without_the_content_keep_their_hash(tmp_path: Path) -> None:
     held = {"hash": "a" * 64, "requests": 3, "first_ns": 5, "last_ns": 9}
     with Store(tmp_path / "s.db") as store:
         old = kept(store, plan)
-        assert load_hash(old) == load_hash(kept(store, {**plan, "replay": {**asked, "content": None}}))
-        assert load_hash(old) == "54c93c57a403"
+        assert asked_hash(old) == asked_hash(kept(store, {**plan, "replay": {**asked, "content": None}}))
+        assert asked_hash(old) == "54c93c57a403"
         new = kept(store, {**plan, "replay": {**asked, "content": held}})
         said = load_words(old, new)
         assert said.startswith("replayed log: /data/a.log → 3 requests within 4.00 ns (SHA-256 aaaaaaaaaaaa)")

@@ -146,8 +146,9 @@ class Differing:
         return "; ".join(f"{value} ({format_runs(runs)})" for value, runs in self.values)
 
 
-def load_hash(record: Record) -> str:
-    """Of what the run asked for."""
+def asked_hash(record: Record) -> str:
+    """Of all that the run asked for, the names of phases and streams too, with files by what they hold; `load_hash` of a plan
+    is of what reaches the storage."""
     return hashlib.sha256(json.dumps(_load(record), sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -164,7 +165,7 @@ def loads_apart(records: Sequence[Record]) -> list[str]:
     return [
         ", ".join(f"{words} {side[key]}" for key, words in keys.items() if key in side)
         or without
-        or f"load {load_hash(record)}"
+        or f"load {asked_hash(record)}"
         for record, side in zip(records, sides, strict=True)
     ]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from brickyard.analysis.judging.differing import SCRATCH, load_hash, places_of
+from brickyard.analysis.judging.differing import SCRATCH, asked_hash, places_of
 from brickyard.analysis.judging.summary import model_changes
 from brickyard.store import Record, RunInfo
 from brickyard.units import format_runs, format_size
@@ -63,7 +63,7 @@ def known_state(state: Sequence[str]) -> tuple[str, ...]:
 
 def series_of(record: Record) -> tuple[str, ...]:
     """Runs on one target with equal words here follow each other: what was asked for, on storage in one state."""
-    return load_hash(record), *known_state(state_of(record.info))
+    return asked_hash(record), *known_state(state_of(record.info))
 
 
 def told_apart(groups: Iterable[StorageState]) -> dict[StorageState, str]:

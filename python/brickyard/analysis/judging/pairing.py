@@ -21,7 +21,7 @@ from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, percentil
 from brickyard.analysis.figures.ramp_result import by_step
 from brickyard.analysis.figures.sending import FROM_DUE, length_told
 from brickyard.analysis.figures.totals import Totals, shared_latency, totals
-from brickyard.analysis.judging.differing import load_hash, load_words, loads_apart
+from brickyard.analysis.judging.differing import asked_hash, load_words, loads_apart
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
 from brickyard.schema import Timed, is_on_data
@@ -295,7 +295,7 @@ def several_loads(*sides: Sequence[Record]) -> Apart:
     for side in sides:
         mine: dict[Name, set[str]] = {}
         for record in side:
-            name, load = record_name(record), load_hash(record)
+            name, load = record_name(record), asked_hash(record)
             mine.setdefault(name, set()).add(load)
             found.setdefault(name, {}).setdefault(load, []).append(record)
         several |= {name for name, loads in mine.items() if len(loads) > 1}
@@ -369,7 +369,7 @@ def with_called(name: Name, info: RunInfo) -> Name:
 def row_name(record: Record, row: Totals | AllRow, apart: Apart) -> Name:
     """With load, phase, stream and operation, as far as there are several."""
     name = record_name(record)
-    told = [apart[name][load_hash(record)][0]] if name in apart else []
+    told = [apart[name][asked_hash(record)][0]] if name in apart else []
     return (*name, *told, *_place_names(record, row), row.operation)
 
 
@@ -412,12 +412,12 @@ def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]
         for record in records:
             levels = record.info.marks.levels
             key = ", ".join(levels.values()) if levels else record.info.profile
-            sides[number].setdefault(key, {}).setdefault(load_hash(record), record)
+            sides[number].setdefault(key, {}).setdefault(asked_hash(record), record)
     apart = {
         ", ".join(name): loads
         for name, loads in several_loads(before, after).items()
-        if {load_hash(record) for record in before if record_name(record) == name}
-        != {load_hash(record) for record in after if record_name(record) == name}
+        if {asked_hash(record) for record in before if record_name(record) == name}
+        != {asked_hash(record) for record in after if record_name(record) == name}
     }
     renamed = [] if set(sides[0]) & set(sides[1]) else _lengths_differ(before, after)
     return (

@@ -29,7 +29,7 @@ from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
 from brickyard.analysis.figures.sending import length_told
 from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, rated_rows, totals
-from brickyard.analysis.judging.differing import load_hash
+from brickyard.analysis.judging.differing import asked_hash
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.pairing import record_name
 from brickyard.store import Record
@@ -107,7 +107,7 @@ def run_figures(record: Record) -> RunFigures:
     rows = [row for row in totals(at) if row.phase not in nothing]
     return RunFigures(
         name=record_name(record),
-        load=load_hash(record),
+        load=asked_hash(record),
         state=state_of(record.info),
         measurement=_measurement(record),
         parts=[figures for condition, part in by_condition(at) for figures in _of_part(condition, part, nothing)],
