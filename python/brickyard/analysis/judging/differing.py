@@ -147,8 +147,8 @@ class Differing:
 
 
 def asked_hash(record: Record) -> str:
-    """Of all that the run asked for, the names of phases and streams too, with files by what they hold; `load_hash` of a plan
-    is of what reaches the storage."""
+    """Of all that the run asked for, the names of phases and streams too, with files by what they hold; `load_hash` of
+    a plan is of what reaches the storage."""
     return hashlib.sha256(json.dumps(_load(record), sort_keys=True).encode()).hexdigest()[:12]
 
 
