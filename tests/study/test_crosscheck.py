@@ -18,6 +18,7 @@ import pytest
 from msgspec import structs
 
 from brickyard import profiles
+from brickyard.analysis.judging.answers import answer as whole_answer
 from brickyard.analysis.judging.crosscheck import Comparison, compare, comparison_document, place_words, verdict
 from brickyard.cli import main
 from brickyard.errors import BadInputError
@@ -58,6 +59,71 @@ def test_a_fio_that_flushes_after_reads_does_no_mix_with_flushes() -> None:
     refuse_flushes(deep, "fio-3.38")
     refuse_flushes(structs.replace(deep, engine=EngineChoice.PSYNC), "fio-3.33")
     assert "; before version 3.38, fio flushes again until the first flush has ended" in export_fio(deep)
+
+
+def test_flushes_after_reads_are_laid_to_no_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """ "Use libaio" was said of a result of libaio: fio before 3.38 flushes after reads with any engine."""
+    words = [
+        "--rw=randrw",
+        "--rwmixread=80",
+        "--fsync=1",
+        "--number_ios=200",
+        "--ioengine=libaio",
+        "--size=8m",
+        "--bs=4k",
+    ]
+    job = ["fio", "--name=j", f"--filename={tmp_path / 'f'}", *words]
+    subprocess.run([*job, "--output-format=json", f"--output={tmp_path / 'j.json'}"], check=True, capture_output=True)
+    (told,) = json.loads((tmp_path / "j.json").read_text("utf-8"))["jobs"]
+    found = answer(capsys, "import", str(tmp_path / "j.json"))
+    said = [warning["remedy"] for warning in found["warnings"] if warning["id"] == "fio-flushes"]
+    again = "after each read that follows a flushed write, with any ioengine"
+    remedy = f"use fio 3.38 or later; before, fio flushed again {again}"
+    assert said == ([remedy] if told["sync"]["total_ios"] > 1.5 * told["write"]["total_ios"] else [])
+
+
+def test_the_same_options_of_fio_are_compared_with_our_run_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ "No workload was measured on both sides": the job asked for 8 MiB of the file, and the run for all its 8 MiB."""
+    place, name, store = tmp_path / "j.json", tmp_path / "f", ["--store", str(tmp_path / "runs.db")]
+    words = ["--rw", "randread", "--bs", "4k", "--iodepth", "2", "--runtime", "1", "--size", "8m", "--name", "x"]
+    joined = [f"{key}={value}" for key, value in zip(words[::2], words[1::2], strict=True)]
+    job = ["fio", *joined, f"--filename={name}", "--time_based", "--ioengine=libaio", "--direct=1"]
+    for _ in range(2):
+        subprocess.run([*job, "--output-format=json", f"--output={place}"], check=True, capture_output=True)
+        assert main(["import", str(place), *store]) == 0
+    for _ in range(2):
+        assert main(["run", *words, "--direct", "1", "--filename", str(name), *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1-2", "3-4", *store]) == 0
+    assert "fio: x / x: randread, 4k, depth 2, read  IOPS" in capsys.readouterr().out
+    half = [*words[:8], "--size", "4m", "--name", "x"]
+    assert main(["run", *half, "--direct", "1", "--filename", str(tmp_path / "g"), *store]) == 0
+    assert main(["compare", "1-2", "5", *store]) == 2, "half of the part is another load"
+
+
+def test_buffered_reads_of_fio_are_said_to_be_of_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """338,399 IOPS met a limit while the disk read nothing, and the answer did not name the page cache."""
+    store = ["--store", str(tmp_path / "runs.db")]
+    job = ["fio", "--name=br", "--rw=randread", "--bs=4k", f"--filename={tmp_path / 'f'}", "--size=8m"]
+    for number, direct in enumerate((0, 0, 1), 1):
+        more = [f"--direct={direct}", "--output-format=json", f"--output={tmp_path / f'{number}.json'}"]
+        subprocess.run([*job, *more], check=True, capture_output=True)
+        assert main(["import", str(tmp_path / f"{number}.json"), *store]) == 0
+
+    def shown(runs: str) -> str:
+        capsys.readouterr()
+        assert main(["show", runs, *store]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    said = "Reads of br may have come from the page cache: 8 MiB are read, and fio does not report the host's memory."
+    assert said in shown("1")
+    assert "MiB/s (may have come from the page cache), half of them" in shown("1")
+    assert "may have come from the page cache" not in shown("3")
+    with Store(tmp_path / "runs.db", must_exist=True) as kept:
+        records = [kept.record(run) for run in (1, 2, 3)]
+    assert "Buffered reads in 2 of 3 runs may have come from the page cache." in whole_answer(records, {}).belief
 
 
 @pytest.mark.parametrize(("engine", "depth"), [("io_uring", 8), ("libaio", 8), ("io_uring", 1)])

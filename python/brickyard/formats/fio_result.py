@@ -24,7 +24,14 @@ from brickyard.formats.fio_file import Job
 from brickyard.formats.fio_json import MS_NS, FioDirection, FioDocument, FioJobResult, FioTimes, PrintedByFio
 from brickyard.formats.fio_layout import Layout, lay_out
 from brickyard.formats.fio_options import override, understood
-from brickyard.formats.fio_stream import ENGINES, FLUSHES_ONCE_FROM, is_direct, one_at_a_time, version_words
+from brickyard.formats.fio_stream import (
+    ENGINES,
+    FLUSHES_ONCE_FROM,
+    flushes_again,
+    is_direct,
+    one_at_a_time,
+    version_words,
+)
 from brickyard.formats.fio_units import LARGEST
 from brickyard.schema import (
     SCHEMA,
@@ -126,13 +133,20 @@ def _flushes(plan: Plan | OtherPlan, phases: Sequence[_Phase]) -> list[RunWarnin
                         "warning",
                         "fio flushed {flushes} times in {writes} writes, not once after every {every} of them: this is "
                         "another load than the job says.",
-                        f"use fio {version_words(FLUSHES_ONCE_FROM)} or later, or ioengine=libaio",
+                        _flushes_remedy(reads=stream.operations.read > 0),
                         flushes=Unit.NUMBER.of(flushes),
                         writes=Unit.NUMBER.of(writes),
                         every=Unit.NUMBER.of(asked.writes),
                     )
                 )
     return found
+
+
+def _flushes_remedy(*, reads: bool) -> str:
+    newer = f"use fio {version_words(FLUSHES_ONCE_FROM)} or later"
+    if reads:
+        return f"{newer}; before, fio flushed again {flushes_again(reads=True, depth=1, writes=1)}, with any ioengine"
+    return f"{newer}, or ioengine=libaio"
 
 
 EARLY_SHARE = 0.9

@@ -71,8 +71,8 @@ QUEUES_FLUSHES = frozenset({"io_uring", "posixaio"})
 
 
 def flushes_again(*, reads: bool, depth: int, writes: int) -> str:
-    """When a fio before `FLUSHES_ONCE_FROM` with an engine of `QUEUES_FLUSHES` flushes more often than after each
-    number of `writes`; empty where it does not."""
+    """When a fio before `FLUSHES_ONCE_FROM` flushes more often than after each number of `writes`: with reads in the
+    job, or, with an engine of `QUEUES_FLUSHES`, with several requests in flight. Empty where it does not."""
     if reads:
         return "after each read that follows a flushed write"
     return "until the first flush has ended" if depth > 1 and writes > 1 else ""

@@ -36,6 +36,10 @@ def read_places(plan: Plan, target: int, length: int) -> list[tuple[int, int]]:
     return joined_places(region_place(stream.region, length) for stream in reading)
 
 
+MOST_BYTES = 1 << 63
+"""More than any target has: the length of one whose size is not known."""
+
+
 def region_bytes(region: str, length: int) -> int:
     """How much a region such as `20%..100%` has of a target of so many bytes."""
     low, high = region_place(region, length)

@@ -351,9 +351,12 @@ def _run_words(record: Record, *, names_target: bool) -> str:
 
 
 def _cached(records: Sequence[Record]) -> list[str]:
-    """Reads that memory may have answered and writes that it took; of many runs their warnings say it."""
+    """Reads that memory may have answered and writes that it took; of many runs their warnings say it, which results of
+    other tools do not have."""
     if len(records) != 1:
-        return []
+        by_tool = [record for record in records if record.info.is_by_tool]
+        found = [record for record in by_tool if any(remembered_words(record, row) for row in analysis.totals(record))]
+        return [f"Buffered reads{in_runs(len(found), records)} may have come from {PAGE_CACHE}."] if found else []
     (record,) = records
     rows = analysis.totals(record)
     names = [analysis.full_stream_name(record, row.phase, row.stream) for row in rows]

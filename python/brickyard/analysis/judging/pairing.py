@@ -7,9 +7,11 @@ pooled; what has no counterpart is told. No figure is judged here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from brickyard.analysis.figures.all_rows import AllRow
 from brickyard.analysis.figures.batches import Batches
@@ -19,12 +21,14 @@ from brickyard.analysis.figures.latency import Latency
 from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, percentile_of_all
 from brickyard.analysis.figures.ramp_result import by_step
+from brickyard.analysis.figures.reach import MOST_BYTES, region_place
 from brickyard.analysis.figures.sending import FROM_DUE, length_told
 from brickyard.analysis.figures.totals import Totals, shared_latency, totals
 from brickyard.analysis.judging.differing import asked_hash, load_words, loads_apart
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
 from brickyard.schema import Timed, is_on_data
+from brickyard.schema.load_hash import load_hash
 from brickyard.store import Record, RunInfo
 from brickyard.store.record import COMPLETIONS
 from brickyard.units import format_runs
@@ -38,8 +42,35 @@ LATENCY_COMPARED = ("iops", "latency_mean", "latency_p99")
 Name = tuple[str, ...]
 
 Hashed = Callable[[RunInfo], str]
-HASH = attrgetter("load_hash")
-HASH_OF_ANY_LENGTH = attrgetter("load_hash_of_any_length")
+
+
+def _hash_in_bytes(info: RunInfo, *, of_any_length: bool = False) -> str:
+    """With regions in bytes, as far as the sizes of the targets are known: all of a file of 256 MiB is what a job of
+    fio with `size=256m` asks for."""
+    sizes = [target.data_bytes or target.size_bytes for target in info.opened]
+    plan = info.plan_document
+    phases = [
+        {**phase, "stream": [_in_bytes(stream, sizes) for stream in phase.get("stream", [])]}
+        for phase in plan.get("phase", [])
+    ]
+    return load_hash({**plan, "phase": phases}, of_any_length=of_any_length)
+
+
+def _in_bytes(stream: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, object]:
+    target, region = stream.get("target"), stream.get("region")
+    if not isinstance(region, str):
+        return dict(stream)
+    length = sizes[target] if isinstance(target, int) and target < len(sizes) else None
+    if length is None and "%" in region:
+        return dict(stream)
+    return {**stream, "region": region_place(region, MOST_BYTES if length is None else length)}
+
+
+HASH: Hashed = attrgetter("load_hash")
+HASH_OF_ANY_LENGTH: Hashed = attrgetter("load_hash_of_any_length")
+HASH_IN_BYTES_OF_ANY_LENGTH: Hashed = partial(_hash_in_bytes, of_any_length=True)
+HASHES: tuple[Hashed, ...] = (HASH, _hash_in_bytes, HASH_OF_ANY_LENGTH, HASH_IN_BYTES_OF_ANY_LENGTH)
+"""Those that tell more apart first."""
 
 Apart = dict[Name, dict[str, tuple[str, list[Record]]]]
 """Names under which there are several loads: of each by its hash what tells it from the others, and its runs."""
@@ -139,9 +170,11 @@ def paired(before: Sequence[Record], after: Sequence[Record]) -> tuple[_Named, _
 
 def hash_of_both(before: Sequence[Record], after: Sequence[Record]) -> Hashed:
     """The hash under which loads of other names are one: that of the whole load, or, where the sides have none in
-    common, of what it asks for any time."""
-    both = ({record.info.load_hash for record in side} for side in (before, after))
-    return HASH if set.intersection(*both) else HASH_OF_ANY_LENGTH
+    common, with the sizes of their targets, or of what it asks for any time."""
+    for hashed in HASHES[:-1]:
+        if {hashed(record.info) for record in before} & {hashed(record.info) for record in after}:
+            return hashed
+    return HASHES[-1]
 
 
 def _like(one: _Named, other: _Named, *, by_load: bool) -> tuple[_Named, _Named, tuple[list[int], list[int]]]:
@@ -437,12 +470,9 @@ def loads_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]
 
 def _lengths_differ(before: Sequence[Record], after: Sequence[Record]) -> list[str]:
     """Loads of other names that are one but for how long they take."""
-    if hash_of_both(before, after) is HASH:
+    hashed = hash_of_both(before, after)
+    if hashed not in (HASH_OF_ANY_LENGTH, HASH_IN_BYTES_OF_ANY_LENGTH):
         return []
-    others = {HASH_OF_ANY_LENGTH(record.info): record for record in after}
-    pairs = {
-        HASH(one.info): (one, others[HASH_OF_ANY_LENGTH(one.info)])
-        for one in before
-        if HASH_OF_ANY_LENGTH(one.info) in others
-    }
+    others = {hashed(record.info): record for record in after}
+    pairs = {HASH(one.info): (one, others[hashed(one.info)]) for one in before if hashed(one.info) in others}
     return [f"{one.info.profile} / {other.info.profile}: {load_words(one, other)}" for one, other in pairs.values()]
