@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from statistics import median
 
@@ -103,11 +103,13 @@ def single_coverage(n: int, draw: Draw) -> float:
     return _held(found, 1000.0)
 
 
-def families(noise: Noise, n: int, worse: float = 0.0, cells: int = CELLS, seed: int = 0) -> Iterator[list[Change]]:
+@lru_cache(maxsize=1)  # several tolerances ask for the same ones, one after the other
+def families(noise: Noise, n: int, worse: float = 0.0, cells: int = CELLS, seed: int = 0) -> list[list[Change]]:
     """Comparisons of `CELLS` cells by IOPS, mean and p99. The first `cells` cells are worse by a share after than
     before; IOPS and mean response of a closed loop are one thing seen twice, the p99 has noise of its own."""
     dice = np.random.default_rng([n, NOISES.index(noise), seed])
     kinds = ("iops", "response_mean", "response_p99")
+    found = []
     for _ in range(FAMILIES):
         changes = []
         for cell in range(CELLS):
@@ -123,7 +125,8 @@ def families(noise: Noise, n: int, worse: float = 0.0, cells: int = CELLS, seed:
                 apart = difference(after, before, resolution=figure.resolution)
                 assert apart is not None
                 changes.append(Change((str(cell),), figure, before, after, apart))
-        yield changes
+        found.append(changes)
+    return found
 
 
 @dataclass(frozen=True)

@@ -765,6 +765,7 @@ def test_reads_are_left_less_the_more_is_written(capsys: pytest.CaptureFixture[s
     assert "How many reads remain beside writes?" in page
     assert found["answer"] in page
     assert "too many reads/s" in page
+    assert "longer intervals" not in page, "the command chooses them"
     assert main(["interference", MODEL, "--limit", "10ms"]) == 2
     assert main(["interference", MODEL, "--limit", "p99:0ms"]) == 2
     # No record has this percentile.

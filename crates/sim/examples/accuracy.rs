@@ -23,11 +23,8 @@ fn texts() -> Texts {
 
 fn main() {
     let bricks = texts();
-    let outcomes: Vec<(Cell, f64)> = cells()
-        .into_iter()
-        .map(|c| (simulate(&c, &bricks, 1, false).expect("a brick that runs"), c))
-        .map(|(v, c)| (c, v))
-        .collect();
+    let outcomes: Vec<(&Cell, f64)> =
+        cells().iter().map(|c| (c, simulate(c, &bricks, 1, false).expect("a brick that runs"))).collect();
     let mut tables: BTreeMap<String, Vec<(f64, String)>> = BTreeMap::new();
     for (cell, simulated) in &outcomes {
         let state = if cell.condition == "normal" { "" } else { cell.condition };

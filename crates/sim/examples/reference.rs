@@ -10,7 +10,7 @@ mod common;
 fn main() -> Result<(), String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let bricks = common::brick_texts();
-    let mut sorted = cells();
+    let mut sorted = cells().to_vec();
     sorted.sort_by_key(|c| (c.table.clone(), c.condition != "normal"));
     let mut table = String::new();
     let mut errors: Vec<f64> = Vec::new();

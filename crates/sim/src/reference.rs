@@ -12,6 +12,8 @@
 //! A table is fitted, when values of its products were set by it, or held out. Fitted tables have a second target: with the
 //! values that the products would have without the table (`reference/left_out.toml`).
 
+use std::sync::LazyLock;
+
 use engine::conductor::RunControl;
 use engine::event::{Event, RunOutcome, Timed};
 use plan::Profile;
@@ -132,9 +134,10 @@ fn without(table: &str, target: &str) -> Option<String> {
     struct Values {
         value: Vec<Value>,
     }
-    let values = toml::from_str::<Values>(LEFT_OUT).map(|v| v.value).unwrap_or_default();
-    let own: Vec<String> =
-        values.into_iter().filter(|v| v.table == table && target.contains(&v.only)).map(|v| v.set).collect();
+    static VALUES: LazyLock<Vec<Value>> =
+        LazyLock::new(|| toml::from_str::<Values>(LEFT_OUT).map(|v| v.value).unwrap_or_default());
+    let own: Vec<&str> =
+        VALUES.iter().filter(|v| v.table == table && target.contains(&v.only)).map(|v| v.set.as_str()).collect();
     (!own.is_empty()).then(|| format!("{target},{}", own.join(",")))
 }
 
@@ -189,8 +192,13 @@ fn read_percent(operation: &str) -> u32 {
     }
 }
 
-/// Every cell of every table that this model repeats.
-pub fn cells() -> Vec<Cell> {
+/// Every cell of every table that this model repeats; read once, since each simulated figure asks for its cell.
+pub fn cells() -> &'static [Cell] {
+    static CELLS: LazyLock<Vec<Cell>> = LazyLock::new(read_cells);
+    &CELLS
+}
+
+fn read_cells() -> Vec<Cell> {
     let mut all = Vec::new();
     mirror_cells(&mut all);
     disk_cells(&mut all);

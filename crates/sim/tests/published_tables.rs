@@ -24,7 +24,7 @@ impl Outcome {
 
 /// Each cell is simulated once, by the first test that asks for it.
 static CELLS: LazyLock<Vec<(Cell, OnceLock<f64>)>> =
-    LazyLock::new(|| cells().into_iter().map(|cell| (cell, OnceLock::new())).collect());
+    LazyLock::new(|| cells().iter().map(|cell| (cell.clone(), OnceLock::new())).collect());
 
 fn outcomes(of: impl Fn(&Cell) -> bool) -> Vec<Outcome> {
     let bricks = common::brick_texts();

@@ -76,10 +76,12 @@ def unbroken(items: Sequence[Item], values: Sequence[float | None]) -> Iterator[
 
 def dressed(chart: Any, *, width: int | None = None) -> Any:
     """The common look. Legends wrap below the picture, so that they never cover data or widen a phone's page."""
-    return (
-        chart.configure(font=FONT, background="white", padding=6)
-        .configure_view(stroke=None)
-        .configure_axis(
+    return chart.configure(  # at once: each call copies the chart with its data
+        font=FONT,
+        background="white",
+        padding=6,
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(
             labelFontSize=12,
             titleFontSize=12.5,
             titleFontWeight="normal",
@@ -91,8 +93,8 @@ def dressed(chart: Any, *, width: int | None = None) -> Any:
             titlePadding=8,
             labelOverlap="greedy",
             labelSeparation=LABELS_APART,
-        )
-        .configure_legend(
+        ),
+        legend=alt.LegendConfig(
             orient="bottom",
             direction="horizontal",
             labelFontSize=12,
@@ -104,8 +106,8 @@ def dressed(chart: Any, *, width: int | None = None) -> Any:
             columns=2 if width and width < 450 else 0,
             labelLimit=400,
             titleLimit=400,
-        )
-        .configure_title(
+        ),
+        title=alt.TitleConfig(
             fontSize=14,
             fontWeight=600,
             color=INK,
@@ -114,7 +116,7 @@ def dressed(chart: Any, *, width: int | None = None) -> Any:
             subtitleFontSize=12,
             subtitleColor=PALE,
             frame="group",
-        )
+        ),
     )
 
 

@@ -42,12 +42,29 @@ class Finding(Enum):
 
 
 @dataclass(frozen=True)
+class Undecided:
+    """The test that more repetitions would let decide, how far its figure is beyond the bound, and the level."""
+
+    test: Welch
+    margin: float
+    level: float
+
+
+@dataclass(frozen=True)
 class Judged:
     change: Change
     finding: Finding
-    repetitions: int | None = None
-    """Of an inconclusive figure, how many a side would decide it in four of five cases, if difference and noise stay as
-    they were seen; None where a thousand would not."""
+    undecided: Undecided | None = None
+
+    @cached_property
+    def repetitions(self) -> int | None:
+        """Of an inconclusive figure, how many a side would decide it in four of five cases, if difference and noise
+        stay as they were seen; None where a thousand would not. To find it takes longer than to judge."""
+        if self.undecided is None:
+            return None
+        needed = repetitions_to_decide(self.undecided.test, self.undecided.margin, self.undecided.level)
+        # As many as there are did not decide it.
+        return needed and max(needed, 1 + min(self.change.before.n, self.change.after.n))
 
 
 @dataclass(frozen=True)
@@ -193,13 +210,8 @@ def _judged(change: Change, test: Welch, tolerance: float, level: float, next_le
     own = change.difference.test or test
     inside, outside = _inside(change, own, tolerance), _outside(change, test, tolerance)
     # One end of the interval decides, beyond which is half of the level.
-    needed = (
-        repetitions_to_decide(test, outside, next_level)
-        if outside > 0
-        else repetitions_to_decide(own, inside, level / 2)
-    )
-    # As many as there are did not decide it.
-    return Judged(change, Finding.INCONCLUSIVE, needed and max(needed, 1 + min(change.before.n, change.after.n)))
+    undecided = Undecided(test, outside, next_level) if outside > 0 else Undecided(own, inside, level / 2)
+    return Judged(change, Finding.INCONCLUSIVE, undecided)
 
 
 def _outside(change: Change, test: Welch, tolerance: float) -> float:

@@ -28,6 +28,7 @@ MOST_LOWERED = 5  # times that a rate which was not confirmed is lowered
 LEAST_SHARE = 0.01  # of the most reads: less is none
 DEPTH = 256
 CLOSED_DEPTH = 32
+INTERVALS = 60  # of a run of more seconds than that: to keep one for each second costs more than to simulate it
 
 
 RESPONSE = "response"
@@ -142,7 +143,10 @@ def _all_hold(points: list[MapPoint], limit_ns: float) -> bool:
 
 def plan_of(asked: MapAsked, reads_per_s: float | None, writes_per_s: float | None, seconds: float) -> str:
     """A profile as text; a rate of None is as fast as it goes, and one of 0 nothing."""
-    lines = [f"seed = {asked.seed}", "[[phase]]", f'duration = "{seconds:.3f}s"', f'warmup = "{seconds / 5:.3f}s"']
+    lines = [f"seed = {asked.seed}"]
+    if seconds > INTERVALS:
+        lines.append(f'interval = "{seconds / INTERVALS:.3f}s"')
+    lines += ["[[phase]]", f'duration = "{seconds:.3f}s"', f'warmup = "{seconds / 5:.3f}s"']
     streams = (
         ("reads", reads_per_s, "{ read = 100 }", asked.read_bytes),
         ("writes", writes_per_s, "{ read = 0, write = 100 }", asked.write_bytes),
