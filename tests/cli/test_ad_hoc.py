@@ -240,6 +240,8 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
             "Options of more than one letter have two dashes: `brickyard run --rw read x --dry-run`",
         ),
         (["--rw", "read", "-bs=4k", "x"], "two dashes: `brickyard run --rw read --bs=4k x --dry-run`"),
+        (["--rw", "read", "--offset=10m", "--size", "20m", "x"], "--set region=10MiB..30MiB in the place of both"),
+        (["--rw", "read", "--offset=10%", "--size=20m", "x"], "--set region=START..END in the place of both"),
         (["--rw", "read", "--bs", "-4k", "x"], "--bs -4k: it cannot be below zero"),
         (["--rw", "randrw", "--rwmixread", "0.7", "x"], "`brickyard run --rw randrw --rwmixread 70 x --dry-run`"),
         (["--rw", "read", "--buffered", "0"], "or --direct 1"),

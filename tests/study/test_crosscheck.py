@@ -103,6 +103,50 @@ def test_the_same_options_of_fio_are_compared_with_our_run_of_them(
     assert main(["compare", "1-2", "5", *store]) == 2, "half of the part is another load"
 
 
+def test_jobs_on_several_files_are_told_apart_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All requests of both jobs stood in the row of the first file, and its history had those of the other."""
+    one, other, place = tmp_path / "one", tmp_path / "other", tmp_path / "j.json"
+    jobs = [
+        f"--name=good --filename={one} --rw=read --direct=1",
+        f"--name=full --filename={other} --rw=write --direct=0",
+    ]
+    each = "--size=4m --bs=64k"
+    store = ["--store", str(tmp_path / "runs.db")]
+
+    def imported(*more: str) -> Any:
+        words = ["fio", *more, *(word for job in jobs for word in f"{job} {each}".split())]
+        subprocess.run([*words, "--output-format=json", f"--output={place}"], check=True, capture_output=True)
+        return answer(capsys, "import", str(place), *store)
+
+    found = imported()
+    told = {job["job options"]["filename"]: job for job in json.loads(place.read_text("utf-8"))["jobs"]}
+    counts = {row["target"]: row["requests"] for row in found["targets_together"]}
+    assert counts[str(one)] == told[str(one)]["read"]["total_ios"]
+    assert counts[str(other)] == told[str(other)]["write"]["total_ios"]
+    assert found["engine"]["io"] == "unknown", "of two jobs one was direct"
+    (mixed,) = [warning["text"] for warning in found["warnings"] if warning["id"] == "fio-mixed-io"]
+    assert mixed.startswith("good had direct I/O, and full went through the page cache")
+    for path, operation in ((one, "read"), (other, "write")):
+        history = answer(capsys, "history", str(path), *store)
+        assert [load["load"][-1] for load in history["histories"]] == [operation]
+    grouped = imported("--group_reporting")
+    assert [grouped["targets"], grouped["targets_together"]] == [["fio"], []]
+    assert any("their files, workers, depths" in warning["text"] for warning in grouped["warnings"])
+
+
+def test_a_job_that_failed_is_not_said_to_have_had_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place, store = tmp_path / "j.json", ["--store", str(tmp_path / "runs.db")]
+    jobs = [f"--name=ok --filename={tmp_path / 'f'}", f"--name=bad --filename={tmp_path / 'f' / 'none'}"]
+    words = ["fio", "--output-format=json", f"--output={place}", "--size=4m", "--rw=read", *" ".join(jobs).split()]
+    (tmp_path / "f").write_bytes(bytes(4 * MIB))
+    subprocess.run(words, check=False, capture_output=True)
+    assert main(["import", str(place), *store]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "job bad ended with error 20" in shown
+    assert "reported no error" not in shown
+    assert "fio counted no failed request, although a run failed." in shown
+
+
 def test_buffered_reads_of_fio_are_said_to_be_of_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """338,399 IOPS met a limit while the disk read nothing, and the answer did not name the page cache."""
     store = ["--store", str(tmp_path / "runs.db")]

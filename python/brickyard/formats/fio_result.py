@@ -86,9 +86,27 @@ SEVERAL_JOBS = warned(
     "fio-group-reporting",
     "note",
     "fio printed several jobs as one row (group_reporting), with the name of the first and the options of the last: "
-    "their workers, depths, sizes and rates are not known.",
+    "their files, workers, depths, sizes and rates are not known.",
     "run fio without group_reporting",
 )
+
+
+def _mixed_io(jobs: Sequence[tuple[str, dict[str, str]]]) -> list[RunWarning]:
+    """Of jobs of which only some pass the page cache by."""
+    found = {is_direct(understood(options)): name for name, options in reversed(jobs)}
+    if len(found) < 2:
+        return []
+    return [
+        warned(
+            "fio-mixed-io",
+            "warning",
+            "{direct} had direct I/O, and {buffered} went through the page cache: rates and times of such jobs are "
+            "those of memory, too.",
+            "set direct=1 in all jobs",
+            direct=found[True],
+            buffered=found[False],
+        )
+    ]
 
 
 def _one_at_a_time(jobs: list[Job]) -> list[RunWarning]:
@@ -319,7 +337,7 @@ def store_result(
         profile_hash=profile_hash or printed.digest,
         plan=layout.plan,
         condition="normal",
-        targets=list(targets) or _targets(document),
+        targets=list(targets) or _targets(document, layout.merged),
         options={},
         software_version=document.version,
         facts=facts or RunFacts(),
@@ -334,6 +352,7 @@ def store_result(
     found = [*layout.said, *[REBUILT] * is_rebuilt, *_completions(document)]
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
     known = [job for job in document.jobs if job not in layout.merged]
+    found += _mixed_io([(job.jobname, document.options_of(job)) for job in known])
     found += _one_at_a_time([Job(job.jobname, document.options_of(job)) for job in known])
     if not layout.merged:
         found += _flushes(layout.plan, phases)
@@ -348,9 +367,11 @@ def store_result(
     return run
 
 
-def _targets(document: FioDocument) -> list[str]:
-    """A relative name is that of a file here where there is one: fio does not print its directory."""
-    options = [document.common_options or {}, *(job.own_options or {} for job in document.jobs)]
+def _targets(document: FioDocument, merged: Sequence[FioJobResult]) -> list[str]:
+    """A relative name is that of a file here where there is one: fio does not print its directory. A row of several
+    jobs (`merged`) has the file of the last of them only."""
+    own = [job.own_options or {} for job in document.jobs if job not in merged]
+    options = [document.common_options or {}, *own]
     named = [name for each in options for option, name in each.items() if option == "filename" and name]
     found = [os.path.abspath(name) if os.path.lexists(name) else name for name in named]
     return list(dict.fromkeys(found)) or ["fio"]
@@ -510,12 +531,14 @@ def _start(document: FioDocument, layout: Layout, opened: Start | None) -> Start
 
 
 def _asked_io(document: FioDocument, layout: Layout) -> IoPath:
-    """Where the options of some jobs are not known, those of all jobs together tell, if they do."""
+    """Where the options of some jobs are not known, those of all jobs together tell, if they do. One word for jobs that
+    differ in it would be false of some."""
     common = override({}, (document.common_options or {}).items())
     asked = [understood(common if job in layout.merged else document.options_of(job)) for job in document.jobs]
     if layout.merged and not any({one.direct, one.buffered} != {None} for one in asked):
         return IoPath.UNKNOWN
-    return IoPath.DIRECT if any(map(is_direct, asked)) else IoPath.BUFFERED
+    found = set(map(is_direct, asked))
+    return IoPath.UNKNOWN if len(found) > 1 else IoPath.DIRECT if True in found else IoPath.BUFFERED
 
 
 def _cpu(jobs: list[FioJobResult], span_ns: int) -> Cpu:

@@ -169,9 +169,9 @@ def _why_open(change: Change, judged: Gate) -> str:
     """Why a figure neither fails the gate nor is shown to have held."""
     least, share = change.least_worse_by, _share(judged.tolerance)
     if change.worse_by <= judged.tolerance:
-        return f"; its interval reaches above {share}"
+        return f"; it may be worse by more than {share}"
     if least is None or least <= judged.tolerance:
-        return f"; its interval reaches below {share}"
+        return f"; it may be worse by less than {share}"
     return (
         f"; all of its interval is above {share}, but of {_figures(len(judged.tested))} some intervals are so by chance"
     )

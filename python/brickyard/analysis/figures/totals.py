@@ -7,6 +7,7 @@ Refusal: failed requests are in no throughput figure.
 
 from __future__ import annotations
 
+import os.path
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from brickyard.analysis.figures.latency import Latency, latency_of
 from brickyard.analysis.figures.own_time import own_time
 from brickyard.analysis.figures.steady import Steady, headline_from_ns, steady
 from brickyard.schema import Timed, in_rate, is_on_data, is_request, is_waited
-from brickyard.schema.plan import ClosedPace, OtherPhase, OtherPlan, OtherStream, Phase, Plan, Stream
+from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, Phase, Plan, Stream
 from brickyard.store import Interval, IntervalCost, Record
 
 MEASURES = ("service", "response", "lateness", "first_byte", "driver_lag")
@@ -157,10 +158,26 @@ def shared_latency(record: Record, row: Totals) -> Latency | None:
     return (row.response if is_closed else None) or row.service
 
 
+UNKNOWN_TARGET = -1
+"""The number of the target of a stream of which it is not known: that of none."""
+
+
 def asked_targets(record: Record, phase: int) -> list[int]:
-    """The target of each stream of a phase."""
+    """The number of the target of each stream of a phase."""
     found = asked_phase(record, phase)
-    return [stream.target for stream in found.stream] if found else []
+    return [target_of(record, stream) for stream in found.stream] if found else []
+
+
+def target_of(record: Record, stream: Stream | OtherStream) -> int:
+    """The number of a stream's target. Of another program's streams on several targets, it is the one that the stream's
+    own options name; a row of that program may be of several jobs and targets."""
+    plan, targets = record.info.plan, record.info.targets
+    is_imported = isinstance(plan, OtherPlan) and plan.kind is OtherKind.IMPORT
+    if not is_imported or len(targets) < 2 or not isinstance(stream, OtherStream):
+        return stream.target
+    name = os.path.normpath((stream.options or {}).get("filename", ""))
+    found = [number for number, path in enumerate(targets) if path == name or path.endswith(f"/{name}")]
+    return found[0] if len(found) == 1 else UNKNOWN_TARGET
 
 
 def profile_phase(record: Record, phase: int) -> Phase | None:

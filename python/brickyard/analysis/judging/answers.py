@@ -623,7 +623,12 @@ def _stalled(records: Sequence[Record]) -> list[str]:
 def _none_failed(records: Sequence[Record]) -> list[str]:
     """As far as whoever did the work counted failures."""
     by = {record.info.tool: record.info.knows_errors for record in records}
-    said = [f"{tool} reported no error." for tool, is_known in by.items() if tool and is_known]
+    failed = {record.info.tool for record in records if record.info.outcome == "failed"}
+    said = [
+        f"{tool} counted no failed request, although a run failed." if tool in failed else f"{tool} reported no error."
+        for tool, is_known in by.items()
+        if tool and is_known
+    ]
     if silent := [tool for tool, is_known in by.items() if not is_known]:
         do = "does" if len(silent) == 1 else "do"
         said.append(f"Whether requests failed is not known: {' and '.join(silent)} {do} not report it.")

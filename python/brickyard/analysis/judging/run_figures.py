@@ -28,14 +28,14 @@ from brickyard.analysis.figures.named import (
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
 from brickyard.analysis.figures.sending import length_told
-from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, rated_rows, totals
+from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, rated_rows, target_of, totals
 from brickyard.analysis.judging.differing import asked_hash
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.pairing import record_name
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 14
+FORMULA = 15
 METADATA = "metadata/s"
 
 
@@ -137,7 +137,7 @@ def _targets(record: Record, rows: Iterable[Totals]) -> dict[tuple[str, str], in
     for row in rows:
         asked = asked_stream(record, row.phase, row.stream)
         if asked is not None:
-            found.setdefault((row.phase_name, row.stream_name), set()).add(asked.target)
+            found.setdefault((row.phase_name, row.stream_name), set()).add(target_of(record, asked))
     return {names: targets.pop() for names, targets in found.items() if len(targets) == 1}
 
 

@@ -12,12 +12,14 @@ from brickyard.analysis.databases.replay_runs import is_replay
 from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.latency import as_one
 from brickyard.analysis.figures.totals import (
+    UNKNOWN_TARGET,
     Totals,
     asked_phase,
     errors_of,
     rate_of,
     rated_intervals,
     rated_rows,
+    target_of,
     totals,
     waited,
 )
@@ -55,7 +57,8 @@ class TargetRow:
 
 
 def target_rows(record: Record) -> list[TargetRow]:
-    """Where a run has several targets: for each phase a row a target, then their sum."""
+    """Where a run has several targets: for each phase a row a target, then their sum; none of a phase where it is not
+    known which stream was on which."""
     if len(record.info.targets) < 2 or is_replay(record):  # whose tables tell its databases apart themselves
         return []
     rows = [row for row in totals(record) if is_timed(row.operation)]
@@ -63,13 +66,18 @@ def target_rows(record: Record) -> list[TargetRow]:
     for phase in sorted({row.phase for row in rows}):
         asked = asked_phase(record, phase)
         streams: Sequence[Stream | OtherStream] = asked.stream if asked else ()
-        of = {number: stream.target for number, stream in enumerate(streams)}
-        queues = {target: sum(in_flight_total(s) for s in streams if s.target == target) for target in set(of.values())}
+        of = [target_of(record, stream) for stream in streams]
+        if UNKNOWN_TARGET in of:
+            continue
+        queues = {
+            target: sum(in_flight_total(s) for s, own in zip(streams, of, strict=True) if own == target)
+            for target in set(of)
+        }
         own = [row for row in rows if row.phase == phase]
         counted = {row.operation for row in rated_rows(own)}
         for target in sorted(queues):
             name = record.info.targets[target]
-            mine = [row for row in own if of.get(row.stream) == target]
+            mine = [row for row in own if row.stream < len(of) and of[row.stream] == target]
             if mine:
                 found.append(_row(record, phase, name, queues[target], mine, counted, None))
         found.append(_row(record, phase, "", sum(queues.values()), own, counted, _cpu_share(record, phase)))
@@ -112,7 +120,7 @@ def row_cells(found: list[TargetRow]) -> list[list[str]]:
     return [
         [
             row.target or "all",
-            format_count(row.queue),
+            format_count(row.queue) if row.queue else cells.DASH,  # another tool's result does not always have it
             format_count(row.bytes),
             format_count(row.requests),
             f"{three_digits(row.elapsed_ns / 1e9)} s",

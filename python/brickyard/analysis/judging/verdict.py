@@ -16,6 +16,7 @@ from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import SLOTS_MANY, Length, asked_noun, in_flight_words, length_told
 from brickyard.analysis.figures.totals import (
+    UNKNOWN_TARGET,
     Totals,
     asked_stream,
     asked_targets,
@@ -401,7 +402,7 @@ def _of_group(record: Record, rows: list[Totals], asked: list[Totals], requireme
     names_stream = requirement.stream is not None and len({(row.phase, row.stream) for row in asked}) > 1
     return replace(
         found,
-        target=record.info.targets[_target(record, rows[0])] if several else "",
+        target=record.info.targets[of] if several and (of := _target(record, rows[0])) != UNKNOWN_TARGET else "",
         stream=rows[0].stream_name if names_stream else "",
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
@@ -394,7 +395,8 @@ def _habit(given: Sequence[str], word: str) -> Remedy | None:
     if word == "-o" and not value:  # with a number it is diskspd's depth
         name = "output"
     has_profile = not _has_rw(given)
-    remedy = BY_NAME[name].remedy(given[0], value, has_profile=has_profile) if name in BY_NAME else None
+    known = BY_NAME[name].remedy(given[0], value, has_profile=has_profile) if name in BY_NAME else None
+    remedy = _part(name, value, given) or known
     if remedy and remedy.words:
         said = _on_store(given, remedy.words)
         return _instead(written, Remedy(said, remedy.edit)) if value else Remedy(said)
@@ -404,6 +406,18 @@ def _habit(given: Sequence[str], word: str) -> Remedy | None:
         return Remedy(f"run has no option of one letter but -h; {COMMAND}.")
     said = fio_remedy(name.replace("-", "_"), value)
     return Remedy(said) if said else None
+
+
+def _part(name: str, offset: str, given: Sequence[str]) -> Remedy | None:
+    """Of fio's offset and size together: the size is that of the part here, and of the file by itself."""
+    sizes = [word.partition("=")[2] or _value_behind(given, word) for word in given if re.match(r"--size(=|$)", word)]
+    if name != "offset" or not sizes:
+        return None
+    region = "START..END"
+    with suppress(BadInputError):
+        low, size = fio_bytes("offset", offset), fio_bytes("size", sizes[0])
+        region = f"{toml_text.size(low)}..{toml_text.size(low + size)}"
+    return Remedy(f"Write --set region={region} in the place of both --offset and --size.")
 
 
 def _has_rw(given: Sequence[str]) -> bool:
