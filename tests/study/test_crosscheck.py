@@ -96,6 +96,9 @@ def test_the_same_options_of_fio_are_compared_with_our_run_of_them(
     for _ in range(2):
         assert main(["run", *words, "--direct", "1", "--filename", str(name), *store]) == 0
     capsys.readouterr()
+    assert main(["runs", *store]) == 0
+    first = capsys.readouterr().out.splitlines()[1].split()
+    assert float(first[5].replace(",", "")) > 0, "the rate of a result stands in the table of runs"
     assert main(["compare", "1-2", "3-4", *store]) == 0
     assert "fio: x / x: randread, 4k, depth 2, read  IOPS" in capsys.readouterr().out
     half = [*words[:8], "--size", "4m", "--name", "x"]

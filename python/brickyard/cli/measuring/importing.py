@@ -211,10 +211,12 @@ def _show(kept: Store, run: int, *, is_known: bool, as_json: bool) -> int:
     from brickyard.analysis.judging.summary import run_document
     from brickyard.cli.parts.output import stdout
     from brickyard.cli.parts.tables import print_run
+    from brickyard.study.running.summaries import keep
 
     if is_known:
         print_line(stderr(), f"note: this result is already run {run}; nothing was stored")
     record = kept.record(run)
+    keep(kept, record)  # for the table of runs
     if as_json:
         emit(run_document(record))
     else:
