@@ -50,6 +50,7 @@ from brickyard.schema import Duration
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Plan
 from brickyard.store import Json, Record, Store
 from brickyard.study.running.caches import into_caches
+from brickyard.study.running.interrupt import Interrupt
 from brickyard.study.shipped.load_curve import closed_plan, one_phase, open_plan, step_ns
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
@@ -364,6 +365,45 @@ def test_a_curve_that_was_cut_knows_nothing_of_higher_rates() -> None:
     assert curve_marks(curve) == []
     searched = replace(curve, searches=[carried([Step(900.0, None, holds=False, kept_up=False, requests=50)])])
     assert found_lines(searched)[1] == "the measurement did not end: of rates above 900/s nothing is known"
+
+
+def test_a_search_that_was_cut_and_broke_the_limit_below_a_level_knows_no_rate() -> None:
+    """ "At least 2,046/s" was said of steps at 2,046, 1,023 and 511/s that all broke the limit."""
+    limit = Limit("p99", 20 * MS)
+    broken = [Step(rate, 148 * MS, holds=False, requests=3000) for rate in (300.0, 150.0)]
+    curve = Curve(1000.0, queue(shares=(10, 20, 30)), limit, [carried(broken)], is_cut=True)
+    (said,) = [line for line in found_lines(curve) if line.startswith("p99 response time within")]
+    assert said.startswith("p99 response time within 20.0 ms: not known. The measurement did not end. It was ")
+    assert " at 300/s, but 148 ms at 300/s: the target's performance varied over time" in said
+    assert "at least" not in said
+    above = replace(curve, searches=[carried([Step(600.0, 148 * MS, holds=False, requests=3000)])])
+    (said,) = [line for line in found_lines(above) if line.startswith("p99 response time within")]
+    assert "at least 300/s, the highest measured rate that kept it" in said
+
+
+def test_a_search_that_was_cut_is_told_alike_by_the_command_and_its_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command left out the steps of a search that did not end, `show` and `report` had them."""
+
+    attach, begun = Interrupt.attach, list[object]()
+
+    def cut(interrupt: Interrupt, run: Any) -> None:
+        begun.extend([run] if run else [])
+        if len(begun) == 6:  # behind the closed loop, two levels and two steps of the first search
+            interrupt.count = 1
+        attach(interrupt, run)
+
+    monkeypatch.setattr(Interrupt, "attach", cut)
+    store = ["--store", str(tmp_path / "runs.db")]
+    asked = ["load-curve", "sqlio-random-read-4", "sim:msr-2003-wd", "--limit", "p99:60ms", "--levels", "30,60"]
+    assert main([*asked, "--each", "2s", "-o", str(tmp_path / "r"), *store]) == 130
+    shown = " ".join(capsys.readouterr().out.split())
+    assert main(["show", "s1", *store]) == 0
+    again = " ".join(capsys.readouterr().out.split())
+    said = re.search(r"P99 response time within 60\.0 ms: .*?/s", again)
+    assert said is not None
+    assert said[0] in shown, (said[0], shown)
 
 
 def test_an_answer_that_rests_on_a_growing_queue_says_so(tmp_path: Path) -> None:

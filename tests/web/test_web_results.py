@@ -77,6 +77,21 @@ def test_a_flush_has_no_bytes_in_the_list() -> None:
     assert shown("write", iops=300.0, mib_per_s=0.0) == 0.0
 
 
+def test_a_key_that_an_address_does_not_know_is_refused(client: Client) -> None:
+    """A misspelt filter gave all runs, with status 200."""
+    for place, said in (
+        ("/api/runs?outcom=failed", "outcom: no such key; did you mean outcome?"),
+        ("/api/runs?lable=x&count=1", "lable: no such key; did you mean label?"),
+        ("/results?profle=x", "profle: no such key; did you mean profile?"),
+        ("/download/csv?runs=1&row=totals", "row: no such key; there are runs"),
+        ("/api/compare?before=1&after=2&tolerance=1", "tolerance: no such key; there are before, after"),
+        ("/api/runs/3?outcome=failed", "outcome: no such key; there are none here"),
+        ("/api/audit?arry=x", "arry: no such key; did you mean array?"),
+    ):
+        refused = client.get(place)
+        assert (refused.status, said in html.unescape(refused.text)) == (400, True), (place, refused.text[:300])
+
+
 def test_a_run_stands_beside_its_thresholds_the_baseline_and_the_run_before(client: Client) -> None:
     page = client.get("/results/3").text
     assert "Difference to the last run of this load" in page

@@ -10,11 +10,11 @@ import hmac
 import json
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -183,6 +183,19 @@ def manages(handler: Callable[[Request, Web, Body, Session], Any]) -> Handler:
     return _guarded(handler, Role.OPERATOR, is_noted=True)
 
 
+_Asking = TypeVar("_Asking", bound=Callable[..., Any])
+
+
+def asks(*keys: str) -> Callable[[_Asking], _Asking]:
+    """The keys that an address knows behind its path; one without this knows none."""
+
+    def known(handler: _Asking) -> _Asking:
+        handler.query_keys = keys  # type: ignore[attr-defined]
+        return handler
+
+    return known
+
+
 def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False, share: str = "") -> Handler:
     @functools.wraps(handler)
     async def guarded(request: Request) -> Response:
@@ -192,6 +205,7 @@ def _guarded(handler: Callable[..., Any], least: Role, *, is_noted: bool = False
             if session is None:
                 return _must_log_in(request)
             request.state.session = session
+            _refuse_unknown(request.query_params, getattr(handler, "query_keys", ()))
             if request.method in UNSAFE:
                 try:
                     body = await _checked(request, session, least)
@@ -318,7 +332,7 @@ class PathWords(msgspec.Struct, frozen=True):
 
 
 class QueryWords(msgspec.Struct, frozen=True):
-    """What may stand behind the path, as it was written; what else does is not read."""
+    """What may stand behind the path, as it was written; `asks` says which of these an address knows."""
 
     q: str = ""
     profile: str = ""
@@ -348,14 +362,17 @@ class Nothing(msgspec.Struct, frozen=True):
     """The body of a request that says all in its address."""
 
 
-def typed(body: Body, kind: type[Any]) -> Any:
-    """The body as its type; what is missing, wrong or not known is named."""
-    ready(kind)
-    known = [field.encode_name for field in msgspec.structs.fields(kind)]
-    if unknown := next((key for key in body if key not in known), None):
+def _refuse_unknown(given: Iterable[str], known: Sequence[str]) -> None:
+    if unknown := next((key for key in given if key not in known), None):
         key, listed = one_line(unknown)[:KEY_LETTERS], ", ".join(known)
         remedy = nearest(key, known, f"there are {listed}" if listed else "there are none here")
         raise ProblemError(400, one_line(BadInputError(f"{key}: no such key", remedy)))
+
+
+def typed(body: Body, kind: type[Any]) -> Any:
+    """The body as its type; what is missing, wrong or not known is named."""
+    ready(kind)
+    _refuse_unknown(body, [field.encode_name for field in msgspec.structs.fields(kind)])
     try:
         return msgspec.convert(body, kind, strict=False)
     except msgspec.ValidationError as error:

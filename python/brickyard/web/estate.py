@@ -37,6 +37,7 @@ from brickyard.web.context import (
     ProblemError,
     Web,
     asked_of,
+    asks,
     manages,
     note_refused,
     operates,
@@ -481,6 +482,7 @@ def _deed(body: Body) -> Deed:
 
 
 @reads
+@asks("array", "first", "count")
 def api_audit(request: Request, web: Web) -> Any:
     first, count = part_of(request, AUDIT_SHOWN, AUDIT_MAX)
     return {"first": first, "audit": web.audit.newest(count, first, _audited(request)[1])}
@@ -493,6 +495,7 @@ def _audited(request: Request) -> tuple[str, str]:
 
 
 @reads
+@asks("array", "first", "count")
 def audit_page(request: Request, web: Web) -> Response:
     first, count = part_of(request, AUDIT_SHOWN, AUDIT_MAX)
     word, array = _audited(request)

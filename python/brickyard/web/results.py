@@ -16,7 +16,7 @@ from brickyard import browsing
 from brickyard.browsing import Download, RunQuery
 from brickyard.errors import ChangedMeanwhileError
 from brickyard.units import format_iops, format_ns, three_digits
-from brickyard.web.context import Body, ProblemError, Web, operates, path_of, query_of, reads, reads_costly, typed
+from brickyard.web.context import Body, ProblemError, Web, asks, operates, path_of, query_of, reads, reads_costly, typed
 from brickyard.web.guard import PICTURE_POLICY
 from brickyard.web.render import page
 from brickyard.web.sessions import Session
@@ -51,6 +51,9 @@ def runs_of(text: str, what: str = "runs") -> list[int]:
     return unique
 
 
+LISTED = ("q", "profile", "outcome", "label", "first", "count")
+
+
 def _wanted(request: Request) -> RunQuery:
     asked = query_of(request)
     if asked.outcome and asked.outcome not in OUTCOMES:
@@ -71,6 +74,7 @@ def part_of(request: Request, usual: int, most: int) -> tuple[int, int]:
 
 
 @reads
+@asks(*LISTED)
 def results_page(request: Request, web: Web) -> Response:
     found = _page_of(request, web)
     wanted = _wanted(request)
@@ -92,6 +96,7 @@ def results_page(request: Request, web: Web) -> Response:
 
 
 @reads
+@asks(*LISTED)
 def api_runs(request: Request, web: Web) -> Any:
     return _page_of(request, web)
 
@@ -202,6 +207,7 @@ def picture(request: Request, web: Web) -> Response:
 
 
 @reads_costly("downloads")
+@asks("runs")
 def download(request: Request, web: Web) -> Response:
     form: Download | None = next((one for one in get_args(Download) if one == path_of(request).form), None)
     if form is None:
@@ -218,6 +224,7 @@ def download(request: Request, web: Web) -> Response:
 
 
 @reads_costly("comparisons")
+@asks("before", "after")
 def compare_page(request: Request, web: Web) -> Response:
     asked = query_of(request)
     before, after = asked.before[:500], asked.after[:500]
@@ -236,6 +243,7 @@ def compare_page(request: Request, web: Web) -> Response:
 
 
 @reads_costly("comparisons")
+@asks("before", "after")
 def api_compare(request: Request, web: Web) -> Any:
     asked = query_of(request)
     with web.opened() as store:

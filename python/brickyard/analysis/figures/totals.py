@@ -168,6 +168,10 @@ def asked_targets(record: Record, phase: int) -> list[int]:
     return [target_of(record, stream) for stream in found.stream] if found else []
 
 
+FILE_OF_FIO = "filename"
+"""The option of a job of fio that names its file."""
+
+
 def target_of(record: Record, stream: Stream | OtherStream) -> int:
     """The number of a stream's target. Of another program's streams on several targets, it is the one that the stream's
     own options name; a row of that program may be of several jobs and targets."""
@@ -175,7 +179,7 @@ def target_of(record: Record, stream: Stream | OtherStream) -> int:
     is_imported = isinstance(plan, OtherPlan) and plan.kind is OtherKind.IMPORT
     if not is_imported or len(targets) < 2 or not isinstance(stream, OtherStream):
         return stream.target
-    name = os.path.normpath((stream.options or {}).get("filename", ""))
+    name = os.path.normpath((stream.options or {}).get(FILE_OF_FIO, ""))
     found = [number for number, path in enumerate(targets) if path == name or path.endswith(f"/{name}")]
     return found[0] if len(found) == 1 else UNKNOWN_TARGET
 

@@ -7,11 +7,12 @@ pooled; what has no counterpart is told. No figure is judged here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any
+
+from msgspec import structs
 
 from brickyard.analysis.figures.all_rows import AllRow
 from brickyard.analysis.figures.batches import Batches
@@ -27,8 +28,9 @@ from brickyard.analysis.figures.totals import Totals, shared_latency, totals
 from brickyard.analysis.judging.differing import asked_hash, load_words, loads_apart
 from brickyard.analysis.judging.groups import StorageState, group_of, none_shared, told_apart
 from brickyard.errors import BadInputError
-from brickyard.schema import Timed, is_on_data
+from brickyard.schema import Timed, is_on_data, plan_document
 from brickyard.schema.load_hash import load_hash
+from brickyard.schema.plan import Plan, Stream
 from brickyard.store import Record, RunInfo
 from brickyard.store.record import COMPLETIONS
 from brickyard.units import format_runs
@@ -47,23 +49,22 @@ Hashed = Callable[[RunInfo], str]
 def _hash_in_bytes(info: RunInfo, *, of_any_length: bool = False) -> str:
     """With regions in bytes, as far as the sizes of the targets are known: all of a file of 256 MiB is what a job of
     fio with `size=256m` asks for."""
+    plan = info.plan
+    if not isinstance(plan, Plan):
+        return load_hash(info.plan_document, of_any_length=of_any_length)
     sizes = [target.data_bytes or target.size_bytes for target in info.opened]
-    plan = info.plan_document
     phases = [
-        {**phase, "stream": [_in_bytes(stream, sizes) for stream in phase.get("stream", [])]}
-        for phase in plan.get("phase", [])
+        structs.replace(phase, stream=[_in_bytes(stream, sizes) for stream in phase.stream]) for phase in plan.phase
     ]
-    return load_hash({**plan, "phase": phases}, of_any_length=of_any_length)
+    return load_hash(plan_document(structs.replace(plan, phase=phases)), of_any_length=of_any_length)
 
 
-def _in_bytes(stream: Mapping[str, Any], sizes: Sequence[int]) -> dict[str, object]:
-    target, region = stream.get("target"), stream.get("region")
-    if not isinstance(region, str):
-        return dict(stream)
-    length = sizes[target] if isinstance(target, int) and target < len(sizes) else None
-    if length is None and "%" in region:
-        return dict(stream)
-    return {**stream, "region": region_place(region, MOST_BYTES if length is None else length)}
+def _in_bytes(stream: Stream, sizes: Sequence[int]) -> Stream:
+    length = sizes[stream.target] if stream.target < len(sizes) else None
+    if length is None and "%" in stream.region:
+        return stream
+    low, high = region_place(stream.region, MOST_BYTES if length is None else length)
+    return structs.replace(stream, region=f"{low}B..{high}B")
 
 
 HASH: Hashed = attrgetter("load_hash")

@@ -390,10 +390,10 @@ def _near_words(found: Knee) -> str:
 
 def limit_line(curve: Curve, limit: Limit) -> str:
     head = f"{limit.figure} response time within {format_ns(limit.above_ns)}"
-    if contradiction := _kept_by_levels_alone(curve, limit):
+    if contradiction := _kept_by_levels_alone(curve, limit) or _broken_while_cut(curve, limit):
         return f"{head}: {contradiction}"
     line = f"{head}: {_within_words(curve, limit)}"
-    if not is_kept(curve, limit) and not any(found.best for found in curve.searches):
+    if not curve.is_cut and not is_kept(curve, limit) and not any(found.best for found in curve.searches):
         return f"{line}{_lowest_words(curve, limit)}"  # longer runs would not keep it either
     if contradiction := _out_of_order(curve, limit) or _broken_below(curve, limit) or _kept_above(curve, limit):
         return f"{line}{contradiction}"
@@ -412,6 +412,22 @@ def _kept_by_levels_alone(curve: Curve, limit: Limit) -> str:
     return (
         f"not known. The searches found no rate that keeps it{_lowest_words(curve, limit)}. But the level of "
         f"{format_iops(most.rate_per_s)}/s kept it, with {_step_time(most)}: {VARIED}"
+    )
+
+
+def _broken_while_cut(curve: Curve, limit: Limit) -> str:
+    """Where a search that did not end broke the limit at or below a rate that kept it: "at least" would be false."""
+    steps = [*curve.steps, *(step_of(point, limit) for point in curve.points)]
+    kept = max((step for step in steps if step.holds), key=lambda step: step.rate_per_s, default=None)
+    if not curve.is_cut or kept is None:
+        return ""
+    broke = [step for step in steps if not step.holds and step.value_ns and step.rate_per_s <= kept.rate_per_s]
+    if not broke:
+        return ""
+    worst = max(broke, key=lambda step: step.value_ns or 0)
+    return (
+        f"not known. The measurement did not end. It was {_step_time(kept)} at {format_iops(kept.rate_per_s)}/s, but "
+        f"{_step_time(worst)} at {format_iops(worst.rate_per_s)}/s: {VARIED}"
     )
 
 
@@ -515,7 +531,7 @@ def _cut_words(curve: Curve, limit: Limit) -> str:
     steps = [*curve.steps, *(step_of(point, limit) for point in curve.points)]
     kept = max((step.rate_per_s for step in steps if step.holds), default=None)
     if kept is None:
-        return "at no rate that was measured"
+        return f"at no rate that was measured{_lowest_words(curve, limit)}"
     return f"at least {format_iops(kept)}/s, the highest measured rate that kept it"
 
 

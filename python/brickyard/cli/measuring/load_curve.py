@@ -25,6 +25,7 @@ from brickyard.analysis.studies.curve_words import (
     curve_row,
     is_kept,
     is_of_search,
+    searches_of,
 )
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts.drawing import drawn, report_command
@@ -132,7 +133,8 @@ def load_curve(
         records = [kept.record(run) for run in result.runs]
         made = drawn(lambda: _draw(kept, result, records, output), report_command(kept, result.study))
     is_cut = result.outcome != "done"
-    curve = Curve(result.maximum_per_s, result.points, asked, result.searches, is_cut=is_cut)
+    tried = searches_of(records, asked) if is_cut and asked else result.searches
+    curve = Curve(result.maximum_per_s, result.points, asked, tried, is_cut=is_cut)
     if json:
         emit({**curve_answer(curve, records, result.notes).document(), **_document(result, asked, made.page)})
     else:
