@@ -374,7 +374,9 @@ def _targets(document: FioDocument, merged: Sequence[FioJobResult]) -> list[str]
     options = [document.common_options or {}, *own]
     named = [name for each in options for option, name in each.items() if option == "filename" and name]
     found = [os.path.abspath(name) if os.path.lexists(name) else name for name in named]
-    return list(dict.fromkeys(found)) or ["fio"]
+    is_open = bool(merged) and "filename" not in (document.common_options or {})
+    # A target that is not known keeps the row of several jobs from the file of another job.
+    return [*dict.fromkeys(found), *["fio"] * (is_open or not found)]
 
 
 @dataclass(frozen=True)
