@@ -8,6 +8,7 @@ import pytest
 
 from brickyard import profiles, rulers
 from brickyard.advise.simulate import Brick, simulate
+from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.models import near_words
 from brickyard.analysis.judging.verdict import Finding, verdict
 from brickyard.analysis.judging.verdict_words import verdict_line
@@ -88,6 +89,41 @@ def test_a_rate_above_what_pauses_allow_is_neither_met_nor_missed() -> None:
     assert found(record, "iops>=20").word == "pass"
     assert found(record, "iops>=39").word == "fail", "the pauses allow it, and it was not reached"
     assert found(simulated(pausing, CLOSED.replace("'closed'", "'other'")), "iops>=500").word == "fail"
+
+
+@pytest.mark.parametrize(
+    ("depths", "said"),
+    [
+        ((1,), "with at most 1 request in flight, which the profile sets; more may reach the rate"),
+        ((4, 8), "with at most 12 requests in flight, which the profile sets; more may reach the rate"),
+        ((256,), ""),
+        ((4, None), ""),
+    ],
+)
+def test_a_closed_loop_that_misses_a_rate_says_how_many_were_in_flight(
+    depths: tuple[int | None, ...], said: str
+) -> None:
+    """An array of 16 drives was "not met, 293 IOPS" and "the limit" with 4 in flight; with 64 it does four times that.
+
+    A stream with a rate of its own (None) has no number that bounds it.
+    """
+    streams = [CLOSED.replace("'closed'", f"'s{n}'") + f"depth = {depth}\n" for n, depth in enumerate(depths) if depth]
+    record = simulated(*streams, *([paced(20)] if None in depths else []))
+    missed = found(record, "iops>=5000")
+    assert (missed.word, missed.reason) == ("fail", said)
+    assert found(record, "p50<=1us").reason == ""
+    assert found(record, "iops>=10").reason == ""
+    if None not in depths:
+        in_flight = said.partition(",")[0]
+        assert (
+            f"The storage, not the generator, was the limit{in_flight and ' ' + in_flight}."
+            in answer([record], {}).belief
+        )
+
+
+def test_runs_of_several_depths_name_the_least_and_the_most() -> None:
+    records = [simulated(CLOSED + f"depth = {depth}\n") for depth in (2, 16)]
+    assert "was the limit with at most 2 to 16 requests in flight." in answer(records, {}).belief
 
 
 @pytest.mark.parametrize("wanted", ["iops>=90", "iops>=100", "throughput>=360KiB/s"])

@@ -9,7 +9,7 @@ from brickyard.bricks.spread import KINDS, basis_words, kinds_of, spread_of
 from brickyard.cli import main
 
 CACHES = "This may be the rate of a cache"
-LIMIT = "The storage, not the generator, was the limit."
+LIMIT = "The storage, not the generator, was the limit"
 FACTOR = "lie within a factor of"
 
 

@@ -204,6 +204,27 @@ def in_flight_words(slots: int, noun: str = "requests") -> str:
     return f"at most {format_count(slots)} {of.removesuffix('s') if slots == 1 else of} in flight"
 
 
+def closed_slots(record: Record, streams: Iterable[tuple[int, int]]) -> int:
+    """How many requests the closed loops of one phase may have in flight together, by phase and stream; 0 where one of
+    them is no plain closed loop, where the depth grows, and where many hosts have one each."""
+    if fleet_of(record) is not None:
+        return 0
+    found = 0
+    for phase, stream in streams:
+        phase_asked, asked = profile_phase(record, phase), asked_stream(record, phase, stream)
+        if (
+            not isinstance(asked, Stream)
+            or not _is_closed(asked)
+            or phase_asked is None
+            or phase_asked.ramp is not None
+        ):
+            return 0
+        if asked.chain or asked.frames or asked.program:
+            return 0
+        found += in_flight_total(asked)
+    return found
+
+
 def _is_closed(asked: Stream | OtherStream | None) -> bool:
     """A closed loop leaves nothing unsent, so that its requests would hide what an open one beside it leaves."""
     return isinstance(asked, Stream) and isinstance(asked.pace, ClosedPace) and asked.trace is None

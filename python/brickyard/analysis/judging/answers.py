@@ -14,9 +14,18 @@ from brickyard.analysis.figures import cells
 from brickyard.analysis.figures.hosts import host_words, unwatched
 from brickyard.analysis.figures.named import FIGURES, Measured, measured_of
 from brickyard.analysis.figures.ramp_result import at_result, headline_words, ramp_results
-from brickyard.analysis.figures.sending import Sent, SentStream, asked_noun, length_told, sent
+from brickyard.analysis.figures.sending import (
+    SLOTS_MANY,
+    Sent,
+    SentStream,
+    asked_noun,
+    closed_slots,
+    in_flight_words,
+    length_told,
+    sent,
+)
 from brickyard.analysis.figures.stalls import stalls
-from brickyard.analysis.figures.totals import asked_stream, profile_phase, rate_of, rated_rows
+from brickyard.analysis.figures.totals import asked_stream, asked_targets, profile_phase, rate_of, rated_rows
 from brickyard.analysis.figures.traced import verdict_words
 from brickyard.analysis.figures.workload import demand_words
 from brickyard.analysis.judging import cached
@@ -679,7 +688,19 @@ def _unbound_words(records: Sequence[Record]) -> str:
         return "The profile set the rate, and neither the storage nor the generator was at its limit."
     if any(map(_pauses, records)):
         return "The profile pauses between requests, and neither the storage nor the generator was at its limit."
-    return "The storage, not the generator, was the limit."
+    return f"The storage, not the generator, was the limit{_with_slots(records)}."
+
+
+def _with_slots(records: Sequence[Record]) -> str:
+    """How many requests closed loops could have in flight, where more may find storage that does more."""
+    found = set[int]()
+    for record in records:
+        for end in record.of(PhaseEnd):
+            found.add(closed_slots(record, ((end.phase, n) for n in range(len(asked_targets(record, end.phase))))))
+    if not found or not all(0 < slots < SLOTS_MANY for slots in found):
+        return ""
+    low, high = min(found), max(found)
+    return f" with {in_flight_words(high)}" if low == high else f" with at most {low} to {high} requests in flight"
 
 
 def _bound_words(bound: Sequence[Record], records: Sequence[Record]) -> str:

@@ -14,7 +14,14 @@ from brickyard.analysis.figures.frames import players
 from brickyard.analysis.figures.latency import Latency, as_one, bucket_start_ns
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
-from brickyard.analysis.figures.sending import SLOTS_MANY, Length, asked_noun, in_flight_words, length_told
+from brickyard.analysis.figures.sending import (
+    SLOTS_MANY,
+    Length,
+    asked_noun,
+    closed_slots,
+    in_flight_words,
+    length_told,
+)
 from brickyard.analysis.figures.totals import (
     UNKNOWN_TARGET,
     Totals,
@@ -93,6 +100,8 @@ class Finding:
     """Of a percentile, as in `Latency`."""
     is_one_of_phases: bool = False
     """Whether the run has further phases."""
+    few_slots: int = 0
+    """Of closed loops that missed a rate with so few in flight that more may reach it: how many were allowed."""
 
     @property
     def word(self) -> str:
@@ -113,7 +122,8 @@ class Finding:
         )
         if self.value is None and self.bound is None and not failed:
             return "not measured"
-        return ", ".join(filter(None, (self.stream and f"stream {self.stream}", failed)))
+        more = f"{_slots_words(self.few_slots)}; more may reach the rate" if self.few_slots else ""
+        return ", ".join(filter(None, (self.stream and f"stream {self.stream}", failed, more)))
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
@@ -372,19 +382,29 @@ def _of_its_slots(found: Finding, behind: list[Length]) -> Finding:
     slots, noun = sum(length.slots for length in behind), behind[0].noun
     if not all(length.slots for length in behind) or found.note:
         return found
+    said = _slots_words(slots, noun)
     if found.requirement.is_rate and slots < SLOTS_MANY:
-        note = f"{in_flight_words(slots, noun)}, which the profile sets; more may reach the rate"
-        return replace(found, is_known=False, note=note)
-    return replace(found, note=f"with {in_flight_words(slots, noun)}, which the profile sets")
+        return replace(found, is_known=False, note=f"{said}; more may reach the rate")
+    return replace(found, note=said)
+
+
+def _slots_words(slots: int, noun: str = "requests") -> str:
+    return f"with {in_flight_words(slots, noun)}, which the profile sets"
 
 
 def _of_the_pauses(record: Record, found: Finding, rows: list[Totals]) -> Finding:
     """A rate that the profile's pauses rule out says nothing against the storage."""
     most = allowed(record, rows, found.requirement)
     if most is None or most.per_s >= found.requirement.threshold:
-        return found
+        return _of_the_depth(record, found, rows)
     note = f"the profile's pauses allow at most {rate_words(most.per_s, found.requirement)} ({most.words})"
     return replace(found, is_known=False, note=note)
+
+
+def _of_the_depth(record: Record, found: Finding, rows: list[Totals]) -> Finding:
+    """A closed loop is asked for with its depth, so that it missed the rate; another depth may reach it."""
+    slots = closed_slots(record, {(row.phase, row.stream) for row in rows})
+    return replace(found, few_slots=slots) if slots < SLOTS_MANY else found
 
 
 def _group_of(record: Record, row: Totals, requirement: Requirement) -> tuple[int, int, int]:
