@@ -557,7 +557,11 @@ def test_options_of_other_tools_are_told_their_name_here(capsys: pytest.CaptureF
         (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--set", "bs=4k"], "fio's `bs` is `request` here"),
         (["run", "f1", "bs=1M"], "bs=1M is a word of dd"),
         (["fio", "job.fio"], "brickyard run --rw randread"),
-        (["load-curve", "--rw", "randread", "f1"], "--save p.toml"),
+        (
+            ["load-curve", "--rw=randread", "--blocksize", "4k", "--iodepth", "8", "f1"],
+            "`brickyard run --rw=randread --blocksize 4k --iodepth 8 --save p.toml --dry-run` writes it.",
+        ),
+        (["crosscheck", "--iodepth=8", "f1"], "run --rw randread --iodepth=8 --save p.toml"),
         (["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--ruler", "throughput>=30"], "30 of what?"),
         (["load-curve", "sqlio-random-read-4", "sim:msr-2003-wd", "--limit", "p99:20"], "20 of what?"),
     ):

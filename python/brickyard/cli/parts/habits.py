@@ -261,10 +261,7 @@ HABITS = (
 BY_NAME = {name: habit for habit in HABITS for name in habit.names.split()}
 
 OF_PROFILES = ("load-curve", "crosscheck", "advise")
-WORKLOAD = frozenset(
-    ["rw", "readwrite", "bs", "blocksize", "iodepth", "numjobs", "rwmixread", "direct", "sync", "fsync", "bssplit"]
-)
-A_PROFILE = Remedy("Name a profile here: `brickyard run --rw randread --bs 4k --save p.toml --dry-run` writes one.")
+WORKLOAD = frozenset(["rw", "bs", "iodepth", "numjobs", "rwmixread", "direct", "sync", "fsync", "bssplit"])
 COMMANDS = re.compile(r"`brickyard ((?:run|runs|show|compare|export|report|load-curve|census)\b(?![^`]*--help)[^`]*)`")
 """Those that use the store."""
 MIXED_AT_MOST = 16
@@ -370,6 +367,19 @@ def _said(given: Sequence[str], word: str) -> str:
     return f"{word.partition('=')[0]}: {remedy.words if remedy else f'brickyard {given[0]} --help lists the options.'}"
 
 
+def _a_profile(given: Sequence[str]) -> Remedy:
+    """The same workload as a profile."""
+    words, named = list[str](), set[str]()
+    for word, after in pairwise([*given[1:], "--"]):
+        option, joined, _ = word.partition("=")
+        name = ALIASES.get(option[2:], option[2:])
+        if option.startswith("--") and name in WORKLOAD:
+            words += [word] if joined or after.startswith("-") else [word, after]
+            named.add(name)
+    command = shlex.join(["brickyard", "run", *([] if "rw" in named else ["--rw", "randread"]), *words])
+    return Remedy(f"Name a profile here: `{command} --save p.toml --dry-run` writes it.")
+
+
 def _direction(given: Sequence[str], word: str) -> Remedy | None:
     """The value of --rw as an option of its own."""
     name = word.removeprefix("--")
@@ -383,8 +393,8 @@ def _habit(given: Sequence[str], word: str) -> Remedy | None:
     name = option.lstrip("-").replace("_", "-")
     if name == "json":
         return Remedy("leave it out", Edit((word,), ()))
-    if given[0] in OF_PROFILES and name in WORKLOAD:
-        return A_PROFILE
+    if given[0] in OF_PROFILES and ALIASES.get(name, name) in WORKLOAD:
+        return _a_profile(given)
     if given[0] not in KNOWN:
         return None
     written: tuple[str, ...] = (word,)
