@@ -359,7 +359,9 @@ def test_what_is_too_large_or_no_document_is_refused(client: Client, served: Ser
     assert client.post("/api/check", deep[:60_000]).status == 400
     for body in (b"[]", b"{", b"\xff\xfe", b'"x"', b"NaN", b'{"kind": 5}', b'{"changes": "x"}', b'{"a": "\\ud800"}'):
         assert client.post("/api/check", body).status == 400, body
-    assert client.post("/api/check", b"{}", Content_Type="text/xml").status == 415
+    for kind in ("text/xml", "application/x-www-form-urlencoded"):  # the second is curl's, where none is named
+        refused = client.post("/api/check", b'{"kind": "run"}', Content_Type=kind)
+        assert (refused.status, "send it as application/json" in refused.text) == (415, True)
     assert client.get("/api/runs?first=99999999999999999999").status == 400
     assert client.get("/api/runs?count=0").status == 400
     assert client.get("/api/runs/99999999999999999999").status == 400

@@ -40,6 +40,7 @@ LOOK = "x-brickyard-look"
 CSRF_HEADER = "x-csrf-token"
 SCRATCH = "scratch"
 JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -306,12 +307,14 @@ async def body_of(request: Request) -> Body:
     try:
         if kind == JSON:
             found = json.loads(raw) if raw else {}
-        elif kind == "application/x-www-form-urlencoded":
+        elif kind == FORM and raw.lstrip().startswith(b"{"):
+            raise ProblemError(415, f"the body is JSON, but its content type is {FORM}; send it as {JSON}")
+        elif kind == FORM:
             found = dict(parse_qsl(raw.decode("utf-8"), keep_blank_values=True, max_num_fields=100))
         elif not raw:
             found = {}
         else:
-            raise ProblemError(415, "send JSON")
+            raise ProblemError(415, f"the body has no content type that is known; send it as {JSON}")
         if SURROGATES.search(json.dumps(found, ensure_ascii=False)):
             raise ProblemError(400, "the body has half a letter (an unpaired surrogate)")
     except (ValueError, RecursionError) as error:
