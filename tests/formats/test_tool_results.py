@@ -41,6 +41,7 @@ from brickyard.formats.recognize import import_profile, read_tool_result, recogn
 from brickyard.formats.tool_result import ToolResult, store_result
 from brickyard.report.comparison_words import verdict_lines
 from brickyard.report.export import Form, Rows, documents, rows, write_export
+from brickyard.report.page import write_report
 from brickyard.report.tables import totals_tables
 from brickyard.schema import read_plan
 from brickyard.schema.load_hash import load_hash
@@ -307,6 +308,13 @@ def test_errors_are_said_as_far_as_the_tool_reported_them(tmp_path: Path) -> Non
     first = stored(tmp_path, text[: text.index("'Access specifications", text.index("'Results"))])
     assert "Iometer reported no error." in answer([first], {}).belief
     assert by_operation(first)[0, "read"].measures["service"].min_ns is None, "Iometer prints no minimum"
+
+
+def test_a_page_without_pictures_speaks_of_none(tmp_path: Path) -> None:
+    """Its footer named a folder that held "every picture" and was empty."""
+    page = write_report([stored(tmp_path, sample("diskspd-2.0-mixed.txt"))], None, tmp_path / "page")
+    assert "pictures" not in page.read_text()
+    assert [path.name for path in page.parent.iterdir()] == [page.name]
 
 
 SILENT = ("diskspd-2.0-mixed.txt", "diskspd-2.0-read.xml", "elbencho-3.1.csv", "elbencho-3.1.json")

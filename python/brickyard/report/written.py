@@ -53,7 +53,7 @@ def write_page(place: ReportPlace, html: str, pictures: Iterable[Picture], besid
     is_ours = place.page.exists()
     check_report(place.page if place.stem else place.page.parent)
     try:
-        folder(place.pictures)
+        folder(place.pictures if drawn else place.page.parent)
         for other in others:
             check_file(place.beside(other.name), other.mark if is_ours else None)
         for picture in drawn:
