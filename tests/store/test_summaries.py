@@ -88,6 +88,26 @@ def test_summaries_of_every_kind_of_run_are_what_the_records_say(old: Path, tmp_
     assert sum(len(part.values) for made in of_records.values() for part in made.parts) > 30
 
 
+def test_results_of_one_job_are_one_history_whatever_their_files_are_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each night's `fio-2026-11-28.json` had a history of its own, of one run."""
+    place, data = tmp_path / "runs.db", tmp_path / "data"
+    job = ["--name=night", f"--filename={data}", "--ioengine=psync", "--rw=randread", "--size=1m"]
+    for night in range(2):
+        result = tmp_path / f"night-{night}.json"
+        subprocess.run(["fio", "--output-format=json", f"--output={result}", *job], check=True, cwd=tmp_path)
+        assert main(["import", str(result), "--store", str(place)]) == 0
+    other = tmp_path / "other.json"
+    subprocess.run(["fio", "--output-format=json", f"--output={other}", *job, "--bs=8k"], check=True, cwd=tmp_path)
+    assert main(["import", str(other), "--store", str(place)]) == 0
+    capsys.readouterr()
+    assert main(["history", str(data), "--store", str(place), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["histories"]
+    assert [[point["run"] for point in one["points"]] for one in found] == [[1, 2], [3]]
+    assert len({str(one["load"]) for one in found}) == 2
+
+
 def test_marks_have_one_meaning_each() -> None:
     assert len({FEW_EVENTS, OF_LENGTH, FILLS, WITHIN_NOISE}) == 4
 
@@ -119,7 +139,7 @@ def test_figures_of_a_fixed_record_belong_to_this_formula(old: Path) -> None:
     """Where these change, raise FORMULA with them: kept summaries are of the old formula."""
     found, _, _ = figures(old, [2])
     values = {(part.operation, name): value for part in found[2].parts for name, value in part.values.items()}
-    assert (FORMULA, {key: round(value, 3) for key, value in values.items()}) == (15, OF_RUN_2)
+    assert (FORMULA, {key: round(value, 3) for key, value in values.items()}) == (16, OF_RUN_2)
     (phase,) = found[2].phases
     assert (phase.unit, phase.rate_per_s, phase.response_p99_ns) == ("IOPS", 961.0, OF_RUN_2["write", "response_p99"])
 

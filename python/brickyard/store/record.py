@@ -302,6 +302,11 @@ class RunInfo(RunHead):
         return bool(self.tool)
 
     @property
+    def is_imported(self) -> bool:
+        """Whether it is a result of another tool that was imported: nobody looked at its targets then."""
+        return self.is_by_tool and not self.facts.targets
+
+    @property
     def knows_errors(self) -> bool:
         """Whether it is known how many requests failed: some tools do not report it, and the store has zeros then."""
         return not self.tool or self.tool in COUNT_ERRORS

@@ -28,14 +28,21 @@ from brickyard.analysis.figures.named import (
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
 from brickyard.analysis.figures.sending import length_told
-from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, rated_rows, target_of, totals
+from brickyard.analysis.figures.totals import (
+    Totals,
+    asked_stream,
+    rated_intervals,
+    rated_rows,
+    target_of,
+    totals,
+)
 from brickyard.analysis.judging.differing import asked_hash
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.pairing import record_name
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 15
+FORMULA = 16
 METADATA = "metadata/s"
 
 
@@ -84,9 +91,9 @@ class WholeFigures(msgspec.Struct, frozen=True):
 
 
 class RunFigures(msgspec.Struct, frozen=True):
-    """`name`, `load` and `state` say which runs are alike: the levels or the profile, the hash of what was asked, and
-    what the storage was. Runs of one `measurement` repeat each other; it is empty where nothing but the run itself
-    decides its figures."""
+    """`name`, `load` and `state` say which runs are alike: the levels or the profile, of which an imported result has
+    none, the hash of what was asked, and what the storage was. Runs of one `measurement` repeat each other; it is empty where
+    nothing but the run itself decides its figures."""
 
     name: tuple[str, ...]
     load: str
@@ -106,7 +113,7 @@ def run_figures(record: Record) -> RunFigures:
     nothing = {phase for phase, result in results.items() if result.found is None and ramp_limit(record, phase)}
     rows = [row for row in totals(at) if row.phase not in nothing]
     return RunFigures(
-        name=record_name(record),
+        name=_name(record),
         load=asked_hash(record),
         state=state_of(record.info),
         measurement=_measurement(record),
@@ -114,6 +121,12 @@ def run_figures(record: Record) -> RunFigures:
         phases=_phases(record, at, rows),
         tool=record.info.tool,
     )
+
+
+def _name(record: Record) -> tuple[str, ...]:
+    """Without the name of the file of which a result was imported: each night may write one of its own."""
+    name, info = record_name(record), record.info
+    return name[1:] if info.is_imported and name[:1] == (info.profile,) else name
 
 
 def _of_part(condition: str, part: Record, nothing: Collection[int]) -> list[PartFigures]:
