@@ -28,14 +28,7 @@ from brickyard.analysis.figures.named import (
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, closing_rates, ramp_results
 from brickyard.analysis.figures.sending import length_told
-from brickyard.analysis.figures.totals import (
-    Totals,
-    asked_stream,
-    rated_intervals,
-    rated_rows,
-    target_of,
-    totals,
-)
+from brickyard.analysis.figures.totals import Totals, asked_stream, rated_intervals, rated_rows, target_of, totals
 from brickyard.analysis.judging.differing import asked_hash
 from brickyard.analysis.judging.groups import state_of
 from brickyard.analysis.judging.pairing import record_name
@@ -92,8 +85,8 @@ class WholeFigures(msgspec.Struct, frozen=True):
 
 class RunFigures(msgspec.Struct, frozen=True):
     """`name`, `load` and `state` say which runs are alike: the levels or the profile, of which an imported result has
-    none, the hash of what was asked, and what the storage was. Runs of one `measurement` repeat each other; it is empty where
-    nothing but the run itself decides its figures."""
+    none, the hash of what was asked, and what the storage was. Runs of one `measurement` repeat each other;
+    it is empty where nothing but the run itself decides its figures."""
 
     name: tuple[str, ...]
     load: str
