@@ -19,7 +19,7 @@ from brickyard.errors import BadInputError
 from brickyard.lab import command, explain, explore, postgres, sqlite
 from brickyard.lab.checks import Corrupt, Lost, NotJudged, Stage
 from brickyard.lab.explore import Exploration, Judge, read_recording, record
-from brickyard.lab.orders import CORRUPT, NOT_JUDGED, Missing, Promise, Recording, Setup, State, Story, Verdict
+from brickyard.lab.orders import CORRUPT, LOST, NOT_JUDGED, Missing, Promise, Recording, Setup, State, Story, Verdict
 from brickyard.lab.worker import STORY
 from lab_support import left_behind, until
 
@@ -129,11 +129,11 @@ def test_no_cause_is_told_where_trials_were_not_judged(counted: Path, tmp_path: 
     flag = tmp_path / "helper"
     flag.touch()
     check = python(f"import os, sys; sys.exit(1 if os.path.exists({str(flag)!r}) else 3)")
-    wanted = Exploration(counted, "command", "lying:50", "acknowledgements", states=1, command=check)
-    outcome = explore.explore(wanted)
-    assert outcome.lost == 1
+    wanted = Exploration(counted, "command", "lying:50", "acknowledgements", states=8, command=check)
+    outcome = explore.explore(wanted)  # in some states, which ones depends on the recording, ext4 cannot be mounted
+    assert outcome.lost >= 1
     flag.unlink()
-    (lost,) = explain.explain(wanted, outcome)
+    lost = next(one for one in explain.explain(wanted, outcome) if one.verdict.kind == LOST)
     said = " ".join(lost.sentences)
     assert "could not be found out: the check ended with exit code 3" in said, said
     assert "had not been written" not in said

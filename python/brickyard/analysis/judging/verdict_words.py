@@ -144,8 +144,9 @@ def together_line(runs: Sequence[int], found: Sequence[Verdict], doubt: str = ""
         alone = next((f"; {words}" for words in said), "")
         each = "both runs" if met == 2 else f"each of {met} runs"
         return f"Requirement {ruler}: met in {each}{least}{alone}{open_words}."
-    value = f", {measured}" if (measured := measured_text(decided)) else ""
-    return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {_outcome(decided)}{value}{open_words}."
+    reason = decided.reason if decided.reason != decided.word else ""
+    said = ", ".join(filter(None, (decided.word, measured_text(decided), reason)))
+    return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {said}{open_words}."
 
 
 def price_rows(record: Record, price: Price) -> list[list[str]]:
