@@ -475,6 +475,12 @@ CASES: list[tuple[str, str, dict[str, Any], str]] = [
         "timed by sim:m, 10 times as fast as the model, cache lying",
     ),
     ("emulated_late", "warning", {"watch.late": {"start": {"loop0": 2}, "end": {"loop0": 9}}}, "7 requests late"),
+    (
+        "emulated_fault",
+        "warning",
+        {"watch.faults": {"loop0": ["slow 4", "fail 0"]}},
+        "faults during the run: slow 4, fail 0",
+    ),
     ("memory_device", "note", {"facts.target.stack.0.type": "zram"}, "is a memory device"),
     (
         "governor",

@@ -31,6 +31,8 @@ def ad_hoc(capsys: pytest.CaptureFixture[str], target: str, rw: str, request: st
         ("sim:overland-2007-sata", "randwrite", "8k", 32, "2s"),
         ("sim:overland-2007-sata", "randwrite", "8k", 32, "10s"),
         ("sim:nearline-20tb", "write", "1m", 8, "2s"),
+        # All of it in the SLC cache; behind that, a quarter of the rate.
+        ("sim:firecuda-530-1000", "write", "128k", 32, "5s"),
     ],
 )
 def test_a_rate_of_caches_is_no_headline(

@@ -17,6 +17,7 @@ from statistics import median
 import pytest
 
 from brickyard.cli import main
+from brickyard.facts.emulated import EmulatedStatus, Happened, faults_between
 from brickyard.lab import disks
 from brickyard.lab.explore import Exploration, explore, record
 from brickyard.lab.orders import LOST, Plan, Recording, Setup, States
@@ -152,6 +153,39 @@ def test_a_run_tells_that_its_disk_is_emulated_and_how(
     for word in (MODEL, "10 times as fast", "cache lying"):
         assert word in said, word
     assert "without the file system" not in said
+    assert "faults" not in said
+
+
+def test_a_run_tells_the_faults_of_its_emulated_disk(
+    up: Callable[..., disks.About], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A disk that was made four times slower looked as if it were the healthy one, in each record and comparison."""
+    device, runs = up("--model", "sim:terraserver-2003").device, str(tmp_path / "runs.db")
+    short = ["--set", "duration=1s", "--set", "warmup=0s", "--set", "fill=never"]
+    words = ["run", "sqlio-random-read-1", device, "--overwrite", device, "--store", runs, *short]
+    assert main(words) == 0, capsys.readouterr().err
+    assert main(["lab", "slow", "disk", "4"]) == 0
+    assert main(["lab", "fail", "disk", "0"]) == 0
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["show", "latest", "--store", runs]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "It had faults, which a warning lists." in said
+    faults = "had faults during the run: fail 0, slow 4."
+    assert faults in said
+    assert main(["compare", "1", "2", "--store", runs]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"{faults} (more than the storage is in these figures)" in told
+    assert main(["runs", "--store", runs]) == 0
+    second, first = (line for line in capsys.readouterr().out.splitlines() if "sqlio-random-read-1" in line)
+    assert ("faults" in first, "faults" in second) in ((False, True), (True, False))
+    # What came and went while a run lasted is told as well.
+    start = EmulatedStatus(late=0, history=[Happened(at_ms=5, what="slow 1")])
+    end = EmulatedStatus(
+        late=0, history=[*start.history, *(Happened(at_ms=9, what=what) for what in ("slow 9", "slow 1"))]
+    )
+    assert faults_between(start, end) == ["slow 9", "slow 1"]
+    assert faults_between(end, end) == []
 
 
 def test_a_disk_can_be_made_slower_and_stalls_as_long_as_it_was_told(up: Callable[..., disks.About]) -> None:

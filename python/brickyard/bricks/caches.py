@@ -5,7 +5,14 @@ Refusal: no parsing; no files.
 
 from __future__ import annotations
 
-from brickyard.bricks.resolved import CloudVolume, ModelledBrick, ModelledDrive, ModelledKeeper, RotatingDrive
+from brickyard.bricks.resolved import (
+    CloudVolume,
+    FlashDrive,
+    ModelledBrick,
+    ModelledDrive,
+    ModelledKeeper,
+    RotatingDrive,
+)
 from brickyard.units import format_size
 
 
@@ -29,15 +36,19 @@ def write_back(brick: ModelledBrick) -> ModelledKeeper | None:
 
 
 def to_write_bytes(brick: ModelledBrick) -> int:
-    """How much the caches that end writes hold: the controller's, and those of all drives."""
+    """How much the caches that end writes hold: the controller's, and those of all drives; flash ends writes in its SLC
+    cache whatever is set."""
     back = write_back(brick)
     counts = [brick.members - brick.other_members, brick.other_members]
     of_drives = sum(
-        count * drive.cached_bytes
+        count * ((drive.cached_bytes if caches_writes(brick, drive) else 0) + slc_bytes(drive))
         for drive, count in zip(brick.drives, counts, strict=False)
-        if caches_writes(brick, drive)
     )
     return of_drives + (back.cache_bytes if back else 0) + dirty_bytes(brick)
+
+
+def slc_bytes(drive: ModelledDrive) -> int:
+    return drive.slc_cache_bytes if isinstance(drive, FlashDrive) else 0
 
 
 def to_read_bytes(brick: ModelledBrick) -> int:
@@ -73,8 +84,9 @@ def words(brick: ModelledBrick) -> str:
 def _of_drive(brick: ModelledBrick, drive: ModelledDrive) -> str:
     if isinstance(drive, CloudVolume):
         return "none of its own is modelled in the volume"
+    slc = f"; SLC cache: {format_size(slc_bytes(drive))} each" if slc_bytes(drive) else ""
     if not drive.cached_bytes:
-        return "drives: none"
+        return f"drives: none{slc}"
     if drive.power_loss_protection and drive.write_cache:
         state = "write cache on, protected against power loss"
     elif caches_writes(brick, drive):
@@ -83,7 +95,7 @@ def _of_drive(brick: ModelledBrick, drive: ModelledDrive) -> str:
         state = "write cache kept off by the controller"
     else:
         state = "write cache off"
-    return f"drives: {format_size(drive.cached_bytes)} each, {state}"
+    return f"drives: {format_size(drive.cached_bytes)} each, {state}{slc}"
 
 
 def volatile(brick: ModelledBrick) -> list[str]:

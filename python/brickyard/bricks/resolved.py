@@ -61,6 +61,8 @@ class FlashDrive(_Drive, frozen=True, kw_only=True, tag_field="kind", tag="ssd")
     write_cache: bool
     power_loss_protection: bool
     dram_cache_bytes: int
+    slc_cache_bytes: int = 0
+    """Flash that is written faster than the rest until it is full; a power cut takes nothing of it."""
     interface_mb_per_s: float
     half_duplex: bool = False
     read_time: Duration

@@ -73,7 +73,7 @@ class AtEnd:
     process: ProcessUse
     temperature: dict[str, TemperatureSheet]
     arrays: dict[str, ArrayState]
-    late: dict[str, int]
+    emulated: dict[str, emulated.EmulatedStatus]
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Watch:
             process=self._process(),
             temperature={node.name: health.temperature(self.roots, node.name) for node in drives},
             arrays={node.name: array_state(self.roots, node) for node in self.nodes if node.type in ("md", "dm")},
-            late=late_counts(self.nodes),
+            emulated=emulated_disks(self.nodes),
         )
 
     def _process(self) -> ProcessUse:
@@ -283,7 +283,11 @@ class Watch:
             arrays=StartAndEnd(
                 start=first_end.arrays if first_end else None, end=last_end.arrays if last_end else None
             ),
-            late=StartAndEnd(start=first_end.late if first_end else None, end=last_end.late if last_end else None),
+            late=StartAndEnd(
+                start=_late_counts(first_end.emulated) if first_end else None,
+                end=_late_counts(last_end.emulated) if last_end else None,
+            ),
+            faults=_faults(first_end, last_end),
             process=reasons.ask("process", lambda: self._process_between(last), "the watch has not ended"),
             foreign=reasons.of(
                 "foreign", None if ours is None else self.foreign_io(ours), "no counts of our own were given"
@@ -395,11 +399,25 @@ def gap(first: int | None, last: int | None) -> int | None:
     return None if first is None or last is None else max(0, last - first)
 
 
-def late_counts(nodes: list[DeviceSheet]) -> dict[str, int]:
-    """Of emulated disks that answer."""
+def emulated_disks(nodes: list[DeviceSheet]) -> dict[str, emulated.EmulatedStatus]:
+    """Of emulated disks that answer, by the names of their devices."""
     files = {node.name: node.loop.backing_file for node in nodes if node.loop and node.loop.emulated}
-    counts = {name: emulated.late(file) for name, file in files.items() if file}
-    return {name: count for name, count in counts.items() if count is not None}
+    told = {name: emulated.status(file) for name, file in files.items() if file}
+    return {name: status for name, status in told.items() if status is not None}
+
+
+def _late_counts(disks: dict[str, emulated.EmulatedStatus]) -> dict[str, int]:
+    return {name: status.late for name, status in disks.items()}
+
+
+def _faults(start: AtEnd | None, end: AtEnd | None) -> dict[str, list[str]]:
+    """Of emulated disks that had some."""
+    if start is None or end is None:
+        return {}
+    found = {
+        name: emulated.faults_between(status, end.emulated.get(name, status)) for name, status in start.emulated.items()
+    }
+    return {name: faults for name, faults in found.items() if faults}
 
 
 def array_state(roots: Roots, node: DeviceSheet) -> ArrayState:

@@ -154,7 +154,7 @@ EMPTY = {
 }
 """What they mean for reads."""
 SMALLER_THAN_CACHE, SHARED_BLOCKS = "smaller_than_cache", "shared_blocks"
-EMULATED = "emulated"
+EMULATED, EMULATED_FAULT = "emulated", "emulated_fault"
 WRITTEN_UNKNOWN = "unwritten_unknown"
 TARGETS_TOLD = 3
 

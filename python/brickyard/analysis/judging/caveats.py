@@ -46,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     caveats_site.store,
     caveats_site.virtual,
     caveats_site.late,
+    caveats_site.faults,
 )
 
 
@@ -63,6 +64,7 @@ OF_HOST: tuple[Rule, ...] = (
     caveats_site.records,
     caveats_site.virtual,
     caveats_site.late,
+    caveats_site.faults,
 )
 """What is asked of each host of a run on many."""
 OF_RUN: tuple[Rule, ...] = tuple(rule for rule in RULES if rule not in (*OF_HOST, caveats_site.store))

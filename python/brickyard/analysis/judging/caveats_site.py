@@ -16,6 +16,7 @@ from brickyard.analysis.judging.cached import (
     BLANK,
     CACHED_SHARE_MAX,
     EMULATED,
+    EMULATED_FAULT,
     SHARED_BLOCKS,
     SMALLER_THAN_CACHE,
     TRIMMED_READS,
@@ -727,6 +728,20 @@ def late(run: Judged) -> Iterator[RunWarning]:
                     device=name,
                     late=Unit.COUNT.of(since),
                 )
+
+
+def faults(run: Judged) -> Iterator[RunWarning]:
+    """An emulated disk with a fault is another disk than the same one without."""
+    for watch in watches(run):
+        for name, found in watch.faults.items():
+            yield warned(
+                EMULATED_FAULT,
+                "warning",
+                "The emulated disk {device} had faults during the run: {faults}.",
+                "Compare it with runs on a disk with the same faults; `brickyard lab status` lists them.",
+                device=name,
+                faults=", ".join(found),
+            )
 
 
 def virtual(run: Judged) -> Iterator[RunWarning]:

@@ -49,8 +49,8 @@ MATTERS = {
 GRAVE = frozenset(
     (
         "array_degraded", "array_syncing", "backlog", "cpu_full", "cpu_quota", "cpu_shared", "cpu_throttled",
-        "cpu_waited", "damage", "debug_build", "depth_not_reached", "drive_hot", "errors", "foreign_io",
-        "generator_bound", "hung_requests", "loop_cached", "not_direct", "overloaded", "psync",
+        "cpu_waited", "damage", "debug_build", "depth_not_reached", "drive_hot", "emulated_fault", "errors",
+        "foreign_io", "generator_bound", "hung_requests", "loop_cached", "not_direct", "overloaded", "psync",
         "smaller_than_cache", "smaller_than_memory", "steal", "store_on_device", "trimmed_reads", "unwritten",
     )
 )  # fmt: skip

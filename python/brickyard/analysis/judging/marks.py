@@ -5,7 +5,7 @@ Refusal: warnings say how much and what to do.
 
 from __future__ import annotations
 
-from brickyard.analysis.judging.cached import BLANK, NEVER_WRITTEN, TRIMMED_READS
+from brickyard.analysis.judging.cached import BLANK, EMULATED_FAULT, NEVER_WRITTEN, TRIMMED_READS
 from brickyard.analysis.judging.caveats_run import BACKLOG, NOT_DIRECT, OVERLOADED
 from brickyard.analysis.judging.caveats_site import LOOP_CACHED
 from brickyard.store import RunInfo
@@ -18,6 +18,7 @@ TOLD = {
     BLANK: "reads of blank blocks",
     LOOP_CACHED: "page cache",
     NOT_DIRECT: "page cache",
+    EMULATED_FAULT: "faults",
     "damage": "damaged data",
 }
 """Warnings without which a row would be taken for what it is not."""
@@ -31,6 +32,7 @@ MARKS = {
     TOLD[BLANK]: "blocks that hold only zeros do not reach the medium if they were never written or were trimmed",
     TOLD[LOOP_CACHED]: "the requests went through the page cache of the host, which may have taken writes and answered "
     "reads, although the workload does not say so",
+    TOLD[EMULATED_FAULT]: "the emulated disk had faults during the run, which a warning of the run lists",
     TOLD["damage"]: "blocks came back with other data than were written",
 }
 """What each of them means."""

@@ -25,12 +25,13 @@ def modelled_words(records: Sequence[Record]) -> list[str]:
     """That models computed figures, and how far models of such storage are off."""
     modelled = sum(record.info.is_modelled for record in records)
     if not modelled:
-        emulated = sum(any(warning.id == cached.EMULATED for warning in record.info.warnings) for record in records)
-        return (
-            [f"The disk{in_runs(emulated, records)} was emulated by Brickyard: no drive was measured."]
-            if emulated
-            else []
+        emulated, faulty = (
+            sum(any(warning.id == told for warning in record.info.warnings) for record in records)
+            for told in (cached.EMULATED, cached.EMULATED_FAULT)
         )
+        said = f"The disk{in_runs(emulated, records)} was emulated by Brickyard: no drive was measured."
+        faults = f"It had faults{in_runs(faulty, records)}, which a warning lists."
+        return [said, *([faults] if faulty else [])] if emulated else []
     if modelled == len(records):
         # How far a rate of a controller's cache is off is not asked; in buffered runs, a cache is what is modelled.
         lasting = [record for record in records if cached.mark(record) is None or _is_buffered(record)]

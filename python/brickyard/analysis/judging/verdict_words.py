@@ -145,8 +145,8 @@ def together_line(runs: Sequence[int], found: Sequence[Verdict], doubt: str = ""
         each = "both runs" if met == 2 else f"each of {met} runs"
         return f"Requirement {ruler}: met in {each}{least}{alone}{open_words}."
     reason = decided.reason if decided.reason != decided.word else ""
-    said = ", ".join(filter(None, (decided.word, measured_text(decided), reason)))
-    return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {said}{open_words}."
+    words = ", ".join(filter(None, (decided.word, measured_text(decided), reason)))
+    return f"Requirement {ruler}: met in {met} of {len(found)} runs; run {run}: {words}{open_words}."
 
 
 def price_rows(record: Record, price: Price) -> list[list[str]]:
