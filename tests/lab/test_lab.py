@@ -17,7 +17,7 @@ from statistics import median
 import pytest
 
 from brickyard.cli import main
-from brickyard.facts.emulated import EmulatedStatus, Happened, faults_between
+from brickyard.facts.emulated import DiskEvent, EmulatedStatus, faults_between
 from brickyard.lab import disks
 from brickyard.lab.explore import Exploration, explore, record
 from brickyard.lab.orders import LOST, Plan, Recording, Setup, States
@@ -180,9 +180,9 @@ def test_a_run_tells_the_faults_of_its_emulated_disk(
     second, first = (line for line in capsys.readouterr().out.splitlines() if "sqlio-random-read-1" in line)
     assert ("faults" in first, "faults" in second) in ((False, True), (True, False))
     # What came and went while a run lasted is told as well.
-    start = EmulatedStatus(late=0, history=[Happened(at_ms=5, what="slow 1")])
+    start = EmulatedStatus(late=0, history=[DiskEvent(at_ms=5, what="slow 1")])
     end = EmulatedStatus(
-        late=0, history=[*start.history, *(Happened(at_ms=9, what=what) for what in ("slow 9", "slow 1"))]
+        late=0, history=[*start.history, *(DiskEvent(at_ms=9, what=what) for what in ("slow 9", "slow 1"))]
     )
     assert faults_between(start, end) == ["slow 9", "slow 1"]
     assert faults_between(end, end) == []

@@ -18,7 +18,7 @@ ABOUT, CONTROL = "about.json", "control"
 ANSWER_S = 1.0
 
 
-class Happened(msgspec.Struct, frozen=True):
+class DiskEvent(msgspec.Struct, frozen=True):
     """An order that the disk carried out, or what it did by itself."""
 
     at_ms: int
@@ -31,7 +31,7 @@ class EmulatedStatus(msgspec.Struct, frozen=True):
     """Requests that were answered late since the disk was made."""
     active: list[str] = []
     """Faults that last, as the orders that made them."""
-    history: list[Happened] = []
+    history: list[DiskEvent] = []
     """The newest."""
 
 

@@ -27,7 +27,6 @@ import msgspec
 from brickyard import bricks, outputs
 from brickyard.arrays.lock import OVERRIDE, SYSTEM_HOME
 from brickyard.errors import BadInputError, BrickyardError, one_line
-from brickyard.facts.emulated import Happened
 from brickyard.lab import kernel, mounts
 from brickyard.lab.orders import Ready, Refused, Serve
 from brickyard.lab.program import END_S, NAME, program
@@ -63,6 +62,11 @@ class About(msgspec.Struct):
     """What a request takes on this host besides the disk, by a measurement at the start: the disk takes it off."""
     is_over_ring: bool = False
     """Whether requests come by FUSE over io_uring, which takes less of that."""
+
+
+class Happened(msgspec.Struct):
+    at_ms: int
+    what: str
 
 
 class Status(msgspec.Struct):
