@@ -166,6 +166,7 @@ def add_run(
     profile: str = "a-load",
     io: str = "direct",
     condition: str = "normal",
+    start: Json | None = None,
 ) -> int:
     run = store.add_run(
         profile=profile,
@@ -179,7 +180,7 @@ def add_run(
         study=study,
         labels=labels,
     )
-    store.add_events(run, map(told, [start_event(engine=engine, io=io), *events]))
+    store.add_events(run, map(told, [start_event(engine=engine, io=io, **(start or {})), *events]))
     if outcome is not None:
         end = End(end_ns=3 * SECOND, outcome=RunOutcome(outcome))
         store.end_run(run, end, watch, msgspec.convert(warnings or [], list[RunWarning]))

@@ -176,7 +176,7 @@ class Listing:
             shown = found[first : first + min(count, PAGE_RUNS_MAX)]
             ids = [head.id for head in shown]
             kept = kept_figures(store, ids)
-            called = {run.id: run.called for run in store.runs(ids)}
+            called = {run.id: run.called_beside_levels for run in store.runs(ids)}
         rows = [_row(head, called.get(head.id, ""), said.get(head.id), kept.get(head.id)) for head in shown]
         return Page(rows, len(found), len(heads), first)
 

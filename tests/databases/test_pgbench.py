@@ -16,6 +16,7 @@ import pytest
 from brickyard import cli, rulers
 from brickyard.analysis.databases import pgbench
 from brickyard.analysis.judging.answers import answer
+from brickyard.analysis.judging.marks import marks_of
 from brickyard.analysis.judging.steadiness import steadiness_warnings
 from brickyard.analysis.judging.verdict import verdict as judged
 from brickyard.analysis.judging.verdict_words import verdict_rows
@@ -115,6 +116,9 @@ def test_a_server_of_our_own_with_kirkwood_s_settings_and_its_samples(
     settings = pgbench.settings_of(record)
     assert (settings["shared_buffers"], settings["max_wal_size"]) == ("40000kB", "480MB")
     assert (settings["autovacuum"], settings["data_checksums"]) == ("off", "off")
+    called = "scale=1, clients=2, transactions=300, preset=kirkwood-2003, checksums=off, pg.fsync=off"
+    assert record.info.called == called
+    assert marks_of(record.info) == ["not durable"]
     samples = record.of(ServerSample)
     assert samples[-1].wal_records > samples[0].wal_records
     assert [seen.at_ns for seen in samples] == sorted(seen.at_ns for seen in samples)
@@ -464,7 +468,10 @@ def test_settings_that_give_up_durability_are_warned_of(own: tuple[str, Path]) -
     dsn, place = own
     words = ["--set", "scale=1", "--set", "transactions=10", "--set", "pg.synchronous_commit=off"]
     assert run(place, dsn, *words) == 0
-    assert "not_durable" in [warning.id for warning in latest(place).info.warnings]
+    info = latest(place).info
+    assert "not_durable" in [warning.id for warning in info.warnings]
+    assert marks_of(info) == ["not durable"]
+    assert info.called == "scale=1, transactions=10, pg.synchronous_commit=off"
 
 
 def test_a_database_whose_encoding_is_sql_ascii_is_no_worse(

@@ -51,7 +51,7 @@ def test_another_content_of_one_file_is_another_load(tmp_path: Path, capsys: pyt
     (script,) = [item for item in differing_between(records[:2], records[2:]) if item.label == "pgbench script"]
     assert script.matters == "it is another load"
     assert cli.main(["history", records[0].info.targets[0], "--store", str(tmp_path / "store.db")]) == 0
-    assert capsys.readouterr().out.count("script file of SHA-256 ") >= 2
+    assert capsys.readouterr().out.count("script=own.sql (SHA-256 ") >= 2
     assert dict(circumstance_lines(records[2]))["Script"].endswith("): SELECT 2;")
     assert cli.main(["show", "1", "--json", "--store", str(tmp_path / "store.db")]) == 0
     assert json.loads(capsys.readouterr().out)["plan"]["pgbench"]["script_text"] == first

@@ -20,6 +20,7 @@ from brickyard.databases.pgbench_script import read_script
 from brickyard.databases.settings import refuse_outside
 from brickyard.errors import BadInputError, nearest, one_line
 from brickyard.reading import parsed_bytes
+from brickyard.schema.changes import PGBENCH, PRESETS, SETTING, usual_threads
 from brickyard.schema.duration import Duration
 from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, PgbenchAsked
 from brickyard.units import format_size, postgresql_bytes
@@ -32,18 +33,7 @@ UNSEEN_SCALE = 10
 WAL_BYTES = 1 << 30  # PostgreSQL's default of max_wal_size
 BUILT_IN = ("tpcb-like", "simple-update", "select-only")
 PROTOCOLS = ("prepared", "extended", "simple")
-SETTING = "pg."
 MOST = {"scale": 20_000, "clients": 1_000, "threads": 1_000, "transactions": 1_000_000_000}
-KIRKWOOD = {
-    "shared_buffers": "40000kB",
-    "wal_buffers": "800kB",
-    "max_wal_size": "480MB",
-    "checkpoint_completion_target": "0",
-    "autovacuum": "off",
-}
-"""5000 and 100 pages of 8 KiB; three times 10 segments of 16 MiB; checkpoints that are not spread, and no autovacuum,
-as in the PostgreSQL of 2003."""
-PRESETS: dict[str, dict[str, str]] = {"default": {}, "kirkwood-2003": KIRKWOOD}
 
 
 @dataclass(frozen=True)
@@ -51,22 +41,22 @@ class PgbenchSpec:
     """One run. `server`: wheel, the `bin` directory of another PostgreSQL, or a running one by its DSN."""
 
     target: str
-    scale: int = 10
-    clients: int = 1
-    threads: int = 0
-    """0: as many as there are cores, at most one a client."""
-    transactions: int = 1000
+    scale: int = PGBENCH.scale
+    clients: int = PGBENCH.clients
+    threads: int = PGBENCH.threads
+    """0: the usual ones."""
+    transactions: int = PGBENCH.transactions
     """Of each client, where no `duration` is given."""
     duration_ns: int | None = None
     rate_per_s: float | None = None
-    script: str = "tpcb-like"
+    script: str = PGBENCH.script
     script_hash: str | None = None
     script_text: str | None = None
     """Without passwords, as the record keeps it."""
-    protocol: str = "prepared"
-    server: str = "wheel"
-    checksums: str = "default"
-    preset: str = "default"
+    protocol: str = PGBENCH.protocol
+    server: str = PGBENCH.server
+    checksums: str = PGBENCH.checksums
+    preset: str = PGBENCH.preset
     seed: int = 1
     settings: dict[str, str] = field(default_factory=dict)
     room_bytes: int | None = None
@@ -79,7 +69,7 @@ class PgbenchSpec:
 
     @property
     def threads_used(self) -> int:
-        return self.threads or max(1, min(self.clients, len(os.sched_getaffinity(0))))
+        return self.threads or usual_threads(self.clients, len(os.sched_getaffinity(0)))
 
     @property
     def is_dsn(self) -> bool:

@@ -25,6 +25,8 @@ class PlanTitles(msgspec.Struct, frozen=True):
 
     title: str | None = None
     source: str | None = None
+    kind: str | None = None
+    """Of a plan that no profile made."""
 
     @property
     def called(self) -> str:
@@ -32,11 +34,11 @@ class PlanTitles(msgspec.Struct, frozen=True):
         title = self.title or ""
         return title if self.source == BY_OPTIONS else changes_in(title)
 
-    def load_of(self, profile: str) -> str:
+    def load_of(self, profile: str, called: str) -> str:
         """The load with the name of its profile: `mix, but depth=32`; of one that options made, `mix (randrw, 4k)`."""
         if self.source == BY_OPTIONS:
             return f"{profile} ({self.title})" if self.title else profile
-        return f"{profile}{CHANGED}{self.called}" if self.called else profile
+        return f"{profile}{CHANGED}{called}" if called else profile
 
 
 ready(PlanTitles)

@@ -33,6 +33,7 @@ from brickyard.schema import (
     typed,
     watch_of,
 )
+from brickyard.schema.changes import changes_of
 from brickyard.schema.load_hash import load_hash
 from brickyard.schema.modelled import all_modelled
 from brickyard.schema.plan import OtherKind, OtherPlan, Plan
@@ -316,9 +317,13 @@ class RunInfo(RunHead):
         return stored if self.knows_errors else None
 
     @property
+    def is_pgbench(self) -> bool:
+        return self._titles.kind == OtherKind.PGBENCH
+
+    @property
     def knows_bytes(self) -> bool:
         """Whether it is known what requests moved: of pgbench's transactions it is not; the store has zeros then."""
-        return not (isinstance(self.plan, OtherPlan) and self.plan.kind is OtherKind.PGBENCH)
+        return not self.is_pgbench
 
     @property
     def bytes_unknown_words(self) -> str:
@@ -335,15 +340,32 @@ class RunInfo(RunHead):
         """Of its plan, which nobody need read for it."""
         return self._titles.title
 
-    @property
+    @cached_property
     def called(self) -> str:
         """What tells its load from others of its profile; empty where that is the profile as it is."""
-        return self._titles.called
+        return self._titles.called or ", ".join(self._changes)
+
+    @property
+    def called_beside_levels(self) -> str:
+        """The same beside its marks: the levels of a study say by themselves what tells its runs apart."""
+        return "" if "levels" in self.labels else self.called
 
     @property
     def load(self) -> str:
         """The name of the profile, and what tells its load from others of it."""
-        return self._titles.load_of(self.profile)
+        return self._titles.load_of(self.profile, self.called)
+
+    @property
+    def _changes(self) -> list[str]:
+        """What was set of a run of pgbench, whose title does not say it; of a damaged record nothing."""
+        if not self.is_pgbench:
+            return []
+        try:
+            plan, host = self.plan, self.facts.host
+        except BadInputError:
+            return []
+        cores = host.cpu.usable_cores if host is not None and host.cpu is not None else None
+        return changes_of(plan, cores or 1) if isinstance(plan, OtherPlan) else []
 
     @cached_property
     def _titles(self) -> PlanTitles:

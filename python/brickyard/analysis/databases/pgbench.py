@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
+from brickyard.analysis.databases.durability import OF_PAGES, switched_off, undurable
 from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
 from brickyard.analysis.figures.cells import DASH, Told, errors, half_and_most, marked_time, percentile_cell
 from brickyard.analysis.figures.scheduled import pgbench_rate
@@ -19,7 +20,7 @@ from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.errors import BadInputError
 from brickyard.percentiles import SHOWN_NAMES
 from brickyard.schema import PgbenchEnd, PhaseEnd, RunWarning, ServerSample, Unit, warned
-from brickyard.schema.plan import OtherKind, OtherPlan, PgbenchAsked
+from brickyard.schema.plan import OtherPlan, PgbenchAsked
 from brickyard.store import Record
 from brickyard.units import (
     format_count,
@@ -37,7 +38,7 @@ SCALE_BYTES = 15_000_000  # a scale's 100,000 accounts with their index: 15 MB, 
 
 
 def is_pgbench(record: Record) -> bool:
-    return isinstance(record.info.plan, OtherPlan) and record.info.plan.kind is OtherKind.PGBENCH
+    return record.info.is_pgbench
 
 
 def asked_of(record: Record) -> PgbenchAsked:
@@ -306,11 +307,8 @@ def pgbench_warnings(record: Record) -> list[RunWarning]:
 
 def _undurable(record: Record) -> Iterator[RunWarning]:
     """Settings with which a power cut loses what a client was told is committed, or damages the database."""
-    own = settings_of(record)
-    names = ("fsync", "synchronous_commit", "full_page_writes")
-    off = [f"{name}=off" for name in names if own.get(name) == "off"]
-    torn = [text for text in off if text.startswith("full_page_writes")]
-    lost = [text for text in off if text not in torn]
+    lost = undurable(record.info)
+    torn = switched_off(record.info, OF_PAGES)
     if lost or torn:
         yield warned(
             "not_durable",

@@ -22,6 +22,7 @@ from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
 from brickyard.facts.target import NO_PATH
 from brickyard.ready import ready
 from brickyard.schema import RunWarning, plan_values
+from brickyard.schema.changes import HASH_SHOWN
 from brickyard.schema.plan import OtherPlan, SizeShare
 from brickyard.store import Record
 from brickyard.units import format_ns, format_runs, format_size, plural
@@ -105,8 +106,6 @@ OF_BOTH = "warning of both sides"
 APART_FACTOR = 1.25
 """Our choice: where a figure of a warning is so many times as large in each run of one side as in any of the other, the
 sides differ in it."""
-HASH_SHOWN = 12
-"""Digits of a hash that tell contents apart."""
 LATER = {"pgbench": ("script_hash", "script_text"), "replay": ("content",)}
 """Keys that early versions did not record, and whose values stand in the place of paths here."""
 NO_LOAD = ("seed", "title", "source", "about")

@@ -47,7 +47,7 @@ def state_of(info: RunInfo) -> tuple[str, str]:
 def apart_words(info: RunInfo) -> str:
     """What sets a run apart from others of its profile: what was changed of the load, of a model, and the condition."""
     changes, condition = state_of(info)
-    return ", ".join(part for part in (info.called, changes, condition) if part and part != "normal")
+    return ", ".join(part for part in (info.called_beside_levels, changes, condition) if part and part != "normal")
 
 
 def state_words(info: RunInfo) -> str:

@@ -5,6 +5,7 @@ Refusal: warnings say how much and what to do.
 
 from __future__ import annotations
 
+from brickyard.analysis.databases.durability import undurable
 from brickyard.analysis.judging.cached import BLANK, EMULATED_FAULT, NEVER_WRITTEN, TRIMMED_READS
 from brickyard.analysis.judging.caveats_run import BACKLOG, NOT_DIRECT, OVERLOADED
 from brickyard.analysis.judging.caveats_site import LOOP_CACHED
@@ -22,7 +23,7 @@ TOLD = {
     "damage": "damaged data",
 }
 """Warnings without which a row would be taken for what it is not."""
-
+UNDURABLE = "not durable"
 
 MARKS = {
     OVERLOADED: "part of what was due was never sent, or the queue grew, so response times depend on how long "
@@ -34,9 +35,12 @@ MARKS = {
     "reads, although the workload does not say so",
     TOLD[EMULATED_FAULT]: "the emulated disk had faults during the run, which a warning of the run lists",
     TOLD["damage"]: "blocks came back with other data than were written",
+    UNDURABLE: "the server did not wait until what it committed was on the medium, so this is not a rate of durable "
+    "commits",
 }
 """What each of them means."""
 
 
 def marks_of(run: RunInfo) -> list[str]:
-    return list(dict.fromkeys(TOLD[warning.id] for warning in run.warnings if warning.id in TOLD))
+    told = [TOLD[warning.id] for warning in run.warnings if warning.id in TOLD]
+    return list(dict.fromkeys([*told, *([UNDURABLE] if undurable(run) else [])]))

@@ -395,9 +395,8 @@ def record_name(record: Record) -> Name:
 def with_called(name: Name, info: RunInfo) -> Name:
     """Behind the name of the profile, what tells this load from others of it; the levels of a study say so by
     themselves."""
-    if not info.called or name[0] != info.profile or info.marks.levels is not None:
-        return name
-    return (name[0], info.called, *name[1:])
+    called = info.called_beside_levels
+    return (name[0], called, *name[1:]) if called and name[0] == info.profile else name
 
 
 def row_name(record: Record, row: Totals | AllRow, apart: Apart) -> Name:

@@ -46,6 +46,7 @@ from brickyard.schema import (
     is_request,
 )
 from brickyard.schema import Steady as SteadyEvent
+from brickyard.schema.changes import HASH_SHOWN
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.plan import OtherPlan, Plan
 from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
@@ -284,7 +285,7 @@ def _script_words(plan: Plan | OtherPlan) -> str:
         return ""
     text = " ".join((asked.script_text or "").split())
     shown = text if len(text) <= SCRIPT_SHOWN else f"{text[:SCRIPT_SHOWN]} …"
-    return f"{asked.script} (SHA-256 {asked.script_hash[:12]}): {shown}"
+    return f"{asked.script} (SHA-256 {asked.script_hash[:HASH_SHOWN]}): {shown}"
 
 
 def _joined(*parts: object) -> str:

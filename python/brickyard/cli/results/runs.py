@@ -227,7 +227,7 @@ def _row(first: RunInfo, runs: Sequence[RunHead], studies: Mapping[int, StudyInf
     if whole and worst == "interrupted":
         worst = whole.outcome  # the same command went on with it, and ended it
     unlike = [f"{count} {outcome}" for outcome, count in counts.items() if outcome != "done" and count < len(runs)]
-    called = {run.called for run in runs if isinstance(run, RunInfo)}
+    called = {run.called_beside_levels for run in runs if isinstance(run, RunInfo)}
     alike = [words for words in called if words and len(called) == 1 and words not in name]
     load = ", ".join([*alike, f"{len(runs)} runs ({first.id}-{runs[-1].id})", *_states(runs), *unlike])
     return [study, when(first), worst, f"{name}: {load}", targets[0] + many]
@@ -254,7 +254,7 @@ def since_unix_ns(text: str, now: datetime | None = None) -> int:
 def _load(run: RunInfo) -> str:
     """What sets a run apart from others of its profile."""
     tool = "" if run.marks.engine else by_tool(run.tool)  # marks name it already
-    return ", ".join(words for words in (run.called, _labels(run), *_states([run]), tool) if words)
+    return ", ".join(words for words in (run.called_beside_levels, _labels(run), *_states([run]), tool) if words)
 
 
 def _states(runs: Sequence[RunHead]) -> list[str]:
