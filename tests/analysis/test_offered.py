@@ -121,6 +121,13 @@ def test_a_closed_loop_that_misses_a_rate_says_how_many_were_in_flight(
         )
 
 
+def test_a_rate_of_several_streams_says_that_it_is_their_sum() -> None:
+    """A log without a rate of its own hid a database that starved."""
+    record = simulated(paced(20), CLOSED)
+    assert " IOPS of both streams together" in line(record, "iops>=10")
+    assert "together" not in line(record, "p99<=500ms")
+
+
 def test_runs_of_several_depths_name_the_least_and_the_most() -> None:
     records = [simulated(CLOSED + f"depth = {depth}\n") for depth in (2, 16)]
     assert "was the limit with at most 2 to 16 requests in flight." in answer(records, {}).belief

@@ -769,6 +769,12 @@ def test_plain_json_is_rebuilt_from_percentiles_and_says_so(tmp_path: Path) -> N
     p50 = row.measures["service"].percentiles["p50"]
     assert p50 is not None
     assert 99_000 <= p50 <= 101_000
+    assert record.info.warnings[0].text.startswith("fio printed percentiles and no distribution")
+    # With disable_clat=1, it prints neither, and another form of output has no more.
+    document["jobs"][0]["read"] |= {"lat_ns": {**clat, "percentile": {}}, "clat_ns": {**clat, "N": 0, "percentile": {}}}
+    with Store(tmp_path / "runs.db") as store:
+        record = store.record(store_result(store, printed(document), profile="f"))
+    assert record.info.warnings[0].text == "fio printed no percentiles of some requests."
 
 
 def test_a_failed_fio_is_a_failed_run(tmp_path: Path) -> None:

@@ -465,7 +465,10 @@ def test_a_result_is_compared_with_a_run_of_ours(
     assert "duration: " in differ
     assert main(["run", profile, SIM, "--set", "duration=2s", "--set", "depth=3", *store]) == 0
     assert main(["compare", "1", "4", *store]) == 2
-    assert "no workload was measured on both sides" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "no workload was measured on both sides" in told
+    assert "their plans differ in " in told
+    assert "queue depth: " in told
     # A result that is there already is not stored again.
     assert main(["import", str(tmp_path / name), *store]) == 0
     assert "is already run 1" in capsys.readouterr().err

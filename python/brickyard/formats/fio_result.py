@@ -76,6 +76,12 @@ REBUILT = warned(
     "fio printed percentiles and no distribution; these are fio's own figures, nothing is known between them.",
     "run fio with --output-format=json+",
 )
+NO_PERCENTILES = warned(
+    "fio-percentiles",
+    "warning",
+    "fio printed no percentiles of some requests.",
+    "leave disable_clat=1 out of the job, or set lat_percentiles=1",
+)
 FLAGS_UNKNOWN = warned(
     "fio-flags",
     "note",
@@ -348,8 +354,8 @@ def store_result(
     failed = next((job for job in document.jobs if job.error), None)
     outcome = RunOutcome.INTERRUPTED if is_stopped else RunOutcome.FAILED if failed else RunOutcome.DONE
     message = f"fio: job {failed.jobname} ended with error {failed.error}" if failed else ""
-    is_rebuilt = any(one.is_rebuilt for phase in phases for one in phase.moved)
-    found = [*layout.said, *[REBUILT] * is_rebuilt, *_completions(document)]
+    of_percentiles = [one.lacks for phase in phases for one in phase.moved if one.lacks is not None]
+    found = [*layout.said, *of_percentiles[:1], *_completions(document)]
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
     known = [job for job in document.jobs if job not in layout.merged]
     found += _mixed_io([(job.jobname, document.options_of(job)) for job in known])
@@ -387,7 +393,8 @@ class _Moved:
     times: FioTimes
     ran_ns: int
     """0 where fio has no time of it."""
-    is_rebuilt: bool
+    lacks: RunWarning | None
+    """What fio did not print of the times."""
     failed_as: str
 
 
@@ -488,11 +495,11 @@ def _moved(stream: int, job: FioJobResult, depth: int) -> list[_Moved]:
         if not one.total_ios:
             continue
         has_failed = bool(job.error) and operation is not Counted.FLUSH
-        cell, is_rebuilt = _cell(stream, operation, one, depth, has_failed=has_failed)
+        cell, lacks = _cell(stream, operation, one, depth, has_failed=has_failed)
         ran_ms = longest_ms if operation is Counted.FLUSH else one.runtime
         # fio names the first error of a job only.
         failed_as = errno.errorcode.get(job.error, "unknown") if has_failed else "unknown"
-        found.append(_Moved(cell, one.times, ran_ms * MS_NS, is_rebuilt, failed_as))
+        found.append(_Moved(cell, one.times, ran_ms * MS_NS, lacks, failed_as))
     return found
 
 
@@ -572,7 +579,7 @@ def _whole(text: str) -> int:
 
 def _cell(
     stream: int, operation: Counted, found: FioDirection, depth: int, *, has_failed: bool
-) -> tuple[CellEvent, bool]:
+) -> tuple[CellEvent, RunWarning | None]:
     """Of a job that failed, fio counts all requests that it issued and times those that succeeded: the others failed.
     Without times, at least the last one did."""
     requests = found.total_ios
@@ -584,7 +591,7 @@ def _cell(
         failed = max(0, requests - succeeded)
         requests, errors = requests - failed, errors + failed
     is_timed = bool(requests if times.timed is None else times.timed)
-    measure, is_rebuilt = _measure(times, requests) if is_timed else (None, False)
+    measure, lacks = _measure(times, requests) if is_timed else (None, None)
     cell = CellEvent(
         stream=stream,
         operation=operation,
@@ -594,10 +601,10 @@ def _cell(
         depth_max=depth,
         measures=CellEventMeasures(service=measure),
     )
-    return cell, is_rebuilt
+    return cell, lacks
 
 
-def _measure(times: FioTimes, requests: int) -> tuple[Measure, bool]:
+def _measure(times: FioTimes, requests: int) -> tuple[Measure, RunWarning | None]:
     pairs = list(times.bins.items()) if times.bins else _pairs(times, times.timed or requests)
     try:
         histogram = _core.Histogram.of_counts(pairs)
@@ -605,7 +612,7 @@ def _measure(times: FioTimes, requests: int) -> tuple[Measure, bool]:
         raise BadInputError(f"fio's JSON has latencies that no run can have: {error}") from error
     p50, p99 = histogram.percentiles_ns([50.0, 99.0])
     measure = Measure(mean_ns=times.mean, p50_ns=p50, p99_ns=p99, max_ns=times.max, histogram=histogram.text())
-    return measure, not times.bins
+    return measure, None if times.bins else REBUILT if times.percentile else NO_PERCENTILES
 
 
 def _pairs(times: FioTimes, total: int) -> list[tuple[int, int]]:

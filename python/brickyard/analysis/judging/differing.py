@@ -151,10 +151,11 @@ def asked_hash(record: Record) -> str:
     return hashlib.sha256(json.dumps(_load(record), sort_keys=True).encode()).hexdigest()[:12]
 
 
-def load_words(one: Record, other: Record) -> str:
-    """What differs between two plans, with both values: `queue depth: 8 → 2`."""
+def load_words(one: Record, other: Record, *, names: bool = True) -> str:
+    """What differs between two plans, with both values: `queue depth: 8 → 2`; also their names, if these count."""
     keys, (before, after) = _differing_keys([one, other])
-    return ", ".join(f"{words}: {before.get(key, 'none')} → {after.get(key, 'none')}" for key, words in keys.items())
+    told = {key: words for key, words in keys.items() if names or key.rpartition(" ")[2] != "name"}
+    return ", ".join(f"{words}: {before.get(key, 'none')} → {after.get(key, 'none')}" for key, words in told.items())
 
 
 def loads_apart(records: Sequence[Record]) -> list[str]:

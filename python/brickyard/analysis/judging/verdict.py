@@ -86,6 +86,8 @@ class Finding:
     """Which target decided, where each was judged by itself."""
     targets_together: int = 1
     """Over how many targets a rate was added up."""
+    streams_together: int = 1
+    """Over how many streams; one that is quick hides one that starves."""
     alone: Finding | None = None
     """A stream, or an operation, that would not meet by itself what all requests together do."""
     operation: str = ""
@@ -417,7 +419,8 @@ def _group_of(record: Record, row: Totals, requirement: Requirement) -> tuple[in
 def _of_group(record: Record, rows: list[Totals], asked: list[Totals], requirement: Requirement) -> Finding:
     found = _finding(record, rows, requirement)
     if requirement.is_rate:
-        return replace(found, targets_together=len({_target(record, row) for row in rows}))
+        targets, streams = {_target(record, row) for row in rows}, {row.stream for row in rows}
+        return replace(found, targets_together=len(targets), streams_together=len(streams))
     several = len({_target(record, row) for row in asked}) > 1
     names_stream = requirement.stream is not None and len({(row.phase, row.stream) for row in asked}) > 1
     return replace(
@@ -606,6 +609,7 @@ def verdict_document(found: Verdict) -> Document:
                 "decided_by_target": f.target or None,
                 "decided_by_condition": f.condition or None,
                 "targets_together": f.targets_together,
+                "streams_together": f.streams_together,
                 "alone": _alone_document(f.alone) if f.alone else None,
                 "unit": unit(f.requirement),
                 "threshold": f.requirement.threshold,

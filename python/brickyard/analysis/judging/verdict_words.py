@@ -43,13 +43,14 @@ def measured_text(found: Finding) -> str | None:
         text += FEW_EVENTS
     phase = f"phase {found.phase}" if found.is_one_of_phases and found.phase else ""
     of = ", ".join(filter(None, (phase, found.condition.replace("_", " "), "" if found.stream else found.target)))
-    return f"{of}: {text}" if of else f"{text}{_together(found.targets_together)}"
+    together = _together(found)
+    return f"{of}: {text}{together}" if of else f"{text}{together}"
 
 
-def _together(targets: int) -> str:
-    return (
-        "" if targets == 1 else " of both targets together" if targets == 2 else f" of all {targets} targets together"
-    )
+def _together(found: Finding) -> str:
+    targets, streams = found.targets_together, found.streams_together
+    count, what = (targets, "targets") if targets > 1 else (streams, "streams")
+    return "" if count == 1 else f" of both {what} together" if count == 2 else f" of all {count} {what} together"
 
 
 def _alone_words(found: Finding) -> str:

@@ -15,8 +15,8 @@ from brickyard.analysis.figures.difference_words import difference_text
 from brickyard.analysis.figures.named import COMPARABLE, time_words
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Comparison, Shift
-from brickyard.analysis.judging.differing import Differing, differing_between
-from brickyard.analysis.judging.gate import Gate, compared
+from brickyard.analysis.judging.differing import Differing, asked_hash, differing_between, load_words
+from brickyard.analysis.judging.gate import Compared, Gate, compared
 from brickyard.analysis.judging.groups import NAMED_MOST, side_names
 from brickyard.analysis.judging.pairing import Sides, left_out_words, length_lines, valid_sides
 from brickyard.cli.parts import options
@@ -104,7 +104,7 @@ def compare(
             f"nothing can be compared: the sides do not both have {none}; a percentile needs ten samples beyond it. "
             "Leave --figure out to compare what both have"
         )
-    _refuse_nothing(found, loads)
+    _refuse_nothing(outcome)
     differing = differing_between(before, after)
     bad = verdict_lines(found, judged, allowed)
     if check and loads and not across_loads:
@@ -164,9 +164,14 @@ def _refuse_unknown(figures: tuple[str, ...]) -> None:
             raise BadInputError(f"--figure {name}: cannot be compared", nearest(name, COMPARABLE))
 
 
-def _refuse_nothing(found: Comparison, loads: list[str]) -> None:
+def _refuse_nothing(outcome: Compared) -> None:
+    found, loads = outcome.comparison, outcome.loads_differ
     if found.changes:
         return
+    sides = outcome.sides.before, outcome.sides.after
+    if not loads and all(len(set(map(asked_hash, side))) == 1 for side in sides):
+        differing = load_words(sides[0][0], sides[1][0], names=False)
+        loads = [f"their plans differ in {differing}"] if differing else []
     none = "; ".join(["no workload was measured on both sides", *_only_words(found), *loads])
     none += "; compare runs of one profile, also with other --set"
     why = "; ".join(map(lack_words, found.lacking)) or none
