@@ -1236,6 +1236,19 @@ def fio_json(directory: Path, form: str, options: str) -> Path:
 JOB = "ioengine=psync\nrw=randread\nbs=4k\nsize=8m\nio_size=256m\nnorandommap\ninvalidate=0"
 
 
+@pytest.mark.parametrize("direction", ["randread", "randwrite"])
+def test_the_target_that_a_writing_profile_needs_is_a_new_file(
+    direction: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The note proposed fio's own file, into which no run writes."""
+    job, profile = tmp_path / "a.fio", tmp_path / "a.toml"
+    job.write_text(f"[a]\nfilename={tmp_path / 'data'}\nrw={direction}\nsize=8m\n")
+    assert main(["import", str(job), "-o", str(profile)]) == 0
+    said = capsys.readouterr().err
+    assert f"`brickyard run {profile} {tmp_path / 'data'}`" in said
+    assert ("file that another program made: name a new one." in said) == (direction == "randwrite")
+
+
 @pytest.mark.parametrize("form", ["json", "json+"])
 def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = fio_json(tmp_path, form, JOB)

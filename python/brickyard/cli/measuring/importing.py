@@ -29,7 +29,7 @@ from brickyard.formats.recognize import (
     refuse_results,
 )
 from brickyard.outputs import write_whole
-from brickyard.schema import read_plan, target_count
+from brickyard.schema import read_plan, target_count, writes_data
 from brickyard.store import Store
 
 Format = Literal[
@@ -117,8 +117,15 @@ def _of_targets(targets: list[str], text: str, output: Path | None) -> list[str]
     """The note on targets, with the profile that was written."""
     if not targets:
         return []
-    needed = target_count(read_plan(_core.validate(text, [])))
-    return [named_targets(targets, shlex.quote(str(output)) if output else "PROFILE", needed)]
+    plan = read_plan(_core.validate(text, []))
+    told = named_targets(targets, shlex.quote(str(output)) if output else "PROFILE", target_count(plan))
+    is_writing = any(writes_data(stream) for phase in plan.phase for stream in phase.stream)
+    new = (
+        " The profile writes, and no run writes into a file that another program made: name a new one."
+        if is_writing
+        else ""
+    )
+    return [f"{told}{new}"]
 
 
 @contextmanager
