@@ -188,6 +188,8 @@ def test_what_is_equal_is_never_called_equal() -> None:
     assert near.sees is not None
     assert 0.05 < near.sees < 0.2
     assert difference_text(near).endswith(") ~"), "the interval is shown where nothing was seen"
+    told = difference_text(replace(near, low=-0.0001, high=0.5))
+    assert "(-0.0 to +50.0) ~" in told, "an interval with zero in it does not seem to begin there"
     assert apart is not None
     assert apart.seen is True
     assert apart.low is not None

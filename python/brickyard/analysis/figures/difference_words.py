@@ -25,12 +25,13 @@ def difference_text(found: Difference | None, *, negated: bool = False) -> str:
 
 
 def _percent(share: float, *, signed: bool = True) -> str:
-    """A tenth of a per cent is as fine as anybody reads; from 100 % on whole ones do."""
+    """A tenth of a per cent is as fine as anybody reads; from 100 % on whole ones do. The sign stays where that leaves
+    nothing, so that an interval with zero in it does not seem to begin there."""
     if share > SHARE_MAX:
         return ">+9,999" if signed else ">9,999"
     if share < -SHARE_MAX:
         return "<-9,999"
     digits = 0 if abs(share) >= 1 else 1
     text = f"{share * 100:,.{digits}f}"
-    text = text.removeprefix("-") if not float(text.replace(",", "")) else text
+    text = text if share else text.removeprefix("-")
     return f"+{text}" if signed and not text.startswith("-") else text
