@@ -16,12 +16,14 @@ from statistics import median
 
 import pytest
 
+from brickyard.analysis.judging.run_figures import run_figures
 from brickyard.cli import main
 from brickyard.facts.emulated import DiskEvent, EmulatedStatus, faults_between
 from brickyard.lab import disks
 from brickyard.lab.explore import Exploration, explore, record
 from brickyard.lab.orders import LOST, Plan, Recording, Setup, States
 from brickyard.lab.program import plan
+from brickyard.store import Store
 from lab_support import BLOCK, WAIT_S, left_behind, read, until, up, write
 
 __all__ = ["up"]
@@ -179,6 +181,16 @@ def test_a_run_tells_the_faults_of_its_emulated_disk(
     assert main(["runs", "--store", runs]) == 0
     second, first = (line for line in capsys.readouterr().out.splitlines() if "sqlio-random-read-1" in line)
     assert ("faults" in first, "faults" in second) in ((False, True), (True, False))
+    # One that ignores flushes is another disk, wherever it is.
+    assert main(["lab", "down", "disk"]) == 0
+    lying = up("--model", "sim:terraserver-2003", "--cache", "lying").device
+    assert main(["run", words[1], lying, "--overwrite", lying, *words[5:]]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "3", "--store", runs]) == 0
+    made = "Emulated disk: sim:terraserver-2003, cache honest (run 1); sim:terraserver-2003, cache lying (run 3)"
+    assert f"differed: {made} (it is another disk)" in " ".join(capsys.readouterr().out.split())
+    with Store(Path(runs)) as store:
+        assert len({figures.state for figures in map(run_figures, map(store.record, (1, 2, 3)))}) == 2, "two histories"
     # What came and went while a run lasted is told as well.
     start = EmulatedStatus(late=0, history=[DiskEvent(at_ms=5, what="slow 1")])
     end = EmulatedStatus(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from brickyard import _core
 from brickyard.analysis.judging.merging import kind_of, merged
-from brickyard.analysis.judging.summary import MODEL_SET, circumstance_lines
+from brickyard.analysis.judging.summary import EMULATED_DISK, MODEL_SET, circumstance_lines
 from brickyard.facts.target import NO_PATH
 from brickyard.ready import ready
 from brickyard.schema import RunWarning, plan_values
@@ -32,6 +32,7 @@ EVERYWHERE = ("Engine", "Host", "Kernel", "Governor", "Brickyard")
 MATTERS = {
     "Target": "it is other storage",
     MODEL_SET: "it is another model",
+    EMULATED_DISK: "it is another disk",
     "Condition": "an array in another condition serves requests otherwise",
     "Test area": "its size, and what of it was never written, decide how far arms move and what caches hold",
     "Cache": "it decides which requests reach the media",

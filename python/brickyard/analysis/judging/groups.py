@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from brickyard.analysis.judging.differing import SCRATCH, asked_hash, places_of
-from brickyard.analysis.judging.summary import model_changes
+from brickyard.analysis.judging.summary import emulated_disks, model_changes
 from brickyard.store import Record, RunInfo
 from brickyard.units import format_runs, format_size
 
@@ -22,7 +22,8 @@ class StorageState(NamedTuple):
 
     targets: str
     changes: str
-    """What `--set` changed of a model; its condition, which a study sets so, is the next part."""
+    """What `--set` changed of a model, and how an emulated disk was made; the condition, which a study sets so, is the
+    next part."""
     condition: str
 
     @property
@@ -40,8 +41,8 @@ def group_of(record: Record) -> StorageState:
 
 
 def state_of(info: RunInfo) -> tuple[str, str]:
-    """What `--set` changed of a model, and the condition."""
-    return ", ".join(model_changes(info)), info.condition.replace("_", " ")
+    """What `--set` changed of a model and how an emulated disk was made, and the condition."""
+    return ", ".join([*model_changes(info), *emulated_disks(info)]), info.condition.replace("_", " ")
 
 
 def apart_words(info: RunInfo) -> str:

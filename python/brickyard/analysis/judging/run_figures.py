@@ -35,7 +35,7 @@ from brickyard.analysis.judging.pairing import record_name
 from brickyard.store import Record
 from brickyard.units import MIB
 
-FORMULA = 16
+FORMULA = 17
 METADATA = "metadata/s"
 
 
@@ -91,7 +91,7 @@ class RunFigures(msgspec.Struct, frozen=True):
     name: tuple[str, ...]
     load: str
     state: tuple[str, str]
-    """What `--set` changed of a model, and the condition."""
+    """What `--set` changed of a model or how an emulated disk was made, and the condition."""
     measurement: str
     parts: list[PartFigures]
     phases: list[PhaseFigures]

@@ -28,6 +28,7 @@ from brickyard.analysis.judging.judged import IntervalSums
 from brickyard.analysis.judging.unwritten import never_written_bytes
 from brickyard.bricks import caches, layout
 from brickyard.bricks.resolved import ModelledBrick
+from brickyard.facts.stack import devices
 from brickyard.ready import ready
 from brickyard.schema import (
     Bound,
@@ -49,7 +50,7 @@ from brickyard.schema import Steady as SteadyEvent
 from brickyard.schema.changes import HASH_SHOWN
 from brickyard.schema.host_sheet import VirtualizationSheet
 from brickyard.schema.plan import OtherPlan, Plan
-from brickyard.schema.target_sheet import MdSheet, MountSheet, QueueSheet
+from brickyard.schema.target_sheet import EmulatedSheet, MdSheet, MountSheet, QueueSheet
 from brickyard.store import Json, Record, RunInfo
 from brickyard.store.record import FIO
 from brickyard.units import format_count, format_ns, format_percent, format_runs, format_size
@@ -243,6 +244,7 @@ def when(info: RunInfo) -> str:
 
 ENGINE = "Engine"
 MODEL_SET = "Model, set"
+EMULATED_DISK = "Emulated disk"
 """What `--set` changed of a modelled target."""
 
 
@@ -250,6 +252,17 @@ def model_changes(info: RunInfo) -> list[str]:
     """Without the condition, which is a circumstance of its own; studies set it in this way. Write caches are one."""
     of_condition = ("condition=", "write_cache=") if info.condition.startswith("write_cache") else ("condition=",)
     return [change for change in info.asked.changes if not change.startswith(of_condition)]
+
+
+def emulated_disks(info: RunInfo) -> list[str]:
+    """How the disks that `brickyard lab` emulates below the targets were made: `sim:msr-2003-wd, cache lying`."""
+    sheets = (node.loop.emulated for sheet in info.facts.targets for node in devices(sheet.stack) if node.loop)
+    return list(dict.fromkeys(_emulated_words(sheet) for sheet in sheets if sheet is not None))
+
+
+def _emulated_words(sheet: EmulatedSheet) -> str:
+    timed = "no delays" if sheet.model == "none" else sheet.model
+    return _joined(timed, f"cache {sheet.cache}", f"{sheet.speed:g} times as fast" if sheet.speed != 1 else "")
 
 
 def changed(info: RunInfo) -> dict[str, str]:
@@ -263,6 +276,7 @@ def circumstance_lines(record: Record) -> list[tuple[str, str]]:
     info = record.info
     lines = [
         ("Target", ", ".join(info.targets)),
+        (EMULATED_DISK, "; ".join(emulated_disks(info))),
         *_target_lines(record),
         ("Condition", condition_words(record)),
         ("Workload", workload_words([record])),
