@@ -109,6 +109,27 @@ def test_a_figure_that_the_new_side_lacks_fails_the_gate_by_name(capsys: pytest.
     assert (lack["figure"], lack["runs_before"], lack["runs_after"]) == ("response_p99", [], [7, 8, 9])
 
 
+def test_a_figure_that_only_all_runs_together_have_is_inconclusive_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of 950 requests each, no run has a p99, and all have one: "0 inconclusive", with a p99 that was 63 % worse, and
+    "measured only once" of twelve runs."""
+    kept([cell([MS] * (950 + k)) for k in (0, 1, 2, 0, 1, 2)])
+    figures = ("--figure", "response_mean", "--figure", "response_p99")
+    assert main(["compare", "1-3", "4-6", "--check", *figures]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "0 inconclusive; 1 more not judged and inconclusive, as not all runs have it" in told
+    lack = "p99 of the response time: runs 1-3 (before) lack it, runs 4-6 (after) lack it; make longer runs"
+    assert f"inconclusive: a-load, read, {lack}" in told
+    assert "not known, as no run has the figure" in told
+    found = document(capsys, "compare", "1-3", "4-6", *figures)
+    assert [change["verdict"] for change in found["changes"]] == ["held", "inconclusive"]
+    assert [(one["runs_before"], one["runs_after"]) for one in found["lacking"]] == [([1, 2, 3], [4, 5, 6])]
+    assert main(["compare", "1-3", "4-6", "--check", "--figure", "response_p99"]) == 2
+    err = capsys.readouterr().err
+    assert "no figure can be judged" in err
+    assert "make longer runs" in err
+    assert "only once" not in err
+
+
 def test_a_larger_share_of_failed_requests_fails_the_gate(capsys: pytest.CaptureFixture[str]) -> None:
     kept([cell([MS] * (1000 + k), errors=errors) for errors in (100, 104, 400) for k in (0, 1, 2)])
     assert main(["compare", "1-3", "4-6", "--check"]) == 0, "4 % more failed, which the tolerance lets pass"

@@ -119,12 +119,13 @@ def lack_words(item: Lack) -> str:
 def lack_lines(found: Comparison) -> list[str]:
     """Figures that some runs lack; those that are lost are among the verdicts."""
     return [
-        f"inconclusive: {lack_words(item)}{SELECTED if item.is_partial else ''}"
+        f"inconclusive: {lack_words(item)}{TOO_SHORT if item.is_of_all else SELECTED if item.is_partial else ''}"
         for item in found.lacking
         if not item.is_lost
     ]
 
 
+TOO_SHORT = "; make longer runs, which have more requests"
 SELECTED = "; runs without it may be the slow ones, so the others alone are not judged"
 
 
@@ -154,7 +155,10 @@ def gate_lines(judged: Gate, tolerance: float) -> list[str]:
     if judged.tested:
         parts = [(len(judged.of(Finding.WORSE)), "worse"), (len(judged.of(Finding.HELD)), "held")]
         told = ", ".join(f"{number} {word}" for number, word in (*parts, (len(unclear), "inconclusive")))
-        said.append(f"{_figures(len(judged.tested))} judged together against {_share(tolerance)}: {told}")
+        lacking = len(judged.of(Finding.INCONCLUSIVE)) - len(unclear)
+        them = "it" if lacking == 1 else "them"
+        more = f"; {lacking} more not judged and inconclusive, as not all runs have {them}" if lacking else ""
+        said.append(f"{_figures(len(judged.tested))} judged together against {_share(tolerance)}: {told}{more}")
         said.append(_power_words(judged, tolerance))
     said += [
         f"inconclusive: {format_name(c.name)}, {c.figure.title}: {_words(c)}{_why_open(c, judged)}"
@@ -227,7 +231,8 @@ def noise_words(change: Change) -> str:
     if change.difference.is_exact:
         return "the same computation"
     if change.is_partial:
-        return "not known, as some runs lack the figure"
+        of_all = change.before.n == change.after.n == 0
+        return f"not known, as {'no run has' if of_all else 'some runs lack'} the figure"
     if change.difference.seen is not None:
         return f"of {change.before.n} and {change.after.n} runs"
     within = f"; ± {change.within * 100:.1f} % within the runs" if change.within is not None else ""

@@ -112,7 +112,9 @@ class Lack:
     is_lost: bool
     """It was measured before, and in no run after."""
     is_partial: bool
-    """Both sides have it, each at least in one run."""
+    """Both sides have it, each at least in one run, or in all of its runs together."""
+    is_of_all: bool = False
+    """No run has it by itself: each is too short."""
 
     def document(self) -> Document:
         return {
@@ -233,13 +235,17 @@ def _within(one: Pooled, other: Pooled, figure: Figure, confidence: float) -> fl
 
 
 def _lack(name: Name, figure: Figure, one: Pooled, other: Pooled) -> Lack | None:
-    """None where all runs have the figure, or none has."""
+    """None where all runs have the figure, or none has, nor all of a side together."""
     without = [
         tuple(record.info.id for record, row in side.found if value_of(row, figure) is None) for side in (one, other)
     ]
     has = [len(runs) < len(side.found) for runs, side in zip(without, (one, other), strict=True)]
-    if not any(without) or not any(has):
+    if not any(without):
         return None
+    if not any(has):
+        if any(whole_of(side, figure) is None for side in (one, other)):
+            return None
+        return Lack(name, figure, (without[0], without[1]), is_lost=False, is_partial=True, is_of_all=True)
     return Lack(name, figure, (without[0], without[1]), is_lost=has[0] and not has[1], is_partial=all(has))
 
 
