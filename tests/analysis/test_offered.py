@@ -173,6 +173,12 @@ def test_an_open_loop_whose_slots_were_all_taken_says_how_many(
         assert said in found(record, "p90<=5ms").note, "a limit that those which were sent kept"
 
 
+def test_of_several_streams_the_one_that_did_not_keep_up_is_named() -> None:
+    record = simulated(paced(90).replace("depth = 256", "depth = 1"), CLOSED)
+    (said,) = {found(record, wanted).note for wanted in ("p50<=1us", "p90<=2us")}
+    assert said == "with at most 1 request in flight in stream reads, which the profile sets"
+
+
 def test_a_share_of_the_offer_is_offered() -> None:
     record = simulated(paced(50, share=70, arrivals="constant"))
     assert found(record, "iops>=50").word == "pass"

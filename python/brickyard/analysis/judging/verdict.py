@@ -30,6 +30,7 @@ from brickyard.analysis.figures.totals import (
     errors_of,
     rate_of,
     rated_rows,
+    stream_name,
     totals,
     waited,
 )
@@ -357,7 +358,9 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
     if found.passed or found.errors or found.value is None or found.requirement.is_share:
         return found
     if behind := {key: part.lengths[key] for row in rows if (key := (row.phase, row.stream)) in part.lengths}:
-        return _of_its_slots(found, list(behind.values()))
+        which = next(iter(behind)) if len(behind) == 1 and not found.stream else None
+        of = f" in stream {stream_name(record, *which)}" if which and len(asked_targets(record, which[0])) > 1 else ""
+        return _of_its_slots(found, list(behind.values()), of)
     if not found.requirement.is_rate:
         return found
     offered = offer(record, rows, found.requirement)
@@ -378,20 +381,22 @@ def _of_the_offer(record: Record, found: Finding, rows: list[Totals], part: _Par
     return found
 
 
-def _of_its_slots(found: Finding, behind: list[Length]) -> Finding:
-    """Where every request that may be in flight was, more of them may reach the rate, unless they were many. A limit
+def _of_its_slots(found: Finding, behind: list[Length], of: str) -> Finding:
+    """`of`: which stream did not keep up, where there are others.
+
+    Where every request that may be in flight was, more of them may reach the rate, unless they were many. A limit
     on a response time is of the load as it was asked for."""
     slots, noun = sum(length.slots for length in behind), behind[0].noun
     if not all(length.slots for length in behind) or found.note:
         return found
-    said = _slots_words(slots, noun)
+    said = _slots_words(slots, noun, of)
     if found.requirement.is_rate and slots < SLOTS_MANY:
         return replace(found, is_known=False, note=f"{said}; more may reach the rate")
     return replace(found, note=said)
 
 
-def _slots_words(slots: int, noun: str = "requests") -> str:
-    return f"with {in_flight_words(slots, noun)}, which the profile sets"
+def _slots_words(slots: int, noun: str = "requests", of: str = "") -> str:
+    return f"with {in_flight_words(slots, noun)}{of}, which the profile sets"
 
 
 def _of_the_pauses(record: Record, found: Finding, rows: list[Totals]) -> Finding:
