@@ -474,6 +474,30 @@ def test_settings_that_give_up_durability_are_warned_of(own: tuple[str, Path]) -
     assert info.called == "scale=1, transactions=10, pg.synchronous_commit=off"
 
 
+def test_pgbench_has_the_settings_of_pgoptions_as_our_own_session_has(
+    own: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn, place = own
+    script = place / "own.sql"
+    asked = "(current_setting('synchronous_commit') = 'off' and current_setting('work_mem') = '3MB')"
+    script.write_text(f"SELECT 1 / {asked}::int;\n")
+    monkeypatch.setenv("PGOPTIONS", "-c synchronous_commit=off -c work_mem=3MB")
+    assert run(place, dsn, "--set", "scale=1", "--set", "transactions=10", "--set", f"script={script}") == 0
+    settings = pgbench.settings_of(latest(place))
+    assert (settings["synchronous_commit"], settings["work_mem"]) == ("off", "3MB")
+    assert "application_name" not in settings
+
+
+def test_a_setting_that_pgoptions_would_overrule_is_refused(
+    own: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dsn, place = own
+    monkeypatch.setenv("PGOPTIONS", "-c synchronous_commit=off")
+    assert run(place, dsn, "--set", "pg.synchronous_commit=on") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "pg.synchronous_commit: PGOPTIONS, or `options` of the DSN, sets it as well" in said
+
+
 def test_a_database_whose_encoding_is_sql_ascii_is_no_worse(
     own: tuple[str, Path], postgres: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from brickyard.study.replays.run import local_volume
 
 PREFIX = "brickyard_pgbench_"
 MARK = "made by brickyard pgbench; dropped at the end of its runs"
+OF_CONNECTIONS = ("application_name", "client_encoding")
+"""Settings that our own connections ask for, whatever the user set."""
 WAIT_S = 120.0  # to initialize and start a server on a slow disk; more is a defect of the host
 
 
@@ -35,10 +37,11 @@ class Home:
         self.notes: list[str] = []
 
     def arguments(self) -> tuple[str, dict[str, str]]:
-        """What pgbench is called with, and its environment: a password stands in none but the latter."""
+        """What pgbench is called with, and its environment: a password stands in none but the latter. PGOPTIONS and the
+        like reach our own sessions as well, so that their settings are those of pgbench's."""
         known = driver().conninfo.conninfo_to_dict(self.dsn)
         password = known.pop("password", None)
-        environment = {key: value for key, value in os.environ.items() if key != "PGOPTIONS"} | {"LC_ALL": "C"}
+        environment = {**os.environ, "LC_ALL": "C"}
         if password is not None:
             environment["PGPASSWORD"] = str(password)
         return driver().conninfo.make_conninfo(**known), environment
@@ -176,7 +179,13 @@ class Homes:
         if self._home is not None and (self._key != spec.set_key() or not self._home.is_usable()):
             self.close()
         if self._home is None:
-            self._home = _new(spec)
+            home = _new(spec)
+            try:
+                _refuse_overruled(home, spec.own)
+            except BaseException:
+                home.close()
+                raise
+            self._home = home
             self._key = spec.set_key()
             for note in self._home.notes:
                 self._say(note)
@@ -261,6 +270,21 @@ def _check_rights(connection: Any, dsn: str) -> None:
         raise BadInputError(
             f"{spoken(dsn)}: the account {one_line(user)} may not make a database or a checkpoint; as a superuser:"
             f" {'; '.join(lacking)}"
+        )
+
+
+def _refuse_overruled(home: Home, own: Mapping[str, str]) -> None:
+    """What a session asks for at its beginning goes before the settings of its database and its server."""
+    names = sorted({name.lower() for name in own} - set(OF_CONNECTIONS))
+    query = "select name from pg_settings where source = 'client' and lower(name) = any(%s) order by name"
+    if not names:
+        return
+    with connected(home.dsn) as connection:
+        overruled = [name for (name,) in connection.execute(query, (names,)).fetchall()]
+    if overruled:
+        raise BadInputError(
+            f"pg.{overruled[0]}: PGOPTIONS, or `options` of the DSN, sets it as well and would prevail; leave it out"
+            " there, or here"
         )
 
 

@@ -30,8 +30,8 @@ NAMED = (
 """Told whatever they are: what a commit costs depends on them."""
 DIFFERING = """select name, current_setting(name) from pg_settings
  where name = any(%(named)s) or (setting is distinct from boot_val and context <> 'internal'
-   and source not in ('default', 'dynamic default', 'override', 'client', 'session') and not name = any(%(left_out)s)
-   and name !~ '(password|passphrase|conninfo|_command|_file|_director)')
+   and source not in ('default', 'dynamic default', 'override', 'session') and not name = any(%(left_out)s)
+   and name !~ '(password|passphrase|secret|token|conninfo|_command|_file|_director)')
  order by not name = any(%(named)s), name"""
 LEFT_OUT = (
     *("port", "listen_addresses", "application_name", "client_encoding", "TimeZone", "log_timezone", "DateStyle"),
