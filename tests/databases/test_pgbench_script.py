@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
 
 from brickyard import cli
+from brickyard.analysis.databases.pgbench import pgbench_warnings
 from brickyard.analysis.judging.differing import asked_hash, differing_between, load_words
+from brickyard.analysis.judging.marks import marks_of
 from brickyard.analysis.judging.summary import circumstance_lines
 from brickyard.databases.ephemeral import Server
 from brickyard.databases.pgbench_plan import read_changes
@@ -16,7 +20,7 @@ from brickyard.databases.pgbench_script import without_passwords
 from brickyard.errors import BadInputError
 from brickyard.schema import plan_document
 from brickyard.store import Json, Record, Store
-from support import MS, SECOND, add_run, cell, interval, phase_end
+from support import MS, SECOND, add_run, cell, interval, phase_end, start_event
 
 
 def kept(place: Path, plan: Json) -> Record:
@@ -88,11 +92,59 @@ def test_records_of_early_versions_and_loads_without_a_file_keep_their_hash(tmp_
         (r"\setshell x f password=word -q", r"\setshell x f password=… -q"),
         ("SELECT password FROM t WHERE password = :p;", "SELECT password FROM t WHERE password = :p;"),
         ("SELECT 1 / :scale;", "SELECT 1 / :scale;"),
+        ("SELECT set_config('synchronous_commit', 'off', 'f');", "SELECT set_config('synchronous_commit', …, …);"),
     ],
 )
 def test_no_password_of_a_script_is_kept(text: str, shown: str, tmp_path: Path) -> None:
     assert without_passwords(text) == shown
     assert asked(tmp_path, text)["pgbench"]["script_text"] == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "marks"),
+    [
+        ("SET synchronous_commit = off; UPDATE t SET a = 1;", {}, ["durability not known"]),
+        ("set local Synchronous_Commit to off;", {}, ["durability not known"]),
+        ("SELECT set_config('synchronous_commit', 'off', false);", {}, ["durability not known"]),
+        ("SET synchronous_commit = on;", {"synchronous_commit": "off"}, ["durability not known"]),
+        ("SET synchronous_commit = on;", {"fsync": "off"}, ["not durable"]),
+        ("SELECT 1; -- without synchronous_commit\n/* synchronous_commit */", {}, []),
+    ],
+)
+def test_whether_commits_were_durable_is_not_known_of_a_script_that_sets_it(
+    text: str, settings: dict[str, str], marks: list[str], tmp_path: Path
+) -> None:
+    own = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", **settings}
+    (target,) = start_event()["targets"]
+    plan = asked(tmp_path, text)
+    with Store(tmp_path / "store.db") as store:
+        told = cell([MS] * 20, operation="call") | {"bytes": 0}
+        events = [interval(0, SECOND, told), phase_end(end_ns=SECOND)]
+        start = {"targets": [{**target, "settings": list(own.items())}]}
+        record = store.record(add_run(store, events, plan_=plan, profile="pgbench", engine="pgbench", start=start))
+    assert marks_of(record.info) == marks
+    warned = {warning.id: warning.text for warning in pgbench_warnings(record)}
+    assert ("durability_unknown" in warned) == (marks == ["durability not known"])
+    assert ("not_durable" in warned) == (marks == ["not durable"])
+
+
+def test_the_warning_of_such_a_script_has_the_commits_per_flush(tmp_path: Path) -> None:
+    script, place = tmp_path / "own.sql", Path("/var/tmp") / f"pgbench-script-test-{os.getpid()}"
+    script.write_text("SET synchronous_commit = off; UPDATE pgbench_branches SET bbalance = bbalance + 1;\n")
+    place.mkdir(mode=0o755)
+    words = ["scale=1", "duration=3s", "protocol=simple", f"script={script}"]
+    options = [word for item in words for word in ("--set", item)]
+    try:
+        assert cli.main(["run", "pgbench", str(place), *options, "--store", str(tmp_path / "store.db")]) == 0
+    finally:
+        place.rmdir()
+    with Store(tmp_path / "store.db") as store:
+        info = store.record(1).info
+    (text,) = [warning.text for warning in info.warnings if warning.id == "durability_unknown"]
+    found = re.search(r"is not known; there were ([\d.,]+) commits per flush\.", text)
+    assert found is not None, text
+    assert float(found[1].replace(",", "")) > 10
+    assert marks_of(info) == ["durability not known"]
 
 
 def test_a_script_that_changes_between_repetitions_ends_them(

@@ -15,11 +15,12 @@ HIDDEN = "…"
 KEPT_BYTES = 64 << 10
 """Scripts are shorter; of a longer one, the hash tells the rest."""
 LITERALS = re.compile(
-    r"""(?isx) (?P<kept> "(?:[^"]|"")*" )
+    r"""(?isx) (?P<kept> "(?:[^"]|"")*" | 'synchronous_commit' )
     | --[^\n]* | /\*.*?(?:\*/|\Z)
     | \bE'(?:[^'\\]|''|\\.)*(?:'|\Z) | '(?:[^']|'')*(?:'|\Z) | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)"""
 )
-"""String literals and comments, which may hold secrets of any kind; quoted names are none."""
+"""String literals and comments, which may hold secrets of any kind; quoted names are none, nor is the setting on which
+durability depends (`set_config('synchronous_commit', …)`)."""
 OF_COMMANDS = re.compile(
     r"(?i)(password|passwd|pwd|secret|passphrase)\s*=\s*(?!:)[^\s;,()]+|(://[^\s:/@]*):[^\s@]*(?=@)"
 )

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
-from brickyard.analysis.databases.durability import OF_PAGES, switched_off, undurable
+from brickyard.analysis.databases.durability import OF_PAGES, is_unknown, switched_off, undurable
 from brickyard.analysis.databases.replay_disks import disk_cells, disk_total
 from brickyard.analysis.figures.cells import DASH, Told, errors, half_and_most, marked_time, percentile_cell
 from brickyard.analysis.figures.scheduled import pgbench_rate
@@ -302,7 +302,7 @@ def disagreement(record: Record) -> float | None:
 def pgbench_warnings(record: Record) -> list[RunWarning]:
     if not is_pgbench(record):
         return []
-    return [*_undurable(record), *_fitting(record), *_contending(record), *_disagreeing(record)]
+    return [*_undurable(record), *_unknown(record), *_fitting(record), *_contending(record), *_disagreeing(record)]
 
 
 def _undurable(record: Record) -> Iterator[RunWarning]:
@@ -319,6 +319,21 @@ def _undurable(record: Record) -> Iterator[RunWarning]:
             "Compare such a run only with runs that have the same settings.",
             settings=" and ".join([*lost, *torn]),
         )
+
+
+def _unknown(record: Record) -> Iterator[RunWarning]:
+    if not is_unknown(record.info):
+        return
+    row, server = call_totals(record), server_total(record)
+    carried = commits_a_flush(row, server) if row and server else None
+    yield warned(
+        "durability_unknown",
+        "warning",
+        "The script itself sets synchronous_commit, so which of its commits were durable is not known"
+        + ("." if carried is None else "; there were {carried} commits per flush."),
+        "For one answer, leave it out of the script and use --set pg.synchronous_commit.",
+        carried=DASH if carried is None else three_digits(carried),
+    )
 
 
 def _fitting(record: Record) -> Iterator[RunWarning]:

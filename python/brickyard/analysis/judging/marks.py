@@ -5,7 +5,7 @@ Refusal: warnings say how much and what to do.
 
 from __future__ import annotations
 
-from brickyard.analysis.databases.durability import undurable
+from brickyard.analysis.databases.durability import is_unknown, undurable
 from brickyard.analysis.judging.cached import BLANK, EMULATED_FAULT, NEVER_WRITTEN, TRIMMED_READS
 from brickyard.analysis.judging.caveats_run import BACKLOG, NOT_DIRECT, OVERLOADED
 from brickyard.analysis.judging.caveats_site import LOOP_CACHED
@@ -24,6 +24,7 @@ TOLD = {
 }
 """Warnings without which a row would be taken for what it is not."""
 UNDURABLE = "not durable"
+UNKNOWN = "durability not known"
 
 MARKS = {
     OVERLOADED: "part of what was due was never sent, or the queue grew, so response times depend on how long "
@@ -37,10 +38,12 @@ MARKS = {
     TOLD["damage"]: "blocks came back with other data than were written",
     UNDURABLE: "the server did not wait until what it committed was on the medium, so this is not a rate of durable "
     "commits",
+    UNKNOWN: "the script of pgbench itself sets synchronous_commit, so which of its commits were durable is not known",
 }
 """What each of them means."""
 
 
 def marks_of(run: RunInfo) -> list[str]:
     told = [TOLD[warning.id] for warning in run.warnings if warning.id in TOLD]
-    return list(dict.fromkeys([*told, *([UNDURABLE] if undurable(run) else [])]))
+    durability = [UNDURABLE] if undurable(run) else [UNKNOWN] if is_unknown(run) else []
+    return list(dict.fromkeys([*told, *durability]))
