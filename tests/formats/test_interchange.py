@@ -1265,6 +1265,11 @@ def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, caps
     warned = [warning["id"] for warning in run["warnings"]]
     assert ("fio-percentiles" in warned) == (form == "json")
     assert "fio-clat" in warned, "percentiles are of clat, and say so"
+    assert service["min_ns"] == whole["min"]
+    assert main(["show", "1", "--store", str(tmp_path / "runs.db")]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "fio's clat of half of them at most " in told
+    assert "answered within" not in told
     assert run["plan"]["phase"][0]["stream"][0]["request"][0]["size"] == 4096
     with Store(tmp_path / "runs.db") as store:
         record = store.record(1)

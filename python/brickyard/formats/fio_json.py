@@ -68,7 +68,8 @@ class FioDirection(msgspec.Struct, frozen=True):
         (`clat_ns`) where fio has no others."""
         clat, lat = (one if one and one.timed else None for one in (self.clat_ns, self.lat_ns))
         if clat is not None and lat is not None:
-            return structs.replace(clat, mean=lat.mean, max=max(lat.max, clat.max)) if self.is_completion else lat
+            whole = structs.replace(clat, mean=lat.mean, min=lat.min, max=max(lat.max, clat.max))
+            return whole if self.is_completion else lat
         found = clat or lat or self.lat_ns
         if found is None:
             raise BadInputError("fio's JSON has requests and no times of them (clat_ns, lat_ns)")

@@ -300,7 +300,7 @@ def _completions(document: FioDocument) -> list[RunWarning]:
             COMPLETIONS,
             "warning",
             f"{which} are of fio's completion latency (clat), which leaves out the call that submits a request (on "
-            f"average {{call}}{span}); means and maxima include it.",
+            f"average {{call}}{span}); means, minima and maxima include it.",
             f"set lat_percentiles=1 in the {'job' if len(names) == 1 else 'jobs'}, and percentiles include it too",
             call=Unit.NS.of(mean_ns),
             also=({} if is_all else {"streams": names})
