@@ -431,6 +431,35 @@ def test_an_answer_that_rests_on_a_growing_queue_says_so(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("achieved", "said"),
+    [
+        (
+            922.0,
+            "the target keeps up with about 922/s, which steps of searches achieved that overloaded it. A step at 930",
+        ),
+        (
+            950.0,
+            "the target kept up with at least 930/s, with a p99 response time of 25.0 ms; a search overloaded it at",
+        ),
+        (600.0, "the target kept up with at least 930/s, with a p99"),
+    ],
+)
+def test_a_short_step_shows_no_higher_rate_than_overloaded_ones_achieved(
+    achieved: float, said: str, tmp_path: Path
+) -> None:
+    """Of a drive that did 922,000/s whenever it was overloaded: "kept up with at least 930,025/s, with a p99"."""
+    load = plan(stream(pace={"loop": "open", "rate": 100.0, "arrivals": "poisson"}))
+    events = [interval(n * SECOND, (n + 1) * SECOND, cell([MS] * 100), index=n) for n in range(4)]
+    with Store(tmp_path / "runs.db") as store:
+        level = curve_point(store.record(add_run(store, [*events, phase_end()], plan_=load)), 100.0)
+    steps = [
+        Step(930.0, 25.0 * MS, holds=False, achieved_per_s=923.0),
+        Step(1519.0, None, holds=False, kept_up=False, achieved_per_s=achieved),
+    ]
+    assert said in " ".join(found_lines(Curve(100.0, [level], Limit("p99", MS), [carried(steps)])))
+
+
+@pytest.mark.parametrize(
     ("reads", "writes", "said"),
     [
         (0, 1, "response times are of commits, a write and its flush each"),

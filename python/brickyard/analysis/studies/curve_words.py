@@ -44,7 +44,7 @@ from brickyard.analysis.figures.search import (
     growing,
     rates,
 )
-from brickyard.analysis.figures.sending import sent
+from brickyard.analysis.figures.sending import UNSENT_SHARE_MAX, sent
 from brickyard.analysis.judging import summary
 from brickyard.analysis.judging.answers import Answer, belief
 from brickyard.analysis.judging.groups import target_words
@@ -284,10 +284,11 @@ def found_lines(curve: Curve) -> list[str]:
         lasted = f" for {format_seconds(last.measured_ns / 1e9)}" if last.measured_ns else ""
         if curve.limit and best is not None and best.rate_per_s > rate:
             rate, figure, time, lasted = best.rate_per_s, curve.limit.figure, _step_time(best), ""
-        lines.append(
-            f"the target kept up with at least {format_iops(rate)}/s{lasted}, with a {figure} response time of"
-            f" {time}{_growth_words(last) if lasted else ''}{_overload_words(curve, rate)}"
+        kept = (
+            f"the target kept up with at least {format_iops(rate)}/s{lasted}, with a {figure} response time of {time}"
         )
+        growth = _growth_words(last) if lasted else ""
+        lines.append(_beyond_words(curve, rate) or f"{kept}{growth}{_overload_words(curve, rate)}")
     bent = knee(curve.points)
     if curve.is_cut and bent.point is None:
         lines.append("knee: not known")
@@ -326,6 +327,17 @@ def _best_kept_up(curve: Curve) -> Step | None:
     lowest = lowest_overload(curve) or math.inf
     kept = (step for step in curve.steps if step.kept_up and step.value_ns is not None and step.rate_per_s < lowest)
     return max(kept, key=lambda step: step.rate_per_s, default=None)
+
+
+def _beyond_words(curve: Curve, rate_per_s: float) -> str:
+    """A short step may keep up, as far as that is judged, with a little more than what others achieved that did not."""
+    most = max((step.achieved_per_s for step in curve.steps if not step.kept_up), default=0.0)
+    if not rate_per_s * (1 - 2 * UNSENT_SHARE_MAX) <= most < rate_per_s:
+        return ""
+    return (
+        f"the target keeps up with about {format_iops(most)}/s, which steps of searches achieved that overloaded it. A "
+        f"step at {format_iops(rate_per_s)}/s kept up too, but only because it was short"
+    )
 
 
 def _growth_words(point: CurvePoint) -> str:
