@@ -410,14 +410,14 @@ def _late_counts(disks: dict[str, emulated.EmulatedStatus]) -> dict[str, int]:
     return {name: status.late for name, status in disks.items()}
 
 
-def _faults(start: AtEnd | None, end: AtEnd | None) -> dict[str, list[str]]:
-    """Of emulated disks that had some."""
+def _faults(start: AtEnd | None, end: AtEnd | None) -> dict[str, list[str]] | None:
+    """Of emulated disks that had some; None where none had."""
     if start is None or end is None:
-        return {}
+        return None
     found = {
         name: emulated.faults_between(status, end.emulated.get(name, status)) for name, status in start.emulated.items()
     }
-    return {name: faults for name, faults in found.items() if faults}
+    return {name: faults for name, faults in found.items() if faults} or None
 
 
 def array_state(roots: Roots, node: DeviceSheet) -> ArrayState:

@@ -240,7 +240,7 @@ class WatchSheet(FactSheet, kw_only=True):
     """By the arrays' names."""
     late: StartAndEnd[dict[str, int]] | None = None
     """Requests that emulated disks had answered late, by the names of their devices."""
-    faults: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    faults: dict[str, list[str]] | None = None
     """What was wrong with emulated disks meanwhile, as the orders to `brickyard lab`, by the names of their devices."""
     process: ProcessUse | None = None
     foreign: ForeignIo | None = None

@@ -733,7 +733,7 @@ def late(run: Judged) -> Iterator[RunWarning]:
 def faults(run: Judged) -> Iterator[RunWarning]:
     """An emulated disk with a fault is another disk than the same one without."""
     for watch in watches(run):
-        for name, found in watch.faults.items():
+        for name, found in (watch.faults or {}).items():
             yield warned(
                 EMULATED_FAULT,
                 "warning",
