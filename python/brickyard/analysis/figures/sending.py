@@ -211,13 +211,8 @@ def closed_slots(record: Record, streams: Iterable[tuple[int, int]]) -> int:
         return 0
     found = 0
     for phase, stream in streams:
-        phase_asked, asked = profile_phase(record, phase), asked_stream(record, phase, stream)
-        if (
-            not isinstance(asked, Stream)
-            or not _is_closed(asked)
-            or phase_asked is None
-            or phase_asked.ramp is not None
-        ):
+        of_phase, asked = profile_phase(record, phase), asked_stream(record, phase, stream)
+        if not isinstance(asked, Stream) or not _is_closed(asked) or (of_phase is not None and of_phase.ramp):
             return 0
         if asked.chain or asked.frames or asked.program:
             return 0

@@ -336,7 +336,7 @@ def _beyond_words(curve: Curve, rate_per_s: float) -> str:
         return ""
     return (
         f"the target keeps up with about {format_iops(most)}/s, which steps of searches achieved that overloaded it. A "
-        f"step at {format_iops(rate_per_s)}/s kept up too, but only because it was short"
+        f"step at {format_iops(rate_per_s)}/s kept up too, perhaps only because it was short"
     )
 
 
