@@ -155,7 +155,8 @@ def record_through_qemu(workload: str, room: Path) -> Path:
 @pytest.mark.skipif(QEMU is None, reason="qemu-system-x86_64 is missing")
 @pytest.mark.parametrize("workload", ["files", "sqlite"])
 def test_qemus_log_of_the_same_requests_gives_the_same_disk_at_each_flush(workload: str, tmp_path: Path) -> None:
-    """A fault of the lab would come each time; QEMU 7.2 may log what a later request brought, as above."""
+    """A fault of the lab would come each time. QEMU 7.2 may log what a later request brought, as above, and logs
+    no flush before which nothing was written since the last one."""
     for attempt in range(3):
         room = tmp_path / str(attempt)
         room.mkdir()
@@ -186,7 +187,8 @@ def faults_beside_qemu(workload: str, room: Path) -> list[str]:
                 lab.tell(state.seed.encode())
                 assert lab.heard(State).image == state.image
                 faults += [f"MiB {at} differs at flush {number}" for at in differences(disk, image)]
-    assert images == len(flushes), "each flush that QEMU passed on is in both logs"
+    if images != len(flushes):
+        faults.append(f"QEMU logged {images} of the {len(flushes)} flushes that it passed on")
     assert len({state.image for state in wanted.values()}) >= BOUNDARIES, "the images are of a load"
     return faults
 

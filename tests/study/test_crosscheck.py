@@ -166,7 +166,7 @@ def test_buffered_reads_of_fio_are_said_to_be_of_memory(tmp_path: Path, capsys: 
 
     said = "Reads of br may have come from the page cache: 8 MiB are read, and fio does not report the host's memory."
     assert said in shown("1")
-    assert "MiB/s (may have come from the page cache), half of them" in shown("1")
+    assert "MiB/s (may have come from the page cache), fio's clat of half of them" in shown("1")
     assert "may have come from the page cache" not in shown("3")
     with Store(tmp_path / "runs.db", must_exist=True) as kept:
         records = [kept.record(run) for run in (1, 2, 3)]
