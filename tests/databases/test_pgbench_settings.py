@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from brickyard import browsing, cli
+from brickyard.analysis.figures.observe import observe
+from brickyard.analysis.figures.pivot import Axis, TableSpec
 from brickyard.analysis.judging.marks import marks_of
 from brickyard.databases.pgbench_plan import read_changes
 from brickyard.schema import plan_document
@@ -165,3 +167,15 @@ def test_a_damaged_plan_is_called_nothing(tmp_path: Path) -> None:
         plan: Json = {**plan_document(read_changes("/data/pg", ["scale=4"]).plan()), "pgbench": {"scale": "four"}}
         run = add_run(store, [phase_end(end_ns=SECOND)], plan_=plan, profile="pgbench", engine="pgbench")
         assert [info.called for info in store.runs([run])] == [""]
+
+
+def test_tables_of_a_study_call_transactions_no_iops(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.db") as store:
+        for clients in ("1", "2"):
+            add(store, f"clients={clients}", labels={"levels": {"clients": clients}, "repetition": 1})
+        records = [store.record(run) for run in (1, 2)]
+    spec = TableSpec("t", "t", "iops", ("clients",), (), {}, ("value",), {}, None, {}, "mean", None)
+    (found,) = observe(
+        records, [spec], [Axis("clients", "clients", {"1": "1", "2": "2"}, {}, changes_load=True)]
+    ).pivots
+    assert (found.figure.title, found.figure.unit) == ("calls/s", "calls/s")

@@ -1451,8 +1451,11 @@ def test_of_jobs_that_fio_printed_as_one_row_the_load_is_not_known(
     ]
     assert not any(stream.get("options") for phase in run["plan"]["phase"][:2] for stream in phase["stream"])
     assert "fio-group-reporting" in [warning["id"] for warning in run["warnings"]]
+    assert run["plan"]["title"] == "fio: rd and others, a and others, c"
+    assert [phase["name"] for phase in run["plan"]["phase"]] == ["rd and others", "a and others", "c"]
     assert main(["show", "1", *store]) == 0
     shown = capsys.readouterr().out
+    assert "rd: read" not in " ".join(shown.split()), "the figures are not those of one job"
     assert "group_reporting" in shown
     assert "open loop" not in shown
     assert "queue depth" not in shown

@@ -230,6 +230,7 @@ def test_a_modelled_run_began_when_it_was_made_and_says_what_was_set(
         first, *_ = csv.DictReader(io.StringIO(text("csv", "--rows", which)))
         assert first["start_unix_ns"] == str(made_ns)
         assert (first["workload_changes"], first["model_changes"]) == ("depth=2", "members=4")
+        assert first["study_cell"] == ""
     whole = json.loads(text("json"))["runs"][0]
     assert whole["start_unix_ns"] == made_ns
     assert (whole["workload_changes"], whole["model_changes"]) == ("depth=2", "members=4")

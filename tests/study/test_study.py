@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -401,3 +402,51 @@ def test_cells_of_which_no_run_has_the_percentile_are_told(
         assert "These runs do not answer it" in out
         assert "1 of 2 cells has no figure" in out
         assert "fewer than ten requests beyond the figure, even together" in out
+
+
+def test_what_a_level_sets_is_said_of_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A p99 of 8 deep was called "4 deep", and grouping an export as told averaged two depths."""
+    file = study_file(tmp_path, FEW.replace("repetitions = 3", "repetitions = 1"))
+    assert main(["study", file, "--set", "duration=2s"]) == 0
+    assert main(["run", "sqlio-random-read-4", "sim:terraserver-2003", "--set", "depth=1", "--set", "duration=2s"]) == 0
+    capsys.readouterr()
+    told = {}
+    for run in ("1", "2", "3"):
+        document = answer(capsys, "show", run)
+        (depth,) = (stream["depth"] for stream in document["plan"]["phase"][0]["stream"])
+        assert f", 4 deep, but depth={depth}" in document["plan"]["title"] or depth == 4
+        told[run] = (depth, document["workload_changes"], document["study_cell"])
+    assert sorted(told.values()) == [
+        (1, "depth=1, duration=2s", ""),
+        (1, "depth=1, duration=2s", "1"),
+        (4, "duration=2s", "4"),
+    ]
+    place = tmp_path / "totals.csv"
+    assert main(["export", "1-3", "--rows", "totals", "-o", str(place)]) == 0
+    with place.open() as file_:
+        rows = list(csv.DictReader(file_))
+    assert {row["run"]: (int(row["depth"]), row["workload_changes"], row["study_cell"]) for row in rows} == told
+
+
+def test_the_name_of_a_factor_makes_no_new_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three runs and the same three under another factor's name were "12 held" with an interval."""
+    for number, text in enumerate((FEW, FEW.replace("depth]", "deep]").replace('"depth"', '"deep"'))):
+        (tmp_path / f"{number}.toml").write_text(text)
+        assert main(["study", str(tmp_path / f"{number}.toml"), "--set", "duration=2s"]) == 0
+    capsys.readouterr()
+    assert main(["compare", "s1", "s2", "--check"]) == 0
+    assert "not judged: both sides are one computation" in " ".join(capsys.readouterr().out.split())
+    found = answer(capsys, "history", "sim:terraserver-2003")
+    assert {len(load["points"]) for load in found["histories"]} == {3}
+
+
+def test_a_study_bears_the_marks_of_its_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pace = """set = ['pace={ loop = "open", rate = {value} }']"""
+    text = FEW.replace("depth", "rate").replace('set = { rate = "{value}" }', pace).replace("[1, 4]", "[1, 4000]")
+    file = study_file(tmp_path, text.replace("response_p99", "iops"))
+    assert main(["study", file, "--set", "duration=2s"]) == 0
+    capsys.readouterr()
+    assert main(["runs"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "done, 3 overloaded" in shown
+    assert "overloaded: " in shown, "what the mark means"

@@ -157,12 +157,12 @@ def _by_names(document: FioDocument, rows: list[FioRow], merged: list[FioJobResu
     parts: list[list[tuple[int, FioPart]]] = []
     for group in groups:
         jobs = [job for job, _ in group]
-        for name, own in _in_turn(group):
+        for name, own in _in_turn(group, _called(jobs[0], merged)):
             phases.append(OtherPhase(name=name, stream=_streams(jobs, merged)))
             parts.append(own)
     plan = OtherPlan(
         kind=OtherKind.IMPORT,
-        title=f"fio: {job_names(document.names)}",
+        title=f"fio: {job_names(_called(job, merged) for job in document.jobs)}",
         source=document.version,
         about="Imported from fio's JSON.",
         seed=0,
@@ -171,9 +171,13 @@ def _by_names(document: FioDocument, rows: list[FioRow], merged: list[FioJobResu
     return Layout(plan, parts, is_guessed=len(merged) < len(document.jobs), merged=merged)
 
 
-def _in_turn(group: list[tuple[FioJobResult, FioRow]]) -> Iterator[tuple[str, list[tuple[int, FioPart]]]]:
+def _called(job: FioJobResult, merged: list[FioJobResult]) -> str:
+    """fio calls a row of several jobs by the first of them."""
+    return f"{job.jobname} and others" if job in merged else job.jobname
+
+
+def _in_turn(group: list[tuple[FioJobResult, FioRow]], name: str) -> Iterator[tuple[str, list[tuple[int, FioPart]]]]:
     """The phases of a group. Jobs beside each other read back when each has written, while others may still write."""
-    name = group[0][0].jobname
     every = [[(at, part) for part in row.parts] for at, (_, row) in enumerate(group)]
     if len({job.jobname for job, _ in group}) > 1:
         yield name, [one for own in every for one in own]
@@ -194,7 +198,7 @@ def _streams(group: list[FioJobResult], merged: list[FioJobResult]) -> list[Othe
     for at, (name, job) in enumerate(zip(names, group, strict=True)):
         number = f" ({names[: at + 1].count(name)})" if names.count(name) > 1 else ""
         if job in merged:
-            streams.append(OtherStream(name=f"{name} and others"))
+            streams.append(OtherStream(name=_called(job, merged)))
         else:
             streams.append(OtherStream(name=name + number, options=job.own_options or {}))
     return streams

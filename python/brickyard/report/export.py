@@ -44,6 +44,7 @@ OF_RUN: dict[str, type] = {
     "start_unix_ns": int,
     "workload_changes": str,
     "model_changes": str,
+    "study_cell": str,
     "marks": str,
 }
 INTERVALS: dict[str, type] = {

@@ -71,12 +71,8 @@ def determined_by(record: Record) -> str | None:
     info = record.info
     if not info.is_modelled:
         return None
-    what = [
-        plan_values(info.plan),
-        info.targets,
-        info.condition,
-        info.options,
-        info.software_version,
-        info.marks.levels,
-    ]
+    # Neither a title nor the name of a factor decides a figure; cells of one study stay apart by their levels.
+    levels = list((info.marks.levels or {}).values())
+    plan = {**plan_values(info.plan), "title": ""}
+    what = [plan, info.targets, info.condition, info.options, info.software_version, levels]
     return json.dumps(what, sort_keys=True)

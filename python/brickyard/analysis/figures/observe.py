@@ -10,6 +10,7 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.conditions import of_words
 from brickyard.analysis.figures.named import FIGURES, PARTS, measured
 from brickyard.analysis.figures.pivot import Axis, Observation, Pivot, TableSpec, pivot
+from brickyard.analysis.figures.totals import rated_rows, totals
 from brickyard.store import Record
 from brickyard.units import format_runs
 
@@ -79,11 +80,14 @@ def observations(records: Sequence[Record], spec: TableSpec) -> Found:
             continue
         fixed = {name: wanted[0] for name, wanted in of_parts.items() if len(wanted) == 1}
         found = measured(record, FIGURES[spec.figure], split=split, where=of_parts, limit_ns=limit_ns, usd=marks.usd)
+        operations = {row.operation for row in rated_rows(totals(record))} if spec.figure == "iops" else set()
+        operation = operations.pop() if len(operations) == 1 else ""
         if FIGURES[spec.figure].kind != "span":
             troubles += [words for phase in range(len(record.info.plan.phase)) if (words := of_words(record, phase))]
         for item in found:
             if item.trouble:
                 troubles.append(item.trouble)
             named = {**levels, **item.part.named(split), **fixed}
-            values.append(Observation(named, marks.repetition or 1, record.info.id, item.value, item.times))
+            number, run = marks.repetition or 1, record.info.id
+            values.append(Observation(named, number, run, item.value, item.times, operation))
     return Found(values, list(dict.fromkeys(troubles)))

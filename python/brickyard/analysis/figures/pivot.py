@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from brickyard.analysis.figures.latency import Latency
-from brickyard.analysis.figures.named import FIGURES, PARTS, Figure, percentile_of_all
+from brickyard.analysis.figures.named import FIGURES, PARTS, Figure, figure_of, percentile_of_all
 from brickyard.analysis.figures.samples import Difference, Sample, difference, in_family, sample
 
 Where = dict[str, tuple[str, ...]]
@@ -63,6 +63,8 @@ class Observation:
     run: int
     value: float | None
     times: Latency | None = None
+    operation: str = ""
+    """The only one that its rate counts; empty where there are several."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def pivot(
     column_axes = tuple(by_name[name] for name in spec.columns if name in by_name)
     groups = _groups(kept, row_axes, column_axes)
     found = _samples(groups, spec, confidence)
-    figure = FIGURES[spec.figure]
+    figure = _named(FIGURES[spec.figure], kept)
     load = tuple(axis.name for axis in known if axis.changes_load or axis.name in PARTS)
     blanks = groups.keys() - found.keys()
     entries = _compared(found, spec, figure, by_name, load, tuple(a.name for a in column_axes), confidence)
@@ -139,6 +141,12 @@ def pivot(
         lacking=_without(item for key in found for item in groups[key]),
         untold=_without(item for key in blanks for item in groups[key]),
     )
+
+
+def _named(figure: Figure, kept: Sequence[Observation]) -> Figure:
+    """As all of its operations call it, where they agree."""
+    named = {figure_of(figure, item.operation) for item in kept}
+    return named.pop() if len(named) == 1 else figure
 
 
 def _without(items: Iterable[Observation]) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from brickyard.analysis.figures.condition import condition_check, condition_word
 from brickyard.analysis.figures.conditions import condition_spans
 from brickyard.analysis.figures.hosts import far_host_lines, unwatched
 from brickyard.analysis.figures.latency import Latency
+from brickyard.analysis.figures.marked import marks_words
 from brickyard.analysis.figures.tools import tool_document
 from brickyard.analysis.figures.totals import Totals, totals
 from brickyard.analysis.figures.workload import workload_words
@@ -266,9 +267,13 @@ def _emulated_words(sheet: EmulatedSheet) -> str:
 
 
 def changed(info: RunInfo) -> dict[str, str]:
-    """What was set of the workload and of the model, in words, which the names of profile and target do not say; empty
-    where both are as they ship."""
-    return {"workload_changes": info.called, "model_changes": ", ".join(model_changes(info))}
+    """What was set of the workload and of the model, and which cell of a study or step of a load curve it is, in words,
+    which the names of profile and target do not say; empty where there is nothing to say."""
+    return {
+        "workload_changes": info.called,
+        "model_changes": ", ".join(model_changes(info)),
+        "study_cell": ", ".join(marks_words(info.marks)),
+    }
 
 
 def circumstance_lines(record: Record) -> list[tuple[str, str]]:

@@ -66,4 +66,5 @@ def _changed(given: Words, edit: Edit) -> Words:
     if len(places) != 1:
         return []
     at, count = places[0]
-    return [*given[:at], *meant, *given[at + count :]]
+    before = at - 1 if meant[:1] == ("--scratch",) and at and given[at - 1] == "--filename" else at
+    return [*given[:before], *meant, *given[at + count :]]

@@ -37,6 +37,7 @@ from brickyard.units import format_iops, format_name, format_ns, format_runs
 WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
 NAMES_SHOWN = 8
+COUNT = re.compile(r"^\d+ ")
 READ_AT_ONCE = 200  # runs whose facts are in memory
 COLUMNS = ("run", "started", "outcome", "IOPS", "p99", "workload", "target")
 FIGURES = ("IOPS", "p99")
@@ -148,7 +149,7 @@ def _notes(
         yield f"p99: of the response time; {command_on(place, 'show RUN')} has all figures of a run"
     if any(figures.p99_is_of_few_events for figures in told.values()):
         yield FEW_EVENTS_WORDS
-    outcomes = {mark for row in cells for mark in row[COLUMNS.index("outcome")].split(", ")}
+    outcomes = {COUNT.sub("", mark) for row in cells for mark in row[COLUMNS.index("outcome")].split(", ")}
     yield from (f"{mark}: {words}" for mark, words in MARKS.items() if mark in outcomes)
     of: dict[str, list[int]] = {}
     for run, figures in told.items():
@@ -230,7 +231,13 @@ def _row(first: RunInfo, runs: Sequence[RunHead], studies: Mapping[int, StudyInf
     called = {run.called_beside_levels for run in runs if isinstance(run, RunInfo)}
     alike = [words for words in called if words and len(called) == 1 and words not in name]
     load = ", ".join([*alike, f"{len(runs)} runs ({first.id}-{runs[-1].id})", *_states(runs), *unlike])
-    return [study, when(first), worst, f"{name}: {load}", targets[0] + many]
+    return [study, when(first), ", ".join((worst, *_marks(runs))), f"{name}: {load}", targets[0] + many]
+
+
+def _marks(runs: Sequence[RunHead]) -> list[str]:
+    """Those of the runs, with how many have each where not all do; of a long study, of the runs that are read whole."""
+    counts = Counter(mark for run in runs if isinstance(run, RunInfo) for mark in marks_of(run))
+    return [mark if count == len(runs) else f"{count} {mark}" for mark, count in counts.items()]
 
 
 def _outcome(run: RunInfo) -> str:

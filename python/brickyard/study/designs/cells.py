@@ -400,6 +400,7 @@ class Specs:
         self._design, self._wishes, self._folder = design, wishes, folder
         self._texts: dict[str, profiles.ProfileText] = {}
         self._bricks: dict[tuple[str, tuple[str, ...]], Resolved] = {}
+        self._titles: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def spec(self, cell: StudyCell, repetition: int) -> RunSpec:
         """The run of one repetition, with a seed of its own."""
@@ -414,6 +415,7 @@ class Specs:
         text = self._profile(str(cell.recipe.profile))
         changes = [change for change in self._changes(cell) if not (cell.is_modelled and bricks.is_override(change))]
         plan = profiles.validate(text, [f"seed={seed_of(self._design.seed, repetition)}", *changes])
+        plan = structs.replace(plan, title=self._title(text, tuple(changes)))
         if cell.recipe.hosts is not None:
             spec = RunSpec(text.name, plan, list(cell.targets), RunOptions(hosts=cell.recipe.hosts, share=cell.share))
             return self._labelled(spec, cell, repetition)
@@ -425,6 +427,13 @@ class Specs:
         """Of profile and modelled bricks; what the user changes comes last."""
         on_models = cell.recipe.modelled_changes if cell.is_modelled else ()
         return (*cell.recipe.changes, *on_models, *self._wishes.changes)
+
+    def _title(self, text: profiles.ProfileText, changes: tuple[str, ...]) -> str:
+        """What a level sets is said of its run as if a user had set it: no run bears the name of another load."""
+        key = text.name, changes
+        if key not in self._titles:
+            self._titles[key] = profiles.changed(text, changes).title
+        return self._titles[key]
 
     def _pgbench(self, cell: StudyCell, repetition: int) -> RunSpec:
         """Its server is made when the first run of its set begins."""
