@@ -61,9 +61,9 @@ def disk(model: str, cache: str, folder: Path) -> Iterator[None]:
         brickyard("lab", "down", "kirkwood")
 
 
-def measure(folder: Path, store: Path, clients: str, transactions: int) -> float:
+def measure(folder: Path, store: Path, clients: str, transactions: int, scale: int) -> float:
     said = brickyard(
-        *("run", "pgbench", str(folder), "--store", str(store), "--json", "--set", "scale=10"),
+        *("run", "pgbench", str(folder), "--store", str(store), "--json", "--set", f"scale={scale}"),
         *("--set", "preset=kirkwood-2003", "--set", f"clients={clients}", "--set", f"transactions={transactions}"),
     )
     with Store(store) as kept:
@@ -85,10 +85,10 @@ def line(name: str, row: Row, last: str = "") -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--smoke", action="store_true", help="one disk and one client, too short for a figure")
+    parser.add_argument("--smoke", action="store_true", help="a small database, too short for a figure")
     options = parser.parse_args()
     layouts, clients = ([ONE], CLIENTS[:1]) if options.smoke else ([ONE, STRIPE], CLIENTS)
-    repetitions, transactions = (1, 50) if options.smoke else (options.repetitions, 1000)
+    repetitions, transactions, scale = (1, 50, 1) if options.smoke else (options.repetitions, 1000, 10)
     told: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with tempfile.TemporaryDirectory(prefix="bench-") as room:
         folder, store = Path(room, "disk"), Path(room, "runs.db")
@@ -99,7 +99,7 @@ def main() -> None:
                 for cache, lab in CACHES.items():
                     with disk(MODELS[layout], lab, folder):
                         for number in clients:
-                            told[layout, cache][number].append(measure(folder, store, number, transactions))
+                            told[layout, cache][number].append(measure(folder, store, number, transactions, scale))
     means = {key: {number: fmean(values) for number, values in row.items()} for key, row in told.items()}
     print(f"| tps | {' | '.join(f'{number} cl.' for number in CLIENTS)} | rank agreement |")
     print("|---" * (len(CLIENTS) + 2) + "|")

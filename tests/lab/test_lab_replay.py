@@ -23,7 +23,7 @@ from brickyard.lab.orders import Plan, Ready, Serve, Setup, Show, State, States,
 from brickyard.lab.program import Lab, plan, serving
 
 SIZE = 64 << 20
-BOUNDARIES = 20
+BOUNDARIES = 8
 QEMU = shutil.which("qemu-system-x86_64")
 
 # Of the lab's log: crates/lab/src/log.rs.
@@ -138,7 +138,7 @@ def record_through_qemu(workload: str, room: Path) -> Path:
     log, fuse, mount = room / "log", room / "fuse", room / "mount"
     for place in (log, fuse, mount):
         place.mkdir()
-    setup = Setup(workload, load_s=1.0, size_bytes=SIZE)
+    setup = Setup(workload, load_s=0.5, size_bytes=SIZE)
     with ExitStack() as ending:
         ending.callback(unmounted, fuse)
         orders = Serve(mount=str(fuse), medium=str(room / "medium"), size_bytes=SIZE, log=str(log))
