@@ -1346,6 +1346,39 @@ def test_flushes_of_fio_have_their_own_row(form: str, tmp_path: Path, capsys: py
     assert ("fio-percentiles" in [warning["id"] for warning in run["warnings"]]) == (form == "json")
 
 
+@pytest.mark.parametrize(("engine", "is_timed"), [("psync", True), ("libaio", False), ("io_uring", False)])
+def test_flush_times_of_engines_with_a_queue_are_left_out(
+    engine: str, is_timed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With libaio, 402 µs of a flush and 124 µs of a write stood in cycles of 481 µs."""
+    load = f"ioengine={engine}\nrw=randwrite\nbs=4k\nsize=1m\nfdatasync=1"
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(fio_json(tmp_path, "json", load)), *store, "--json"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    (flushes,) = (row for row in run["totals"] if row["operation"] == "flush")
+    assert flushes["iops"] > 0
+    assert ("service" in flushes["measures"]) == is_timed
+    assert ("fio-flush-times" in [warning["id"] for warning in run["warnings"]]) != is_timed
+    assert main(["show", "1", *store]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f", {engine})" in shown, "beside the version of fio"
+    head = shown.partition("Before you rely")[0].partition("flush ")[2].partition(";")[0]
+    assert "clat" not in head
+
+
+def test_compare_names_the_engine_that_fio_had(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    for engine in ("psync", "libaio"):
+        out = fio_json(tmp_path, "json", f"ioengine={engine}\nrw=randread\nbs=4k\nsize=1m")
+        assert main(["import", str(out), *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "requests reach the storage in another way" in said
+    assert "psync" in said
+    assert "libaio" in said
+
+
 def test_fdatasyncs_that_fio_counts_as_short_reads_are_no_failures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

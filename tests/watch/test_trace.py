@@ -846,3 +846,16 @@ def test_a_file_that_may_not_be_written_is_refused_before_anything_is_measured(
     with Store(store) as kept:
         assert [run.outcome for run in kept.runs()] in ([], ["failed"])
     assert mine.read_bytes() == b"mine" * (4 << 20)
+
+
+def test_a_replay_and_another_run_cannot_be_compared(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ended with an unexpected error, and with the exit code of a figure that got worse."""
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["run", str(trace), "sim:msr-2003-wd", *store]) == 0
+    assert main(["run", "sqlio-random-read-4", "sim:msr-2003-wd", "--set", "duration=1s", *store]) == 0
+    for sides in (["1", "2"], ["2", "1"]):
+        capsys.readouterr()
+        assert main(["compare", *sides, "--check", *store]) == 2
+        assert "nothing can be compared" in capsys.readouterr().err

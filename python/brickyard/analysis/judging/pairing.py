@@ -60,6 +60,8 @@ def _hash_in_bytes(info: RunInfo, *, of_any_length: bool = False) -> str:
 
 
 def _in_bytes(stream: Stream, sizes: Sequence[int]) -> Stream:
+    if stream.trace is not None or not stream.region:  # requests of a trace or program have places of their own
+        return stream
     length = sizes[stream.target] if stream.target < len(sizes) else None
     if length is None and "%" in stream.region:
         return stream
