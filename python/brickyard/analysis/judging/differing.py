@@ -34,6 +34,7 @@ MATTERS = {
     MODEL_SET: "it is another model",
     EMULATED_DISK: "it is another disk",
     "Condition": "an array in another condition serves requests otherwise",
+    "Array": "its level and members decide how many requests a request becomes",
     "Test area": "its size, and what of it was never written, decide how far arms move and what caches hold",
     "Cache": "it decides which requests reach the media",
     "File system": "each request goes through it",

@@ -37,6 +37,8 @@ from brickyard.units import format_iops, format_name, format_ns, format_runs
 WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted", "done")
 """The outcome that stands for the runs of a study."""
 NAMES_SHOWN = 8
+ROWS = 50
+"""Shown unless runs are named or another number is given."""
 COUNT = re.compile(r"^\d+ ")
 READ_AT_ONCE = 200  # runs whose facts are in memory
 COLUMNS = ("run", "started", "outcome", "IOPS", "p99", "workload", "target")
@@ -55,7 +57,10 @@ def runs(
     each: Annotated[
         bool, Parameter(negative="", show_default=False, help="Show every run of studies and searches in its own row.")
     ] = False,
-    limit: Annotated[int, Parameter(help="Show at most N rows, the newest; 0 shows all.")] = 50,
+    limit: Annotated[
+        int | None,
+        Parameter(help=f"Show at most N rows, the newest; 0 shows all. [default: {ROWS}, or all runs that are named]"),
+    ] = None,
     store: options.StorePlace = None,
     json: options.Json = False,
 ) -> int:
@@ -68,7 +73,9 @@ def runs(
     """
     if study is not None and not re.fullmatch(r"s\d+", study):
         raise BadInputError(f"--study {study}: name it as `brickyard runs` does, such as s3")
-    if limit < 0:
+    if limit is None:
+        limit = 0 if runs else ROWS
+    elif limit < 0:
         raise BadInputError(f"--limit {limit}: 0 for all, or more")
     since_ns = since_unix_ns(since) if since else 0
     with open_store(store) as kept:
