@@ -224,7 +224,7 @@ impl System {
             Some(p) => (0..brick.controllers).map(|_| Controller::new(p, slice_ns)).collect(),
             None => Vec::new(),
         };
-        let parts = if software || controllers.is_empty() { 1 } else { brick.controllers };
+        let parts = brick.volumes();
         let arrays: Vec<Array> = (0..parts).map(|_| Array::new(brick, brick.members / parts, member_bytes)).collect();
         let array_bytes = arrays[0].capacity_bytes() / brick.stripe_bytes * brick.stripe_bytes;
         let array_bytes = if parts == 1 { arrays[0].capacity_bytes() } else { array_bytes };

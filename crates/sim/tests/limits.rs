@@ -125,6 +125,50 @@ fn mirrors_of_md_have_any_number_of_members() {
 }
 
 #[test]
+fn each_controller_has_a_volume_of_its_own_which_takes_what_its_level_needs() {
+    let texts = common::brick_texts();
+    let drive = System::new(&brick("wd2500jd")).expect("a drive").capacity_bytes() as f64;
+    for (spoken, each, takes, remedy) in [
+        ("terraserver-2003,members=14", 7, "an even number", "members=12 or 16"),
+        ("openbench-2003-raid10,controllers=2,members=14", 7, "an even number", "members=12 or 16"),
+        ("terraserver-2003,members=6", 3, "an even number", "members=4 or 8"),
+        ("terraserver-2003,members=14,spares=4", 7, "an even number", "members=12"),
+        ("terraserver-2003,members=2", 1, "at least 2", "members=4"),
+        ("terraserver-2003,level=raid1,members=2", 1, "2", "members=4"),
+        ("terraserver-2003,level=raid1,members=8", 4, "2", "members=4"),
+        ("terraserver-2003,level=raid5,members=4", 2, "at least 3", "members=6"),
+        ("terraserver-2003,level=raid6,members=6", 3, "at least 4", "members=8"),
+    ] {
+        let message = resolve(spoken, &texts, &[]).expect_err(spoken).message;
+        assert!(message.contains(&format!("{each} on each of 2 controllers")), "{spoken}: {message}");
+        assert!(message.contains(&format!("takes {takes};")), "{spoken}: {message}");
+        assert!(message.ends_with(remedy) && message.lines().count() == 1, "{spoken}: {message}");
+    }
+    let none = resolve("terraserver-2003,members=0,controllers=4294967295", &texts, &[]).expect_err("no drive").message;
+    assert!(none.contains("0 members; this level takes from"), "{none}");
+    let ports = "terraserver-2003,controller.ports=2,members=2,spares=2";
+    let full = resolve(ports, &texts, &[]).expect_err(ports).message;
+    assert!(full.ends_with("take controllers with more ports"), "{full}");
+    for (spoken, share) in [
+        ("terraserver-2003,members=12", 6.0),
+        ("terraserver-2003,members=4", 2.0),
+        ("terraserver-2003,level=raid1,members=4", 2.0),
+        ("terraserver-2003,level=raid5,members=6", 4.0),
+        ("terraserver-2003,level=raid6,members=8", 4.0),
+        ("terraserver-2003,level=raid0,members=2", 2.0),
+        ("terraserver-2003,software=linux-md,members=14", 7.0),
+    ] {
+        let mut system = System::new(&brick(spoken)).expect(spoken);
+        let ratio = system.capacity_bytes() as f64 / drive;
+        assert!((ratio / share - 1.0).abs() < 0.001, "{spoken}: {ratio} drives");
+        let mut places = Places::of(&system);
+        closed_loop(&mut system, Kind::Write, 8192, 8, 2_000, || places.next());
+        let busy = system.members_work().iter().filter(|m| m.writes > 0).count();
+        assert_eq!(busy, system.members_work().len(), "{spoken}: all members are written");
+    }
+}
+
+#[test]
 fn one_member_of_an_odd_raid10_may_go_and_neighbours_may_not() {
     for (members, lost) in [("[0]", false), ("[0, 1]", true), ("[0, 2]", false)] {
         let times = if members == "[0]" { "[\"1s\"]" } else { "[\"1s\", \"1s\"]" };

@@ -8,29 +8,9 @@ const MAX_RECORD_BYTES: u64 = 16 << 20;
 impl Brick {
     pub(super) fn check(&self) -> Result<(), String> {
         self.check_zfs()?;
-        let least = match self.level {
-            Level::Jbod | Level::Raid0 => 1,
-            Level::Raid1 => 2,
-            Level::Raid5 => 3,
-            Level::Raid6 => 4,
-            Level::Raid10 if self.any_copies() => 2,
-            // `check_zfs` has counted them.
-            _ if self.level.is_zfs() => 2,
-            _ => 4,
-        };
-        let n = self.members;
-        if n < least || n > 1_000 {
-            return Err(format!("{n} members; this level takes from {least} to 1000"));
-        }
-        let uneven = matches!(self.level, Level::Raid10) && n % 2 == 1 || matches!(self.level, Level::Raid1) && n != 2;
-        if uneven && !self.any_copies() {
-            return Err(format!("{n} members; behind this controller raid1 takes 2 and raid10 an even number"));
-        }
+        self.check_members()?;
         if !(512..=MAX_PIECE_BYTES).contains(&self.stripe_bytes) || !self.stripe_bytes.is_multiple_of(512) {
             return Err(format!("stripe of {} bytes; a multiple of 512 up to 1GiB is needed", self.stripe_bytes));
-        }
-        if self.controllers == 0 || !n.is_multiple_of(self.controllers) {
-            return Err(format!("{n} members cannot be shared out evenly over {} controllers", self.controllers));
         }
         if !(0.0..=100.0).contains(&self.rebuild_position) {
             return Err(format!("rebuild_position = {}; from 0 to 100 per cent", self.rebuild_position));
@@ -43,11 +23,57 @@ impl Brick {
         self.check_failures()?;
         self.check_write_cache()?;
         self.check_page_cache()?;
-        if self.other_members > n || (self.other_members > 0) != self.other_drive.is_some() {
-            return Err(format!("other_members = {}: name other_drive as well, and up to {n}", self.other_members));
+        if self.other_members > self.members || (self.other_members > 0) != self.other_drive.is_some() {
+            let (here, most) = (self.other_members, self.members);
+            return Err(format!("other_members = {here}: name other_drive as well, and up to {most}"));
         }
         check_drive("drive", &self.drive)?;
         self.other_drive.iter().try_for_each(|drive| check_drive("other_drive", drive))
+    }
+
+    /// A volume takes what its level needs, and each controller has a volume of its own.
+    fn check_members(&self) -> Result<(), String> {
+        let (n, volumes, word) = (self.members, self.volumes(), self.level.word());
+        if self.controllers == 0 || !n.is_multiple_of(self.controllers) {
+            return Err(format!("{n} members cannot be shared out evenly over {} controllers", self.controllers));
+        }
+        let least = match self.level {
+            Level::Jbod | Level::Raid0 => 1,
+            Level::Raid1 => 2,
+            Level::Raid5 => 3,
+            Level::Raid6 => 4,
+            // Mirrors of two on several controllers are striped by the host.
+            Level::Raid10 if self.any_copies() || volumes > 1 => 2,
+            // `check_zfs` has counted them.
+            _ if self.level.is_zfs() => 2,
+            _ => 4,
+        };
+        let here = n / volumes;
+        if n == 0 || n > 1_000 || volumes == 1 && n < least {
+            return Err(format!("{n} members; this level takes from {least} to 1000"));
+        }
+        let (takes, remedies) = match self.level {
+            Level::Raid1 if here != 2 && !self.any_copies() => ("2".into(), vec![2]),
+            _ if here < least => (format!("at least {least}"), vec![least]),
+            _ if self.any_copies() => return Ok(()),
+            Level::Raid10 if here % 2 == 1 => ("an even number".into(), vec![here - 1, here + 1]),
+            _ => return Ok(()),
+        };
+        if volumes == 1 {
+            return Err(format!("{n} members; behind this controller raid1 takes 2 and raid10 an even number"));
+        }
+        let remedies: Vec<String> = remedies
+            .into_iter()
+            .filter(|each| self.has_ports(each * volumes))
+            .map(|each| (each * volumes).to_string())
+            .collect();
+        let remedy = match remedies.is_empty() {
+            true => "controllers with more ports".into(),
+            false => format!("members={}", remedies.join(" or ")),
+        };
+        Err(format!(
+            "{n} members are {here} on each of {volumes} controllers, where {word} takes {takes}; take {remedy}"
+        ))
     }
 
     /// ZFS keeps its own levels and no others, and takes what it has been modelled with.
@@ -223,11 +249,17 @@ impl Brick {
             return Err("queue_limit = 0; at least 1".into());
         }
         let Some(controller) = &self.controller else { return Ok(()) };
-        let here = (self.members + self.spares).div_ceil(self.controllers);
-        if controller.ports > 0 && here > controller.ports {
+        if !self.has_ports(self.members) {
+            let here = (self.members + self.spares).div_ceil(self.controllers);
             return Err(format!("{here} drives on a controller of {} ports; add controllers", controller.ports));
         }
         Ok(())
+    }
+
+    /// Whether the controllers have ports for so many members and the spares.
+    fn has_ports(&self, members: u32) -> bool {
+        let here = (members + self.spares).div_ceil(self.controllers);
+        self.controller.as_ref().is_none_or(|c| c.ports == 0 || here <= c.ports)
     }
 
     fn check_condition(&self) -> Result<(), String> {

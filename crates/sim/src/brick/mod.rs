@@ -153,6 +153,11 @@ impl Brick {
         self.software.as_ref().or(self.controller.as_ref())
     }
 
+    /// Each controller keeps a volume of its own, and the host stripes over them; software keeps one over all members.
+    pub fn volumes(&self) -> u32 {
+        if self.software.is_some() || self.controller.is_none() { 1 } else { self.controllers }
+    }
+
     /// What ZFS is set to, where it keeps the redundancy.
     pub fn zfs(&self) -> Option<&ZfsParameters> {
         self.keeper().and_then(|k| k.zfs.as_ref())
