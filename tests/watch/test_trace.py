@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import itertools
 import json
@@ -174,6 +175,41 @@ class TestReplayOnModels:
         assert found["trace"]["missing"] == {}
         # 156 MiB are spread over 234 GiB.
         assert traces.contents(str(taken)).summary.end_bytes > 200 << 30
+
+    def test_what_a_replay_changed_is_in_its_name(
+        self, trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        first = tmp_path / "first.byt"
+        ran(capsys, "run", str(trace), MODEL, "--save-trace", str(first))
+        for words in (
+            [], ["--speed", "0.5"], ["--timing", "dependent", "--fit", "scale"],
+            ["--timing", "fire_hose", "--speed", "2"], ["--speed", "0.5", "--set", "seed=3", "--set", "depth=300"],
+        ):  # fmt: skip
+            ran(capsys, "run", str(first), MODEL, *words)
+        out = tmp_path / "totals.csv"
+        assert main(["export", "2-6", "--rows", "totals", "-o", str(out)]) == 0
+        with out.open() as file:
+            told = {row["run"]: row["workload_changes"] for row in csv.DictReader(file)}
+        assert list(told.values()) == [
+            "",
+            "speed=0.5",
+            "timing=dependent, fit=scale",
+            "timing=fire_hose",
+            "speed=0.5, depth=300",
+        ]
+        capsys.readouterr()
+        assert main(["runs"]) == 0
+        assert "speed=0.5" in capsys.readouterr().out
+        # The gaps are those that were asked for, and the sentence says of what.
+        said = "Compared with the trace at 0.5 times its speed: "
+        assert main(["show", "3"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "the requests of first.byt, timed, but speed=0.5" in shown
+        assert said in shown
+        assert "gap" not in shown.partition(said)[2].partition(".")[0]
+        # It is a difference of the plans, told once, and no other load by its name.
+        assert main(["compare", "2", "3"]) in (0, 1)
+        assert " ".join(capsys.readouterr().out.split()).count("trace speed: 1.0 → 0.5") == 1
 
     def test_dependent_requests_wait_for_those_before(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         """One after the other in the trace, and so on a drive that is 100 times slower."""

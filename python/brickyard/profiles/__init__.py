@@ -18,7 +18,7 @@ from brickyard.profiles.verified import refuse_unlike
 from brickyard.schema import read_plan
 from brickyard.schema.fio_words import title_of_options
 from brickyard.schema.plan import Plan
-from brickyard.schema.titles import BY_OPTIONS, CHANGED
+from brickyard.schema.titles import BY_OPTIONS, CHANGED, changes_in
 
 SAME_LOAD = ("title", "source", "about", "seed", "engine", "interval", "hang_after", "stop_on_error", "each")
 """Keys that change what is shown or how it is carried out, and not what is asked of the storage."""
@@ -129,7 +129,9 @@ def changed(profile: ProfileText, overrides: Sequence[str], own: Sequence[str] =
         return plan
     if plan.source == BY_OPTIONS:
         plan = msgspec.structs.replace(plan, title=validate(profile, list(own)).title)
-    return msgspec.structs.replace(plan, title=f"{plan.title or profile.name}{CHANGED}{', '.join(said)}")
+    title = plan.title or profile.name
+    further = ", " if changes_in(title) else CHANGED  # a replay's own title names changes too
+    return msgspec.structs.replace(plan, title=f"{title}{further}{', '.join(said)}")
 
 
 def _without(profile: ProfileText, own: Sequence[str], overrides: Sequence[str], key: str) -> Plan | None:

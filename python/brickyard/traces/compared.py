@@ -84,6 +84,8 @@ class TraceComparison:
     tolerance: float
     torn: tuple[str | None, str | None] = (None, None)
     """Why each trace ends before its end."""
+    speed: float = 1.0
+    """At which the second was to repeat the first: by so much the gaps of the first were divided."""
 
     @property
     def failing(self) -> list[str]:
@@ -110,6 +112,11 @@ class TraceComparison:
         return None if all(d.distance is None for d in self.distances) else True
 
     @property
+    def held_against(self) -> str:
+        """The first, in words."""
+        return "the trace" if self.speed == 1 else f"the trace at {self.speed:g} times its speed"
+
+    @property
     def verdict(self) -> str:
         within = f"within {self.tolerance:.0%}".replace("%", " %")
         if self.reproduces is None:
@@ -128,11 +135,14 @@ class TraceComparison:
         return abs(first - second) <= max(self.tolerance * first, 3 * math.sqrt(first + second))
 
 
-def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE) -> TraceComparison:
+def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE, *, speed: float = 1.0) -> TraceComparison:
+    """The second may be a replay of the first at that speed, whose gaps are held against those that were asked for."""
     ours, theirs = first.figures.operations, second.figures.operations
     distances = [one for name in PLACED for one in _placed(name, ours[name], theirs[name])]
     distances += [
-        distance_of(figure, getattr(first.samples, name), getattr(second.samples, name))
+        distance_of(
+            figure, getattr(first.samples, name) / (speed if figure == "gap" else 1.0), getattr(second.samples, name)
+        )
         for figure, name in FIGURES.items()
     ]
     counts = [
@@ -148,7 +158,7 @@ def compare(first: Examined, second: Examined, tolerance: float = TOLERANCE) -> 
         for name in ours
         if ours[name].requests or theirs[name].requests
     ]
-    return TraceComparison(distances, counts, tolerance, (first.contents.torn, second.contents.torn))
+    return TraceComparison(distances, counts, tolerance, (first.contents.torn, second.contents.torn), speed)
 
 
 def _placed(operation: str, first: OperationFigures, second: OperationFigures) -> list[Distance]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from brickyard.errors import BadInputError
 from brickyard.schema import Duration
+from brickyard.schema.titles import CHANGED
 from brickyard.traces.contents import Contents, TraceFigures, contents, examine
 from brickyard.traces.toml import quoted
 
@@ -56,8 +57,9 @@ def replay_profile(
     if summary.lost:
         notes.append(f"{path}: events lost while the trace was taken: {summary.lost:,}")
     figures = examine(path, device).figures if summary.completed else None
-    depth = depth or _depth(read, figures, timing)
-    text = _text(path, read, timing, speed, fit, device, depth)
+    usual = _depth(read, figures, timing)
+    changes = _changes(timing, speed, fit, device, depth if depth != usual else None)
+    text = _text(path, read, timing, speed, fit, device, depth or usual, changes)
     return Replay(Path(path).stem, text, path, read, timing, device, notes)
 
 
@@ -71,11 +73,32 @@ def _depth(read: Contents, figures: TraceFigures | None, timing: str) -> int:
     return int(min(max(seen * ROOM, DEPTH_LEAST), most))
 
 
-def _text(path: str, read: Contents, timing: str, speed: float, fit: str, device: int | None, depth: int) -> str:
+def _changes(timing: str, speed: float, fit: str, device: int | None, depth: int | None) -> list[str]:
+    """What tells a replay from one at the trace's own pace and places, by the keys of the profile."""
+    found = [f"timing={timing}"] if timing != "timed" else []
+    if speed != 1 and timing != "fire_hose":
+        found.append(f"speed={speed:g}")
+    if fit != "exact":
+        found.append(f"fit={fit}")
+    found += [f"{name}={number}" for name, number in (("device", device), ("depth", depth)) if number is not None]
+    return found
+
+
+def _text(
+    path: str,
+    read: Contents,
+    timing: str,
+    speed: float,
+    fit: str,
+    device: int | None,
+    depth: int,
+    changes: list[str],
+) -> str:
     summary = read.summary
     lasts = str(Duration(summary.duration_ns))
     about = f"{summary.requests:,} requests in {lasts}"
-    title = f"the requests of {Path(path).name}, {timing.replace('_', ' ')}"
+    title = f"the requests of {Path(path).name}" + (", timed" if timing == "timed" else "")
+    title += f"{CHANGED}{', '.join(changes)}" if changes else ""
     lines = [
         f"title = {quoted(title)}",
         f"source = {quoted(read.header.source or path)}",

@@ -21,6 +21,7 @@ from brickyard.cli.parts.output import print_line
 from brickyard.errors import BadInputError, BrickyardError
 from brickyard.outputs import nameless_file, whole_file
 from brickyard.schema import RunWarning, warned
+from brickyard.schema.plan import OtherPlan, Plan, TraceTiming
 from brickyard.store import Record
 from brickyard.study.running.aim import Aim
 from brickyard.units import format_count, format_percent, plural
@@ -166,7 +167,8 @@ class AgainAnswer:
             found.append(late_line(self.late_ns, self.late_because))
         if self.comparison is not None:
             # The verdict is a sentence of the run's answer, which is above.
-            found.append(f"Distances from the trace ({format_percent(self.comparison.tolerance)} is allowed):")
+            against = self.comparison.held_against
+            found.append(f"Distances from {against} ({format_percent(self.comparison.tolerance)} is allowed):")
             found += [f"  {line}" for line in distance_lines(self.comparison)]
         return found
 
@@ -195,6 +197,7 @@ def comparison_document(comparison: TraceComparison) -> dict[str, object]:
         "verdict": comparison.verdict,
         "reproduces": comparison.reproduces,
         "tolerance": comparison.tolerance,
+        "speed": comparison.speed,
         "torn": comparison.torn,
         "distances": [{item.name: getattr(d, item.name) for item in fields(d)} for d in comparison.distances],
         "counts": [{item.name: getattr(c, item.name) for item in fields(c)} for c in comparison.counts],
@@ -208,22 +211,30 @@ class TraceJudge:
         self._replay, self._taken = replay, taken
         self.comparison: TraceComparison | None = None
 
-    def judge(self, _: Record) -> list[RunWarning]:
+    def judge(self, record: Record) -> list[RunWarning]:
         if self._replay is None or self._taken is None:
             return []
         from brickyard.analysis.figures.traced import TRACE_VERDICT
 
         try:
-            self.comparison = compared(self._replay, self._taken)
+            self.comparison = compared(record, self._replay, self._taken)
         except BrickyardError:
             return []  # the run is kept; `answer_of` raises the same error for whoever asks
-        return [warned(TRACE_VERDICT, "note", "Compared with the trace: {verdict}.", verdict=self.comparison.verdict)]
+        trace, verdict = self.comparison.held_against, self.comparison.verdict
+        return [warned(TRACE_VERDICT, "note", "Compared with {trace}: {verdict}.", trace=trace, verdict=verdict)]
 
 
-def compared(replay: Replay, taken: str) -> TraceComparison:
+def compared(record: Record, replay: Replay, taken: str) -> TraceComparison:
     from brickyard.traces import compare, examine
 
-    return compare(examine(replay.place, replay.device), examine(taken))
+    return compare(examine(replay.place, replay.device), examine(taken), speed=_speed_of(record.info.plan))
+
+
+def _speed_of(plan: Plan | OtherPlan) -> float:
+    """Relative to the trace; a fire hose has none."""
+    streams = [stream for phase in plan.phase for stream in phase.stream] if isinstance(plan, Plan) else []
+    of_traces = [stream.trace for stream in streams if stream.trace is not None]
+    return next((trace.speed for trace in of_traces if trace.timing is not TraceTiming.FIRE_HOSE), 1.0)
 
 
 OPERATIONS = {"read": "read", "write": "write", "flush": "flush", "trim": "discard"}
@@ -242,7 +253,7 @@ def answer_of(
     ended = {OPERATIONS[name]: n for name, n in done.ended.items() if name in OPERATIONS}
     comparison = known
     if comparison is None and taken is not None:
-        comparison = compared(replay, taken)
+        comparison = compared(record, replay, taken)
     is_timed = replay.timing == "timed"
     return AgainAnswer(expected, ended, done.late_ns, done.late_because, comparison, is_timed=is_timed, hosts=hosts)
 
