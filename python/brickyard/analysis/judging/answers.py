@@ -42,7 +42,7 @@ from brickyard.analysis.judging.page_cached import PAGE_CACHE, has_page_cache, p
 from brickyard.analysis.judging.remembered import remembered_words
 from brickyard.analysis.judging.sharing import joined
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
-from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_on_data, is_request
+from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_request
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import listed
 from brickyard.store import CHAINS, FRAME, Record
@@ -351,7 +351,7 @@ def _run_words(record: Record, *, names_target: bool) -> str:
                 row,
                 with_times=(told := lengths.get((row.phase, row.stream))) is None or told.kept_up,
                 is_cached=bool(remembered_words(record, row)),
-                of_clat=is_on_data(row.operation) and COMPLETIONS in warned_of,
+                of_clat=row.bytes > 0 and COMPLETIONS in warned_of,  # flushes have no clat
             )
             for row in group
         )
