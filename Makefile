@@ -28,7 +28,7 @@ test-rust:
 test-python: $(VENV)/.built $(VENV)/.fleet
 	tests/install-programs
 	rm -f .pytest_cache/v/cache/lastfailed
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --durations=20 --durations-min=5 || tests/again $(BIN)/pytest
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations=20 --durations-min=5 || tests/again $(BIN)/pytest
 
 # Real arrays, in guests whose disks may be written over; about six minutes on two cores.
 test-arrays: $(VENV)/.built

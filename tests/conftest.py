@@ -32,7 +32,28 @@ if collect_ignore:
 # A shell that starts tests in the background has SIGINT ignored, and each program that they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+LONGEST = (
+    "fleet/test_fleet.py",
+    "advise/test_fit.py",
+    "cli/test_end_to_end.py",
+    "report/test_pages.py",
+    "bricks/test_bricks.py",
+    "lab/test_lab.py",
+    "study/test_load_curve.py",
+    "study/test_pts.py",
+    "advise/test_advise.py",
+    "web/test_web_pages.py",
+)
+"""Files that take minutes: one that is begun last keeps a single process at work, and the others wait."""
+
 _shops = itertools.count()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole files go to processes (`--dist loadfile`) in this order, with --no-loadscope-reorder."""
+    tests = Path(__file__).parent
+    ranks = {tests / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(LONGEST)))
 
 
 @pytest.fixture(autouse=True)
