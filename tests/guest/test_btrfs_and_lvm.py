@@ -47,7 +47,8 @@ def volume(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 def run(capsys: pytest.CaptureFixture[str], store: Path, target: str, *options: str) -> dict[str, Any]:
     capsys.readouterr()
-    load = ["run", "sqlio-random-read-4", target, "--set", "duration=3", "--set", "workers=4"]
+    # Shorter than a rebuild, also where the guest's processor is slow.
+    load = ["run", "sqlio-random-read-4", target, "--set", "duration=2", "--set", "workers=4"]
     code = main([*load, "--store", str(store), "--json", *options])
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert code == 0, document
