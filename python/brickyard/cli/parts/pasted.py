@@ -66,5 +66,7 @@ def _changed(given: Words, edit: Edit) -> Words:
     if len(places) != 1:
         return []
     at, count = places[0]
-    before = at - 1 if meant[:1] == ("--scratch",) and at and given[at - 1] == "--filename" else at
+    # Where an option takes the place of a target, so it does of the option that named the target.
+    is_option = bool(meant) and meant[0].startswith("-") and not edit.given[0].startswith("-")
+    before = at - 1 if is_option and given[max(0, at - 1)] == "--filename" else at
     return [*given[:before], *meant, *given[at + count :]]
