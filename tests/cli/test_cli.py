@@ -90,6 +90,8 @@ OWN_WORDS = [
      "run random-4k-qd1 sim:wd2500jd --set drive.rpm=9"),
     (["run", "random-4k-qd1", "sim:wd2500jd,memebrs=2"], "run random-4k-qd1 sim:wd2500jd,members=2"),
     (["run", "--rw", "randread", "-t4", "sim:wd2500jd"], "run --rw randread --numjobs 4 sim:wd2500jd"),
+    (["run", "--rw", "randread", "--filename", "/tmp"], "run --rw randread --scratch /tmp"),
+    (["run", "--rw", "randread", "/tmp"], "run --rw randread --scratch /tmp"),
 ]  # fmt: skip
 """What was written, and the command that the remedy gives."""
 NO_COMMANDS = [

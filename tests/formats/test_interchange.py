@@ -8,48 +8,39 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from brickyard import _core, profiles
+from brickyard import _core
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.diskspd import import_diskspd
-from brickyard.formats.fio_export import check_fio, export_fio
-from brickyard.formats.fio_job import Imported, import_fio, import_fio_command
+from brickyard.formats.fio_export import export_fio
+from brickyard.formats.fio_job import import_fio, import_fio_command
 from brickyard.formats.icf import import_icf
 from brickyard.formats.recognize import import_profile, recognize
 from brickyard.formats.sqlio import import_sqlio
-from brickyard.report.export import rows
-from brickyard.schema import PhaseEnd, plan_text, read_plan
-from brickyard.schema.plan import Plan
-from brickyard.store import Store
-from brickyard.units import format_ns
+from brickyard.schema import read_plan
+from interchange_support import (
+    CHECKED,
+    FILE_BYTES,
+    HERE,
+    KIB,
+    MIB,
+    QUEUE,
+    counts_of_fio,
+    fio,
+    notes_of,
+    plan_of,
+    requests_of_fio,
+    sizes,
+    streams,
+)
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 S = 1_000_000_000
-HERE = Path(".")
-
-
-def plan_of(imported: Imported) -> dict[str, Any]:
-    plan: dict[str, Any] = json.loads(_core.validate(imported.text, []))
-    return plan
-
-
-def fio(text: str) -> dict[str, Any]:
-    return plan_of(import_fio("sample", text, HERE))
-
-
-def streams(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    return [stream for phase in plan["phase"] for stream in phase["stream"]]
-
-
-def sizes(stream: dict[str, Any]) -> dict[tuple[str | None, int], float]:
-    return {(item.get("of"), item["size"]): item["share"] for item in stream["request"]}
 
 
 # ---- fio: options that change the load
@@ -200,10 +191,6 @@ def test_interlocked_cursors_of_random_diskspd_are_said() -> None:
     assert any(note.startswith("-si has no effect") for note in notes)
 
 
-def notes_of(text: str) -> list[str]:
-    return import_fio("x", text, HERE).notes
-
-
 def test_what_fio_does_with_the_cache_of_buffered_jobs_is_said() -> None:
     """fio drops the cache of the file for every job and every pass over the file, and hints at random reads."""
     timed = "rw=randread\nruntime=4\ntime_based\nsize=256m\n"
@@ -294,9 +281,6 @@ def test_a_search_for_a_depth_of_one_is_none() -> None:
     assert "there is nothing to search" in said
 
 
-QUEUE = "rw=randread\nsize=1m\niodepth=16\nnorandommap\n"
-
-
 @pytest.mark.parametrize(
     ("engine", "depth"),
     [
@@ -314,17 +298,6 @@ def test_a_queue_that_does_not_reach_the_file_is_none(engine: str, depth: int) -
     assert stream["depth"] == depth
     said = [note for note in notes_of(f"[j]\nfilename=x\n{QUEUE}{engine}") if "iodepth=16 has no effect" in note]
     assert len(said) == int(depth == 1)
-
-
-def test_a_result_whose_queue_did_not_reach_the_file_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = fio_json(tmp_path, "json", f"{QUEUE}ioengine=libaio")
-    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)
-    assert run["plan"]["phase"][0]["stream"][0].get("depth", 1) == 1
-    (said,) = [warning["text"] for warning in run["warnings"] if warning["id"] == "fio-one-in-flight"]
-    assert said.startswith("iodepth=16 of job shop has no effect with fio's ioengine=libaio and buffered I/O")
 
 
 def test_jobs_at_different_times_are_phases_in_turn() -> None:
@@ -403,45 +376,6 @@ def test_a_fio_command_line_is_a_job() -> None:
     assert recognize("fio --name=a --rw=read") == "fio-command"
 
 
-# ---- fio itself as the judge
-
-CHECKED = {
-    "mix": "rw=randrw\nrwmixread=70\nbs=4k\nnorandommap",
-    "sizes by direction": "rw=randrw\nbs=4k,64k\nnorandommap",
-    "bssplit": "rw=randread\nbssplit=4k/60:16k/30:64k/10\nnorandommap",
-    "bsrange": "rw=randread\nbsrange=4k-10k\nnorandommap",
-    "bsrange in order": "rw=read\nbsrange=16k-100k",
-    "bssplit that is rounded": "rw=randread\nbssplit=4k/50:10k/50\nnorandommap",
-    "zoned": "rw=randread\nbs=4k\nnorandommap\nrandom_distribution=zoned:50/5:30/15:20/",
-    "zoned_abs": "rw=randread\nbs=4k\nnorandommap\nrandom_distribution=zoned_abs:60/4m:40/60m",
-    "normal": "rw=randread\nbs=4k\nrandom_distribution=normal:20",
-    "zipf": "rw=randread\nbs=4k\nrandom_distribution=zipf:1.2",
-    "strided": "rw=read:60k\nbs=4k",
-    "sequential": "rw=write\nbs=128k",
-    "map": "rw=randwrite\nbs=4k",
-    "partly random": "rw=randread\nbs=4k\npercentage_random=40\nnorandommap",
-    "region": "rw=randread\nbs=4k\noffset=16m\nsize=16m\nnorandommap",
-    "less than the file": "rw=randread\nbs=4k\nfilesize=32m\nsize=8m\nnorandommap",
-    "more than the file": "rw=randread\nbs=4k\nfilesize=16m\nsize=32m\nnorandommap",
-    "the first part": "rw=read\nbs=64k\nfilesize=64m\nsize=16m",
-}
-FILE_BYTES = 64 * MIB
-
-
-def requests_of_fio(options: str, directory: Path) -> list[tuple[str, int, int]]:
-    """Operation, offset and size of each request that fio draws; its null engine moves nothing."""
-    size = "" if "size=" in options else f"size={FILE_BYTES}\n"
-    job, log = directory / "job.fio", directory / "io.log"
-    log.unlink(missing_ok=True)  # fio adds to it
-    with (directory / "x").open("wb") as file:
-        file.truncate(FILE_BYTES)
-    job.write_text(f"[job]\n{options}\n{size}filename=x\nioengine=null\nwrite_iolog={log}\n")
-    subprocess.run(["fio", str(job)], cwd=directory, check=True, capture_output=True)
-    words = (line.split() for line in log.read_text().splitlines())
-    kinds = ("read", "write")
-    return [(w[-3], int(w[-2]), int(w[-1])) for w in words if len(w) >= 4 and w[-3] in kinds]
-
-
 def requests_of_ours(options: str, count: int) -> list[tuple[str, int, int]]:
     size = "" if "size=" in options else f"size={FILE_BYTES}\n"
     imported = import_fio("x", f"[job]\n{options}\n{size}filename=x\nioengine=libaio\n", HERE)
@@ -517,18 +451,6 @@ AMOUNTS = {
     "no-time-to-read-back": "rw=write\nverify=crc32c\nruntime=300ms\ntime_based\nrate_iops=50",
 }
 LARGER = {"steps": "rw=read:12k", "steps-twice": "rw=write:60k\nloops=2", "steps-cut": "rw=read:28k\nnumber_ios=1000"}
-
-
-def counts_of_fio(jobs: str, directory: Path) -> Counter[tuple[str, str]]:
-    """Requests by job and operation."""
-    job = directory / "job.fio"
-    job.write_text(jobs)
-    done = subprocess.run(["fio", "--output-format=json", job.name], cwd=directory, check=True, capture_output=True)
-    found: Counter[tuple[str, str]] = Counter()
-    for item in json.loads(done.stdout[done.stdout.index(b"{") :])["jobs"]:
-        for operation in ("read", "write"):
-            found[item["jobname"], operation] += item[operation]["total_ios"]
-    return +found
 
 
 def counts_of_ours(
@@ -657,242 +579,6 @@ def test_reads_and_writes_of_partly_random_jobs_have_a_cursor_each_in_fio(tmp_pa
     assert "; reads and writes share one cursor in Brickyard; fio has a cursor for each\nrw=randrw" in exported
     alone = export_fio(read_plan(json.dumps(fio("[j]\nfilename=x\nrw=randread\npercentage_random=20"))))
     assert "cursor" not in alone
-
-
-def planned(stream: str, ends: str = "bytes = '4MiB'") -> Plan:
-    """Of one stream in 16 MiB."""
-    text = f"title = 't'\n[[phase]]\n{ends}\n[[phase.stream]]\nregion = '0..16MiB'\n{stream}\n"
-    return profiles.validate(profiles.ProfileText("t", text, ""), [])
-
-
-def of_fio(plan: Plan, directory: Path) -> list[tuple[str, int, int]]:
-    """What fio asks for with the exported job."""
-    job, log = directory / "job.fio", directory / "io.log"
-    log.unlink(missing_ok=True)  # fio adds to it
-    text = export_fio(plan, ["x"]).replace("ioengine=io_uring", f"ioengine=null\nwrite_iolog={log}")
-    with (directory / "x").open("wb") as file:
-        file.truncate(FILE_BYTES)
-    job.write_text(text)
-    subprocess.run(["fio", str(job)], cwd=directory, check=True, capture_output=True)
-    words = (line.split() for line in log.read_text().splitlines())
-    return [(w[-3], int(w[-2]), int(w[-1])) for w in words if w[-3] in ("read", "write")]
-
-
-MIXED = "[{ size = '4KiB', share = 50 }, { size = '32KiB', share = 50 }]"
-EACH = "[{ size = '4KiB', share = 100, of = 'read' }, { size = '64KiB', share = 100, of = 'write' }]"
-HOT = [
-    "{ kind = 'zipf', theta = 0.9 }",
-    "{ kind = 'pareto', skew = 80 }",
-    "{ kind = 'normal', deviation = 10 }",
-]
-
-
-@pytest.mark.parametrize("address", HOT)
-def test_exports_of_hot_blocks_do_not_end_early_or_are_refused(address: str, tmp_path: Path) -> None:
-    """fio 3.33 ended after one request, and without an error, where blockalign is above bs."""
-    for request in ("'4KiB'", "'24KiB'", MIXED):
-        plan = planned(f"operations = {{ read = 100 }}\naddress = {address}\nrequest = {request}", "passes = 1")
-        assert sum(size for _, _, size in of_fio(plan, tmp_path)) >= 15.9 * MIB, request
-    for request, said in (("'4KiB'\nalign = '32KiB'", "align 32,768"), (MIXED + "\nalign = 512", "align 512")):
-        with pytest.raises(BadInputError, match=f"{said}, which is not the smallest request size, can't be said"):
-            export_fio(planned(f"operations = {{ read = 100 }}\naddress = {address}\nrequest = {request}"))
-    with pytest.raises(BadInputError, match="another smallest size for reads than for writes"):
-        export_fio(planned(f"operations = {{ read = 50, write = 50 }}\naddress = {address}\nrequest = {EACH}"))
-
-
-def test_imports_of_hot_blocks_that_fio_ends_early_are_refused() -> None:
-    for options, said in (
-        ("rw=randrw\nbs=4k,64k\nrandom_distribution=zipf", "other sizes of reads than of writes"),
-        ("rw=randread\nbs=24k\nrandom_distribution=normal:10", "no multiple of 24576"),
-    ):
-        with pytest.raises(BadInputError, match=said):
-            fio(f"[j]\nsize=16m\n{options}")
-
-
-def test_sizes_that_fio_rounds_are_said_and_not_exported() -> None:
-    said = "bssplit=4k/50:10k/50: sizes are rounded down to multiples of the smallest, as in fio."
-    assert said in notes_of("[j]\nrw=randread\nbssplit=4k/50:10k/50")
-    assert not any("rounded" in note for note in notes_of("[j]\nrw=randread\nbssplit=4k/50:12k/50"))
-    mixed = MIXED.replace("32KiB", "10KiB")
-    with pytest.raises(BadInputError, match="no multiples of the smallest"):
-        export_fio(planned(f"operations = {{ read = 100 }}\naddress = 'random'\nrequest = {mixed}"))
-
-
-def test_runs_that_fio_ends_early_are_said_and_not_exported(tmp_path: Path) -> None:
-    ended = f"rw=randread\nbs=64k\nblockalign=512\npercentage_random=30\nnorandommap\nsize={16 * MIB}"
-    assert sum(size for _, _, size in requests_of_fio(f"{ended}\nrandseed=1", tmp_path)) < 15 * MIB
-    assert any("fio ends a loop at the first sequential request" in note for note in notes_of(f"[j]\n{ended}"))
-    runs = "operations = { read = 100 }\naddress = { kind = 'runs', random = 30 }\nrequest = '64KiB'"
-    with pytest.raises(BadInputError, match="larger than their alignment, in a phase without duration"):
-        export_fio(planned(f"{runs}\nalign = 512", "passes = 1"))
-    assert "percentage_random=30" in export_fio(planned(f"{runs}\nalign = 512", "duration = '1s'"))
-    assert sum(size for _, _, size in of_fio(planned(runs, "passes = 1"), tmp_path)) == 16 * MIB
-    assert not any("fio ends a loop" in note for note in notes_of(f"[j]\n{ended.replace('=512', '=64k')}"))
-
-
-@pytest.mark.parametrize(
-    ("stream", "ends", "count"),
-    [
-        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000", 9000),
-        ("operations = { write = 100 }\naddress = 'permutation'\ndepth = 8", "requests = 9000", 9000),
-        ("operations = { read = 70, write = 30 }\naddress = 'random'\nworkers = 4\ndepth = 4", "requests = 8000", 8000),
-        (f"operations = {{ read = 100 }}\naddress = 'random'\nrequest = {MIXED}", "requests = 3000", 3000),
-        ("operations = { read = 100 }\naddress = { kind = 'zipf', theta = 0.9 }", "requests = 9000", 9000),
-        ("operations = { read = 100 }\naddress = { kind = 'runs', random = 30 }", "requests = 9000", 9000),
-        (
-            "operations = { write = 100 }\naddress = { kind = 'sequential', apart = true }\nworkers = 4",
-            "requests = 9000",
-            9000,
-        ),
-        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 20\nduration = '30s'", 20),
-        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000\npasses = 2", 8192),
-        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 20\npasses = 2", 20),
-        ("operations = { read = 100 }\naddress = 'sequential'", "requests = 9000\nbytes = '20MiB'", 5120),
-    ],
-)
-def test_a_number_of_requests_is_exported_and_no_pass_ends_it(
-    stream: str, ends: str, count: int, tmp_path: Path
-) -> None:
-    plan = planned(stream if "request =" in stream else f"{stream}\nrequest = '4KiB'", ends)
-    with (tmp_path / "x").open("wb") as file:
-        file.truncate(FILE_BYTES)
-    job = export_fio(plan, ["x"]).replace("ioengine=io_uring", "ioengine=null")
-    assert sum(counts_of_fio(job, tmp_path).values()) == count
-
-
-def test_a_number_of_requests_is_the_same_by_our_engine_and_by_fio(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """More than a pass, of several workers."""
-    stream = "operations = { read = 70, write = 30 }\naddress = 'random'\nrequest = '4KiB'\nworkers = 4\ndepth = 4"
-    profile, file = tmp_path / "p.toml", tmp_path / "f"
-    profile.write_text(f"title = 't'\n[[phase]]\nrequests = 8000\n[[phase.stream]]\nregion = '0..16MiB'\n{stream}\n")
-    for engine in ("io_uring", "fio"):
-        assert main(["run", str(profile), str(file), "--size", "16MiB", "--engine", engine, "--json"]) == 0
-        assert sum(row["requests"] for row in json.loads(capsys.readouterr().out)["totals"]) == 8000
-
-
-def test_a_number_of_requests_that_fio_would_share_or_count_otherwise_is_refused() -> None:
-    read = "operations = { read = 100 }\nrequest = '4KiB'\naddress = 'random'"
-    for more, ends, said in (
-        ("workers = 3", "requests = 1000", "1,000 requests of 3 workers, which is no whole number for each,"),
-        ("", "requests = 7\npasses = 2", "7 requests of 1 worker in 2 passes, which is no whole number for each,"),
-        ("", "requests = 9\nwarmup = '1s'\nduration = '2s'", "requests with a warmup"),
-    ):
-        with pytest.raises(BadInputError, match=f"{said} can't be said"):
-            export_fio(planned(f"{read}\n{more}", ends))
-    with pytest.raises(BadInputError, match="requests with flush_every"):
-        export_fio(
-            planned("operations = { write = 100 }\nrequest = '4KiB'\nflush_every = { writes = 2 }", "requests = 9")
-        )
-
-
-@pytest.mark.parametrize("ends", ["passes = 2", "bytes = '8MiB'"])
-def test_workers_in_a_part_each_are_exported_with_an_increment(ends: str, tmp_path: Path) -> None:
-    apart = "address = { kind = 'sequential', apart = true }\noperations = { write = 100 }\nrequest = '64KiB'"
-    plan = planned(f"{apart}\nworkers = 4", ends)
-    drawn = json.loads(_core.draw(plan_text(plan), FILE_BYTES, 512))
-    theirs = of_fio(plan, tmp_path)
-    if ends.startswith("passes"):
-        assert Counter(offset for _, offset, _ in theirs) == Counter(item["offset_bytes"] for item in drawn)
-    else:
-        assert {offset // (4 * MIB) for _, offset, _ in theirs} == {0, 1, 2, 3}
-    assert len(theirs) == (512 if ends.startswith("passes") else 128)
-    with pytest.raises(BadInputError, match="a sequential region of 256 requests in 3 parts"):
-        export_fio(planned(f"{apart}\nworkers = 3"))
-    with pytest.raises(BadInputError, match="here they share it"):
-        export_fio(planned(f"{apart.replace('true', 'false')}\nworkers = 4"))
-    text = f"title='t'\n[[phase]]\npasses=1\n[[phase.stream]]\n{apart}\nworkers=4\n"
-    whole = profiles.validate(profiles.ProfileText("t", text, ""), [])
-    assert "size=25%\noffset_increment=25%" in export_fio(whole)
-
-
-def test_a_region_that_only_a_target_turns_into_bytes_is_no_obstacle_to_a_run_by_fio() -> None:
-    for region in ("12.5%..100%", "1MiB..100%"):
-        stream = f"[[phase.stream]]\noperations={{read=100}}\nrequest='4KiB'\nregion='{region}'"
-        text = f"title='t'\n[[phase]]\npasses=1\n{stream}\n"
-        plan = profiles.validate(profiles.ProfileText("t", text, ""), [])
-        check_fio(plan)
-        with pytest.raises(BadInputError, match=f"region {region}"):
-            export_fio(plan)
-
-
-def rates_of_fio(job: str, directory: Path) -> dict[str, float]:
-    """Requests/s by operation, where nothing but the job's rate holds fio up."""
-    file = directory / "job.fio"
-    file.write_text(f"{job}\nioengine=null\nfilename=x\nsize=16m\nruntime=1\ntime_based\n")
-    done = subprocess.run(["fio", "--output-format=json", str(file)], cwd=directory, check=True, capture_output=True)
-    row = json.loads(done.stdout)["jobs"][0]
-    return {kind: row[kind]["iops"] for kind in ("read", "write")}
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        "rwmixread=80\nrate_iops=400,100\nbs=4k",
-        "bsrange=4k-64k\nrate_iops=800,1600",
-        "bssplit=4k/70:16k/30\nrate_iops=300,200",
-        "bssplit=4k/90:64k/10,4k/100\nrate=2m,1m\nrate_process=poisson",
-    ],
-)
-def test_rates_hold_for_each_direction_as_in_fio(options: str, tmp_path: Path) -> None:
-    job = f"[j]\nrw=randrw\nnorandommap\niodepth=16\n{options}"
-    theirs = rates_of_fio(job, tmp_path)
-    (ours,) = streams(plan_of(import_fio("x", f"{job}\nfilename=x\nioengine=libaio", HERE)))
-    for kind in ("read", "write"):
-        asked = ours["pace"]["rate"] * ours["operations"][kind] / 100
-        assert asked / 2 <= theirs[kind] <= asked * 1.5, kind
-    notes = [note for note in notes_of(job) if "with several request sizes" in note]
-    assert len(notes) == int("bs=" not in options)
-
-
-def test_a_constant_rate_of_several_sizes_is_exported_in_bytes(tmp_path: Path) -> None:
-    job = "[j]\nfilename=x\nrw=randrw\nrwmixread=75\nbssplit=4k/90:64k/10\nruntime=5\ntime_based\nioengine=libaio"
-    plan = fio(f"{job}\nnorandommap\niodepth=16\nrate=7680000,2560000")
-    assert streams(plan)[0]["pace"]["rate"] == 1000
-    exported = export_fio(read_plan(json.dumps(plan)))
-    assert "rate=7680000,2560000" in exported
-    theirs = rates_of_fio(exported.replace("size=100%\n", ""), tmp_path)
-    assert 375 <= theirs["read"] <= 1125, "750 are asked for"
-    back = fio(export_fio(read_plan(json.dumps(plan)), ["x"]))
-    assert (streams(back)[0]["pace"], streams(back)[0]["operations"]) == (
-        streams(plan)[0]["pace"],
-        streams(plan)[0]["operations"],
-    )
-    streams(plan)[0]["pace"]["rate"] = 0.001
-    with pytest.raises(BadInputError, match="bytes/s of a worker and direction"):
-        export_fio(read_plan(json.dumps(plan)))
-
-
-def test_a_buffered_profile_is_exported_with_its_own_use_of_the_cache() -> None:
-    """Read-ahead without a hint, and one drop of the cache: fio's defaults would be another workload."""
-    text = "[a]\nfilename=x\nrw=read\nsize=1m\n[b]\nfilename=x\nrw=randread\nsize=1m\nstonewall"
-    exported = export_fio(read_plan(json.dumps(fio(text))), ["x"])
-    first, second = exported.split("stonewall")
-    assert "fadvise_hint=0" in first
-    assert "invalidate=1" in first
-    assert "invalidate=0" in second
-    assert notes_of(exported) == []
-    direct = export_fio(read_plan(json.dumps(fio(f"[global]\ndirect=1\n{text}"))), ["x"])
-    assert "fadvise_hint" not in direct
-    assert "invalidate=0" not in direct
-
-
-def exporting(options: str) -> dict[str, Any]:
-    """What comes back of a job that was imported, exported, and imported again."""
-    plan = fio(f"[j]\nfilename=x\nruntime=5\ntime_based\nioengine=libaio\n{options}")
-    return fio(export_fio(read_plan(json.dumps(plan)), ["x"]))
-
-
-@pytest.mark.parametrize("name", [n for n in CHECKED if n not in ("strided", "sequential") and "bsrange" not in n])
-def test_what_was_imported_is_exported_alike(name: str) -> None:
-    options = CHECKED[name]
-    plan = fio(f"[j]\nfilename=x\nruntime=5\ntime_based\nioengine=libaio\n{options}")
-    back = exporting(options)
-    for one, other in zip(streams(plan), streams(back), strict=True):
-        assert {k: one[k] for k in ("operations", "request", "address", "region")} == {
-            k: other[k] for k in ("operations", "request", "address", "region")
-        }
 
 
 INSTALLED, UNPACKED = Path("/usr/share/doc/fio/examples"), Path(__file__).parents[2] / "target" / "fio-examples"
@@ -1218,381 +904,3 @@ def test_what_iometer_would_also_do_is_said_or_refused() -> None:
     assert any("repeating bytes" in note for note in import_icf("x", patterned).notes)
     cycled = plan_of(import_icf("x", ICF.replace("NORMAL", "CYCLE_OUTSTANDING_IOS")))
     assert [p["stream"][-1]["depth"] for p in cycled["phase"][:6]] == [1, 2, 4, 8, 16, 32]
-
-
-# ---- fio's results
-
-
-def fio_json(directory: Path, form: str, options: str) -> Path:
-    job = directory / "shop.fio"
-    job.write_text(f"[shop]\nfilename={directory / 'data'}\n{options}\n")
-    out = directory / f"result.{form.replace('+', 'plus')}.json"
-    subprocess.run(
-        ["fio", f"--output-format={form}", f"--output={out}", str(job)], cwd=directory, check=True, capture_output=True
-    )
-    return out
-
-
-JOB = "ioengine=psync\nrw=randread\nbs=4k\nsize=8m\nio_size=256m\nnorandommap\ninvalidate=0"
-
-
-@pytest.mark.parametrize("direction", ["randread", "randwrite"])
-def test_the_target_that_a_writing_profile_needs_is_a_new_file(
-    direction: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The note proposed fio's own file, into which no run writes."""
-    job, profile = tmp_path / "a.fio", tmp_path / "a.toml"
-    job.write_text(f"[a]\nfilename={tmp_path / 'data'}\nrw={direction}\nsize=8m\n")
-    assert main(["import", str(job), "-o", str(profile)]) == 0
-    said = capsys.readouterr().err
-    assert f"`brickyard run {profile} {tmp_path / 'data'}`" in said
-    assert ("file that another program made: name a new one." in said) == (direction == "randwrite")
-
-
-@pytest.mark.parametrize("form", ["json", "json+"])
-def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = fio_json(tmp_path, form, JOB)
-    read = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"][0]["read"]
-    whole, printed = read["lat_ns"], read["clat_ns"]
-    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)
-    (row,) = run["totals"]
-    assert set(row["measures"]) == {"service"}  # fio knows no due instant
-    service = row["measures"]["service"]
-    assert (service["mean_ns"], service["max_ns"]) == (whole["mean"], whole["max"]), "with the call that submits"
-    for name, at in (("p50", "50.000000"), ("p99", "99.000000"), ("p99.9", "99.900000")):
-        assert service[f"{name}_ns" if f"{name}_ns" in service else name] == printed["percentile"][at]
-    warned = [warning["id"] for warning in run["warnings"]]
-    assert ("fio-percentiles" in warned) == (form == "json")
-    assert "fio-clat" in warned, "percentiles are of clat, and say so"
-    assert service["min_ns"] == whole["min"]
-    assert main(["show", "1", "--store", str(tmp_path / "runs.db")]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "fio's clat of half of them at most " in told
-    assert "answered within" not in told
-    assert run["plan"]["phase"][0]["stream"][0]["request"][0]["size"] == 4096
-    with Store(tmp_path / "runs.db") as store:
-        record = store.record(1)
-    (part,), (whole,) = rows([record]), rows([record], "totals")
-    assert (part["p50_ns"], part["p99_ns"]) == (printed["percentile"]["50.000000"], printed["percentile"]["99.000000"])
-    assert bool(part["histogram"]) == bool(whole["histogram"]) == (form == "json+"), "plain JSON has no distribution"
-
-
-def test_rates_of_both_directions_are_said_to_be_one_here() -> None:
-    def said(options: str) -> bool:
-        notes = import_fio("x", f"[j]\nfilename=x\nbs=4k\nruntime=1\ntime_based\n{options}\n", HERE).notes
-        return any(
-            "here 800 requests/s are one rate, and each request is a read or a write by chance" in n for n in notes
-        )
-
-    assert said("rw=randrw\nrate_iops=600,200")
-    assert said("rw=randrw\nrwmixread=75\nrate_iops=600,200"), "also where the mix is that of the job"
-    assert not said("rw=randrw\nrate_iops=600,200\nrate_process=poisson"), "there fio's are by chance as well"
-    assert not said("rw=randread\nrate_iops=800")
-
-
-def test_jobs_whose_percentiles_leave_out_the_submission_are_named_where_others_have_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    small = "rw=randread\nsize=1m\nnumber_ios=50"
-    out = fio_json(tmp_path, "json+", f"{small}\nlat_percentiles=1\n[b]\n{small}\nfilename=b\n[c]\n{small}\nfilename=c")
-    assert main(["import", str(out), "--json"]) == 0
-    warnings = json.loads(capsys.readouterr().out)["warnings"]
-    (text,) = [warning["text"] for warning in warnings if warning["id"] == "fio-clat"]
-    assert text.startswith("Percentiles of b and c are of fio's completion latency")
-
-
-@pytest.mark.parametrize("form", ["normal,json", "json+,normal", "terse,json"])
-def test_the_json_beside_fios_text_is_the_result(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = fio_json(tmp_path, form, "rw=randread\nsize=1m\nnumber_ios=50\n[{brace]\nrw=randread\nsize=1m\nnumber_ios=9")
-    assert main(["import", str(out), "--json"]) == 0
-    assert [row["requests"] for row in json.loads(capsys.readouterr().out)["totals"]] == [50, 9]
-    capsys.readouterr()
-    out.write_text(out.read_text() + out.read_text().replace("shop", "other"))
-    assert main(["import", str(out)]) == 2
-    assert "2 results of different runs of fio" in capsys.readouterr().err
-
-
-def test_results_of_fios_clients_are_refused_by_that_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    socket, job, out = tmp_path / "s", tmp_path / "j.fio", tmp_path / "client.json"
-    job.write_text(f"[j]\nfilename={tmp_path / 'data'}\nsize=1m\nrw=randread\nnumber_ios=9\n")
-    server = subprocess.Popen(["fio", f"--server=sock:{socket}"], cwd=tmp_path, stdout=subprocess.DEVNULL)
-    try:
-        client = ["fio", f"--client=sock:{socket}", "--output-format=json", f"--output={out}", str(job)]
-        for _ in range(200):  # until the server listens
-            if subprocess.run(client, cwd=tmp_path, check=False, capture_output=True).returncode == 0:
-                break
-            time.sleep(0.05)
-    finally:
-        server.terminate()
-        server.wait()
-    assert main(["import", str(out)]) == 2
-    assert "client/server mode (fio --client), which are not read; run the job on each host" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("form", ["json", "json+"])
-def test_flushes_of_fio_have_their_own_row(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What fio's test of etcd's log is judged by."""
-    out = fio_json(tmp_path, form, "ioengine=sync\nrw=write\nbs=8k\nsize=2m\nfdatasync=1")
-    printed = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"][0]["sync"]["lat_ns"]
-    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)
-    flushes, writes = sorted(run["totals"], key=lambda row: str(row["operation"]))
-    assert (writes["operation"], writes["requests"]) == ("write", 256)
-    assert (flushes["operation"], flushes["requests"], flushes["bytes"]) == ("flush", printed["N"], 0)
-    service = flushes["measures"]["service"]
-    assert (service["mean_ns"], service["max_ns"]) == (printed["mean"], printed["max"])
-    assert service["p90_ns" if "p90_ns" in service else "p90"] == printed["percentile"]["90.000000"]
-    assert ("fio-percentiles" in [warning["id"] for warning in run["warnings"]]) == (form == "json")
-
-
-@pytest.mark.parametrize(("engine", "is_timed"), [("psync", True), ("libaio", False), ("io_uring", False)])
-def test_flush_times_of_engines_with_a_queue_are_left_out(
-    engine: str, is_timed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With libaio, 402 µs of a flush and 124 µs of a write stood in cycles of 481 µs."""
-    load = f"ioengine={engine}\nrw=randwrite\nbs=4k\nsize=1m\nfdatasync=1"
-    store = ["--store", str(tmp_path / "runs.db")]
-    assert main(["import", str(fio_json(tmp_path, "json", load)), *store, "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)
-    (flushes,) = (row for row in run["totals"] if row["operation"] == "flush")
-    assert flushes["iops"] > 0
-    assert ("service" in flushes["measures"]) == is_timed
-    assert ("fio-flush-times" in [warning["id"] for warning in run["warnings"]]) != is_timed
-    assert main(["show", "1", *store]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f", {engine})" in shown, "beside the version of fio"
-    head = shown.partition("Before you rely")[0].partition("flush ")[2].partition(";")[0]
-    assert "clat" not in head
-
-
-def test_compare_names_the_engine_that_fio_had(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = ["--store", str(tmp_path / "runs.db")]
-    for engine in ("psync", "libaio"):
-        out = fio_json(tmp_path, "json", f"ioengine={engine}\nrw=randread\nbs=4k\nsize=1m")
-        assert main(["import", str(out), *store]) == 0
-    capsys.readouterr()
-    assert main(["compare", "1", "2", *store]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "requests reach the storage in another way" in said
-    assert "psync" in said
-    assert "libaio" in said
-
-
-def test_fdatasyncs_that_fio_counts_as_short_reads_are_no_failures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = "[log]\ngroup_reporting\nfilename=log\nrw=write\nbs=4k\nsize=1m\nfdatasync=1"
-    out = fio_json(tmp_path, "json", f"group_reporting\nrw=randread\nbs=4k\nsize=2m\n{log}")
-    (job,) = json.loads(out.read_text()[out.read_text().index("{") :])["jobs"]
-    flushed = job["sync"]["lat_ns"]["N"]
-    assert job["read"]["short_ios"] in (0, flushed), "0 where fio counts fdatasync by itself"
-    assert flushed >= 255
-    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["totals"]
-    assert {row["operation"]: (row["requests"], row["errors"]) for row in rows} == {
-        "read": (512, 0),
-        "write": (256, 0),
-        "flush": (flushed, 0),
-    }
-
-
-@pytest.mark.parametrize("more", ["", "\nlat_percentiles=1"])
-def test_the_same_job_by_fio_and_by_us_compares(more: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By percentiles only where fio's include the call that submits a request, as ours do."""
-    out = fio_json(tmp_path, "json+", JOB + more)
-    store = ["--store", str(tmp_path / "runs.db")]
-    assert main(["import", str(out), *store]) == 0
-    assert main(["import", str(tmp_path / "shop.fio"), "-o", str(tmp_path / "shop.toml")]) == 0
-    assert main(["run", str(tmp_path / "shop.toml"), str(tmp_path / "ours"), "--size", "8MiB", *store]) == 0
-    capsys.readouterr()
-    assert main(["compare", "1", "2", *store, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    percentiles = {"latency_p99"} if more else set()
-    assert {change["figure"] for change in found["changes"]} == {"iops", "latency_mean"} | percentiles
-
-
-TWO_JOBS = """[global]
-filename=data
-size=8m
-direct=1
-ioengine=libaio
-runtime=600ms
-time_based
-[rd]
-rw=randread
-iodepth=8
-numjobs=2
-[wr]
-rw=randwrite
-rate_iops=200
-iodepth=2
-"""
-
-
-def fio_rows(directory: Path, name: str, text: str, form: str) -> tuple[Path, list[dict[str, Any]]]:
-    job, out = directory / f"{name}.fio", directory / f"{name}.json"
-    job.write_text(text)
-    words = ["fio", f"--output-format={form}", f"--output={out}", str(job)]
-    subprocess.run(words, cwd=directory, check=True, capture_output=True)
-    return out, json.loads(out.read_text()[out.read_text().index("{") :])["jobs"]
-
-
-def test_clones_and_a_job_beside_them_by_fio_and_by_us_compare(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """fio prints the clones in a row each; they are one stream, as in the profile."""
-    out, printed = fio_rows(tmp_path, "two", TWO_JOBS, "json")
-    assert [row["jobname"] for row in printed] == ["rd", "rd", "wr"]
-    store = ["--store", str(tmp_path / "runs.db")]
-    assert main(["import", str(out), *store, "--json"]) == 0
-    reads, writes = json.loads(capsys.readouterr().out)["totals"]
-    rows = [row["read"] for row in printed[:2]]
-    count = sum(row["total_ios"] for row in rows)
-    service = reads["measures"]["service"]
-    assert (reads["stream"], reads["requests"], reads["depth_max"], writes["stream"]) == ("rd", count, 16, "wr")
-    mean_ns = sum(row["lat_ns"]["mean"] * row["total_ios"] for row in rows) / count
-    assert service["mean_ns"] == pytest.approx(mean_ns, rel=1e-9)
-    assert service["max_ns"] == max(row["lat_ns"]["max"] for row in rows)
-    assert service["p99_ns"] is None, "percentiles of two rows tell none of both together"
-    assert main(["import", str(tmp_path / "two.fio"), "-o", str(tmp_path / "two.toml")]) == 0
-    assert main(["run", str(tmp_path / "two.toml"), str(tmp_path / "ours"), "--size", "8MiB", *store]) == 0
-    capsys.readouterr()
-    assert main(["compare", "1", "2", *store, "--json"]) == 0
-    found = {(change["load"][0], change["figure"]) for change in json.loads(capsys.readouterr().out)["changes"]}
-    assert {("rd", "iops"), ("rd", "latency_mean"), ("wr", "iops")} <= found
-
-
-def test_of_jobs_that_fio_printed_as_one_row_the_load_is_not_known(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With group_reporting, fio prints the name of the first and the options of the last of them."""
-    sizes = "[a]\nstonewall\nrw=randread\niodepth=16\n[b]\nrw=randread\nbs=64k\niodepth=16\n"
-    alone = "[c]\nstonewall\nrw=randread\nnumjobs=2\niodepth=4\nsize=1m\n"
-    text = TWO_JOBS.replace("[rd]", "group_reporting\n[rd]") + sizes + alone
-    out, printed = fio_rows(tmp_path, "groups", text, "json+")
-    assert [row["jobname"] for row in printed] == ["rd", "a", "c"]
-    store = ["--store", str(tmp_path / "runs.db")]
-    assert main(["import", str(out), *store, "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)
-    told = [(row["stream"], row["operation"], row["depth_max"]) for row in run["totals"]]
-    assert told == [
-        ("rd and others", "read", None),
-        ("rd and others", "write", None),
-        ("a and others", "read", None),
-        ("c", "read", 8),
-    ]
-    assert not any(stream.get("options") for phase in run["plan"]["phase"][:2] for stream in phase["stream"])
-    assert "fio-group-reporting" in [warning["id"] for warning in run["warnings"]]
-    assert run["plan"]["title"] == "fio: rd and others, a and others, c"
-    assert [phase["name"] for phase in run["plan"]["phase"]] == ["rd and others", "a and others", "c"]
-    assert main(["show", "1", *store]) == 0
-    shown = capsys.readouterr().out
-    assert "rd: read" not in " ".join(shown.split()), "the figures are not those of one job"
-    assert "group_reporting" in shown
-    assert "open loop" not in shown
-    assert "queue depth" not in shown
-
-
-def test_jobs_of_fio_that_waited_are_phases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = fio_json(tmp_path, "json", "size=1m\nrw=write\n[then]\nstonewall\nfilename=data\nsize=1m\nrw=read")
-    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
-    run = json.loads(capsys.readouterr().out)
-    assert [(row["phase"], row["operation"]) for row in run["totals"]] == [("shop", "write"), ("then", "read")]
-
-
-def test_zones_in_a_part_for_each_worker_are_not_said_in_fios_words() -> None:
-    zones = 'address={ kind = "zones", apart = true, zones = [{ requests = 100, region = "0..40%" }] }'
-    plan = profiles.validate(profiles.read("sqlio-random-read-4"), [zones])
-    with pytest.raises(BadInputError, match=r"for each worker \(apart\) can't be said in a fio job file"):
-        export_fio(plan)
-
-
-def test_a_rate_that_fio_did_not_reach_is_said_and_meets_no_requirement(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A hundred million requests/s, one at a time, are beyond every storage."""
-    store = ["--store", str(tmp_path / "runs.db")]
-    job = "ioengine=psync\nrw=randread\nbs=4k\nsize=32m\nrate_iops=100m"
-    for options in (job.replace("100m", "100000000"), job.replace("100m", "200").replace("32m", "512k")):
-        assert main(["import", str(fio_json(tmp_path, "json+", options)), *store]) == 0
-    capsys.readouterr()
-    assert main(["show", "1", "--check", "iops>=50000000", *store]) != 0
-    missed = capsys.readouterr().out
-    assert "fio was asked for 100,000,000 requests/s of shop and completed" in missed
-    assert "not known" in missed
-    assert "all that was due was sent" not in missed
-    assert main(["show", "2", "--check", "iops>=200", *store]) == 0
-    kept = capsys.readouterr().out
-    assert "the profile offers 200/s, and all that was due was sent" in kept or ": met" in kept
-    assert "fio was asked for" not in kept
-    with Store(tmp_path / "runs.db") as kept_runs:
-        (end,) = kept_runs.record(1).of(PhaseEnd)
-    assert end.unsent > 10_000
-
-
-def test_what_fio_read_back_compares_with_what_we_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """fio prints both in one row; they are phases in turn, as in the profile of the job."""
-    job = f"[wv]\nfilename={tmp_path / 'data'}\nioengine=psync\nrw=randwrite\nbs=4k\nsize=8m\nverify=crc32c\n"
-    out, printed = fio_rows(tmp_path, "wv", job, "json+")
-    assert [row["read"]["total_ios"] and row["write"]["total_ios"] for row in printed] == [2048]
-    store = ["--store", str(tmp_path / "runs.db")]
-    assert main(["import", str(out), *store, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["totals"]
-    assert [(row["phase"], row["operation"]) for row in found] == [("wv", "write"), ("wv-verify", "read")]
-    assert [row["rated_ns"] // 1_000_000 for row in found] == [printed[0][one]["runtime"] for one in ("write", "read")]
-    assert main(["import", str(tmp_path / "wv.fio"), "-o", str(tmp_path / "wv.toml")]) == 0
-    assert main(["run", str(tmp_path / "wv.toml"), str(tmp_path / "ours"), "--size", "8MiB", *store]) == 0
-    capsys.readouterr()
-    assert main(["compare", "1", "2", *store, "--json"]) == 0
-    found = {(*change["load"][:2], change["figure"]) for change in json.loads(capsys.readouterr().out)["changes"]}
-    assert {("wv", "write", "iops"), ("wv-verify", "read", "iops")} <= found
-
-
-def test_a_relative_name_in_a_result_of_fio_is_that_of_the_file_here(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One and the same file was called other storage."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "d").mkdir()
-    job = "[j]\nfilename=d/f\nrw=randread\nbs=4k\nsize=4m\ndirect=1\nioengine=libaio\nio_size=1m\n"
-    Path("shop.fio").write_text(job)
-    command = ["fio", "--output-format=json+", "--output=result.json", "shop.fio"]
-    subprocess.run(command, check=True, capture_output=True)
-    store = ["--store", str(tmp_path / "runs.db")]
-    assert main(["import", "result.json", *store]) == 0
-    assert main(["import", "shop.fio", "-o", "shop.toml"]) == 0
-    assert main(["run", "shop.toml", "d/f", *store]) == 0
-    capsys.readouterr()
-    assert main(["compare", "1", "2", *store, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert "Target" not in {one["label"] for one in found["differing"]}
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    store = ["--store", str(tmp_path / "other.db")]
-    assert main(["import", str(tmp_path / "result.json"), *store]) == 0
-    assert main(["run", str(tmp_path / "shop.toml"), str(tmp_path / "d/f"), *store]) == 0
-    capsys.readouterr()
-    assert main(["compare", "1", "2", *store]) == 0
-    assert "it may be other storage: where a relative name is from is not known" in capsys.readouterr().out
-
-
-def test_the_call_that_percentiles_leave_out_is_averaged_over_all_requests(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """That of a job with few requests was called the average."""
-    common = "direct=1\nioengine=libaio\nsize=8m\n"
-    slow = f"[slow]\nfilename={tmp_path / 'other'}\nrw=randwrite\nbs=128k\nnumber_ios=4\n{common}"
-    jobs = f"rw=randread\nbs=4k\niodepth=8\n{common}{slow}"
-    out = fio_json(tmp_path, "json+", jobs)
-    assert main(["import", str(out), "--store", str(tmp_path / "runs.db"), "--json"]) == 0
-    (said,) = (
-        one["text"] for one in json.loads(capsys.readouterr().out)["warnings"] if "completion latency" in one["text"]
-    )
-    rows = [
-        row[way] for row in json.loads(out.read_text())["jobs"] for way in ("read", "write") if row[way]["total_ios"]
-    ]
-    calls = [(row["lat_ns"]["mean"] - row["clat_ns"]["mean"], row["total_ios"]) for row in rows]
-    mean_ns = sum(ns * count for ns, count in calls) / sum(count for _, count in calls)
-    least, most = (format_ns(end(ns for ns, _ in calls)) for end in (min, max))
-    assert f"(on average {format_ns(mean_ns)}, and {least} to {most} by job and direction)" in said

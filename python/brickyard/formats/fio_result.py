@@ -4,7 +4,8 @@ Means, maxima and percentiles stay those that fio printed (event `imported`). Bi
 are; plain JSON has percentiles only, whose histogram has steps, and a warning says so. Our service time begins before
 the call that submits a request, as fio's `lat` does. fio prints percentiles of that only with `lat_percentiles=1`;
 those of `clat` leave the call out, and a warning says so. fio knows no due instant, so there is no response time. The
-times of `fsync` and `fdatasync` are in `sync`, apart from the writes; they become the stream's flushes.
+times of `fsync` and `fdatasync` are in `sync`, apart from the writes; they become the stream's flushes, with
+their times where the engine has no queue.
 
 Refusal: what fio's JSON means is for `fio_json` to say.
 """
@@ -118,7 +119,7 @@ def _flushes_untimed(
             FLUSHES_UNTIMED,
             "warning",
             "fio's times of flushes are left out: with ioengine={engines} they are not those of the flush alone, but "
-            "include a wait for other requests, or leave out the call. Their number and rate are right.",
+            "include a wait for other requests, or leave out the call. Their number and rate are kept.",
             "use ioengine=psync, or let Brickyard run the job, which times each flush",
             engines=without,
         )

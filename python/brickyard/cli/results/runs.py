@@ -39,7 +39,7 @@ WORST_FIRST: tuple[Outcome, ...] = ("failed", DAMAGED, "running", "interrupted",
 NAMES_SHOWN = 8
 ROWS = 50
 """Shown unless runs are named or another number is given."""
-COUNT = re.compile(r"^\d+ ")
+COUNT = re.compile(r"^(at least )?\d+ ")
 READ_AT_ONCE = 200  # runs whose facts are in memory
 COLUMNS = ("run", "started", "outcome", "IOPS", "p99", "workload", "target")
 FIGURES = ("IOPS", "p99")
@@ -242,9 +242,11 @@ def _row(first: RunInfo, runs: Sequence[RunHead], studies: Mapping[int, StudyInf
 
 
 def _marks(runs: Sequence[RunHead]) -> list[str]:
-    """Those of the runs, with how many have each where not all do; of a long study, of the runs that are read whole."""
-    counts = Counter(mark for run in runs if isinstance(run, RunInfo) for mark in marks_of(run))
-    return [mark if count == len(runs) else f"{count} {mark}" for mark, count in counts.items()]
+    """Those of the runs, with how many have each where not all do; of a long study, only some are read whole."""
+    known = [run for run in runs if isinstance(run, RunInfo)]
+    counts = Counter(mark for run in known for mark in marks_of(run))
+    least = "at least " if len(known) < len(runs) else ""
+    return [mark if count == len(runs) else f"{least}{count} {mark}" for mark, count in counts.items()]
 
 
 def _outcome(run: RunInfo) -> str:
