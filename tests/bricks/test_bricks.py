@@ -71,8 +71,8 @@ def test_an_answer_of_a_model_says_how_far_off_such_models_are(capsys: pytest.Ca
     assert disks is not None
     said = belief("sim:wd2500jd")
     assert (
-        f"Nine of ten published figures of disks lie within {disks.words} of models; if the factor is computed without "
-        "a figure's own source, only 13 of 20 figures from smaller sources lie within it (docs/truth.md)." in said
+        f"Nine of ten published figures of disks lie within {disks.words} of models; of 20 figures from smaller "
+        "sources, only 13 lie within the factor that all other sources give (docs/truth.md)." in said
     )
     assert "Durable writes" not in said
     volumes = spread_of("cloud")

@@ -161,8 +161,8 @@ class Spread:
             return ""
         only = "only " if held < COVERAGE * figures else ""
         return (
-            f"; if the factor is computed without a figure's own source, {only}{held} of {figures} figures from "
-            "smaller sources lie within it"
+            f"; of {figures} figures from smaller sources, {only}{held} lie within the factor that all other sources "
+            "give"
         )
 
     @property
