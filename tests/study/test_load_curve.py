@@ -44,7 +44,7 @@ from brickyard.analysis.studies.curve_words import (
 )
 from brickyard.analysis.studies.curves import Curve, curve_of
 from brickyard.cli import main
-from brickyard.cli.measuring.load_curve import load_curve, parse_levels, parse_limit
+from brickyard.cli.measuring.load_curve import _forecast, load_curve, parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.schema import Duration
@@ -965,3 +965,30 @@ def test_rates_that_a_cache_may_have_made_are_said_to_be(tmp_path: Path) -> None
     assert unknown is not None
     assert "not known" in unknown
     assert into_caches([], None, "--each") is None
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("4KiB", "Nothing needs to be done: a load curve and its searches offer such rates on purpose."),
+        ("16MiB", "Allow more in flight (--set depth=...)"),  # buffers of 256 MiB leave 16 in flight
+    ],
+)
+def test_a_level_that_overloads_the_target_asks_for_no_option_that_the_verb_lacks(
+    size: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It advised --iodepth, beside 256 requests in flight that were not the profile's depth."""
+    asked = ["load-curve", "sqlio-random-read-4", "sim:msr-2003-wd", "--levels", "50,300", "--each", "30s"]
+    assert main([*asked, "--set", f"request={size}", "--store", str(tmp_path / "r.db"), "-o", str(tmp_path / "r")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"\N{RIGHTWARDS ARROW} {said}" in shown
+    assert "--iodepth" not in shown
+
+
+def test_the_announced_time_of_a_search_has_one_total() -> None:
+    asked = profiles.validate(profiles.read("sqlio-random-read-4"), [])
+    (said, *_) = _forecast(asked, asked.phase[0], SECOND, 7, 3)
+    assert said == (
+        "duration: at most 8.4 s for 7 rates, then about 23 rates of 1.2 s to 12 s in the searches for the limit: 36 s "
+        "to 4 min 44 s in all"
+    )

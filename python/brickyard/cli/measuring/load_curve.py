@@ -161,10 +161,11 @@ def _forecast(plan: Plan, phase: Phase, each_ns: int, rates: int, searches: int)
     one_s = expected.duration_s or 0.0
     line = f"duration: at most {format_seconds(rates * one_s)} for {rates} rates"
     if searches:
-        longest_s = one_s * STEP_GROWTH_MAX
+        longest_s, steps = one_s * STEP_GROWTH_MAX, expected_steps(searches)
+        least, most = (format_seconds(rates * one_s + steps * each_s) for each_s in (one_s, longest_s))
         line += (
-            f", then about {expected_steps(searches)} rates of {format_seconds(one_s)} to {format_seconds(longest_s)} "
-            "in the searches for the limit"
+            f", then about {steps} rates of {format_seconds(one_s)} to {format_seconds(longest_s)} in the searches for "
+            f"the limit: {least} to {most} in all"
         )
     return [line, *change_lines(expected.writes, expected.trims)]
 
