@@ -22,10 +22,11 @@ from brickyard.advise import buy, charts, drive_chart, level_chart, parts, predi
 from brickyard.advise.buy import Trial
 from brickyard.advise.candidates import Candidate, candidates
 from brickyard.advise.lifetime import assumed_rebuild_hours, data_loss_hours, rebuild_fails, unreadable
-from brickyard.analysis.figures.search import Step, highest
+from brickyard.analysis.figures.search import Carried, Step, highest
 from brickyard.analysis.judging.verdict import Finding, Verdict
 from brickyard.bricks.resolved import RotatingDrive
 from brickyard.cli import main
+from brickyard.cli.planning.predict import Predicted, _document, _Streams
 from brickyard.errors import BadInputError
 from brickyard.report import advice
 from brickyard.schema import Duration, plan_of
@@ -709,3 +710,15 @@ def test_each_further_copy_of_a_mirror_keeps_data_longer() -> None:
     of = [data_loss_hours("raid1", members, 640_000, 2_100, 0.148) for members in (2, 3, 4)]
     assert of[0] * 50 < of[1] < of[2] / 50
     assert data_loss_hours("raid1", 3, 640_000, 2_100) == pytest.approx(640_000**3 / (3 * 2 * 2_100**2))
+
+
+def test_a_prediction_whose_searches_differ_too_much_has_no_rate() -> None:
+    """It was a number for whoever reads the JSON, and exit code 0, beside an answer that said "not known"."""
+    searches = [Carried(Step(rate, support.MS, holds=True), []) for rate in (3012.0, 3605.0, 15207.0)]
+    found = Predicted("normal", 100.0, searches, _Streams([("reads", 1.0)], are_named=False))
+    assert found.known is None
+    document = _document(found, 0.5, None)
+    assert (document["rate_per_s"], document["high_per_s"], document["mailboxes"]) == (None, None, None)
+    assert str(document["not_known"]).startswith("the searches differ too much (95 % interval 605 to ")
+    agreed = replace(found, searches=searches[:2])
+    assert _document(agreed, None, None)["not_known"] is None

@@ -8,6 +8,7 @@ import pytest
 
 from brickyard import profiles, rulers
 from brickyard.advise.simulate import Brick, simulate
+from brickyard.analysis.figures.sending import SLOTS_MANY
 from brickyard.analysis.judging.answers import answer
 from brickyard.analysis.judging.models import near_words
 from brickyard.analysis.judging.verdict import Finding, verdict
@@ -168,7 +169,8 @@ def test_an_open_loop_whose_slots_were_all_taken_says_how_many(
     assert "proof" not in warning.remedy
     said = f"at most {depth} requests in flight"
     assert [said in text for text in (warning.text, rate.note, time.note)] == [reached == depth] * 3
-    assert warning.remedy.startswith("Allow more in flight (--iodepth" if reached == depth else "Lower the rate")
+    is_bound = reached == depth < SLOTS_MANY
+    assert warning.remedy.startswith("Allow more in flight (--iodepth" if is_bound else "Lower the rate")
     if reached == depth:
         assert said in found(record, "p90<=5ms").note, "a limit that those which were sent kept"
 

@@ -11,6 +11,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from brickyard import profiles
 from brickyard.analysis.figures.latency import FEW_EVENTS_WORDS
 from brickyard.analysis.figures.load_curve import (
+    WITHIN,
     Bend,
     CurvePoint,
     Knee,
@@ -30,28 +32,28 @@ from brickyard.analysis.figures.load_curve import (
     usable,
 )
 from brickyard.analysis.figures.search import Carried, Step, carried, enough, highest, rates, searched
+from brickyard.analysis.studies.curve_limit import is_known, limit_line, not_known
 from brickyard.analysis.studies.curve_words import (
-    Curve,
     curve_circumstances,
     curve_columns,
     curve_marks,
     curve_notes,
-    curve_of,
     curve_row,
     found_lines,
     knee_words,
-    limit_line,
 )
+from brickyard.analysis.studies.curves import Curve, curve_of
 from brickyard.cli import main
-from brickyard.cli.measuring.load_curve import load_curve, parse_levels, parse_limit
+from brickyard.cli.measuring.load_curve import _forecast, load_curve, parse_levels, parse_limit
 from brickyard.errors import BadInputError
 from brickyard.report.load_curve import load_curve as picture_of
 from brickyard.schema import Duration
 from brickyard.schema.plan import Arrivals, ClosedPace, OpenPace, Plan
 from brickyard.store import Json, Record, Store
+from brickyard.store.record import RunMarks
 from brickyard.study.running.caches import into_caches
 from brickyard.study.running.interrupt import Interrupt
-from brickyard.study.shipped.load_curve import closed_plan, one_phase, open_plan, step_ns
+from brickyard.study.shipped.load_curve import LoadCurve, closed_plan, one_phase, open_plan, step_ns
 from support import MS, SECOND, add_run, cell, interval, phase_end, plan, stream
 
 
@@ -373,8 +375,10 @@ def test_a_search_that_was_cut_and_broke_the_limit_below_a_level_knows_no_rate()
     broken = [Step(rate, 148 * MS, holds=False, requests=3000) for rate in (300.0, 150.0)]
     curve = Curve(1000.0, queue(shares=(10, 20, 30)), limit, [carried(broken)], is_cut=True)
     (said,) = [line for line in found_lines(curve) if line.startswith("p99 response time within")]
-    assert said.startswith("p99 response time within 20.0 ms: not known. The measurement did not end. It was ")
-    assert " at 300/s, but 148 ms at 300/s: the target's performance varied over time" in said
+    assert said.startswith(
+        "p99 response time within 20.0 ms: not known, since the target's performance varied over time. "
+        "A step of a search at 150/s broke the limit, with 148 ms, but the level of 200/s kept it, with "
+    )
     assert "at least" not in said
     above = replace(curve, searches=[carried([Step(600.0, 148 * MS, holds=False, requests=3000)])])
     (said,) = [line for line in found_lines(above) if line.startswith("p99 response time within")]
@@ -633,9 +637,11 @@ def test_further_searches_draw_other_arrivals_near_the_first_rate() -> None:
     assert rates([*searched(attempt, 10.0, 1), Carried(None, [])]) is None
 
 
-def line_of(*rates_: float | None, points: list[CurvePoint] | None = None, requests: int = 20_000) -> str:
+def line_of(
+    *rates_: float | None, points: list[CurvePoint] | None = None, requests: int = 20_000, broke_ns: int = MS
+) -> str:
     """What is said of searches that found these rates."""
-    steps = [Step(rate or 1.0, MS, rate is not None, requests=requests) for rate in rates_]
+    steps = [Step(rate or 1.0, MS if rate else broke_ns, rate is not None, requests=requests) for rate in rates_]
     found = [carried([step]) for step in steps]
     return limit_line(
         Curve(200.0, points or [point(100, MS), point(200, 9 * MS)], searches=found), Limit("mean", 5 * MS)
@@ -662,18 +668,22 @@ def test_the_rate_within_a_limit_is_the_mean_of_the_searches_with_its_interval()
         "mean response time within 5.00 ms: 150 requests/s (95 % interval 127 to 179, from the spread of the searches "
         "alone). The 3 searches, each with its own arrivals and offsets, found 140, 150 and 160"
     )
-    apart = line_of(3012, 3605, 15207)
+    apart = line_of(3012, 3605, 15207, points=[point(100, MS)])
     assert apart.startswith(
         "mean response time within 5.00 ms: not known, since the searches differ too much (95 % interval 605 to 50,"
     )
     assert "found 3,012, 3,605 and 15,207" in apart
     assert "95 % interval 150 to 152," in line_of(150, 150, 150), "a search tells its rate to 1 %"
     assert line_of(140).endswith(": 140 requests/s. A single search gives no interval: use --searches 3")
-    assert line_of(140, None).endswith("at no measured rate in 1 of 2 searches; otherwise up to 140/s")
-    assert line_of(None, None).endswith(
-        "not known. The searches found no rate that keeps it; at 1.00/s it is 1.00 ms. But the level of 100/s kept it, "
-        "with 1.00 ms: the target's performance varied over time. Measure again when nothing else runs"
-    )
+    varied = ": not known, since the target's performance varied over time. "
+    some = line_of(140, None, broke_ns=9 * MS)
+    assert f"{varied}A step of a search at 1.00/s broke the limit, with 9.00 ms, but the level of 100/s kept it" in some
+    assert some.endswith("Of the 2 searches, each with its own arrivals and offsets, 1 found no rate, the others 140/s")
+    none = line_of(None, None, broke_ns=9 * MS)
+    assert varied in none
+    assert none.endswith("The searches found no rate that keeps it; at 1.00/s it is 9.00 ms")
+    failed = line_of(None, None)
+    assert "at 1.00/s had requests that failed, but the level of 100/s kept it, with 1.00 ms. Measure again" in failed
     few = line_of(140, 150, 160, requests=200)
     assert (
         "The smallest step has 200 requests; with fewer than 1,000 for the mean, a search finds a rate that is" in few
@@ -714,8 +724,13 @@ def test_a_search_that_levels_above_contradict_is_said() -> None:
     levels = [point(rate, MS) for rate in (52, 104, 520)]
     curve = Curve(520.0, levels, Limit("mean", 5 * MS), [carried(steps) for _ in range(3)])
     said = found_lines(curve)
-    varied = "the target's performance varied over time. Measure again when nothing else runs"
-    assert said[1].endswith(f"But the level of 520/s kept it, with 1.00 ms: {varied}")
+    varied = "the target's performance varied over time"
+    assert said[1].startswith(
+        f"mean response time within 5.00 ms: not known, since {varied}. A step of a search at 56.0/s overloaded the "
+        "target, but the level of "
+    )
+    assert "kept it, with 1.00 ms. Measure again when nothing else runs. The 3 searches, " in said[1]
+    assert "95 % interval" not in said[1]
     assert any(f"But a search overloaded it at 56.0/s: {varied}" in line for line in said)
     calm = Curve(520.0, levels[:1], Limit("mean", 5 * MS), [carried(steps) for _ in range(3)])
     assert not any("varied" in line for line in found_lines(calm))
@@ -728,13 +743,13 @@ def test_times_that_do_not_follow_the_rate_decide_nothing() -> None:
     levels = [point(10_865, MS, percentiles={"p99": int(5.08 * MS)})]
     curve = Curve(54_325.0, levels, Limit("p99", 5 * MS), [carried(steps)])
     said = found_lines(curve)[1]
-    assert (
-        "But it was 45.1 ms at 265/s, and 5.08 ms at 10,865/s: how much load keeps the limit is not known, since the "
-        "target's performance varied over time" in said
+    assert said == (
+        "p99 response time within 5.00 ms: not known, since the target's performance varied over time. A step of a "
+        "search at 265/s broke the limit, with 45.1 ms, but the level of 10,865/s had only 5.08 ms. Measure again when "
+        "nothing else runs. The search found 255/s"
     )
-    assert "too high" not in said
     in_order = [replace(step, value_ns=4 * MS) if step.rate_per_s < 679 else step for step in steps]
-    assert "not known, since" not in found_lines(replace(curve, searches=[carried(in_order)]))[1]
+    assert "not known" not in found_lines(replace(curve, searches=[carried(in_order)]))[1]
 
 
 def test_levels_that_contradict_the_searches_are_said() -> None:
@@ -743,14 +758,71 @@ def test_levels_that_contradict_the_searches_are_said() -> None:
     levels = [point(90, MS), point(110, 9 * MS), point(120, 6 * MS), point(130, MS)]
     curve = Curve(200.0, levels, Limit("mean", 5 * MS), [carried(steps) for _ in range(3)])
     said = " ".join(found_lines(curve))
-    assert "But 2 lower levels broke it, with 9.00 ms at 110/s: the target's performance varied over time" in said
+    assert (
+        "not known, since the target's performance varied over time. The level of 110/s broke the limit, with" in said
+    )
+    assert "9.00 ms, but the level of 130/s kept it, with 1.00 ms." in said
     assert "a search overloaded it at 300/s" in said
     assert "knee: between 130/s, the highest level, and 300/s, where a search overloaded the target" in said
     assert "ended before saturation" not in said
-    (within, *_) = curve_marks(curve)
-    drawn = picture_of(levels, curve_marks(curve), curve.limit).svg
+    assert not any(mark.name == WITHIN for mark in curve_marks(curve)), "no rate is drawn as an answer"
+    agreed = replace(curve, points=levels[-1:])
+    (within, *_) = curve_marks(agreed)
+    drawn = picture_of(agreed.points, curve_marks(agreed), curve.limit).svg
     assert within.value == pytest.approx(150)
     assert f"{within.name}: {within.words}" in unescape(drawn), "although no level was offered up to there"
+
+
+def test_what_the_interval_of_the_searches_covers_is_no_contradiction() -> None:
+    """Each search has arrivals of its own, so that one breaks the limit at a rate at which another keeps it."""
+    searches = [
+        carried([Step(best, MS, True, requests=20_000), Step(best * 1.01, 9 * MS, False, requests=20_000)])
+        for best in (140.0, 150.0, 160.0)  # the interval is 127 to 179
+    ]
+    limit = Limit("mean", 5 * MS)
+    levels = [point(90, MS), point(118, 6 * MS), point(130, MS), point(190, 4 * MS)]
+    near = Curve(200.0, levels, limit, searches)
+    assert not_known(near, limit) == ""
+    assert is_known(near, limit)
+    below = replace(near, points=[point(90, MS), point(110, 6 * MS)])
+    assert not is_known(below, limit)
+    assert "The level of 110/s broke the limit, with 6.00 ms, but a step of a search at 140/s kept it" in (
+        not_known(below, limit)
+    )
+    above = replace(near, points=[point(90, MS), point(220, MS)])
+    assert not is_known(above, limit)
+    assert not_known(above, limit).endswith("but the level of 220/s kept it, with 1.00 ms")
+
+
+def test_a_disk_that_is_slow_for_a_time_ends_with_no_rate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rate and its interval stood in the answer, in the picture and as `usable`, with exit code 0, before "how much
+    load keeps the limit is not known"."""
+    one = LoadCurve._one
+
+    def slower(self: LoadCurve, plan: Plan, marks: RunMarks) -> Any:
+        name, targets, options, condition = self._about
+        changes = ["drive.rpm=1800"] if marks.search else []
+        self._about = name, targets, msgspec.structs.replace(options, overrides=changes), condition
+        return one(self, plan, marks)
+
+    monkeypatch.setattr(LoadCurve, "_one", slower)
+    given_ = ["load-curve", "sqlio-random-read-4", "sim:msr-2003-wd", "--limit", "p99:100ms", "--levels", "10,40,70"]
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main([*given_, "--each", "5s", "--json", "-o", str(tmp_path / "r"), *store]) == 1
+    found = json.loads(capsys.readouterr().out)
+    why = "the target's performance varied over time. A step of a search at "
+    assert found["usable"] is None
+    assert found["usable_not_known"].startswith(why)
+    assert any(search["rate_per_s"] for search in found["searches"]), "what the searches found is there"
+    said = " ".join(found["answer"] + [found["belief"]])
+    assert f"P99 response time within 100 ms: not known, since {why}" in said
+    page = unescape((tmp_path / "r" / "report.html").read_text("utf-8"))
+    assert "not known, since the target's performance varied over time" in page
+    assert f"{WITHIN}: " not in page
+    assert main(["show", "s1", *store]) == 0
+    assert "not known, since the target's performance varied" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_rate_that_the_closed_loop_achieved_is_within_the_capacity() -> None:
@@ -772,15 +844,15 @@ def test_steps_of_searches_count_in_the_capacity_and_may_contradict_each_other()
     def said(*found: tuple[float, float, bool]) -> list[str]:
         steps = [Step(rate, 8 * MS, kept, kept, 500, 1.0, achieved) for rate, achieved, kept in found]
         best = max((step for step in steps if step.holds), key=lambda step: step.rate_per_s)
-        return found_lines(Curve(100.0, levels, Limit("p99", 20 * MS), [Carried(best, steps)]))
+        return found_lines(Curve(100.0, levels, Limit("p99", 30 * MS), [Carried(best, steps)]))
 
     steady = said((118.0, 117.0, True), (125.0, 105.0, False))
     assert "capacity: about 117/s, the highest rate that was achieved" in steady
     assert any("From about this rate on, the target is overloaded" in line for line in steady)
     varied = said((140.0, 139.0, True), (90.0, 80.0, False))
     assert "capacity: about 139/s, the highest rate that was achieved" in varied
-    (line,) = [line for line in varied if "overloaded the target, and" in line]
-    assert "But 90.0/s overloaded the target, and 140/s kept the limit: the target's performance varied" in line
+    assert "not known, since the target's performance varied over time." in varied[1]
+    assert "overloaded the target, but a step of a search at 140/s kept it, with 8.00 ms." in varied[1]
 
 
 def test_a_limit_that_every_level_keeps_is_searched_up_to_the_capacity(
@@ -893,3 +965,30 @@ def test_rates_that_a_cache_may_have_made_are_said_to_be(tmp_path: Path) -> None
     assert unknown is not None
     assert "not known" in unknown
     assert into_caches([], None, "--each") is None
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("4KiB", "Nothing needs to be done: a load curve and its searches offer such rates on purpose."),
+        ("16MiB", "Allow more in flight (--set depth=...)"),  # buffers of 256 MiB leave 16 in flight
+    ],
+)
+def test_a_level_that_overloads_the_target_asks_for_no_option_that_the_verb_lacks(
+    size: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It advised --iodepth, beside 256 requests in flight that were not the profile's depth."""
+    asked = ["load-curve", "sqlio-random-read-4", "sim:msr-2003-wd", "--levels", "50,300", "--each", "30s"]
+    assert main([*asked, "--set", f"request={size}", "--store", str(tmp_path / "r.db"), "-o", str(tmp_path / "r")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"\N{RIGHTWARDS ARROW} {said}" in shown
+    assert "--iodepth" not in shown
+
+
+def test_the_announced_time_of_a_search_has_one_total() -> None:
+    asked = profiles.validate(profiles.read("sqlio-random-read-4"), [])
+    (said, *_) = _forecast(asked, asked.phase[0], SECOND, 7, 3)
+    assert said == (
+        "duration: at most 8.4 s for 7 rates, then about 23 rates of 1.2 s to 12 s in the searches for the limit: 36 s "
+        "to 4 min 44 s in all"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -450,3 +451,25 @@ def test_a_study_bears_the_marks_of_its_runs(tmp_path: Path, capsys: pytest.Capt
     shown = " ".join(capsys.readouterr().out.split())
     assert "done, 3 overloaded" in shown
     assert "overloaded: " in shown, "what the mark means"
+
+
+def test_levels_that_are_bare_values_have_their_factor_beside_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The header was `request  1  8`, and `depth` stood nowhere in the table."""
+    (tmp_path / "study.toml").write_text(
+        SCRATCH.replace("repetitions = 2", "").replace("[base]", '[base]\ntarget="sim:msr-2003-wd"')
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    store = ["--store", str(tmp_path / "runs.db"), "-o", str(tmp_path / "r")]
+    assert main(["study", str(tmp_path / "study.toml"), *store]) == 0
+    out = capsys.readouterr().out
+    found = re.search(r"^( +\S.*depth.*)\n(request .*)$", out, re.MULTILINE)
+    assert found is not None
+    head, names = found.groups()
+    assert re.split(r"  +", head.strip()) == ["IOPS by depth", "% of best by depth", "difference to depth 1"]
+    assert names.split() == ["request", "1", "4", "1", "4", "4"]
+    assert "depth 4 compared with depth 1, by IOPS" in " ".join(out.split())
+    page = (tmp_path / "r" / "report.html").read_text("utf-8")
+    assert ">IOPS by depth</th>" in page
+    assert ">depth</text>" in (tmp_path / "r" / "pictures" / "table-table-1.svg").read_text("utf-8"), "the legend"

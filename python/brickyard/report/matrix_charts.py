@@ -71,7 +71,7 @@ def matrix_picture(pivot: Pivot, workload: str = "", *, narrow: bool = False) ->
                 inner[0].title if inner else "",
                 top=_top(pivot, key),
                 width=width,
-                title=_labels(outer, key),
+                title=_named(outer, key),
                 first=number % across == 0,
             )
         )
@@ -106,6 +106,10 @@ def _labels(axes: Sequence[Axis], key: Key) -> list[str]:
     return [axis.label(level) for axis, level in zip(axes, key, strict=False)]
 
 
+def _named(axes: Sequence[Axis], key: Key) -> list[str]:
+    return [axis.named(level) for axis, level in zip(axes, key, strict=False)]
+
+
 def _row(entry: Entry, along: str, colour: str) -> _Bar:
     return _Bar(along, colour, entry.sample.centre, *_ends(entry.sample))
 
@@ -128,7 +132,7 @@ def _bars(
     title: list[str],
     first: bool,
 ) -> Any:
-    many = len(colours) > 1
+    many, axes = len(colours) > 1, pivot.column_axes
     fits = sum(len(level) + 2 for level in along) * LETTER <= width
     x = alt.X(
         "along:N",
@@ -147,7 +151,7 @@ def _bars(
     )
     colour = alt.Color(
         "colour:N",
-        title=None,
+        title=" ".join(axis.title for axis in axes) if any(axis.is_bare for axis in axes) else None,
         sort=colours,
         scale=alt.Scale(domain=colours, range=[theme.LINE_COLOURS[n % 7] for n in range(len(colours))]),
         legend=alt.Legend(symbolType="square") if many else None,
@@ -175,7 +179,7 @@ def trade_picture(x: Pivot, y: Pivot, title: str, workload: str = "", *, narrow:
             one.sample.centre / seconds,
             other.sample.centre,
             *_ends(other.sample),
-            ", ".join(_labels(x.row_axes, row)),
+            ", ".join(_named(x.row_axes, row)),
         )
         for row in x.rows
         for column in (x.columns or ((),))

@@ -8,6 +8,7 @@ from brickyard.analysis.figures.cells import DASH
 from brickyard.analysis.figures.difference_words import EXACTLY_NONE, UNKNOWN, WITHIN_NOISE, difference_text
 from brickyard.analysis.figures.pivot import Axis, Entry, Key, Pivot
 from brickyard.report.tables import Table
+from brickyard.schema.warning import listed
 from brickyard.units import format_percent, three_digits
 
 NOISE_UNKNOWN = (
@@ -16,6 +17,7 @@ NOISE_UNKNOWN = (
 SAME_COMPUTATION = f"{EXACTLY_NONE}: both sides are the same computation (same seed, modelled target)"
 NOT_SEEN = f"{WITHIN_NOISE}: not seen beyond noise; the true difference may be anywhere within the range"
 LOPSIDED = 0.5  # from such a half width on, ± would hide that the interval reaches farther up than down
+COMPARED = ("difference", "penalty")
 HEADINGS = {"percent_of_best": "% of best", "rank": "rank"}
 
 
@@ -23,7 +25,7 @@ def matrix_table(pivot: Pivot) -> Table:
     """One block of columns for each thing that is shown."""
     blocks = [(what, column) for what in pivot.spec.show for column in _columns(pivot, what)]
     names = [" ".join(_labels(pivot.column_axes, column)) for _, column in blocks]
-    heads = {what: _heading(pivot, what) for what in pivot.spec.show}
+    heads = {what: f"{_heading(pivot, what)}{_factors(pivot, what)}" for what in pivot.spec.show}
     rows = [
         [*_labels(pivot.row_axes, row), *(entry_text(pivot, pivot.at(row, column), what) for what, column in blocks)]
         for row in pivot.rows
@@ -50,7 +52,7 @@ def _is_told(pivot: Pivot, row: Key, column: Key, what: str) -> bool:
     entry = pivot.at(row, column)
     if entry is None:
         return what == "value" and (row, column) in pivot.blanks
-    return what not in ("difference", "penalty") or entry.difference is not None
+    return what not in COMPARED or entry.difference is not None
 
 
 def _merged(rows: list[list[str]], names: int) -> list[list[str]]:
@@ -69,13 +71,20 @@ def _labels(axes: Sequence[Axis], key: Key) -> list[str]:
     return [axis.label(level) for axis, level in zip(axes, key, strict=True)]
 
 
+def _factors(pivot: Pivot, what: str) -> str:
+    """Those of the columns, where neither their labels nor the heading says them."""
+    said = pivot.spec.baseline if what in COMPARED else {}
+    axes = [axis for axis in pivot.column_axes if axis.name not in said]
+    return f" by {listed([axis.title for axis in axes])}" if any(axis.is_bare for axis in axes) else ""
+
+
 def _heading(pivot: Pivot, what: str) -> str:
     if what == "value":
         return pivot.figure.heading
-    if what in ("difference", "penalty"):
+    if what in COMPARED:
         axes = {axis.name: axis for axis in (*pivot.row_axes, *pivot.column_axes)}
         base = ", ".join(
-            axes[name].label(level) if name in axes else level
+            axes[name].named(level) if name in axes else level
             for name, levels in pivot.spec.baseline.items()
             for level in levels
         )

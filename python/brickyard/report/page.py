@@ -38,11 +38,10 @@ from brickyard.analysis.studies.curve_words import (
     curve_columns,
     curve_marks,
     curve_notes,
-    curve_of,
     curve_row,
-    is_of_search,
     run_names,
 )
+from brickyard.analysis.studies.curves import curve_of, is_of_search
 from brickyard.analysis.studies.pts_points import point_rows
 from brickyard.outputs import report_place
 from brickyard.report import charts, pgbench, pts, replay

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from brickyard.analysis.judging.answers import Answer
 from brickyard.analysis.judging.crosscheck import crosscheck_answer, crosschecked, is_crosscheck
 from brickyard.analysis.studies.census_answer import census_answer, censused, is_census
-from brickyard.analysis.studies.curve_words import curve_answer, curve_of
+from brickyard.analysis.studies.curve_words import curve_answer
+from brickyard.analysis.studies.curves import curve_of
 from brickyard.honesty.answers import DURABLE, WritePath, is_of_write_path, write_path, write_path_answer
 from brickyard.report.study_tables import (
     census_tables,

@@ -37,6 +37,9 @@ class TableSpec:
     limit: str | None
 
 
+SWITCHED = ("on", "off", "yes", "no", "true", "false")
+
+
 @dataclass(frozen=True)
 class Axis:
     """A factor with its levels in order: what they are called, and with whom each is compared."""
@@ -47,8 +50,17 @@ class Axis:
     groups: dict[str, str]
     changes_load: bool = False
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether its levels are values that do not say of what, such as 8 or on."""
+        return any(label[:1].isdigit() or label.lower() in SWITCHED for label in self.labels.values())
+
     def label(self, level: str) -> str:
         return self.labels.get(level, level)
+
+    def named(self, level: str) -> str:
+        """The label where the factor stands nowhere beside it."""
+        return f"{self.title} {self.label(level)}" if self.is_bare else self.label(level)
 
     def group(self, level: str) -> str:
         return self.groups.get(level, level)

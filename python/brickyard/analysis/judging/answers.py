@@ -44,7 +44,7 @@ from brickyard.analysis.judging.sharing import joined
 from brickyard.analysis.judging.without_rate import Key, without_rate, without_words
 from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_request
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
-from brickyard.schema.warning import listed
+from brickyard.schema.warning import LISTED_MAX, listed
 from brickyard.store import CHAINS, FRAME, Record
 from brickyard.store.record import COMPLETIONS
 from brickyard.units import (
@@ -497,16 +497,37 @@ def _ended(records: Sequence[Record]) -> list[str]:
 def _moments(records: Sequence[Record]) -> str:
     """Rates per second that were taken over less than one second are those of a moment, also on a model: its caches
     fill, and its arms and cells change, from one moment to the next."""
-    brief = [moments for record in records if (moments := _brief_rows(record))]
-    if not brief:
+    whole: list[list[Totals]] = []
+    in_phases: list[list[Totals]] = []
+    for record in records:
+        if rows := _brief_rows(record):
+            is_whole = len({row.phase for row in rows}) == len(record.info.plan.phase)
+            (whole if is_whole else in_phases).append(rows)
+    said = [
+        f"{whose}{_lengths(rows)}{in_runs(len(runs), records)}"
+        for whose, runs in (("measured for only ", whole), (_brief_phases(in_phases, records), in_phases))
+        if (rows := [row for each in runs for row in each])
+    ]
+    if not said:
         return ""
-    shortest = min((row for rows in brief for row in rows), key=lambda row: row.rated_ns)
-    one = records[0].info.plan if len(records) == 1 else None
-    head, phases = "M", len({row.phase for row in brief[0]})
-    if one is not None and len(one.phase) > 1:
-        head = f"{phases} of {len(one.phase)} phases were m" if phases > 1 else f"Phase {shortest.phase_name} was m"
-    span = f"{'as little as' if phases > 1 and one is not None else 'only'} {format_ns(shortest.rated_ns)}"
-    return f"{head}easured for {span}{in_runs(len(brief), records)}: too short to say what the target sustains."
+    words = "; ".join(said)
+    return f"{words[0].upper()}{words[1:]}: too short to say what the target sustains."
+
+
+def _lengths(rows: Sequence[Totals]) -> str:
+    """For how long rates were measured, as a range where they differ."""
+    ends = (format_ns(of(row.rated_ns for row in rows)) for of in (min, max))
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _brief_phases(runs: Sequence[Sequence[Totals]], records: Sequence[Record]) -> str:
+    """The phases of runs whose other phases were longer; of many in one run, their number says more."""
+    found = {row.phase: row.phase_name for rows in runs for row in rows}
+    names = list(dict.fromkeys(found.values()))
+    if len(records) == 1 and len(found) > LISTED_MAX:
+        return f"{len(found)} of {len(records[0].info.plan.phase)} phases were measured for only "
+    whose = f"phases {listed(names)} were" if len(names) > 1 else f"phase {listed(names)} was"
+    return f"{whose} measured for only "
 
 
 def _brief_rows(record: Record) -> list[Totals]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from brickyard.analysis.figures.sending import TRANSACTIONS, Sent, SentStream, in_flight_words
+from brickyard.analysis.figures.sending import SLOTS_MANY, TRANSACTIONS, Sent, SentStream, in_flight_words
 from brickyard.analysis.judging.crowding import CPU_WAITED, CROWDED, crowding, waited
 from brickyard.analysis.judging.judged import Judged
 from brickyard.schema import (
@@ -117,6 +117,7 @@ def failures(run: Judged) -> Iterator[RunWarning]:
 
 NOTHING_MEASURED = "nothing_measured"
 LOWER_OR_LONGER = "Lower the rate, or measure longer: a queue close to its limit grows and shrinks for a long time."
+OF_CURVE = "Nothing needs to be done: a load curve and its searches offer such rates on purpose."
 OVERLOADED, BACKLOG = "overloaded", "backlog"
 NOT_DIRECT = "not_direct"
 LIMITS = (PhaseReason.REQUESTS, PhaseReason.BYTES, PhaseReason.PASSES, PhaseReason.PROGRAM)
@@ -416,12 +417,19 @@ def searches(run: Judged, phase: int) -> bool:
     return ramp is not None and ramp.limit is not None
 
 
+def not_kept_up(run: Judged, phase: int, in_flight: int, otherwise: str) -> str:
+    """The remedy, where a stream fell behind with that many requests in flight; 0 where it had a slot free."""
+    if not in_flight or in_flight >= SLOTS_MANY:
+        return OF_CURVE if run.is_of_curve else otherwise
+    return more_in_flight(run, phase)
+
+
 def more_in_flight(run: Judged, phase: int) -> str:
     if run.other_kind is OtherKind.PGBENCH:
         return "Use more clients (--set clients=...): if the rate is still not reached, it is too high."
     asked = run.plan.phase[phase] if isinstance(run.plan, Plan) and phase < len(run.plan.phase) else None
     is_trace = asked is not None and any(stream.trace for stream in asked.stream)
-    how = "--trace-depth" if is_trace else "--iodepth or --set depth=..."
+    how = "--trace-depth" if is_trace else "--set depth=..." if run.is_of_curve else "--iodepth or --set depth=..."
     return f"Allow more in flight ({how}): if the rate is still not reached, it is too high."
 
 
@@ -431,9 +439,8 @@ def overload(run: Judged) -> Iterator[RunWarning]:
         if told is not None and not told.kept_up and not searches(run, end.phase):
             what = "database" if run.other_kind in (OtherKind.REPLAY, OtherKind.PGBENCH) else "storage"
             is_crowded = not run.is_simulated and any(crowding(run.start, watch) for watch in run.watches)
-            most, remedy = told.most_in_flight, "Lower the rate."
-            if most:
-                remedy = more_in_flight(run, end.phase)
+            most = told.most_in_flight
+            remedy = not_kept_up(run, end.phase, most, "Lower the rate.")
             if is_crowded:
                 what += ", or the generator beside other work on its CPUs,"
                 remedy = "Stop what else runs on this host and measure again, or lower the rate."
@@ -471,7 +478,7 @@ def backlog(run: Judged) -> Iterator[RunWarning]:
                 f"{IN_PHASE} {noun} of {{stream}} came faster than they were answered{keep_up}: the queue grew, so "
                 "response times depend on how long the run was. Their mean was {first} in the first quarter and {last} "
                 "in the last.",
-                more_in_flight(run, end.phase) if most else LOWER_OR_LONGER,
+                not_kept_up(run, end.phase, most, LOWER_OR_LONGER),
                 gravity=one.share,
                 phase=run.phase_name(end.phase),
                 stream=one.name,

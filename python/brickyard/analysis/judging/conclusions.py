@@ -240,11 +240,11 @@ def base_of(pivot: Pivot, axis: Axis) -> str:
 
 
 def _cost_words(axis: Axis, level: str, found: list[Difference], bases: set[str], figure: str) -> str:
-    base = " or ".join(axis.label(name) for name in sorted(bases))
+    base = " or ".join(axis.named(name) for name in sorted(bases))
     seen = sum(is_seen(item) for item in found)
     is_known = all(item.seen is not None for item in found)
     alike = unseen_words([item for item in found if not is_seen(item)], is_known)
-    head = f"{axis.label(level)} compared with {base}, by {figure}:"
+    head = f"{axis.named(level)} compared with {base}, by {figure}:"
     if not seen:
         return _closed(f"{head} {alike}" + ("" if len(found) == 1 else f" in any of {len(found)} cells"), is_known)
     # Every cell counts: a median of those alone that differ would show a larger cost than there is.

@@ -71,6 +71,8 @@ class Judged:
     write_bytes: int | None = None
     """By the run itself; None where that is not known."""
     plan: Plan | OtherPlan | None = None
+    is_of_curve: bool = False
+    """Whether it is an open loop of a load curve, which offers more than the storage does on purpose."""
     store: StorePlace | None = None
     is_release_build: bool | None = None
 

@@ -79,12 +79,18 @@ def is_wide(rates: Sample) -> bool:
     return rates.low is not None and rates.high is not None and rates.high > WIDE_FACTOR * rates.low
 
 
+def differ_words(item: Sustained, rates: Sample) -> str:
+    """Of an interval that is too wide."""
+    whose = f" of {item.streams}" if item.streams else ""
+    span = f"{format_iops(rates.low or 0.0)} to {format_iops(rates.high or 0.0)} {item.noun}/s{whose}"
+    return f"the searches differ too much (95 % interval {span}, {COVERED})"
+
+
 def sustained_words(item: Sustained, rates: Sample) -> str:
     """Without a full stop. A rate that the profile's own closed loop cannot have comes after what that does."""
     whose = f" of {item.streams}" if item.streams else ""
-    if is_wide(rates) and rates.low is not None and rates.high is not None:
-        span = f"{format_iops(rates.low)} to {format_iops(rates.high)} {item.noun}/s{whose}"
-        return f"not known, since the searches differ too much (95 % interval {span}, {COVERED})"
+    if is_wide(rates):
+        return f"not known, since {differ_words(item, rates)}"
     about = []
     if rates.low is not None and rates.high is not None:
         about.append(f"95 % interval {format_iops(rates.low)} to {format_iops(rates.high)}, {COVERED}")

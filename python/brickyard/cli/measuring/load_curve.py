@@ -16,17 +16,15 @@ from brickyard.analysis.figures.load_curve import Limit, capacity, knee
 from brickyard.analysis.figures.search import SEARCHES, expected_steps
 from brickyard.analysis.figures.search import rates as rates_of
 from brickyard.analysis.figures.workload import workload_words
+from brickyard.analysis.studies.curve_limit import is_known, not_known
 from brickyard.analysis.studies.curve_words import (
-    Curve,
     curve_answer,
     curve_circumstances,
     curve_columns,
     curve_notes,
     curve_row,
-    is_kept,
-    is_of_search,
-    searches_of,
 )
+from brickyard.analysis.studies.curves import Curve, is_of_search, searches_of
 from brickyard.cli.parts import conditioning, options
 from brickyard.cli.parts.drawing import drawn, report_command
 from brickyard.cli.parts.output import EXIT_CODES, emit, print_labelled, print_line, stderr, stdout, table
@@ -136,10 +134,10 @@ def load_curve(
     tried = searches_of(records, asked) if is_cut and asked else result.searches
     curve = Curve(result.maximum_per_s, result.points, asked, tried, is_cut=is_cut)
     if json:
-        emit({**curve_answer(curve, records, result.notes).document(), **_document(result, asked, made.page)})
+        emit({**curve_answer(curve, records, result.notes).document(), **_document(result, curve, made.page)})
     else:
         _print(stdout(), result, records, curve, made.page)
-    if result.outcome == "done" and asked is not None and not is_kept(curve, asked):
+    if result.outcome == "done" and asked is not None and not is_known(curve, asked):
         return FAILED
     return made.code(EXIT_CODES.get(result.outcome, BAD_INPUT))
 
@@ -163,10 +161,11 @@ def _forecast(plan: Plan, phase: Phase, each_ns: int, rates: int, searches: int)
     one_s = expected.duration_s or 0.0
     line = f"duration: at most {format_seconds(rates * one_s)} for {rates} rates"
     if searches:
-        longest_s = one_s * STEP_GROWTH_MAX
+        longest_s, steps = one_s * STEP_GROWTH_MAX, expected_steps(searches)
+        least, most = (format_seconds(rates * one_s + steps * each_s) for each_s in (one_s, longest_s))
         line += (
-            f", then about {expected_steps(searches)} rates of {format_seconds(one_s)} to {format_seconds(longest_s)} "
-            "in the searches for the limit"
+            f", then about {steps} rates of {format_seconds(one_s)} to {format_seconds(longest_s)} in the searches for "
+            f"the limit: {least} to {most} in all"
         )
     return [line, *change_lines(expected.writes, expected.trims)]
 
@@ -218,8 +217,8 @@ def _picture(page: Path) -> Path:
     return page.parent / folder / "load-curve.png"
 
 
-def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Document:
-    found, rates = knee(result.points), rates_of(result.searches)
+def _document(result: CurveResult, curve: Curve, page: Path | None) -> Document:
+    found, limit = knee(result.points), curve.limit
     steps = [step for one in result.searches for step in one.steps]
     return {
         "study": result.study,
@@ -232,11 +231,18 @@ def _document(result: CurveResult, limit: Limit | None, page: Path | None) -> Do
         "bend": found.bend.value,
         "capacity_per_s": capacity(result.points, result.maximum_per_s, steps),
         "limit": {"figure": limit.figure, "above_ns": limit.above_ns} if limit else None,
-        "usable": {"rate_per_s": rates.centre, "low_per_s": rates.low, "high_per_s": rates.high} if rates else None,
+        "usable": _usable(curve, limit) if limit else None,
+        "usable_not_known": (not_known(curve, limit) or None) if limit else None,
         "searches": [one.document() for one in result.searches],
         "picture": str(_picture(page)) if page else None,
         "report": str(page) if page else None,
     }
+
+
+def _usable(curve: Curve, limit: Limit) -> Document | None:
+    """The rate within the limit; None where no rate keeps it, and where it is not known."""
+    rates = rates_of(curve.searches) if is_known(curve, limit) else None
+    return {"rate_per_s": rates.centre, "low_per_s": rates.low, "high_per_s": rates.high} if rates else None
 
 
 def _print(console: Console, result: CurveResult, records: list[Record], curve: Curve, page: Path | None) -> None:

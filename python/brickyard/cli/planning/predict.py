@@ -23,8 +23,8 @@ from brickyard.analysis.figures import search
 from brickyard.analysis.figures.samples import Sample
 from brickyard.analysis.figures.search import SEARCHES
 from brickyard.analysis.judging.groups import with_changes
-from brickyard.analysis.studies.curve_words import growing_words, search_words
-from brickyard.analysis.studies.sustained import Sustained
+from brickyard.analysis.studies.curve_limit import growing_words, search_words
+from brickyard.analysis.studies.sustained import Sustained, differ_words, is_wide
 from brickyard.bricks import far_off, fitted
 from brickyard.bricks.caps import caps_of
 from brickyard.bricks.spread import KINDS, Spread, kind_of, spread_of
@@ -143,7 +143,7 @@ def predict(
     said = changes_in(whole.title or "")
     names = Names(profile, target, said, ", ".join(of_brick))
     _answer(names, limit, found, per_mailbox, per_page, cached, far, as_json=json)
-    return 0 if all(item.rates for item in found) else 1
+    return 0 if all(item.known for item in found) else 1
 
 
 def _refuse_all_streams(plan: Plan, per_mailbox: float | None, per_page: float | None) -> None:
@@ -255,6 +255,11 @@ class Predicted:
     @property
     def rates(self) -> Sample | None:
         return search.rates(self.searches)
+
+    @property
+    def known(self) -> Sample | None:
+        """The rates, unless the searches differ too much."""
+        return self.rates if self.rates and not is_wide(self.rates) else None
 
     @property
     def steps(self) -> list[search.Step]:
@@ -451,9 +456,9 @@ def _whole(value: float) -> str:
 
 def _rates(item: Predicted, each: float, form: Callable[[float], str]) -> str:
     """The rate over what one mailbox or page takes of it, with its interval."""
-    rates = item.rates
+    rates = item.known
     if rates is None:
-        return "none"
+        return "not known" if item.rates else "none"
     said = form(rates.centre / each)
     if rates.low is None or rates.high is None:
         return said
@@ -461,10 +466,12 @@ def _rates(item: Predicted, each: float, form: Callable[[float], str]) -> str:
 
 
 def _document(item: Predicted, per_mailbox: float | None, per_page: float | None) -> Document:
-    rates, ends = item.rates, item.sustained.ends
+    rates = item.known
+    ends = item.sustained.ends if rates else None
     rate = rates.centre if rates else None
     return {
         "condition": item.condition,
+        "not_known": differ_words(item.sustained, item.rates) if item.rates and not rates else None,
         "rate_per_s": rate,
         "low_per_s": rates.low if rates else None,
         "high_per_s": rates.high if rates else None,

@@ -331,6 +331,7 @@ def warnings(
             volatile_caches=_volatile_caches(record),
             failures_ns=bricks.failures_ns(info.targets, info.asked),
             plan=info.plan,
+            is_of_curve=info.marks.offered_per_s is not None or info.marks.searched_per_s is not None,
             store=facts.store_facts(str(store.place)),
             is_release_build=_core.is_release_build(),
         ),
