@@ -16,7 +16,7 @@ from brickyard.report.export import rows
 from brickyard.schema import PhaseEnd
 from brickyard.store import Store
 from brickyard.units import format_ns
-from interchange_support import HERE, QUEUE
+from interchange_support import HERE, QUEUE, fio_json
 
 
 def test_a_result_whose_queue_did_not_reach_the_file_says_so(
@@ -31,16 +31,6 @@ def test_a_result_whose_queue_did_not_reach_the_file_says_so(
 
 
 # ---- fio's results
-
-
-def fio_json(directory: Path, form: str, options: str) -> Path:
-    job = directory / "shop.fio"
-    job.write_text(f"[shop]\nfilename={directory / 'data'}\n{options}\n")
-    out = directory / f"result.{form.replace('+', 'plus')}.json"
-    subprocess.run(
-        ["fio", f"--output-format={form}", f"--output={out}", str(job)], cwd=directory, check=True, capture_output=True
-    )
-    return out
 
 
 JOB = "ioengine=psync\nrw=randread\nbs=4k\nsize=8m\nio_size=256m\nnorandommap\ninvalidate=0"

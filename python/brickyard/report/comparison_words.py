@@ -255,6 +255,7 @@ def comparison_document(
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "lacking": [lack.document() for lack in found.lacking],
         "repeats": found.repeats,
+        "sizes_differ": [sizes.document() for sizes in found.sizes],
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
         "power": {
             "lone_share": median(judged.lone_shares) if judged.lone_shares else None,

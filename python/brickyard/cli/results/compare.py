@@ -139,7 +139,7 @@ def compare(
         print_line(console, line)
     console.print()
     _print(console, found)
-    of_loads = [OF_LOADS] if loads and bad else []
+    of_loads = [OF_LOADS] if loads else []
     for line in (
         *of_loads,
         *bad,
