@@ -212,6 +212,28 @@ def test_the_same_job_by_fio_and_by_us_compares(more: str, tmp_path: Path, capsy
     assert {change["figure"] for change in found["changes"]} == {"iops", "latency_mean"} | percentiles
 
 
+def test_what_fios_result_does_not_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight lines stood before the first figure and said of everything that it was not known."""
+    out = fio_json(tmp_path, "json+", JOB)
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store]) == 0
+    assert main(["import", str(tmp_path / "shop.fio"), "-o", str(tmp_path / "shop.toml")]) == 0
+    assert main(["run", str(tmp_path / "shop.toml"), str(tmp_path / "ours"), "--size", "8MiB", *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = (one for one in lines if "not known" in one and "noise" not in one)
+    head, _, what = line.partition(": ")
+    assert head == "not known of run 1 (results of fio do not record them)"
+    assert {"test area", "file system", "host", "kernel", "version of Brickyard"} <= set(what.split(", "))
+    assert any(one.startswith("differed: Engine") for one in lines)
+    assert main(["compare", "1", "2", "--circumstances", *store]) == 0
+    assert "differed: Kernel: not known (run 1); " in capsys.readouterr().out
+    assert main(["compare", "1", "2", "--json", *store]) == 0
+    values = {one["label"]: one["values"] for one in json.loads(capsys.readouterr().out)["differing"]}
+    assert values["Kernel"][0] == ["not known", [1]]
+
+
 TWO_JOBS = """[global]
 filename=data
 size=8m

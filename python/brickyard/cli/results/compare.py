@@ -35,6 +35,7 @@ from brickyard.report.comparison_words import (
     noise_words,
     repeat_lines,
     unlike_words,
+    unrecorded_lines,
     verdict_lines,
 )
 from brickyard.report.picture import Picture
@@ -130,7 +131,7 @@ def compare(
     print_line(console, f"before: {_runs(before)}; after: {_runs(after)}")
     for line in (
         *_workload_lines(before, after),
-        *_differing_lines(differing, everything=circumstances),
+        *_differing_lines(differing, [*before, *after], everything=circumstances),
         *(f"the load differs: {words}" for words in loads),
         *([judged.barred] if judged.barred else []),
     ):
@@ -250,14 +251,17 @@ def _workload_lines(before: list[Record], after: list[Record]) -> list[str]:
     return [f"workload before: {one or 'unknown'}", f"workload after: {other or 'unknown'}"]
 
 
-def _differing_lines(found: list[Differing], *, everything: bool) -> list[str]:
-    """What can matter to the figures, with the reason; the rest as a count, or in full."""
+def _differing_lines(found: list[Differing], records: list[Record], *, everything: bool) -> list[str]:
+    """What can matter to the figures, with the reason; what a tool does not record in one line; the rest as a count. Or
+    all of it in full."""
     if not found:
         return ["circumstances: nothing differed"]
-    lines = [f"differed: {item.line} ({item.matters})" for item in found if item.matters]
-    rest = [item for item in found if not item.matters]
+    told = [item for item in found if everything or not item.unrecorded]
+    lines = [f"differed: {item.line} ({item.matters})" for item in told if item.matters]
+    rest = [item for item in told if not item.matters]
     if everything:
         return [*lines, *(f"differed: {item.line}" for item in rest)]
+    lines += [f"{of}: {what}" for of, what in unrecorded_lines(found, records)]
     if rest:
         labels = ", ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(i.label for i in rest).items())
         lines.append(f"differed, with no known effect on figures: {labels}; --circumstances lists them")
