@@ -13,6 +13,7 @@ from rich.console import Console
 from brickyard import outputs
 from brickyard.analysis.figures.difference_words import difference_text
 from brickyard.analysis.figures.named import COMPARABLE, time_words
+from brickyard.analysis.figures.samples import checked_confidence
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Comparison, Shift
 from brickyard.analysis.judging.differing import Differing, asked_hash, differing_between, load_words
@@ -63,7 +64,7 @@ def compare(
         ),
     ] = False,
     tolerance: Annotated[str, Parameter(help="How much worse a figure may be without failing, such as 5%.")] = "5%",
-    confidence: Annotated[str, Parameter(help="Confidence of the intervals and tests, such as 95%.")] = "95%",
+    confidence: Annotated[str, Parameter(help="Confidence of the intervals and tests, from 50%.")] = "95%",
     figure: Annotated[
         tuple[str, ...],
         Parameter(
@@ -93,7 +94,7 @@ def compare(
         only AFTER, without which it is the newest study or run.
     """
     _refuse_unknown(figure)
-    allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
+    allowed, sure = parse_share("--tolerance", tolerance), parse_confidence(confidence)
     with open_store(store) as kept:
         sides = _sides(kept, runs, baseline)
     outcome = compared(sides, allowed, sure, figure)
@@ -224,15 +225,24 @@ def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> Sides:
 
 
 def parse_share(option: str, text: str) -> float:
-    try:
-        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
-    except ValueError as error:
-        raise BadInputError(f"{option} {text}: write a share such as 5% or 0.05") from error
+    value = _share_of(option, text)
     if not 0 <= value < 1:
         is_bare = not text.strip().endswith("%")
         percent = f"; write {value:g}% for {value:g} %" if is_bare and 1 <= value < 100 else ""
         raise BadInputError(f"{option} {text}: from 0 to below 100 %{percent}")
     return value
+
+
+def parse_confidence(text: str) -> float:
+    option = "--confidence"
+    return checked_confidence(_share_of(option, text), f"{option} {text}")
+
+
+def _share_of(option: str, text: str) -> float:
+    try:
+        return float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError as error:
+        raise BadInputError(f"{option} {text}: write a share such as 5% or 0.05") from error
 
 
 def _loads_words(loads: list[str]) -> str:
