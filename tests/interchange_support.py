@@ -64,6 +64,16 @@ CHECKED = {
 FILE_BYTES = 64 * MIB
 
 
+def fio_json(directory: Path, form: str, options: str) -> Path:
+    job = directory / "shop.fio"
+    job.write_text(f"[shop]\nfilename={directory / 'data'}\n{options}\n")
+    out = directory / f"result.{form.replace('+', 'plus')}.json"
+    subprocess.run(
+        ["fio", f"--output-format={form}", f"--output={out}", str(job)], cwd=directory, check=True, capture_output=True
+    )
+    return out
+
+
 def requests_of_fio(options: str, directory: Path) -> list[tuple[str, int, int]]:
     """Operation, offset and size of each request that fio draws; its null engine moves nothing."""
     size = "" if "size=" in options else f"size={FILE_BYTES}\n"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from brickyard import analysis, bricks, profiles
+from brickyard.analysis.figures.samples import checked_confidence
 from brickyard.analysis.figures.totals import Totals
 from brickyard.analysis.judging.gate import Compared, compared
 from brickyard.analysis.judging.pairing import valid_sides
@@ -400,7 +401,8 @@ def compare(
     """Compares runs, like with like. Repeat the runs of both sides, since two single runs have no verdict. Runs that
     did not end validly are left out. Raises BadInputError if a side has no valid runs, or if both sides are the same
     runs."""
-    return compared(valid_sides(*([item.record for item in side] for side in (before, after))), tolerance, confidence)
+    sure = checked_confidence(confidence, f"confidence = {confidence:g}")
+    return compared(valid_sides(*([item.record for item in side] for side in (before, after))), tolerance, sure)
 
 
 def draw(runs: Sequence[Measured], place: Path | str) -> Path:

@@ -50,6 +50,7 @@ from brickyard.report.comparison_words import (
     noise_words,
     repeat_lines,
     unlike_words,
+    unrecorded_lines,
     verdict_lines,
 )
 from brickyard.report.export import Form, write_export
@@ -549,7 +550,10 @@ def compared(store: Store, before: Sequence[int], after: Sequence[int], toleranc
     }
     return TwoSides(
         found,
-        [(item.label, item.words) for item in differing],
+        [
+            *((item.label, item.words) for item in differing if not item.unrecorded),
+            *unrecorded_lines(differing, [*records[0], *records[1]]),
+        ],
         rows,
         document,
         worse,

@@ -38,6 +38,14 @@ def format_size_tenths(size_bytes: float) -> str:
     return f"{value:.{1 if unit else 0}f} {_BINARY[unit]}"
 
 
+def format_mean_size(size_bytes: float) -> str:
+    """`35.9 KiB`, `66.0 KiB`: three significant digits, which tell two means apart that differ by a per cent."""
+    value, unit = size_bytes, 0
+    while value >= 1024 and unit < len(_BINARY) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{three_digits(value)} {_BINARY[unit]}"
+
+
 def format_ns(time_ns: float | None, more: int = 0) -> str:
     """`87.3 µs`, `1.25 ms`: three significant digits, or `more`; a dash where there is nothing to say."""
     if time_ns is None:

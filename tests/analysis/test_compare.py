@@ -152,6 +152,44 @@ def test_another_load_is_not_judged_unless_that_is_asked_for(capsys: pytest.Capt
     assert main(["compare", "1-2", "3-4", "--check", "--across-loads"]) == 0
 
 
+SPLIT = [{"size": 4096, "share": 50.0}, {"size": 131072, "share": 50.0}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "requests", "sizes", "is_apart"),
+    [
+        (SPLIT, 40_000, (36_000, 67_000), True),
+        (SPLIT, 40_000, (67_000, 68_000), False),
+        (SPLIT, 100, (60_000, 75_000), False),
+        ([{"size": 8192, "share": 100.0}], 100, (8192, 7000), True),
+    ],
+    ids=["shortened", "within two per cent", "so few differ by chance", "of one size"],
+)
+def test_requests_of_other_sizes_are_another_load(
+    asked: list[Json], requests: int, sizes: tuple[int, int], is_apart: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One plan, two runs a side; the flushes beside the reads have no bytes."""
+    with Store() as store:
+        for size in (sizes[0], sizes[0], sizes[1], sizes[1]):
+            reads = cell([MS] * requests, request_bytes=size)
+            flushes = cell([MS] * 50, request_bytes=0, operation="flush")
+            add_run(store, [interval(0, SECOND, reads, flushes), phase_end()], plan_=plan(stream(request=asked)))
+    found = document(capsys, "compare", "1-2", "3-4")
+    assert [one["load"] for one in found["sizes_differ"]] == [["a-load", "read"]] * is_apart
+    assert len(found["loads_differ"]) == is_apart
+    assert main(["compare", "1-2", "3-4", "--check"]) == (2 if is_apart else 0)
+
+
+def test_sizes_that_a_trace_decides_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """How far a trace came in its time decides of which of its requests the mean is."""
+    trace = {"file": "t.byt", "reads": 9, "writes": 0, "flushes": 0, "discards": 0, "largest": 8192, "reach": 8192}
+    with Store() as store:
+        for size in (4096, 8192):
+            done = [interval(0, SECOND, cell([MS] * 2000, request_bytes=size)), phase_end()]
+            add_run(store, done, plan_=plan(stream(request=[], trace=trace)))
+    assert document(capsys, "compare", "1", "2")["loads_differ"] == []
+
+
 def test_several_loads_of_one_name_are_never_pooled(capsys: pytest.CaptureFixture[str]) -> None:
     with Store() as store:
         for depth, took in ((8, 1), (8, 1), (2, 4), (2, 4), (8, 1), (8, 1), (2, 4), (2, 4)):

@@ -554,5 +554,5 @@ def test_two_cells_have_no_median() -> None:
 )
 def test_a_share_of_100_percent_is_refused_in_its_own_words(text: str, remedy: str) -> None:
     with pytest.raises(BadInputError) as refused:
-        parse_share("--confidence", text)
-    assert str(refused.value) == f"--confidence {text}: from 0 to below 100 %{remedy}"
+        parse_share("--tolerance", text)
+    assert str(refused.value) == f"--tolerance {text}: from 0 to below 100 %{remedy}"

@@ -16,7 +16,7 @@ from brickyard.report.export import rows
 from brickyard.schema import PhaseEnd
 from brickyard.store import Store
 from brickyard.units import format_ns
-from interchange_support import HERE, QUEUE
+from interchange_support import HERE, QUEUE, fio_json
 
 
 def test_a_result_whose_queue_did_not_reach_the_file_says_so(
@@ -31,16 +31,6 @@ def test_a_result_whose_queue_did_not_reach_the_file_says_so(
 
 
 # ---- fio's results
-
-
-def fio_json(directory: Path, form: str, options: str) -> Path:
-    job = directory / "shop.fio"
-    job.write_text(f"[shop]\nfilename={directory / 'data'}\n{options}\n")
-    out = directory / f"result.{form.replace('+', 'plus')}.json"
-    subprocess.run(
-        ["fio", f"--output-format={form}", f"--output={out}", str(job)], cwd=directory, check=True, capture_output=True
-    )
-    return out
 
 
 JOB = "ioengine=psync\nrw=randread\nbs=4k\nsize=8m\nio_size=256m\nnorandommap\ninvalidate=0"
@@ -220,6 +210,28 @@ def test_the_same_job_by_fio_and_by_us_compares(more: str, tmp_path: Path, capsy
     found = json.loads(capsys.readouterr().out)
     percentiles = {"latency_p99"} if more else set()
     assert {change["figure"] for change in found["changes"]} == {"iops", "latency_mean"} | percentiles
+
+
+def test_what_fios_result_does_not_record_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight lines stood before the first figure and said of everything that it was not known."""
+    out = fio_json(tmp_path, "json+", JOB)
+    store = ["--store", str(tmp_path / "runs.db")]
+    assert main(["import", str(out), *store]) == 0
+    assert main(["import", str(tmp_path / "shop.fio"), "-o", str(tmp_path / "shop.toml")]) == 0
+    assert main(["run", str(tmp_path / "shop.toml"), str(tmp_path / "ours"), "--size", "8MiB", *store]) == 0
+    capsys.readouterr()
+    assert main(["compare", "1", "2", *store]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = (one for one in lines if "not known" in one and "noise" not in one)
+    head, _, what = line.partition(": ")
+    assert head == "not known of run 1 (results of fio do not record them)"
+    assert {"test area", "file system", "host", "kernel", "version of Brickyard"} <= set(what.split(", "))
+    assert any(one.startswith("differed: Engine") for one in lines)
+    assert main(["compare", "1", "2", "--circumstances", *store]) == 0
+    assert "differed: Kernel: not known (run 1); " in capsys.readouterr().out
+    assert main(["compare", "1", "2", "--json", *store]) == 0
+    values = {one["label"]: one["values"] for one in json.loads(capsys.readouterr().out)["differing"]}
+    assert values["Kernel"][0] == ["not known", [1]]
 
 
 TWO_JOBS = """[global]

@@ -65,7 +65,9 @@ from brickyard.schema import (
     warned,
 )
 from brickyard.schema.fio_words import CURSORS, has_other_cursors
-from brickyard.schema.plan import Arrivals, OpenPace, OtherPlan, Phase, Plan
+from brickyard.schema.plan import Arrivals, OpenPace, OtherPlan, Phase, Plan, RandomAddress
+from brickyard.schema.request_sizes import MovedSizes, asked_sizes
+from brickyard.schema.warning import Quantity
 from brickyard.store import Store
 from brickyard.store.record import COMPLETIONS, Record, RunMarks
 from brickyard.units import format_ns
@@ -289,6 +291,44 @@ def _rates_missed(plan: Plan, phases: Sequence[_Phase]) -> list[RunWarning]:
     ]
 
 
+def _other_sizes(plan: Plan, phases: Sequence[_Phase]) -> list[RunWarning]:
+    """That fio moved other sizes than those of its job, as its map makes it do: one note for each mean that was asked
+    for."""
+    off: dict[tuple[float, bool], list[tuple[str, float]]] = {}
+    for phase in phases:
+        asked_phase = plan.phase[phase.number]
+        for (number, operation), moved in phase.sizes.items():
+            stream = asked_phase.stream[number]
+            asked = asked_sizes(stream, operation)
+            if asked is None or not moved.is_known or not moved.is_off(asked):
+                continue
+            by_map = isinstance(stream.address, RandomAddress) and moved.mean_bytes < asked.mean_bytes
+            name = stream.name or asked_phase.name or "the job"
+            off.setdefault((asked.mean_bytes, by_map), []).append((name, moved.mean_bytes))
+    return [
+        warned(
+            "fio-sizes",
+            "note",
+            SHORTENED if by_map else OTHER_SIZES,
+            "set norandommap=1 in the job, and fio moves whole requests" if by_map else "",
+            streams=list(dict.fromkeys(name for name, _ in rows)),
+            moved=Quantity(min(mean for _, mean in rows), max(mean for _, mean in rows), Unit.MEAN_BYTES),
+            asked=Unit.MEAN_BYTES.of(mean_bytes),
+        )
+        for (mean_bytes, by_map), rows in off.items()
+    ]
+
+
+SHORTENED = (
+    "fio's map (no norandommap) shortened requests of {streams}: {moved} in the mean, where the job's sizes give "
+    "{asked}. IOPS are of these shorter requests."
+)
+OTHER_SIZES = (
+    "fio moved {moved} a request of {streams} in the mean, where the job's sizes give {asked}: this is another load "
+    "than the job says."
+)
+
+
 def _cursors(plan: Plan) -> list[RunWarning]:
     streams = [stream for phase in plan.phase for stream in phase.stream if has_other_cursors(stream)]
     return [
@@ -393,7 +433,7 @@ def store_result(
     if not layout.merged:
         found += _flushes(layout.plan, phases)
     if isinstance(layout.plan, Plan):
-        found += _cursors(layout.plan)
+        found += _cursors(layout.plan) + _other_sizes(layout.plan, phases)
         found += _ended_early(layout.plan, layout) if outcome is RunOutcome.DONE else []
     seen = watched(store.record(run))
     if isinstance(layout.plan, Plan) and not any(warning.id == "overloaded" for warning in seen.warnings):
@@ -440,6 +480,16 @@ class _Phase:
     @property
     def end_ns(self) -> int:
         return self.start_ns + self.span_ns
+
+    @property
+    def sizes(self) -> dict[tuple[int, Counted], MovedSizes]:
+        """By stream and operation, with all clones of a job."""
+        found: dict[tuple[int, Counted], MovedSizes] = {}
+        for cell in (one.cell for one in self.moved):
+            place = cell.stream, cell.operation
+            moved = MovedSizes(cell.requests, cell.bytes, cell.depth_max + cell.errors)
+            found[place] = found[place].with_other(moved) if place in found else moved
+        return found
 
     def events(self) -> list[Event]:
         rows: dict[tuple[int, Counted], list[_Moved]] = {}

@@ -36,6 +36,28 @@ def mark_words(differences: Sequence[str]) -> list[str]:
     return [words for mark, words in marks if any(mark in text for text in differences)]
 
 
+def unrecorded_lines(differing: Sequence[Differing], records: Sequence[Record]) -> list[tuple[str, str]]:
+    """Of which runs something is not known since their tools do not record it, and what: one line for all of it."""
+    found: dict[tuple[int, ...], list[str]] = {}
+    for item in differing:
+        if item.unrecorded:
+            found.setdefault(item.unrecorded, []).append(item.label)
+    return [(_unrecorded_words(runs, len(labels), records), _labels_words(labels)) for runs, labels in found.items()]
+
+
+def _unrecorded_words(runs: Sequence[int], count: int, records: Sequence[Record]) -> str:
+    tools = dict.fromkeys(record.info.tool for record in records if record.info.id in runs)
+    them = "it" if count == 1 else "them"
+    return f"not known of {format_runs(runs)} (results of {' and '.join(tools)} do not record {them})"
+
+
+def _labels_words(labels: Sequence[str]) -> str:
+    """`test area, device vda, version of Brickyard`: as they stand within a sentence."""
+    return ", ".join(
+        "version of Brickyard" if label == "Brickyard" else f"{label[0].lower()}{label[1:]}" for label in labels
+    )
+
+
 def repeat_lines(found: Comparison) -> list[str]:
     """Runs that say the same again, such as a model with the same seed."""
     return [
@@ -255,6 +277,7 @@ def comparison_document(
         "differing": [{"label": item.label, "values": [list(value) for value in item.values]} for item in differing],
         "lacking": [lack.document() for lack in found.lacking],
         "repeats": found.repeats,
+        "sizes_differ": [sizes.document() for sizes in found.sizes],
         "changes": [{**item.change.document(), "verdict": item.finding.value} for item in judged.judged],
         "power": {
             "lone_share": median(judged.lone_shares) if judged.lone_shares else None,

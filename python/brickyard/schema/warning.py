@@ -37,6 +37,7 @@ class Unit(StrEnum):
     CELSIUS = "celsius"
     BYTES = "bytes"
     BYTES_TENTHS = "bytes_tenths"
+    MEAN_BYTES = "mean_bytes"
     NS = "ns"
     EXACT_NS = "exact_ns"
     """As seconds, to the millisecond."""
@@ -64,6 +65,7 @@ WRITTEN: Mapping[Unit, Callable[[float], str]] = {
     Unit.CELSIUS: lambda value: f"{value:.0f} °C",
     Unit.BYTES: units.format_size,
     Unit.BYTES_TENTHS: units.format_size_tenths,
+    Unit.MEAN_BYTES: units.format_mean_size,
     Unit.NS: units.format_ns,
     Unit.EXACT_NS: lambda value: f"{value / 1e9:,.3f}".rstrip("0").rstrip(".") + " s",
     Unit.SECONDS: lambda value: f"{value:.0f} s",

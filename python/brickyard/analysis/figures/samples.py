@@ -18,11 +18,23 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean, median
 
+from brickyard.errors import BadInputError
+
 MAD_TO_SIGMA = 1.4826  # 1 / Φ⁻¹(3/4): a median absolute deviation as a standard deviation of normal noise
 CONFIDENCE = 0.95
+CONFIDENCE_LEAST = 0.5  # below it, an interval misses what it is of more often than it holds it
 POWER = 0.8  # the share of cases in which a stated change is found; the field's convention (Cohen 1988)
 ROUNDING = 1e-12  # equal values may differ by so much, as a share, once their logarithm or mean is taken
 REPETITIONS_MAX = 1000  # more are advised to nobody
+
+
+def checked_confidence(asked: float, said: str) -> float:
+    """As it is where intervals and tests can have it; `said` is what the user wrote."""
+    if not CONFIDENCE_LEAST <= asked < 1:
+        raise BadInputError(
+            f"{said}: a confidence is from {CONFIDENCE_LEAST * 100:g} to below 100 %; write 95% or 0.95"
+        )
+    return asked
 
 
 @dataclass(frozen=True)
@@ -393,7 +405,7 @@ def _tail(free: float, shift: float, beyond: float) -> float:
     from scipy.special import chdtr, nctdtr
 
     if shift > SHIFT_MAX:  # only the noise of the noise is left
-        return float(chdtr(free, free * (shift / beyond) ** 2))
+        return 1.0 if beyond <= 0 else float(chdtr(free, free * (shift / beyond) ** 2))
     return 1 - float(nctdtr(free, shift, beyond))
 
 

@@ -14,6 +14,7 @@ from brickyard.analysis.figures.latency import Latency, together
 from brickyard.analysis.figures.named import FIGURES, LATENCY, Figure, figure_of
 from brickyard.analysis.figures.samples import CONFIDENCE, Difference, Sample, difference, in_family, sample
 from brickyard.analysis.figures.totals import errors_of
+from brickyard.analysis.judging.moved_sizes import SizesApart, sizes_apart
 from brickyard.analysis.judging.pairing import COMPARED, Name, Pooled, paired, value_of, whole_of
 from brickyard.schema import Document, Timed
 from brickyard.store import Record
@@ -164,6 +165,8 @@ class Comparison:
     repeats: list[Repeat]
     unlike: tuple[list[int], list[int]]
     """Runs of each side that are left out, as the other has none on their storage in their condition."""
+    sizes: tuple[SizesApart, ...] = ()
+    """Loads whose mean request differs between the sides, though their plans ask for the same."""
     is_same_computation: bool = False
     """All runs of both sides are on models, with the same seeds and loads."""
 
@@ -204,6 +207,7 @@ def compare(
         lacking=lacking,
         repeats=[*one_repeats, *other_repeats],
         unlike=unlike,
+        sizes=tuple(found for name in both if (found := sizes_apart(name, one[name], other[name])) is not None),
         is_same_computation=same,
     )
 

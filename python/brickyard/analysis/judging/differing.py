@@ -135,6 +135,12 @@ class Differing:
         return next((why for name, why in MATTERS.items() if self.label.startswith(name)), "")
 
     @property
+    def unrecorded(self) -> tuple[int, ...]:
+        """The runs of which this is not known, where all others are alike in it."""
+        known = [value for value, _ in self.values if value != NOT_KNOWN]
+        return next((runs for value, runs in self.values if value == NOT_KNOWN and len(known) == 1), ())
+
+    @property
     def line(self) -> str:
         """With what it is, for a list."""
         if not self.warning or self.label == OF_BOTH:

@@ -130,7 +130,7 @@ def compared(sides: Sides, tolerance: float, confidence: float, names: Sequence[
     both = sides.before, sides.after
     found = compare(*both, names=names or default_figures(*both), confidence=confidence)
     like = sides.without(found.unlike)
-    differ = loads_differ(like.before, like.after)
+    differ = [*loads_differ(like.before, like.after), *(sizes.words for sizes in found.sizes)]
     judged = gate(found.changes, tolerance, confidence)
     if barred := not_storage_words([*like.before, *like.after]):
         judged = Gate([Judged(change, Finding.BARRED) for change in found.changes], [], tolerance, judged.level, barred)

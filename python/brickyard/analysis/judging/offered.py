@@ -17,6 +17,7 @@ from brickyard.analysis.figures.totals import Totals, asked_targets, profile_pha
 from brickyard.rulers import Requirement
 from brickyard.schema import PhaseEnd, in_flight_total
 from brickyard.schema.plan import Arrivals, ClosedPace, Moves, OpenPace, Stream
+from brickyard.schema.request_sizes import asked_sizes
 from brickyard.schema.warning import listed
 from brickyard.store import Record
 from brickyard.units import format_count, format_iops, format_mib_per_s, format_ns
@@ -122,7 +123,8 @@ def _each(stream: Stream, counted: Collection[str], *, in_bytes: bool) -> float:
     total = 0.0
     for operation in Moves:
         share = getattr(stream.operations, operation) / 100 if operation in counted else 0.0
-        total += share * (_mean_bytes(stream, operation) if in_bytes else 1.0)
+        asked = asked_sizes(stream, operation) if in_bytes and share else None
+        total += share * ((asked.mean_bytes if asked else 0.0) if in_bytes else 1.0)
     return total
 
 
@@ -133,9 +135,3 @@ def _is_drawn(stream: Stream, counted: Collection[str], *, in_bytes: bool) -> bo
     asked = [operation for operation in Moves if getattr(stream.operations, operation)]
     sizes = {size.size for size in stream.request if in_bytes and (size.of is None or size.of in counted)}
     return bool(set(asked) - set(counted)) or len(sizes) > 1
-
-
-def _mean_bytes(stream: Stream, operation: Moves) -> float:
-    own = [size for size in stream.request if size.of in (None, operation)]
-    weight = sum(size.share for size in own)
-    return sum(size.size * size.share for size in own) / weight if weight else 0.0

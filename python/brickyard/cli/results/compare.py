@@ -13,6 +13,7 @@ from rich.console import Console
 from brickyard import outputs
 from brickyard.analysis.figures.difference_words import difference_text
 from brickyard.analysis.figures.named import COMPARABLE, time_words
+from brickyard.analysis.figures.samples import checked_confidence
 from brickyard.analysis.figures.workload import workload_words
 from brickyard.analysis.judging.comparison import Comparison, Shift
 from brickyard.analysis.judging.differing import Differing, asked_hash, differing_between, load_words
@@ -35,6 +36,7 @@ from brickyard.report.comparison_words import (
     noise_words,
     repeat_lines,
     unlike_words,
+    unrecorded_lines,
     verdict_lines,
 )
 from brickyard.report.picture import Picture
@@ -62,7 +64,7 @@ def compare(
         ),
     ] = False,
     tolerance: Annotated[str, Parameter(help="How much worse a figure may be without failing, such as 5%.")] = "5%",
-    confidence: Annotated[str, Parameter(help="Confidence of the intervals and tests, such as 95%.")] = "95%",
+    confidence: Annotated[str, Parameter(help="Confidence of the intervals and tests, from 50%.")] = "95%",
     figure: Annotated[
         tuple[str, ...],
         Parameter(
@@ -92,7 +94,7 @@ def compare(
         only AFTER, without which it is the newest study or run.
     """
     _refuse_unknown(figure)
-    allowed, sure = parse_share("--tolerance", tolerance), parse_share("--confidence", confidence)
+    allowed, sure = parse_share("--tolerance", tolerance), parse_confidence(confidence)
     with open_store(store) as kept:
         sides = _sides(kept, runs, baseline)
     outcome = compared(sides, allowed, sure, figure)
@@ -130,7 +132,7 @@ def compare(
     print_line(console, f"before: {_runs(before)}; after: {_runs(after)}")
     for line in (
         *_workload_lines(before, after),
-        *_differing_lines(differing, everything=circumstances),
+        *_differing_lines(differing, [*before, *after], everything=circumstances),
         *(f"the load differs: {words}" for words in loads),
         *([judged.barred] if judged.barred else []),
     ):
@@ -139,7 +141,7 @@ def compare(
         print_line(console, line)
     console.print()
     _print(console, found)
-    of_loads = [OF_LOADS] if loads and bad else []
+    of_loads = [OF_LOADS] if loads else []
     for line in (
         *of_loads,
         *bad,
@@ -223,15 +225,24 @@ def _sides(store: Store, words: tuple[str, ...], baseline: str | None) -> Sides:
 
 
 def parse_share(option: str, text: str) -> float:
-    try:
-        value = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
-    except ValueError as error:
-        raise BadInputError(f"{option} {text}: write a share such as 5% or 0.05") from error
+    value = _share_of(option, text)
     if not 0 <= value < 1:
         is_bare = not text.strip().endswith("%")
         percent = f"; write {value:g}% for {value:g} %" if is_bare and 1 <= value < 100 else ""
         raise BadInputError(f"{option} {text}: from 0 to below 100 %{percent}")
     return value
+
+
+def parse_confidence(text: str) -> float:
+    option = "--confidence"
+    return checked_confidence(_share_of(option, text), f"{option} {text}")
+
+
+def _share_of(option: str, text: str) -> float:
+    try:
+        return float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError as error:
+        raise BadInputError(f"{option} {text}: write a share such as 5% or 0.05") from error
 
 
 def _loads_words(loads: list[str]) -> str:
@@ -250,14 +261,17 @@ def _workload_lines(before: list[Record], after: list[Record]) -> list[str]:
     return [f"workload before: {one or 'unknown'}", f"workload after: {other or 'unknown'}"]
 
 
-def _differing_lines(found: list[Differing], *, everything: bool) -> list[str]:
-    """What can matter to the figures, with the reason; the rest as a count, or in full."""
+def _differing_lines(found: list[Differing], records: list[Record], *, everything: bool) -> list[str]:
+    """What can matter to the figures, with the reason; what a tool does not record in one line; the rest as a count. Or
+    all of it in full."""
     if not found:
         return ["circumstances: nothing differed"]
-    lines = [f"differed: {item.line} ({item.matters})" for item in found if item.matters]
-    rest = [item for item in found if not item.matters]
+    told = [item for item in found if everything or not item.unrecorded]
+    lines = [f"differed: {item.line} ({item.matters})" for item in told if item.matters]
+    rest = [item for item in told if not item.matters]
     if everything:
         return [*lines, *(f"differed: {item.line}" for item in rest)]
+    lines += [f"{of}: {what}" for of, what in unrecorded_lines(found, records)]
     if rest:
         labels = ", ".join(f"{n} × {name}" if n > 1 else name for name, n in Counter(i.label for i in rest).items())
         lines.append(f"differed, with no known effect on figures: {labels}; --circumstances lists them")

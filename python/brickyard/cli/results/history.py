@@ -20,7 +20,7 @@ from brickyard.analysis.judging.run_figures import RunFigures
 from brickyard.cli.parts import options
 from brickyard.cli.parts.output import emit, print_line, stderr, stdout, table
 from brickyard.cli.parts.selection import leave_out, open_store
-from brickyard.cli.results.compare import parse_share, write_pictures
+from brickyard.cli.results.compare import parse_confidence, write_pictures
 from brickyard.cli.results.runs import READ_AT_ONCE, since_unix_ns
 from brickyard.errors import BadInputError, nearest
 from brickyard.facts.target import NO_PATH
@@ -42,7 +42,7 @@ def history(
     since: Annotated[
         str | None, Parameter(help="Only runs since a day (2026-01-31), or within a period up to now (2h, 7d).")
     ] = None,
-    confidence: Annotated[str, Parameter(help="Confidence from which a change is reported, such as 95%.")] = "95%",
+    confidence: Annotated[str, Parameter(help="Confidence from which a change is reported, at least 50%.")] = "95%",
     output: options.Pictures = None,
     store: options.StorePlace = None,
     json: options.Json = False,
@@ -57,7 +57,7 @@ def history(
     if figure not in COMPARABLE:
         raise BadInputError(f"--figure {figure}: is not a figure with a history", nearest(figure, COMPARABLE))
     since_ns = since_unix_ns(since) if since else 0
-    sure = parse_share("--confidence", confidence)
+    sure = parse_confidence(confidence)
     with open_store(store) as kept:
         runs = kept.heads()
         asked = [run for run in runs if run.created_unix_ns >= since_ns and profile in (None, run.profile)]
