@@ -67,12 +67,17 @@ def print_table(console: Console, made: Table) -> None:
     heads = [head for head, span in made.groups for _ in range(span)] or [""] * len(made.columns)
     told = list(dict.fromkeys(head for head in heads if head))
     many = len(told) > 1
-    title = made.title if many or not told else f"{made.title} ({told[0]})"
+    title = made.title if many or not told else _with_head(made.title, told[0])
     sides = ["left"] * made.text_columns + ["right"] * (len(made.columns) - made.text_columns)
     print_line(console, title, "bold")
     if made.note:
         print_line(console, made.note, "dim")
     console.print(table("", list(zip(made.columns, sides, strict=True)), made.rows, heads=heads if many else ()))
+
+
+def _with_head(title: str, head: str) -> str:
+    """A title that the head begins with is said once: IOPS by depth."""
+    return head if head.startswith(title) else f"{title} ({head})"
 
 
 def print_circumstances(console: Console, records: list[Record]) -> None:
