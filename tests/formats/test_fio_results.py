@@ -16,7 +16,7 @@ from brickyard.report.export import rows
 from brickyard.schema import PhaseEnd
 from brickyard.store import Store
 from brickyard.units import format_ns
-from interchange_support import HERE, QUEUE
+from interchange_support import HERE, QUEUE, fio_json
 
 
 def test_a_result_whose_queue_did_not_reach_the_file_says_so(
@@ -31,16 +31,6 @@ def test_a_result_whose_queue_did_not_reach_the_file_says_so(
 
 
 # ---- fio's results
-
-
-def fio_json(directory: Path, form: str, options: str) -> Path:
-    job = directory / "shop.fio"
-    job.write_text(f"[shop]\nfilename={directory / 'data'}\n{options}\n")
-    out = directory / f"result.{form.replace('+', 'plus')}.json"
-    subprocess.run(
-        ["fio", f"--output-format={form}", f"--output={out}", str(job)], cwd=directory, check=True, capture_output=True
-    )
-    return out
 
 
 JOB = "ioengine=psync\nrw=randread\nbs=4k\nsize=8m\nio_size=256m\nnorandommap\ninvalidate=0"
@@ -74,7 +64,7 @@ def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, caps
         assert service[f"{name}_ns" if f"{name}_ns" in service else name] == printed["percentile"][at]
     warned = [warning["id"] for warning in run["warnings"]]
     assert ("fio-percentiles" in warned) == (form == "json")
-    assert "fio-clat" in warned, "percentiles are of clat, and say so"
+    assert "fio-clat-calls" in warned, "percentiles are of clat, and say so"
     assert service["min_ns"] == whole["min"]
     assert main(["show", "1", "--store", str(tmp_path / "runs.db")]) == 0
     told = " ".join(capsys.readouterr().out.split())
@@ -108,7 +98,7 @@ def test_jobs_whose_percentiles_leave_out_the_submission_are_named_where_others_
     out = fio_json(tmp_path, "json+", f"{small}\nlat_percentiles=1\n[b]\n{small}\nfilename=b\n[c]\n{small}\nfilename=c")
     assert main(["import", str(out), "--json"]) == 0
     warnings = json.loads(capsys.readouterr().out)["warnings"]
-    (text,) = [warning["text"] for warning in warnings if warning["id"] == "fio-clat"]
+    (text,) = [warning["text"] for warning in warnings if warning["id"] == "fio-clat-calls"]
     assert text.startswith("Percentiles of b and c are of fio's completion latency")
 
 
