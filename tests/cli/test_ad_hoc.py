@@ -242,6 +242,10 @@ def test_the_profile_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFix
         (["--rw", "read", "-bs=4k", "x"], "two dashes: `brickyard run --rw read --bs=4k x --dry-run`"),
         (["--rw", "read", "--offset=10m", "--size", "20m", "x"], "--set region=10MiB..30MiB in the place of both"),
         (["--rw", "read", "--offset=10%", "--size=20m", "x"], "--set region=START..END in the place of both"),
+        (
+            ["--rw", "read", "--size=10%", "x"],
+            "for a part of the target, write --set region=0..10%: `brickyard run --rw read --set region=0..10% x",
+        ),
         (["--rw", "read", "--bs", "-4k", "x"], "--bs -4k: it cannot be below zero"),
         (["--rw", "randrw", "--rwmixread", "0.7", "x"], "`brickyard run --rw randrw --rwmixread 70 x --dry-run`"),
         (["--rw", "read", "--buffered", "0"], "or --direct 1"),
@@ -270,7 +274,7 @@ def test_what_is_amiss_is_said(words: list[str], said: str, capsys: pytest.Captu
     [
         ("--status-interval=1", "a line every 5 s"),
         ("--buffered=1", "--direct 0"),
-        ("--loops=3", "passes, bytes or requests"),
+        ("--loops=3", "--set passes=3"),
         ("--offset=1g", "region"),
         ("--disk_util=0", "changes nothing of the load"),
         ("--hipri", "how completions are found is chosen here"),
@@ -305,7 +309,7 @@ def test_a_line_of_fio_is_taken_and_what_is_not_is_said_at_once(capsys: pytest.C
     assert main(["run", *line.split(), *unknown]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
-    remedies = "writes nothing", "passes, bytes or requests", "verify = true", "run --help lists the options"
+    remedies = "writes nothing", "--set passes=3", "verify = true", "run --help lists the options"
     for option, remedy in zip(unknown, remedies, strict=True):
         assert remedy in err.partition(f"{option.partition('=')[0]}: ")[2]
     assert main(["run", "--rw", "read", "--filename", "/a:/b"]) == 2
@@ -326,6 +330,8 @@ HABITS = {
         ("--duration=30", "sim:msr-2003-wd --runtime 30`"), ("-t 4", "Write --numjobs 4"), ("-b 4k", "Write --bs 4k"),
         ("--bsrange 4k-8k", "sim:msr-2003-wd --bssplit 4k/50:8k/50`"), ("--bsrange 4k-1m", "--bssplit 4k/60:64k/40."),
         ("--offset=1m", "sim:msr-2003-wd --set region=1MiB..100%`"), ("--offset 20%", "region=20%..100%"),
+        ("--number_ios=100", "Write --set requests=100, of all workers together"), ("--loops 2", "--set passes=2`"),
+        ("--io_size=1g", "--set bytes=1GiB, of all workers together"), ("--loops", "passes, bytes or requests"),
         ("--warmup=3s", "Write --ramp-time 3s"), ("--nrfiles=4", "--each"), ("--stonewall", "read from jobs alone"),
         ("-o o.html", "brickyard report RUN -o NAME"), ("-o8", "Write --iodepth 8"),
     ),

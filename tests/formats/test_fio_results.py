@@ -64,7 +64,7 @@ def test_figures_of_fio_stay_as_fio_printed_them(form: str, tmp_path: Path, caps
         assert service[f"{name}_ns" if f"{name}_ns" in service else name] == printed["percentile"][at]
     warned = [warning["id"] for warning in run["warnings"]]
     assert ("fio-percentiles" in warned) == (form == "json")
-    assert "fio-clat" in warned, "percentiles are of clat, and say so"
+    assert "fio-clat-calls" in warned, "percentiles are of clat, and say so"
     assert service["min_ns"] == whole["min"]
     assert main(["show", "1", "--store", str(tmp_path / "runs.db")]) == 0
     told = " ".join(capsys.readouterr().out.split())
@@ -98,7 +98,7 @@ def test_jobs_whose_percentiles_leave_out_the_submission_are_named_where_others_
     out = fio_json(tmp_path, "json+", f"{small}\nlat_percentiles=1\n[b]\n{small}\nfilename=b\n[c]\n{small}\nfilename=c")
     assert main(["import", str(out), "--json"]) == 0
     warnings = json.loads(capsys.readouterr().out)["warnings"]
-    (text,) = [warning["text"] for warning in warnings if warning["id"] == "fio-clat"]
+    (text,) = [warning["text"] for warning in warnings if warning["id"] == "fio-clat-calls"]
     assert text.startswith("Percentiles of b and c are of fio's completion latency")
 
 

@@ -240,7 +240,12 @@ def test_the_base_of_units_holds_for_what_fio_reads_behind_it() -> None:
         ("[j]\nbs=lots", "bs=lots"),
         ("[j]\nfilename=/a:/b", "cannot be divided among 2 files"),
         ("[a]\nruntime=5\n[b]\nruntime=6", "begins or ends otherwise"),
-        ("[a]\ndirect=1\n[b]\ndirect=0", "io differs"),
+        ("[a]\ndirect=1\n[b]\ndirect=0", "direct differs between jobs"),
+        (
+            "[a]\nioengine=libaio\n[b]\nioengine=psync",
+            "ioengine differs between jobs, and a profile has one engine for all of them; set one ioengine in all "
+            "jobs, or import each part from a file of its own",
+        ),
         ("bs=4k", "before any section"),
         ("[global]\nbs=4k", "no job"),
     ],

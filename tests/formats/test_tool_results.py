@@ -35,6 +35,7 @@ from brickyard.analysis.judging.gate import gate
 from brickyard.analysis.judging.run_figures import whole_figures
 from brickyard.analysis.judging.summary import when
 from brickyard.analysis.judging.verdict import verdict
+from brickyard.analysis.judging.verdict_words import measured_text
 from brickyard.cli import main
 from brickyard.errors import BadInputError
 from brickyard.formats.recognize import import_profile, read_tool_result, recognize
@@ -562,3 +563,36 @@ def test_percentiles_of_several_operations_are_not_known_without_a_distribution(
     assert set(both.percentiles.values()) == {None}
     assert one
     assert one.p99 == 877_000
+
+
+@pytest.mark.parametrize(
+    ("asked", "word", "said"),
+    [
+        ("read.p99<=1ms", "pass", "p99 877 µs (diskspd's latency)"),
+        ("write.p99<=1ms", "fail", "p99 6.11 ms (diskspd's latency)"),
+        ("p99<=37ms", "pass", "max 35.3 ms (diskspd's latency)"),
+        ("p99<=10ms", "pass", "p99 6.11 ms (diskspd's latency)"),
+        ("p99<=800us", "fail", "p99 877 µs (diskspd's latency)"),
+        ("p99<=3ms", "not known", None),
+        ("commit.p99<=1s", "not known", None),
+    ],
+)
+def test_a_limit_on_a_time_is_judged_by_diskspds_latency(
+    asked: str, word: str, said: str | None, tmp_path: Path
+) -> None:
+    """Without a rate, it is the response time. The p99 of reads and writes together is not known, but lies between
+    theirs."""
+    found = verdict(stored(tmp_path, sample("diskspd-2.0-mixed.txt")), rulers.read(asked))
+    assert (found.word, measured_text(found.decided)) == (word, said)
+
+
+def test_at_a_rate_diskspds_latency_meets_no_limit(tmp_path: Path) -> None:
+    text = sample("diskspd-2.0-read.xml").replace("<Thread>", LATENCY, 1)
+    paced = text.replace("<RequestCount>", '<Throughput unit="IOPS">100</Throughput><RequestCount>')
+    assert paced != text
+    (tmp_path / "paced").mkdir()
+    for record, word in ((stored(tmp_path, text), "pass"), (stored(tmp_path / "paced", paced), "not known")):
+        assert verdict(record, rulers.read("p99<=2ms")).word == word
+        assert verdict(record, rulers.read("p99<=1ms")).word == "fail", "it is at least as long"
+    reason = verdict(record, rulers.read("p99<=2ms")).decided.reason
+    assert reason.startswith("diskspd's times leave out how late a request was sent, and ")

@@ -228,7 +228,9 @@ fn check_file(path: &Path, file: &File, stat: &Stat) -> Result<Header, GuardErro
         Ok(Some(header)) => header,
         Ok(None) => {
             return Err(refuse(format!(
-                "{name}: was not made by Brickyard, so it is never written, whatever the options; name a new file"
+                "{name}: has no mark of Brickyard, so it is never written, whatever the options: it was not made by \
+                 Brickyard, or another program has written over its first block; name another file, or remove this one \
+                 if nothing needs it"
             )));
         }
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {

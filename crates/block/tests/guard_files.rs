@@ -115,6 +115,18 @@ fn a_damaged_or_shortened_file_of_ours_is_not_written() {
 }
 
 #[test]
+fn a_file_of_ours_that_another_program_wrote_over_is_called_that() {
+    let scratch = Scratch::new();
+    let path = scratch.path("ours");
+    make(&path, MIB);
+    let file = File::options().read(true).write(true).open(&path).expect("the file");
+    file.write_all_at(&[7; HEADER_BYTES], 0).expect("another program's block");
+    let message = write_refusal(&path);
+    assert!(message.contains("another program has written over its first block"), "{message}");
+    assert!(message.contains("remove this one if nothing needs it"), "{message}");
+}
+
+#[test]
 fn symbolic_links_lead_to_the_same_rules() {
     let scratch = Scratch::new();
     let (ours, theirs) = (scratch.path("ours"), scratch.path("theirs"));

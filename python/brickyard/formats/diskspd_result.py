@@ -31,7 +31,7 @@ from brickyard.formats.tool_result import (
 )
 from brickyard.ready import ready
 from brickyard.schema import Counted, read_plan
-from brickyard.schema.plan import Plan
+from brickyard.schema.plan import ClosedPace, Plan
 
 TOOL = "diskspd"
 OPERATIONS = {Counted.READ: "Read", Counted.WRITE: "Write"}
@@ -108,7 +108,8 @@ def _result(name: str, version: str, began: str, spans: list[_Span]) -> ToolResu
     for number, span in enumerate(spans):
         streams = plan.phase[number].stream if plan else []
         workers, depth = sum(one.workers for one in streams), max((one.depth for one in streams), default=0)
-        stream = PrintedLoad(workers=workers or None, depth=depth or None)
+        is_closed = bool(streams) and all(isinstance(one.pace, ClosedPace) for one in streams)
+        stream = PrintedLoad(workers=workers or None, depth=depth or None, is_closed=is_closed)
         phases.append(Printed(f"timespan {number + 1}", span.seconds, stream, span.moved))
     notes = () if profile else (SEVERAL,)
     return ToolResult(TOOL, version, round(moment.timestamp()) * 10**9, targets, io, phases, profile, notes)

@@ -96,7 +96,11 @@ class _Import:
     def agree(self, job: Job, key: str, value: str | int) -> None:
         """What holds for a whole profile must be the same in every job."""
         if self.top.setdefault(key, value) != value:
-            raise BadInputError(f"job {job.name}: {key} differs between jobs, and a profile has one for all of them")
+            option = OPTION_OF.get(key, key)
+            raise BadInputError(
+                f"job {job.name}: {option} differs between jobs, and a profile has one {key} for all of them; set one "
+                f"{option} in all jobs, or import each part from a file of its own"
+            )
 
 
 def import_fio(name: str, text: str, directory: Path) -> Imported:
@@ -126,6 +130,14 @@ def import_fio_command(name: str, words: list[str], directory: Path = Path()) ->
     return replace(made, notes=[*made.notes, said])
 
 
+OPTION_OF = {
+    "cache": "invalidate",
+    "engine": "ioengine",
+    "io": "direct",
+    "reap": "iodepth_batch_complete_min",
+    "seed": "randseed",
+}
+"""fio's option for a key that holds for a whole profile."""
 NAMELESS = ("fio", "command")
 """What files and command lines are called that have no name of their own; their jobs' names say more."""
 NAMES_LENGTH_MAX = 200

@@ -83,8 +83,13 @@ class FioDirection(msgspec.Struct, frozen=True):
         return bool(lat and lat.timed and has_more and not (lat.percentile or lat.bins))
 
     @property
+    def lacks_totals(self) -> bool:
+        """Whether fio has no time but that without the call (`disable_lat`)."""
+        return bool(self.clat_ns and self.clat_ns.timed) and not (self.lat_ns and self.lat_ns.timed)
+
+    @property
     def submission_ns(self) -> float:
-        """The mean of the call that submits a request, where `is_completion`."""
+        """The mean of what lies before the completion latency, where `is_completion`."""
         return max(0.0, self.lat_ns.mean - self.clat_ns.mean) if self.lat_ns and self.clat_ns else 0.0
 
 

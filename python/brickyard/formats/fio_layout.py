@@ -24,7 +24,7 @@ from brickyard.formats.fio_options import understood
 from brickyard.formats.fio_rows import FioPart, FioRow, row_of
 from brickyard.formats.fio_units import fio_int, fio_time_us
 from brickyard.schema import RunWarning, read_plan
-from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
+from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
 
 Place = tuple[int, int, int]
 """Phase, stream and its workers."""
@@ -158,7 +158,7 @@ def _by_names(document: FioDocument, rows: list[FioRow], merged: list[FioJobResu
     for group in groups:
         jobs = [job for job, _ in group]
         for name, own in _in_turn(group, _called(jobs[0], merged)):
-            phases.append(OtherPhase(name=name, stream=_streams(jobs, merged)))
+            phases.append(OtherPhase(name=name, stream=_streams(document, jobs, merged)))
             parts.append(own)
     plan = OtherPlan(
         kind=OtherKind.IMPORT,
@@ -190,7 +190,11 @@ def _in_turn(group: list[tuple[FioJobResult, FioRow]], name: str) -> Iterator[tu
         yield f"{name}-verify", backs
 
 
-def _streams(group: list[FioJobResult], merged: list[FioJobResult]) -> list[OtherStream]:
+PACED = frozenset({"flow", "latency_target", "rate", "rate_iops", "read_iolog"})
+"""Options with which a request is not sent as soon as the one before it has ended."""
+
+
+def _streams(document: FioDocument, group: list[FioJobResult], merged: list[FioJobResult]) -> list[OtherStream]:
     """With the names of the jobs; clones, which share one, are numbered. Of several jobs, the first has its name here,
     and the last its options."""
     names = [job.jobname for job in group]
@@ -200,5 +204,6 @@ def _streams(group: list[FioJobResult], merged: list[FioJobResult]) -> list[Othe
         if job in merged:
             streams.append(OtherStream(name=_called(job, merged)))
         else:
-            streams.append(OtherStream(name=name + number, options=job.own_options or {}))
+            pace = ClosedPace() if PACED.isdisjoint(document.options_of(job)) else None
+            streams.append(OtherStream(name=name + number, pace=pace, options=job.own_options or {}))
     return streams

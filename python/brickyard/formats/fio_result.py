@@ -3,9 +3,9 @@
 Means, maxima and percentiles stay those that fio printed (event `imported`). Bins of JSON+ become a histogram as they
 are; plain JSON has percentiles only, whose histogram has steps, and a warning says so. Our service time begins before
 the call that submits a request, as fio's `lat` does. fio prints percentiles of that only with `lat_percentiles=1`;
-those of `clat` leave the call out, and a warning says so. fio knows no due instant, so there is no response time. The
-times of `fsync` and `fdatasync` are in `sync`, apart from the writes; they become the stream's flushes, with
-their times where the engine has no queue.
+those of `clat` leave the call out, except with synchronous engines, and a warning says so. fio knows no due instant, so
+there is no response time. The times of `fsync` and `fdatasync` are in `sync`, apart from the writes; they become the
+stream's flushes, with their times where the engine has no queue.
 
 Refusal: what fio's JSON means is for `fio_json` to say.
 """
@@ -69,7 +69,7 @@ from brickyard.schema.plan import Arrivals, OpenPace, OtherPlan, Phase, Plan, Ra
 from brickyard.schema.request_sizes import MovedSizes, asked_sizes
 from brickyard.schema.warning import Quantity
 from brickyard.store import Store
-from brickyard.store.record import COMPLETIONS, Record, RunMarks
+from brickyard.store.record import CALLS, COMPLETIONS, NO_TOTALS, Record, RunMarks
 from brickyard.units import format_ns
 
 CPU_MAX_PERCENT = 1e6  # more than any host has
@@ -105,10 +105,16 @@ SEVERAL_JOBS = warned(
 FLUSHES_UNTIMED = "fio-flush-times"
 
 
+def _is_synchronous(engine: str) -> bool:
+    """Whether a request is one call, which fio's `clat` begins before (`td_io_queue` in its sources: `issue_time` of
+    engines with FIO_SYNCIO); of others, it begins when the call that submits has ended."""
+    return ENGINES.get(engine) == "psync"
+
+
 def _times_flushes(engine: str) -> bool:
     """Whether fio's times of flushes are those of the call: with libaio they include the wait for the write before it
     (402 + 124 µs in cycles of 481 µs), and with io_uring they leave out the call that submits (182 + 145 µs of 377)."""
-    return ENGINES.get(engine) == "psync"
+    return _is_synchronous(engine)
 
 
 def _flushes_untimed(
@@ -350,32 +356,80 @@ class SeenBeside:
     warnings: list[RunWarning] = field(default_factory=list)
 
 
-def _completions(document: FioDocument) -> list[RunWarning]:
-    """Names the jobs where percentiles of others include the call."""
-    moved = [(job.jobname, one) for job in document.jobs for one in job.directions.values() if one.total_ios]
-    without = [(name, one) for name, one in moved if one.is_completion]
-    if not without:
+def _completions(document: FioDocument, merged: Sequence[FioJobResult]) -> list[RunWarning]:
+    """What percentiles are of where fio has none of `lat`, by the names of the jobs where others have such. Of the
+    jobs of a row of several, the engines are not known: their `clat` may leave the call out."""
+    moved = [(job, one) for job in document.jobs for one in job.directions.values() if one.total_ios]
+    calls, queued, lacking = list[_Timed](), list[_Timed](), list[_Timed]()
+    for job, one in moved:
+        is_call = job not in merged and _is_synchronous(understood(document.options_of(job)).ioengine)
+        if one.lacks_totals and not is_call:
+            lacking.append((job, one))
+        elif one.is_completion:
+            (calls if is_call else queued).append((job, one))
+    return [
+        *_of_clat(
+            COMPLETIONS,
+            queued,
+            len(moved),
+            "which leaves out the call that submits a request (on average {call}{span}); means, minima and maxima "
+            "include it.",
+            "set lat_percentiles=1 in the {jobs}, and percentiles include it too",
+        ),
+        *_of_clat(
+            CALLS,
+            calls,
+            len(moved),
+            "which with a synchronous engine is the time of the whole call; means, minima and maxima have fio's own "
+            "work before the call as well (on average {call}{span}).",
+            "set lat_percentiles=1 in the {jobs}, and percentiles have it too",
+        ),
+        *_without_totals(lacking),
+    ]
+
+
+_Timed = tuple[FioJobResult, FioDirection]
+
+
+def _names(found: Sequence[_Timed]) -> list[str]:
+    return list(dict.fromkeys(job.jobname for job, _ in found))
+
+
+def _of_clat(identifier: str, found: Sequence[_Timed], of: int, which: str, remedy: str) -> list[RunWarning]:
+    """`of` so many rows of fio's."""
+    if not found:
         return []
-    names = list(dict.fromkeys(name for name, _ in without))
-    is_all = len(without) == len(moved)
-    which = "Percentiles" if is_all else "Percentiles of {streams}"
-    calls_ns = [one.submission_ns for _, one in without]
-    mean_ns = sum(ns * one.total_ios for ns, (_, one) in zip(calls_ns, without, strict=True))
-    mean_ns /= sum(one.total_ios for _, one in without)
+    names, is_all = _names(found), len(found) == of
+    calls_ns = [one.submission_ns for _, one in found]
+    mean_ns = sum(ns * one.total_ios for ns, (_, one) in zip(calls_ns, found, strict=True))
+    mean_ns /= sum(one.total_ios for _, one in found)
     several = format_ns(min(calls_ns)) != format_ns(max(calls_ns))
     span = ", and {least} to {most} by job and direction" if several else ""
+    said = "Percentiles are" if is_all else "Percentiles of {streams} are"
     return [
         warned(
-            COMPLETIONS,
+            identifier,
             "warning",
-            f"{which} are of fio's completion latency (clat), which leaves out the call that submits a request (on "
-            f"average {{call}}{span}); means, minima and maxima include it.",
-            f"set lat_percentiles=1 in the {'job' if len(names) == 1 else 'jobs'}, and percentiles include it too",
+            f"{said} of fio's completion latency (clat), {which.replace('{span}', span)}",
+            remedy.replace("{jobs}", "job" if len(names) == 1 else "jobs"),
             call=Unit.NS.of(mean_ns),
             also=({} if is_all else {"streams": names})
             | ({"least": Unit.NS.of(min(calls_ns)), "most": Unit.NS.of(max(calls_ns))} if several else {}),
         )
     ]
+
+
+def _without_totals(found: Sequence[_Timed]) -> list[RunWarning]:
+    return [
+        warned(
+            NO_TOTALS,
+            "warning",
+            "Times of {streams} are of fio's completion latency (clat), which leaves out the call that submits a "
+            "request; fio printed no others (disable_lat=1).",
+            "leave disable_lat=1 out of the job and set lat_percentiles=1",
+            streams=_names(found),
+        )
+    ][: len(found)]
 
 
 def stored_result(store: Store, printed: PrintedByFio) -> int | None:
@@ -424,7 +478,7 @@ def store_result(
     outcome = RunOutcome.INTERRUPTED if is_stopped else RunOutcome.FAILED if failed else RunOutcome.DONE
     message = f"fio: job {failed.jobname} ended with error {failed.error}" if failed else ""
     of_percentiles = [one.lacks for phase in phases for one in phase.moved if one.lacks is not None]
-    found = [*layout.said, *of_percentiles[:1], *_completions(document)]
+    found = [*layout.said, *of_percentiles[:1], *_completions(document, layout.merged)]
     found += [SEVERAL_JOBS] * bool(layout.merged) + [FLAGS_UNKNOWN] * layout.is_guessed
     known = [job for job in document.jobs if job not in layout.merged]
     found += _mixed_io([(job.jobname, document.options_of(job)) for job in known])

@@ -45,7 +45,7 @@ from brickyard.schema import (
     read_plan,
     warned,
 )
-from brickyard.schema.plan import OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
+from brickyard.schema.plan import ClosedPace, OtherKind, OtherPhase, OtherPlan, OtherStream, Plan
 from brickyard.store import Store
 from brickyard.store.record import OTHER_TOOLS
 
@@ -117,6 +117,8 @@ class PrintedLoad:
     ends: Ends | None = None
     """None where it was not printed."""
     align_bytes: int | None = None
+    is_closed: bool = False
+    """Whether each request follows the end of another; false where it is not known."""
 
     @property
     def align(self) -> str | None:
@@ -295,6 +297,7 @@ def _stream(phase: Printed) -> OtherStream:
         region=None if asked.ends is None else asked.ends.region,
         workers=asked.workers,
         depth=asked.depth,
+        pace=ClosedPace() if asked.is_closed else None,
         options=options or None,
     )
 

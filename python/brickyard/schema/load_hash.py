@@ -10,14 +10,19 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from brickyard.schema.plan import OtherKind
+
 LENGTHS = ("duration", "requests", "bytes", "passes", "warmup")
 """How long a phase takes, as a plan can say it."""
+KIND, NEWER = "kind", "pace"
+"""What tells a plan that is no profile, and what earlier versions did not keep of the streams of an imported result."""
 
 
 def load_hash(plan: Mapping[str, Any], *, of_any_length: bool = False) -> str:
     """What fio's JSON does not tell (a random map, whether time alone ends a job) is left out. For plans
     `of_any_length`, so is how long each phase takes."""
-    phases = [_unnamed(phase) for phase in plan.get("phase", [])]
+    without = NEWER if plan.get(KIND) == OtherKind.IMPORT else ""
+    phases = [_unnamed(phase, without) for phase in plan.get("phase", [])]
     if of_any_length:
         phases = [{key: value for key, value in phase.items() if key not in LENGTHS} for phase in phases]
     # Which engine was named is how it is carried out; a comparison tells it by itself.
@@ -27,11 +32,12 @@ def load_hash(plan: Mapping[str, Any], *, of_any_length: bool = False) -> str:
     return hashlib.sha256(json.dumps({**asked, "phase": phases}, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _unnamed(phase: Mapping[str, Any]) -> dict[str, object]:
+def _unnamed(phase: Mapping[str, Any], without: str) -> dict[str, object]:
     streams = [
         {**stream, "name": "", "address": {"kind": "random"}}
         if (stream.get("address") or {}).get("kind") == "permutation"
         else {**stream, "name": ""}
         for stream in phase.get("stream", [])
     ]
+    streams = [{key: value for key, value in stream.items() if key != without} for stream in streams]
     return {**phase, "name": "", "passes": None if phase.get("duration") else phase.get("passes"), "stream": streams}

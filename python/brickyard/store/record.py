@@ -125,12 +125,18 @@ class IntervalCost:
         )
 
 
-FIO = "fio"
+FIO, DISKSPD = "fio", "diskspd"
 COMPLETIONS = "fio-clat"
 """The warning of a result whose percentiles leave out the call that submits a request."""
+CALLS = "fio-clat-calls"
+"""The warning of a result whose percentiles are of the call alone, as those of synchronous engines."""
+NO_TOTALS = "fio-no-lat"
+"""The warning of a result all of whose times leave out the call that submits a request."""
+OF_CLAT = frozenset({COMPLETIONS, CALLS, NO_TOTALS})
+"""The warnings of results whose percentiles are those of fio's `clat`."""
 OTHER_TOOLS: dict[str, str] = {
     Engine.FIO: FIO,
-    Engine.DISKSPD: "diskspd",
+    Engine.DISKSPD: DISKSPD,
     Engine.IOMETER: "Iometer",
     Engine.ELBENCHO: "elbencho",
 }

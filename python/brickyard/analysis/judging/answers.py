@@ -46,7 +46,7 @@ from brickyard.schema import COMMIT, Bound, Document, HangEvent, PhaseEnd, is_re
 from brickyard.schema.plan import OpenPace, Phase, Plan, Stream, TraceTiming
 from brickyard.schema.warning import LISTED_MAX, listed
 from brickyard.store import CHAINS, FRAME, Record
-from brickyard.store.record import COMPLETIONS
+from brickyard.store.record import OF_CLAT
 from brickyard.units import (
     format_count,
     format_counted,
@@ -318,7 +318,7 @@ def _random_words(operation: str, cells: list[RankedCell], doubts: dict[int, str
 
 
 def _latency_words(figures: analysis.Latency | None, *, of_clat: bool = False) -> str:
-    """`of_clat`: fio's completion latency, which begins when a request has been submitted."""
+    """`of_clat`: fio's completion latency, which is not the time that its mean and maximum are of."""
     if figures is None or figures.p50 is None:
         return ""
     if of_clat:
@@ -351,7 +351,7 @@ def _run_words(record: Record, *, names_target: bool) -> str:
                 row,
                 with_times=(told := lengths.get((row.phase, row.stream))) is None or told.kept_up,
                 is_cached=bool(remembered_words(record, row)),
-                of_clat=row.bytes > 0 and COMPLETIONS in warned_of,  # flushes have no clat
+                of_clat=row.bytes > 0 and bool(OF_CLAT & warned_of),  # flushes have no clat
             )
             for row in group
         )

@@ -32,7 +32,7 @@ from brickyard.schema import Timed, is_on_data, plan_document
 from brickyard.schema.load_hash import load_hash
 from brickyard.schema.plan import Plan, Stream
 from brickyard.store import Record, RunInfo
-from brickyard.store.record import COMPLETIONS
+from brickyard.store.record import OF_CLAT
 from brickyard.units import format_runs
 
 COMPARED = ("iops", "response_mean", "response_p99")
@@ -267,7 +267,7 @@ def default_figures(*sides: Sequence[Record]) -> tuple[str, ...]:
         return COMPARED
     compared = LATENCY_COMPARED if True in has_response else SERVICE_COMPARED
     # fio's percentiles may leave out the call that submits a request; its means do not.
-    kinds = {any(w.id == COMPLETIONS for w in record.info.warnings) for record in records}
+    kinds = {any(w.id in OF_CLAT for w in record.info.warnings) for record in records}
     return compared if len(kinds) < 2 else tuple(n for n in compared if not FIGURES[n].is_percentile)
 
 

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from brickyard.analysis.figures.conditions import BEFORE, NORMAL_AGAIN, by_condition
 from brickyard.analysis.figures.frames import players
-from brickyard.analysis.figures.latency import Latency, as_one, bucket_start_ns
+from brickyard.analysis.figures.latency import Latency, bucket_start_ns, together
 from brickyard.analysis.figures.ramp import ramp_limit
 from brickyard.analysis.figures.ramp_result import at_result, ramp_results
 from brickyard.analysis.figures.sending import (
@@ -38,9 +38,10 @@ from brickyard.analysis.judging.aborted import aborted_count_words
 from brickyard.analysis.judging.applying import of_another_kind
 from brickyard.analysis.judging.cached import Doubt, not_lasting
 from brickyard.analysis.judging.offered import allowed, is_near, offer, rate_words
+from brickyard.analysis.judging.tool_times import commits, tool_time, untimed_words
 from brickyard.percentiles import PERCENTILE_NAMES, is_supported, percentile_of
 from brickyard.rulers import TIMES, Requirement, Ruler
-from brickyard.schema import Document, Knob, RampEnd, is_request, is_timed
+from brickyard.schema import Document, Knob, RampEnd, Timed, is_request, is_timed
 from brickyard.schema.plan import LimitFigure
 from brickyard.store import Record
 from brickyard.units import format_count, format_counted, format_ns, told_apart
@@ -49,14 +50,11 @@ from brickyard.units import format_count, format_counted, format_ns, told_apart
 @dataclass(frozen=True)
 class BoundFigure:
     """A figure of the same samples that decides where the percentile is not known: it is not above their maximum, and
-    not below their minimum or a lower percentile."""
+    not below their minimum or a lower percentile. That of several operations together is between those of each."""
 
     figure: str
     value: float
-
-    @property
-    def is_upper(self) -> bool:
-        return self.figure == "max"
+    is_upper: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +101,8 @@ class Finding:
     """Of a percentile, as in `Latency`."""
     is_one_of_phases: bool = False
     """Whether the run has further phases."""
+    by_tool: str = ""
+    """Whose time it is, where a tool printed it and it stands for the time that is asked for: `fio's lat`."""
     few_slots: int = 0
     """Of closed loops that missed a rate with so few in flight that more may reach it: how many were allowed."""
 
@@ -346,7 +346,8 @@ def _worst(record: Record, asked: list[Totals], requirement: Requirement, part: 
         for _, rows in sorted(groups.items())
     ]
     if not found:
-        return Finding(requirement, "", None, None, 0, passed=False)
+        unknown = untimed_words(record, [], requirement) if requirement.figure in TIMES else ""
+        return Finding(requirement, "", None, None, 0, passed=False, is_known=not unknown, note=unknown)
     alone = [other for rows in groups.values() if (other := _alone(record, rows, requirement))]
     worst = min(found, key=lambda finding: finding.rank)
     return replace(worst, alone=min(alone, key=lambda finding: finding.rank, default=None)) if worst.passed else worst
@@ -522,11 +523,12 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
             return unmeasured
         head_room = rate / requirement.threshold
         return replace(unmeasured, value=rate, head_room=head_room, passed=head_room >= 1 and not errors)
-    times = _times(record, rows, requirement)
+    each = _times(record, rows, requirement)
+    times = together(each)
     if times is None:
         return _untimed(record, rows, unmeasured)
     value = _time(times, requirement.figure)
-    bound = _bound(times, requirement) if value is None else None
+    bound = (_bound(times, requirement) or _bound_of_each(each, requirement)) if value is None else None
     decides = bound.value if bound else value
     if decides is None:
         return unmeasured if errors else replace(unmeasured, is_known=False, note=_left_open(times, requirement))
@@ -534,6 +536,7 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
     passed = head_room >= 1 and not errors
     of_few = value is not None and requirement.figure in times.few_events
     found = replace(unmeasured, value=value, head_room=head_room, passed=passed, bound=bound, is_of_few_events=of_few)
+    found = _as_printed(record, rows, times, found)
     if value is None or passed or errors or requirement.figure not in PERCENTILE_NAMES:
         return found
     least_ns = bucket_start_ns(round(value))
@@ -543,12 +546,28 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
     return replace(found, is_known=False, note=f"the histogram tells only that it lies between {span}")
 
 
+def _as_printed(record: Record, rows: list[Totals], times: Latency, found: Finding) -> Finding:
+    """With whose time it is. One that leaves something out may miss a limit, but does not meet it, unless a maximum
+    that leaves nothing out does."""
+    said = tool_time(record, rows, replace(found.requirement, figure=_figure_of(found)))
+    if said is None or not said.lacks or not found.passed:
+        return found if said is None else replace(found, by_tool=said.whose)
+    longest = tool_time(record, rows, replace(found.requirement, figure="max"))
+    if longest is None or longest.lacks or times.max_ns > found.requirement.threshold:
+        return replace(found, passed=False, is_known=False, note=said.lacks)
+    bound = BoundFigure("max", float(times.max_ns), is_upper=True)
+    head_room = found.requirement.threshold / max(bound.value, 1.0)
+    return replace(found, value=None, bound=bound, head_room=head_room, by_tool=longest.whose, is_of_few_events=False)
+
+
+def _figure_of(found: Finding) -> str:
+    return found.bound.figure if found.bound else found.requirement.figure
+
+
 def _untimed(record: Record, rows: list[Totals], found: Finding) -> Finding:
-    """Another tool, such as fio, counts service times alone: that says nothing against the storage."""
-    tool = record.info.tool
-    if found.errors or not tool or not any(row.requests for row in rows):
-        return found
-    return replace(found, is_known=False, note=f"{tool} reports no {found.requirement.measure} time")
+    """What another tool, such as fio, did not print says nothing against the storage."""
+    unknown = "" if found.errors else untimed_words(record, rows, found.requirement)
+    return replace(found, is_known=False, note=unknown) if unknown else found
 
 
 def _rate(rows: list[Totals], requirement: Requirement) -> float | None:
@@ -558,9 +577,14 @@ def _rate(rows: list[Totals], requirement: Requirement) -> float | None:
     return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
 
 
-def _times(record: Record, rows: list[Totals], requirement: Requirement) -> Latency | None:
-    timed = rows if requirement.operation else waited(record, rows)
-    return as_one(row.measures[requirement.measure] for row in timed if requirement.measure in row.measures)
+def _times(record: Record, rows: list[Totals], requirement: Requirement) -> list[Latency]:
+    timed, measure = rows if requirement.operation else waited(record, rows), requirement.measure
+    if not record.info.is_by_tool:
+        return [row.measures[measure] for row in timed if measure in row.measures]
+    stands_for = measure == Timed.SERVICE or tool_time(record, timed, requirement) is not None
+    if not stands_for or (not requirement.operation and commits(rows)):
+        return []
+    return [row.service for row in timed if row.service]
 
 
 def _time(times: Latency, figure: str) -> float | None:
@@ -575,13 +599,23 @@ def _time(times: Latency, figure: str) -> float | None:
 def _bound(times: Latency, requirement: Requirement) -> BoundFigure | None:
     """What proves that a percentile is within the limit, or beyond it; None where nothing does."""
     if times.max_ns <= requirement.threshold:
-        return BoundFigure("max", float(times.max_ns))
+        return BoundFigure("max", float(times.max_ns), is_upper=True)
     lower = PERCENTILE_NAMES[: PERCENTILE_NAMES.index(requirement.figure)]
     known = {"min": times.min_ns} | {name: times.percentiles[name] for name in lower}
     beyond = [
         BoundFigure(name, float(ns)) for name, ns in known.items() if ns is not None and ns > requirement.threshold
     ]
     return beyond[-1] if beyond else None
+
+
+def _bound_of_each(each: list[Latency], requirement: Requirement) -> BoundFigure | None:
+    known = [float(ns) for one in each if (ns := one.percentiles[requirement.figure]) is not None]
+    if len(known) < max(2, len(each)):
+        return None
+    highest, least = max(known), min(known)
+    if highest <= requirement.threshold:
+        return BoundFigure(requirement.figure, highest, is_upper=True)
+    return BoundFigure(requirement.figure, least) if least > requirement.threshold else None
 
 
 def _left_open(times: Latency, requirement: Requirement) -> str:
@@ -619,6 +653,7 @@ def verdict_document(found: Verdict) -> Document:
                 "unit": unit(f.requirement),
                 "threshold": f.requirement.threshold,
                 "value": f.value,
+                "by_tool": f.by_tool or None,
                 "head_room": f.head_room,
                 "bound": {"figure": f.bound.figure, "value": f.bound.value} if f.bound else None,
                 "errors": f.errors,

@@ -39,6 +39,7 @@ def measured_text(found: Finding) -> str | None:
         asked = replace(asked, figure=found.bound.figure)
     form = _form(asked, found.noun)
     text = form(value, 0) if found.passed else told_apart(form, value, asked.threshold)
+    text += f" ({found.by_tool})" if found.by_tool else ""
     if found.is_of_few_events:
         text += FEW_EVENTS
     phase = f"phase {found.phase}" if found.is_one_of_phases and found.phase else ""

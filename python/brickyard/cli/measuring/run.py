@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -106,7 +107,7 @@ def run(
         device, model or directory, or two of them for database and log. Without a target, a scratch file or directory
         is made, and removed at the end.
     """
-    _check_times(repeat)
+    _check_values(repeat, placing.size)
     if profile == "pgbench" and not words.is_asked:
         from brickyard.cli.measuring.pgbench import refuse_options, run_pgbench
 
@@ -232,6 +233,23 @@ def _judge(
     judge = judges.judging(ruler, check, price, capacity, ports)
     most_errors = None if max_errors is None else judges.most_errors(max_errors)
     return replace(judge, most_errors=most_errors, judges_errors=True)
+
+
+def _check_values(repeat: int, size: str | None) -> None:
+    _check_times(repeat)
+    _check_size(size)
+
+
+def _check_size(size: str | None) -> None:
+    """fio's size may be a share of its file."""
+    share = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", size or "")
+    if share is None:
+        return
+    region = f"region=0..{share[1]}%"
+    raise BadInputError(
+        f"--size {size}: is the size of a file that is made, in bytes",
+        Remedy(f"for a part of the target, write --set {region}", Edit(("--size", size or ""), ("--set", region))),
+    )
 
 
 def _load(

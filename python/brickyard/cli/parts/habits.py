@@ -25,16 +25,18 @@ from brickyard.errors import BadInputError, Edit, Remedy, meant, near
 from brickyard.formats import toml_text
 from brickyard.formats.fio_options import ALIASES, INSTEAD, NOTED, SILENT, FioOptions, is_harmless
 from brickyard.formats.fio_stream import DIRECTIONS, range_sizes
-from brickyard.formats.fio_units import fio_bytes, fio_letters, fio_number
+from brickyard.formats.fio_units import fio_bytes, fio_int, fio_letters, fio_number
 from brickyard.schema.fio_words import fio_size
 from brickyard.store import command_on
 
 KNOWN = ("run", "characterize", "compare", "import", "export")
 """Verbs that have remedies of their own."""
 ENDS = (
-    "--runtime ends a run; in a profile, a phase can also end after passes, bytes or requests (--save p.toml, "
-    "then edit it)."
+    "--runtime ends a run; a phase can also end after passes, bytes or requests, such as --set requests=1000 (of all "
+    "workers together)."
 )
+OF_ALL = ", of all workers together"
+FULL = "Write --full to measure each cell until it is steady."
 INTERVALS = "Leave it out: every interval is in the record, and `brickyard export` writes it."
 COMMAND = "a whole command line of diskspd or fio becomes a profile with `brickyard import --command '…' -o p.toml`"
 AROUND = "Set it around the run, for example with taskset, nice or ionice."
@@ -96,6 +98,8 @@ class Spoken(Habit):
 
     spoken: Callable[[str], tuple[str, ...]] | None = None
     in_profile: Callable[[str], tuple[str, ...]] | None = None
+    of: str = ""
+    """Of what the value is here."""
 
     def remedy(self, verb: str, given: str, *, has_profile: bool) -> Remedy:
         otherwise = super().remedy(verb, given, has_profile=has_profile)
@@ -106,7 +110,7 @@ class Spoken(Habit):
             words = speak(given)
         except BadInputError:
             return otherwise
-        return Remedy(f"Write {shlex.join(words)}.", Edit((), words)) if words else otherwise
+        return Remedy(f"Write {shlex.join(words)}{self.of}.", Edit((), words)) if words else otherwise
 
 
 def _repeated(given: str) -> tuple[str, ...]:
@@ -137,6 +141,18 @@ def _behind(given: str) -> tuple[str, ...]:
     """The region behind an offset."""
     low = f"{fio_number('offset', given[:-1], high=100):g}%" if given.endswith("%") else ""
     return "--set", f"region={low or toml_text.size(fio_bytes('offset', given))}..100%"
+
+
+def _bytes(given: str) -> tuple[str, ...]:
+    return "--set", f"bytes={toml_text.size(fio_bytes('io_size', given))}"
+
+
+def _passes(given: str) -> tuple[str, ...]:
+    return "--set", f"passes={fio_int('loops', given, low=1)}"
+
+
+def _requests(given: str) -> tuple[str, ...]:
+    return "--set", f"requests={fio_int('number_ios', given, low=1)}"
 
 
 def _alike(names: str, text: str) -> Habit:
@@ -183,7 +199,9 @@ HABITS = (
     Spoken("offset", "Write --set region=1GiB..100%.", spoken=_behind),
     Habit("verify do-verify", "Write --set verify=true with --rw randrw or rw: a run checks the blocks that it reads "
           "and wrote itself. A job of fio that reads back what it wrote is read by `brickyard import`."),
-    Habit("io-size loops number-ios", ENDS, "", "Write --full to measure each cell until it is steady."),
+    Spoken("io-size", ENDS, "", FULL, spoken=_bytes, of=OF_ALL),
+    Spoken("loops", ENDS, "", FULL, spoken=_passes),
+    Spoken("number-ios", ENDS, "", FULL, spoken=_requests, of=OF_ALL),
     Habit("readonly", "Leave it out: a load that only reads writes nothing to a target that exists."),
     Habit("nrfiles opendir", "Name the files and give --each: every one gets the workload; "
           "or import the job file with `brickyard import`, whose files become streams."),
