@@ -65,6 +65,7 @@ FILE_BYTES = 64 * MIB
 
 
 def fio_json(directory: Path, form: str, options: str) -> Path:
+    """What fio printed of a job on a file of this directory."""
     job = directory / "shop.fio"
     job.write_text(f"[shop]\nfilename={directory / 'data'}\n{options}\n")
     out = directory / f"result.{form.replace('+', 'plus')}.json"
@@ -98,14 +99,3 @@ def counts_of_fio(jobs: str, directory: Path) -> Counter[tuple[str, str]]:
         for operation in ("read", "write"):
             found[item["jobname"], operation] += item[operation]["total_ios"]
     return +found
-
-
-def fio_json(directory: Path, form: str, options: str) -> Path:
-    """What fio printed of a job on a file of this directory."""
-    job = directory / "shop.fio"
-    job.write_text(f"[shop]\nfilename={directory / 'data'}\n{options}\n")
-    out = directory / f"result.{form.replace('+', 'plus')}.json"
-    subprocess.run(
-        ["fio", f"--output-format={form}", f"--output={out}", str(job)], cwd=directory, check=True, capture_output=True
-    )
-    return out
