@@ -11,7 +11,7 @@ CHECKED := --workspace --release --config tests/checked.toml
 # Where this is set, each of the many processes that tests start would compile our modules anew, a third of its time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-rust test-python test-arrays lint lint-rust lint-python compiled bench bench-smoke fuzz schema programs wheel bpf clean
+.PHONY: run test test-rust tests-compiled test-python test-arrays lint lint-rust lint-python compiled bench bench-smoke fuzz schema programs wheel bpf clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
@@ -24,6 +24,10 @@ test-rust:
 	tests/install-programs
 	crates/watch/bpf/build --check
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test $(CHECKED)
+
+# The same without running them.
+tests-compiled:
+	cargo test $(CHECKED) --no-run
 
 test-python: $(VENV)/.built $(VENV)/.fleet
 	tests/install-programs

@@ -304,7 +304,7 @@ def test_a_gate_tells_worse_held_and_inconclusive_apart() -> None:
     assert judged.repetitions == [item.repetitions for item in judged.judged if item.finding is Finding.INCONCLUSIVE]
     assert judged.repetitions[0] > 20
     (line,) = [line for line in gate_lines(judged, 0.05) if line.startswith("inconclusive")]
-    assert line.endswith("; it may be worse by less than 5 %")
+    assert line.endswith("; that it is worse by more than 5 % is not certain")
     # Alone it fails, beside nine that held it may be chance.
     slower = change((100, 100, 100), (92, 90, 91))
     assert gate([slower], 0.05).judged[0].finding is Finding.WORSE

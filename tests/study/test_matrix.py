@@ -402,8 +402,8 @@ def test_a_label_keeps_measurements_apart_and_they_can_be_compared(capsys: pytes
     assert main(["compare", "mirrors@after", "mirrors@before", "--check"]) == 0
     told = capsys.readouterr().out
     assert "~: not seen beyond noise" in told
-    found = r"power against 5 %: with 80 % probability, these runs find that "
-    all_of = r"the steadiest figure is worse by [\d.]+ %, or the noisiest by [\d.]+ %, or all \d+ by [\d.]+ %"
+    found = r"power against 5 %: in four of five cases, these runs would find one figure that is worse by "
+    all_of = r"[\d.]+ % \(the steadiest\) to [\d.]+ % \(the noisiest\), or all \d+ if each is worse by [\d.]+ %"
     assert re.search(found + all_of, told)
 
 

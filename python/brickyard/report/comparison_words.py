@@ -154,16 +154,14 @@ SELECTED = "; runs without it may be the slow ones, so the others alone are not 
 def _power_words(judged: Gate, tolerance: float) -> str:
     """What the gate would find. Of a figure with more noise, it finds only a larger change."""
     least, most = least_words(judged.lone_shares[0]), least_words(judged.lone_shares[-1])
-    against = f"power against {_share(tolerance)}"
-    head = f"{against}: with 80 % probability, these runs find that"
+    head = f"power against {_share(tolerance)}: in four of five cases, these runs would find"
     if (count := len(judged.tested)) == 1:
-        return f"{head} the figure is worse by {least}"
-    one = f"any one figure is worse by {least}"
+        return f"{head} a figure that is worse by {least}"
+    one = f"one figure that is worse by {least}"
     if least != most:
-        one = f"the steadiest figure is worse by {least}, or the noisiest by {most}"
+        one += f" (the steadiest) to {most} (the noisiest)"
     every = least_words(judged.all_share or 0.0)
-    which = "both" if count == 2 else f"all {count}"
-    return f"{head} {one}, or {which} by {every}"
+    return f"{head} {one}, or {'both' if count == 2 else f'all {count}'} if each is worse by {every}"
 
 
 def gate_lines(judged: Gate, tolerance: float) -> list[str]:
@@ -195,9 +193,9 @@ def _why_open(change: Change, judged: Gate) -> str:
     """Why a figure neither fails the gate nor is shown to have held."""
     least, share = change.least_worse_by, _share(judged.tolerance)
     if change.worse_by <= judged.tolerance:
-        return f"; it may be worse by more than {share}"
+        return f"; that it is worse by more than {share} cannot be excluded"
     if least is None or least <= judged.tolerance:
-        return f"; it may be worse by less than {share}"
+        return f"; that it is worse by more than {share} is not certain"
     return (
         f"; all of its interval is above {share}, but of {_figures(len(judged.tested))} some intervals are so by chance"
     )

@@ -72,6 +72,8 @@ PHASES_COMPARED = 4
 """Phases of which a sentence compares a stream's times."""
 STREAMS_TOLD = 6
 """Streams of one run that have a sentence each."""
+LISTED_FROM = 3
+"""Streams of one run whose sentences stand one below the other."""
 RUNS_TOLD = 6  # sentences that a reader still takes in; the others are in the table
 QUALIFYING = (
     "steal",
@@ -134,7 +136,7 @@ def answer(records: list[Record], patterns: Patterns, planned: int | None = None
     # What a user with many hosts asks first; it is said of a run that did not finish too.
     said = host_words(records[0]) if len(records) == 1 else []
     names_target = len(records) == 1 or len({(*r.info.targets, *r.info.asked.changes) for r in records}) > 1
-    said += [words for record in done[:RUNS_TOLD] if (words := _run_words(record, names_target=names_target))]
+    said += [words for record in done[:RUNS_TOLD] for words in _run_words(record, names_target=names_target)]
     said += [words for record in done[:RUNS_TOLD] if (words := verdict_words(record))]
     if len(done) > RUNS_TOLD:
         said.append(f"The other {len(done) - RUNS_TOLD} runs are in the table.")
@@ -328,8 +330,9 @@ def _latency_words(figures: analysis.Latency | None, *, of_clat: bool = False) -
     return text + (f" and 99 % within {cells.percentile_cell(figures, 'p99')}" if figures.p99 is not None else "")
 
 
-def _run_words(record: Record, *, names_target: bool) -> str:
-    """One sentence for each stream, with its name and that of its phase where there are several."""
+def _run_words(record: Record, *, names_target: bool) -> list[str]:
+    """One sentence for each stream, with its name and that of its phase where there are several. Three or more are a
+    list, since nobody finds a figure in such a paragraph."""
     results = ramp_results(record)
     at = at_result(record, results)
     rows, of_phase = analysis.totals(at), headline_words(record, results)
@@ -357,11 +360,14 @@ def _run_words(record: Record, *, names_target: bool) -> str:
         )
 
     if len(streams) == 1:
-        return f"{head}: {words(rows)}.{unsent}"
+        return [f"{head}: {words(rows)}.{unsent}"]
     if len(streams) > STREAMS_TOLD:
-        return f"{head}: {_many_words(streams)}{_over_phases(record, rows)}{unsent}"
+        return [f"{head}: {_many_words(streams)}{_over_phases(record, rows)}{unsent}"]
     sentences = [f"{analysis.full_stream_name(record, *key)}: {words(group)}." for key, group in streams.items()]
-    return " ".join([f"{head}:", *sentences]) + unsent if sentences else ""
+    if not sentences:
+        return []
+    said = [f"{head}:", *sentences[:-1], sentences[-1] + unsent]
+    return said if len(streams) >= LISTED_FROM else [" ".join(said)]
 
 
 def _cached(records: Sequence[Record]) -> list[str]:

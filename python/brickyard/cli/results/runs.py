@@ -165,9 +165,9 @@ def _notes(
     yield from (f"{format_runs(ids)}: {words}" for words, ids in of.items())
     if any(DASH in row for row in cells):
         yield (
-            f"{DASH}: the run did not end well, ended during its warm-up, has several phases or too few requests for a "
-            "p99, its rate was not kept, it is of another program, which reports no response time, or an earlier "
-            "version of Brickyard made it"
+            f"{DASH}: not known, since the run did not end well or ended during its warm-up, has several phases, had "
+            "too few requests for a p99 or could not send all that were due, or was made by another program, which "
+            "reports no response time, or by an earlier version of Brickyard"
         )
 
 
