@@ -283,7 +283,7 @@ def _shift(name: Name, one: Pooled, other: Pooled) -> Shift | None:
     sides = [_merged(side, measure) for side in (one, other)]
     if sides[0] is None or sides[1] is None or not (sides[0].has_bins and sides[1].has_bins):
         return None
-    low = max(1, min(side.min_ns or 0 for side in sides if side))
+    low = max(1, min(side.histogram.min_ns for side in sides if side))
     high = max(side.max_ns for side in sides if side)
     edges = sorted({round(low * (high / low) ** (step / EDGES)) for step in range(EDGES + 1)} | {high + 1})
     shares = []

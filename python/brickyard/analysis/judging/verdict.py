@@ -548,16 +548,25 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
 
 def _as_printed(record: Record, rows: list[Totals], times: Latency, found: Finding) -> Finding:
     """With whose time it is. One that leaves something out may miss a limit, but does not meet it, unless a maximum
-    that leaves nothing out does."""
+    that leaves nothing out does. Where it is a percentile, the minimum of a longer time may miss the limit, too."""
     said = tool_time(record, rows, replace(found.requirement, figure=_figure_of(found)))
     if said is None or not said.lacks or not found.passed:
         return found if said is None else replace(found, by_tool=said.whose)
+    if times.min_ns is not None and times.min_ns > found.requirement.threshold:
+        least = tool_time(record, rows, replace(found.requirement, figure="min"))
+        bound = BoundFigure("min", float(times.min_ns))
+        whose = least.whose if least else said.whose
+        return replace(_bounded(found, bound), passed=False, by_tool=whose)
     longest = tool_time(record, rows, replace(found.requirement, figure="max"))
     if longest is None or longest.lacks or times.max_ns > found.requirement.threshold:
         return replace(found, passed=False, is_known=False, note=said.lacks)
-    bound = BoundFigure("max", float(times.max_ns), is_upper=True)
+    return replace(_bounded(found, BoundFigure("max", float(times.max_ns), is_upper=True)), by_tool=longest.whose)
+
+
+def _bounded(found: Finding, bound: BoundFigure) -> Finding:
+    """With what decides in place of the value."""
     head_room = found.requirement.threshold / max(bound.value, 1.0)
-    return replace(found, value=None, bound=bound, head_room=head_room, by_tool=longest.whose, is_of_few_events=False)
+    return replace(found, value=None, bound=bound, head_room=head_room, is_of_few_events=False)
 
 
 def _figure_of(found: Finding) -> str:
