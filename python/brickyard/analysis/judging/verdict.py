@@ -536,7 +536,8 @@ def _finding(record: Record, rows: list[Totals], requirement: Requirement) -> Fi
     passed = head_room >= 1 and not errors
     of_few = value is not None and requirement.figure in times.few_events
     found = replace(unmeasured, value=value, head_room=head_room, passed=passed, bound=bound, is_of_few_events=of_few)
-    found = _as_printed(record, rows, times, found)
+    timed = [row for row in _timed(record, rows, requirement) if row.service]
+    found = _as_printed(record, timed, times, found)
     if value is None or passed or errors or requirement.figure not in PERCENTILE_NAMES:
         return found
     least_ns = bucket_start_ns(round(value))
@@ -586,8 +587,13 @@ def _rate(rows: list[Totals], requirement: Requirement) -> float | None:
     return rate.iops if requirement.figure == "iops" else rate.bytes_per_s
 
 
+def _timed(record: Record, rows: list[Totals], requirement: Requirement) -> list[Totals]:
+    """The rows whose times a requirement is of."""
+    return rows if requirement.operation else waited(record, rows)
+
+
 def _times(record: Record, rows: list[Totals], requirement: Requirement) -> list[Latency]:
-    timed, measure = rows if requirement.operation else waited(record, rows), requirement.measure
+    timed, measure = _timed(record, rows, requirement), requirement.measure
     if not record.info.is_by_tool:
         return [row.measures[measure] for row in timed if measure in row.measures]
     stands_for = measure == Timed.SERVICE or tool_time(record, timed, requirement) is not None
